@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import HEADER_SIZE
+from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE
 from tailrace.events.header import bad_length
 
 if TYPE_CHECKING:
@@ -22,20 +22,70 @@ def event_length(data: bytes | bytearray | memoryview, at: int = 0) -> int:
     return int.from_bytes(data[at + LENGTH_AT : at + LENGTH_END], "little")
 
 
+def is_event_length(length: int) -> bool:
+    """Whether an event can have this length."""
+    return HEADER_SIZE <= length <= MAX_EVENT_SIZE
+
+
+def checked_length(data: bytes | bytearray | memoryview, at: int = 0) -> int:
+    """As `event_length`. Raises BadEventLength for a length that no event can have."""
+    length = event_length(data, at)
+    if not is_event_length(length):
+        raise bad_length(length)
+    return length
+
+
 def frames(
-    data: bytes | bytearray | memoryview, size: int | None = None
+    data: bytes | bytearray | memoryview, size: int | None = None, at: int = 0
 ) -> Iterator[tuple[int, int]]:
-    """Where each whole event in the first ``size`` bytes begins and ends.
+    """Where each whole event in the first ``size`` bytes begins and ends, from ``at`` on.
 
     Stops before an event that is not whole, and before a length that no event can have.
     """
     last = len(data) if size is None else size
-    at = 0
     while last - at >= HEADER_SIZE:
         length: int = _LENGTH(data, at + LENGTH_AT)[0]
         if not HEADER_SIZE <= length <= last - at:
             return
         yield at, at + length
+        at += length
+
+
+def event_at(read: Callable[[int, int], bytes], at: int, begun: bytes = b"") -> bytes:
+    """The event at an offset, or as much of it as ``read`` gives. Raises BadEventLength.
+
+    ``begun`` are the bytes of it that were read before.
+    """
+    raw = begun
+    if len(raw) < HEADER_SIZE:
+        raw += read(at + len(raw), HEADER_SIZE - len(raw))
+        if len(raw) < HEADER_SIZE:
+            return raw
+    missing = checked_length(raw) - len(raw)
+    return raw + read(at + len(raw), missing) if missing else raw
+
+
+def walk(
+    read: Callable[[int, int], bytes], at: int, size: int, piece: int = 1 << 20
+) -> Iterator[tuple[int, int, memoryview]]:
+    """The offset, the length and the bytes of each whole event from ``at`` to ``size``.
+
+    ``read`` gives bytes at an offset, fewer than asked only at the end; it is asked for ``piece``
+    bytes at a time. Of a larger event only the first bytes are given, with the header at least.
+    Ends before an event that is not whole. Raises BadEventLength.
+    """
+    data, begin = memoryview(b""), at
+    while size - at >= HEADER_SIZE:
+        if at - begin + HEADER_SIZE > len(data):
+            data, begin = memoryview(read(at, piece)), at
+            if len(data) < HEADER_SIZE:
+                return
+        length = checked_length(data, at - begin)
+        if length > size - at:
+            return
+        if at - begin + length > len(data) and begin != at and length <= piece:
+            data, begin = memoryview(read(at, piece)), at
+        yield at, length, data[at - begin : at - begin + length]
         at += length
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, EventType
+from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, EventType
 from tailrace.errors import EncryptionError, KeyMissing
-from tailrace.events.walk import LENGTH_END, event_length
+from tailrace.events.walk import event_length, frames, is_event_length
 from tailrace.storage.encryption.mariadb.format import MariadbHead, head_end
 from tailrace.storage.encryption.mysql import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.encryption.mysql import MysqlHeader
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.base import InputStream
 
-_LENGTH: Final = Struct("<I").unpack_from
 _PIECE: Final = 1 << 18
 _SEEN: Final = len(MAGIC) + HEADER_SIZE
 """Bytes needed to distinguish an event from a file's beginning: the time stamp of an event may be
@@ -63,11 +61,14 @@ class JoinedInput(ForwardInput):
         self._begins: deque[int] = deque()
         self._over = False
 
-    def begins_at(self, offset: int) -> bool:
-        """Whether a file's magic is at an offset; call it in the order of offsets."""
+    def next_begin(self, offset: int) -> int:
+        """Where the next file's magic is, from an offset on, among the bytes so far; else far away.
+
+        Call it in the order of offsets.
+        """
         while self._begins and self._begins[0] < offset:
             self._begins.popleft()
-        return bool(self._begins) and self._begins[0] == offset
+        return self._begins[0] if self._begins else _NEVER
 
     def _next(self, count: int) -> bytes:
         if not self._plain:
@@ -95,17 +96,14 @@ class JoinedInput(ForwardInput):
         plain = raw if self._keystream is None else self._keystream.apply(raw, self._file_at)
         at = min(self._left, len(raw))
         self._left -= at
-        while at < len(raw) and (at + _SEEN <= len(raw) or self._over):
-            if self._file_begins(at):
+        for start, end in frames(plain, at=at):
+            if not self._event_begins(start):
                 break
-            if at + HEADER_SIZE > len(raw):
-                at = len(raw)
-                break
-            length = _LENGTH(plain, at + 9)[0]
-            if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
-                length = _NEVER
-            self._left = max(at + length - len(raw), 0)
-            at = min(at + length, len(raw))
+            at = end
+        if self._event_begins(at):  # one that is not whole, or damaged
+            length = event_length(plain, at)
+            end = at + length if is_event_length(length) else _NEVER
+            self._left, at = end - len(raw), len(raw)
         if raw and not at:
             return self._begin()
         self._raw = raw[at:]
@@ -116,6 +114,11 @@ class JoinedInput(ForwardInput):
             piece = self.lower.read(_PIECE)
             self._over = not piece
             self._raw += piece
+
+    def _event_begins(self, at: int) -> bool:
+        """Whether it is known that an event begins here, and not another file."""
+        have = len(self._raw) - at
+        return have > 0 and (have >= _SEEN or self._over) and not self._file_begins(at)
 
     def _file_begins(self, at: int) -> bool:
         """Whether another file begins here, in place of an event's header."""
@@ -129,7 +132,7 @@ class JoinedInput(ForwardInput):
         if len(head) < _SEEN:
             return True
         is_format = head[8] == EventType.FORMAT_DESCRIPTION
-        return is_format and HEADER_SIZE <= _LENGTH(head, 13)[0] <= _LARGEST_FORMAT
+        return is_format and HEADER_SIZE <= event_length(head, len(MAGIC)) <= _LARGEST_FORMAT
 
     def _took(self, plain: bytes) -> bytes:
         self._file_at += len(plain)
@@ -188,22 +191,21 @@ class JoinedInput(ForwardInput):
 
     def _decrypted(self, head: MariadbHead) -> bytes:
         """The next events that MariaDB encrypted; at the end, the readable part of a torn one."""
+        length = event_length(self._raw)
+        if is_event_length(length):
+            self._fill(length)
+        raw = self._raw
         made: list[bytes] = []
-        at = 0
-        while not made or at + _SEEN <= len(self._raw):
-            if made and self._file_begins(at):
+        end = 0
+        for start, stop in frames(raw):
+            if start and not self._event_begins(start):
                 break
-            length = event_length(self._raw[at : at + LENGTH_END])
-            if length < HEADER_SIZE:  # damaged, or incomplete
-                length = len(self._raw) - at
-            if not made and length <= MAX_EVENT_SIZE:
-                self._fill(length)
-            event = self._raw[at : at + length]
-            if len(event) < length and made:
-                break
-            made.append(self._event(head, event, self._file_at + at, whole=len(event) == length))
-            at += len(event)
-        self._raw = self._raw[at:]
+            made.append(self._event(head, raw[start:stop], self._file_at + start, whole=True))
+            end = stop
+        if not end:  # damaged, or incomplete
+            made.append(self._event(head, raw, self._file_at, whole=length < HEADER_SIZE))
+            end = len(raw)
+        self._raw = raw[end:]
         return b"".join(made)
 
     def _event(self, head: MariadbHead, raw: bytes, offset: int, *, whole: bool) -> bytes:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import (
     HEADER_SIZE,
     MAGIC,
-    MAX_EVENT_SIZE,
     EventFlag,
     EventType,
     event_name,
 )
 from tailrace.errors import (
+    BadEventLength,
     BadMagic,
     LogError,
     OutOfMemory,
@@ -25,7 +25,8 @@ from tailrace.errors import (
     StorageError,
     TruncatedEvent,
 )
-from tailrace.events.header import EventHeader, bad_length
+from tailrace.events.header import EventHeader
+from tailrace.events.walk import checked_length, frames
 from tailrace.storage.file import LogFile
 from tailrace.storage.joined import JoinedInput
 from tailrace.storage.streams.base import read_exactly
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from tailrace.events import FormatDescriptionEvent
     from tailrace.storage.streams.base import RandomInput
 
-_LENGTH: Final = Struct("<I").unpack_from
 _PIECE: Final = 1 << 20
 
 
@@ -140,43 +140,44 @@ class EventReader:
     def _walk(self, stream: RandomInput, offset: int) -> Iterator[tuple[int, bytes]]:
         """The events from ``offset`` on, where the stream stands."""
         data = b""
-        at = 0
         begin = len(MAGIC)
-        joined = self.file.joined
         while True:
-            have = len(data) - at
-            length = 0
-            if joined and _file_begins(stream, data, offset, at):
-                offset += len(MAGIC)
-                at += len(MAGIC)
-                begin = offset
-                self._file_at = offset - len(MAGIC)
+            end = 0
+            size = min(len(data), _next_file(stream, offset) - offset)
+            for start, end in frames(data, size):
+                raw = data[start:end]
+                if offset + start == begin:
+                    self._note_format(raw)
+                yield offset + start, raw
+            offset += end
+            held = data[end:]
+            if _file_begins(stream, held, offset):
+                begin, self._file_at = offset + len(MAGIC), offset
+                offset, data = begin, held[len(MAGIC) :]
                 continue
-            if have >= HEADER_SIZE:
-                length = _LENGTH(data, at + 9)[0]
-                if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
-                    raise bad_length(length).at(self.file.path, offset, event_name(data[at + 4]))
-                if have >= length:
-                    raw = data[at : at + length]
-                    if offset == begin:
-                        self._note_format(raw)
-                    offset += length
-                    at += length
-                    if length > _PIECE:  # nothing here holds it while others work on it
-                        data, at, whole = data[at:], 0, [raw]
-                        del raw
-                        yield offset - length, whole.pop()
-                    else:
-                        yield offset - length, raw
-                    continue
-            data = self._more(stream, data[at:], length, offset, begin)
-            at = 0
+            length = self._length(held, offset)
+            data = self._more(stream, held, length, offset, begin)
             if not data:
                 if offset == begin and self.torn_tail_offset is None:
                     raise self._error(
                         TruncatedEvent, "the file holds nothing but its magic", offset
                     )
                 return
+            if length > _PIECE:  # nothing here holds it while others work on it
+                if offset == begin:
+                    self._note_format(data)
+                whole, data, held = [data[:length]], data[length:], b""
+                yield offset, whole.pop()
+                offset += length
+
+    def _length(self, held: bytes, offset: int) -> int:
+        """The length of the event that has begun, 0 if it is not known yet."""
+        if len(held) < HEADER_SIZE:
+            return 0
+        try:
+            return checked_length(held)
+        except BadEventLength as error:
+            raise error.at(self.file.path, offset, event_name(held[4])) from None
 
     def _more(
         self, stream: RandomInput, held: bytes, length: int, offset: int, begin: int
@@ -303,11 +304,14 @@ class EventReader:
         return kind(message, file=self.file.path, offset=offset, event_type=name)
 
 
-def _file_begins(stream: RandomInput, data: bytes, offset: int, at: int = 0) -> bool:
+def _next_file(stream: RandomInput, offset: int) -> int:
+    """Where the magic of a pipe's next file is, as far as that is known."""
+    return stream.next_begin(offset) if isinstance(stream, JoinedInput) else sys.maxsize
+
+
+def _file_begins(stream: RandomInput, data: bytes, offset: int) -> bool:
     """Whether the magic of a pipe's next file is here, in place of a header."""
-    return (
-        data.startswith(MAGIC, at) and isinstance(stream, JoinedInput) and stream.begins_at(offset)
-    )
+    return data.startswith(MAGIC) and _next_file(stream, offset) == offset
 
 
 def _begins_encryption(raw: bytes) -> bool:

@@ -45,7 +45,8 @@ from tailrace.events import (
     TableMapEvent,
     XidEvent,
 )
-from tailrace.events.header import EventHeader, bad_length, unpack_header
+from tailrace.events.header import EventHeader, unpack_header
+from tailrace.events.walk import walk
 from tailrace.gtid import GtidList, GtidSet, GtidState, advanced
 from tailrace.transactions import Boundary, BoundaryParser
 
@@ -109,8 +110,6 @@ class RecoveredLog:
         self.gtids: GtidState = GtidSet()
         self.sequence = self.table_id = self.xid = 0
         self._servers: set[int] = set()
-        self._held = b""
-        self._held_at = 0
 
     @property
     def path(self) -> str:
@@ -134,29 +133,25 @@ class RecoveredLog:
         context = DecodeContext()
         parser = BoundaryParser()
         pending: list[GtidEvent | MariadbGtidEvent] = []
-        at = self.end = len(MAGIC)
-        while at < self.size:
-            if self.closed:
-                raise LogError(
-                    f"{self.size - at} bytes follow the event that closed the file: no server"
-                    " leaves that, and nothing is cut",
-                    file=self.path,
-                    offset=at,
-                )
-            try:
-                raw = self._event(at)
+        end = self.end = len(MAGIC)
+        try:
+            for at, length, held in walk(self._read, end, self.size):
+                self._check_open(at)
+                raw = bytes(held) if len(held) == length else self._read(at, length)
                 event = context.decode(raw, file=self.path, offset=at)
-            except (TruncatedEvent, BadEventLength, ChecksumMismatch) as error:
-                self._check_tail(at, error)
-                break
-            boundary = parser.feed(event)
-            self._note(event, pending)
-            at += len(raw)
-            if boundary is Boundary.END or boundary is Boundary.OUTSIDE:
-                self.end = at
-                for begun in pending:
-                    self._add(begun)
-                pending.clear()
+                boundary = parser.feed(event)
+                self._note(event, pending)
+                end = at + length
+                if boundary is Boundary.END or boundary is Boundary.OUTSIDE:
+                    self.end = end
+                    for begun in pending:
+                        self._add(begun)
+                    pending.clear()
+        except (TruncatedEvent, BadEventLength, ChecksumMismatch) as error:
+            self._check_tail(end, error)
+        else:
+            if end < self.size:
+                self._check_tail(end, TruncatedEvent("it ends inside an event"))
         if self.end < self.size and not self.reason:
             self.reason = "it ends inside a transaction"
 
@@ -174,22 +169,18 @@ class RecoveredLog:
         if magic != MAGIC:
             self.reason = "it ends inside its first bytes"
 
-    def _event(self, at: int) -> bytes:
-        """The whole event at an offset. Raises TruncatedEvent, BadEventLength where none can be."""
-        header = self._bytes(at, HEADER_SIZE)
-        length = unpack_header(header)[3] if len(header) == HEADER_SIZE else 0
-        if len(header) < HEADER_SIZE or at + length > self.size:
-            raise TruncatedEvent("it ends inside an event", file=self.path, offset=at)
-        if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
-            raise bad_length(length).at(self.path, at)
-        return self._bytes(at, length)
+    def _check_open(self, at: int) -> None:
+        """Raise LogError if something follows the event that closed the file."""
+        if self.closed:
+            raise LogError(
+                f"{self.size - at} bytes follow the event that closed the file: no server"
+                " leaves that, and nothing is cut",
+                file=self.path,
+                offset=at,
+            )
 
-    def _bytes(self, at: int, count: int) -> bytes:
-        start = at - self._held_at
-        if not 0 <= start <= len(self._held) - count:
-            self._held = self.folder.read(self.name, at, max(count, _PIECE))
-            self._held_at, start = at, 0
-        return self._held[start : start + count]
+    def _read(self, at: int, count: int) -> bytes:
+        return self.folder.read(self.name, at, count)
 
     def _note(self, event: Event, pending: list[GtidEvent | MariadbGtidEvent]) -> None:
         """Note the state that a writer continues with."""
@@ -231,6 +222,7 @@ class RecoveredLog:
 
     def _check_tail(self, at: int, error: LogError) -> None:
         """Whether what begins at ``at`` is a torn tail; raises the error where it is damage."""
+        self._check_open(at)
         behind = self._whole_event_after(at)
         if behind is not None:
             raise type(error)(
@@ -254,7 +246,7 @@ class RecoveredLog:
         )
 
     def _length(self, at: int) -> int:
-        return EventHeader.parse(self._bytes(at, HEADER_SIZE)).length
+        return EventHeader.parse(self._read(at, HEADER_SIZE)).length
 
     def _whole_event_after(self, at: int) -> int | None:
         """Where a whole event of a server in this log begins after a damaged one.
@@ -265,10 +257,10 @@ class RecoveredLog:
             self.form is not None and self.form.checksum_algorithm is ChecksumAlgorithm.CRC32
         )
         servers = {_U32.pack(server) for server in self._servers}
-        servers.add(self._bytes(at, HEADER_SIZE)[_SERVER_AT : _SERVER_AT + 4])
+        servers.add(self._read(at, HEADER_SIZE)[_SERVER_AT : _SERVER_AT + 4])
         window = at + 1
         while window < self.size - HEADER_SIZE:
-            data = self.folder.read(self.name, window, _PIECE + HEADER_SIZE)
+            data = self._read(window, _PIECE + HEADER_SIZE)
             for wanted in servers:
                 found = data.find(wanted, _SERVER_AT)
                 while found >= 0:
@@ -290,7 +282,7 @@ class RecoveredLog:
             return False
         if not checksums:
             return True
-        raw = self.folder.read(self.name, at, length)
+        raw = self._read(at, length)
         return _U32.pack(crc32(raw[:-CHECKSUM_SIZE])) == raw[-CHECKSUM_SIZE:]
 
 

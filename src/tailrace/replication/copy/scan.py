@@ -10,6 +10,7 @@ and its end position.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -19,16 +20,18 @@ from tailrace.constants import (
     GTID_TYPES,
     HEADER_SIZE,
     MAGIC,
-    MAX_EVENT_SIZE,
     ChecksumAlgorithm,
     EventFlag,
     EventType,
 )
-from tailrace.errors import BadMagic, LogError, StorageError
+from tailrace.errors import BadEventLength, BadMagic, LogError, StorageError
 from tailrace.events import DecodeContext, FormatDescription, FormatDescriptionEvent
+from tailrace.events.walk import event_length, walk
 from tailrace.position import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.storage.store import WritableStore
 
 FLAGS_AT: Final = 17
@@ -37,9 +40,8 @@ _PIECE: Final = 1 << 22
 _HEAD_SIZE: Final = 1 << 16
 """No format description event has more bytes."""
 _TYPE_AT: Final = 4
-_LENGTH_AND_END: Final = Struct("<II").unpack_from
 _U32: Final = Struct("<I").unpack_from
-_LENGTH_AT: Final = 9
+_END_AT: Final = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def _describe(found: CopiedFile, head: bytes) -> None:
     start = len(MAGIC)
     if len(head) < start + HEADER_SIZE:
         return
-    length = _LENGTH_AND_END(head, start + _LENGTH_AT)[0]
+    length = event_length(head, start)
     if start + length > len(head):
         return
     raw = head[start : start + length]
@@ -171,49 +173,37 @@ def _walk(found: CopiedFile, folder: WritableStore) -> None:
     form = found.form
     checksums = form is not None and form.checksum_algorithm is ChecksumAlgorithm.CRC32
     least = HEADER_SIZE + CHECKSUM_SIZE * checksums
-    at, size, begun, last = found.end, found.size, found.begun, found.last
-    piece, start = b"", at
-    while size - at >= HEADER_SIZE:
-        i = at - start
-        if i + HEADER_SIZE > len(piece):
-            piece, start, i = folder.read(found.name, at, _PIECE), at, 0
-            if len(piece) < HEADER_SIZE:  # a torn encrypted file
-                break
-        length, stated = _LENGTH_AND_END(piece, i + _LENGTH_AT)
-        if not least <= length <= MAX_EVENT_SIZE:
-            found.reason = f"there is no event at {at}: it would have {length} bytes"
-            break
-        if length > size - at:
-            break
-        end = i + length
-        if not checksums:
-            if stated not in {0, (at + length) & 0xFFFFFFFF}:
-                found.reason = f"the event at {at} says that it ends at {stated}"
-                break
-        else:
-            if end > len(piece) and length <= _PIECE:
-                piece, start, i, end = folder.read(found.name, at, _PIECE), at, 0, length
-            if end <= len(piece):
-                same = crc32(piece[i : end - CHECKSUM_SIZE]) == _U32(piece, end - CHECKSUM_SIZE)[0]
-            else:
-                same = _is_whole(folder, found.name, at, length)
-            if not same:
+    at, begun, last = found.end, found.begun, found.last
+    read = partial(folder.read, found.name)
+    try:
+        for start, length, event in walk(read, at, found.size, _PIECE):
+            if length < least:
+                found.reason = f"there is no event at {at}: it would have {length} bytes"
+            elif not checksums:
+                stated = _U32(event, _END_AT)[0]
+                if stated not in {0, (at + length) & 0xFFFFFFFF}:
+                    found.reason = f"the event at {at} says that it ends at {stated}"
+            elif not _is_whole(read, start, length, event):
                 found.reason = f"the event at {at} has a wrong checksum"
+            if found.reason:
                 break
-        last = piece[i + _TYPE_AT]
-        if last in GTID_TYPES:
-            begun = at
-        at += length
+            last = event[_TYPE_AT]
+            if last in GTID_TYPES:
+                begun = at
+            at += length
+    except BadEventLength as error:
+        found.reason = f"there is no event at {at}: {error.message}"
     found.end, found.begun, found.last = at, begun, last
 
 
-def _is_whole(folder: WritableStore, name: str, at: int, length: int) -> bool:
-    """Whether a large event's checksum is right; the event is read in pieces."""
-    digest, end = 0, at + length - CHECKSUM_SIZE
-    while at < end:
-        data = folder.read(name, at, min(_PIECE, end - at))
+def _is_whole(read: Callable[[int, int], bytes], at: int, length: int, event: memoryview) -> bool:
+    """Whether an event's checksum is right; a large one's other bytes are read in pieces."""
+    end = length - CHECKSUM_SIZE
+    digest, done = crc32(event[:end]), min(len(event), end)
+    while done < end:
+        data = read(at + done, min(_PIECE, end - done))
         if not data:
             return False
-        digest = crc32(data, digest)
-        at += len(data)
-    return folder.read(name, end, CHECKSUM_SIZE) == digest.to_bytes(CHECKSUM_SIZE, "little")
+        digest, done = crc32(data, digest), done + len(data)
+    stored = event[end:] if len(event) == length else read(at + end, CHECKSUM_SIZE)
+    return stored == digest.to_bytes(CHECKSUM_SIZE, "little")

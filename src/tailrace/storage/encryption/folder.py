@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, Flavour
 from tailrace.errors import LogError, StorageError, UsageError
-from tailrace.events.walk import event_length
+from tailrace.events.walk import event_at, event_length
 from tailrace.storage.encryption.keystream import KeystreamOutput
 from tailrace.storage.encryption.mariadb.format import Mode, format_of
 from tailrace.storage.encryption.mariadb.streams import (
@@ -123,7 +124,7 @@ class EncryptedFolder:
         head = read_head(lower, folder.path(name)) if magic == MAGIC else None
         if head is None:
             return cls(folder, keyring, encrypting=False)
-        first = _first_event(lower, head.size)
+        first = _first_event(folder, name, head.size)
         if mode is None and first:
             mode = head.cipher(head.key(keyring), first).mode
         return cls(folder, keyring, encrypting=keyring is not None, mode=mode or Mode.CBC)
@@ -190,7 +191,7 @@ class EncryptedFolder:
                 raw = read_exactly(lower, 0, MYSQL_HEADER_SIZE + len(MAGIC))
                 return mysql_reopened(output, raw, self._keyring, path=path)
             if head is not None:
-                first = _first_event(lower, head.size)
+                first = _first_event(self._folder, name, head.size)
                 return mariadb_reopened(output, head, first, self._keyring, mode=self._mode)
         except BaseException:
             output.close()
@@ -242,11 +243,7 @@ def _newest(keyring: Keyring | None, key_id: str) -> str | None:
     return f"{match[1]}_{max(numbers)}" if numbers else None
 
 
-def _first_event(lower: RandomInput, offset: int) -> bytes:
+def _first_event(folder: WritableStore, name: str, offset: int) -> bytes:
     """The event at an offset; empty if it is not whole."""
-    raw = read_exactly(lower, offset, HEADER_SIZE)
-    if len(raw) < HEADER_SIZE:
-        return b""
-    length = event_length(raw)
-    raw += read_exactly(lower, offset + HEADER_SIZE, max(length - HEADER_SIZE, 0))
-    return raw if len(raw) == length else b""
+    raw = event_at(partial(folder.read, name), offset)
+    return raw if len(raw) >= HEADER_SIZE and len(raw) == event_length(raw) else b""

@@ -9,11 +9,9 @@ decrypted one by one.
 from __future__ import annotations
 
 import functools
-from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tailrace.constants import HEADER_SIZE
-from tailrace.events.walk import LENGTH_AT, LENGTH_END
+from tailrace.events.walk import LENGTH_AT, LENGTH_END, frames
 from tailrace.storage.encryption.ciphers import BLOCK, cbc, ctr, ecb
 from tailrace.storage.encryption.mariadb.format import TEXT_AT, Mode
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 _LARGE: Final = 2048
 """The least size of an event for which a separate context pays off."""
 _FEW: Final = 4
-_LENGTH: Final = Struct("<I").unpack_from
 
 
 @functools.cache
@@ -55,7 +52,8 @@ class BatchCipher:
 
     def decrypt(self, view: memoryview, size: int, offset: int, /) -> int:
         """See `BlockCipher`."""
-        starts, end = _walk(view, size)
+        ends = [0, *(end for _, end in frames(view, size))]
+        starts, end = ends[:-1], ends[-1]
         if self._np is None or len(starts) <= _FEW:
             for start, stop in zip(starts, [*starts[1:], end], strict=False):
                 self._one(view[start:stop], offset + start)
@@ -176,18 +174,3 @@ def decrypt_large(cipher: EventCipher, event: memoryview, offset: int) -> None:
         text[last + BLOCK :] = cipher.tail(bytes(text[last + BLOCK :]), iv)
     event[:4] = event[LENGTH_AT:LENGTH_END]
     event[LENGTH_AT:LENGTH_END] = length
-
-
-def _walk(view: memoryview, size: int) -> tuple[list[int], int]:
-    """Where the whole events in a block begin, and where the last ends."""
-    starts: list[int] = []
-    add = starts.append
-    last = size - LENGTH_END
-    at = 0
-    while at <= last:
-        length = _LENGTH(view, at + LENGTH_AT)[0]
-        if not HEADER_SIZE <= length <= size - at:
-            break
-        add(at)
-        at += length
-    return starts, at

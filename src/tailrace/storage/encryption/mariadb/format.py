@@ -21,14 +21,12 @@ from tailrace.constants import (
     CHECKSUM_SIZE,
     HEADER_SIZE,
     MAGIC,
-    MAX_EVENT_SIZE,
     ChecksumAlgorithm,
     EventFlag,
     EventType,
 )
 from tailrace.errors import EncryptionError, LogError, WrongKey
 from tailrace.events import DecodeContext, FormatDescriptionEvent, StartEncryptionEvent
-from tailrace.events.header import bad_length
 from tailrace.events.walk import LENGTH_AT, LENGTH_END, event_length
 from tailrace.storage.encryption.ciphers import BLOCK, cbc, ctr, ecb, master_key
 
@@ -199,12 +197,6 @@ def head_end(raw: bytes) -> int:
             return len(raw)
         at += length
     return at
-
-
-def check_length(length: int, path: str, offset: int) -> None:
-    """Reject an invalid event length. Raises BadEventLength, which names the position."""
-    if not HEADER_SIZE <= length <= MAX_EVENT_SIZE:
-        raise bad_length(length).at(path, offset)
 
 
 def _ignorable(event: bytes, *, checksums: bool) -> bytes:

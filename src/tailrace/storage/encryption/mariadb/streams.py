@@ -11,13 +11,20 @@ from zlib import crc32
 from tailrace.constants import (
     CHECKSUM_SIZE,
     HEADER_SIZE,
-    MAX_EVENT_SIZE,
     ChecksumAlgorithm,
     EventType,
 )
-from tailrace.errors import EncryptionError, StorageError, UsageError
+from tailrace.errors import BadEventLength, EncryptionError, StorageError, UsageError
 from tailrace.events import FormatDescriptionEvent, StartEncryptionEvent
-from tailrace.events.walk import LENGTH_END, event_length
+from tailrace.events.walk import (
+    LENGTH_END,
+    checked_length,
+    event_at,
+    event_length,
+    frames,
+    is_event_length,
+    walk,
+)
 from tailrace.storage.encryption.mariadb.batch import BatchCipher
 from tailrace.storage.encryption.mariadb.format import (
     KEY_ID,
@@ -25,7 +32,6 @@ from tailrace.storage.encryption.mariadb.format import (
     EventCipher,
     MariadbHead,
     Mode,
-    check_length,
     format_of,
     head_end,
     sound,
@@ -138,38 +144,37 @@ class MariadbInput(OffsetInput):
             size = end + _copy(view[end:size], self._held)
         return size
 
-    def _hold(self, offset: int, raw: bytes = b"") -> None:
-        """Decrypt the event that begins at an offset; ``raw`` is the part that was read so far."""
-        if len(raw) < LENGTH_END:
-            raw += read_exactly(self._lower, offset + len(raw), HEADER_SIZE - len(raw))
+    def _hold(self, offset: int, begun: bytes = b"") -> None:
+        """Decrypt the event at an offset; ``begun`` is the part that was read so far."""
+        raw = self._event(offset, begun)
         self._held_at, self._held, self._held_whole = offset, b"", False
         if len(raw) < LENGTH_END:
             return
-        length = event_length(raw)
-        check_length(length, self._head.path, offset)
-        if len(raw) < length:
-            raw += read_exactly(self._lower, offset + len(raw), length - len(raw))
         if self._cipher is None:
             self._find_cipher()
         if self._cipher is None:  # there is no whole event yet
             return
         self._held = self._cipher.decrypt(raw, offset)
-        self._held_whole = len(raw) == length
+        self._held_whole = len(raw) == event_length(raw)
         if self._held_whole:
             self._mark(offset)
-            self._mark(offset + length)
+            self._mark(offset + len(raw))
 
     def _find_cipher(self) -> None:
         """Find the cipher by the first event, once it exists."""
-        start = self._head.size
-        raw = read_exactly(self._lower, start, HEADER_SIZE)
-        if len(raw) == HEADER_SIZE:
-            length = event_length(raw)
-            check_length(length, self._head.path, start)
-            raw += read_exactly(self._lower, start + HEADER_SIZE, length - HEADER_SIZE)
-            if len(raw) == length:
-                self._cipher = self._head.cipher(self._key, raw)
-                self._batch = self._make_batch(self._cipher)
+        raw = self._event(self._head.size)
+        if len(raw) >= HEADER_SIZE and len(raw) == event_length(raw):
+            self._cipher = self._head.cipher(self._key, raw)
+            self._batch = self._make_batch(self._cipher)
+
+    def _event(self, offset: int, begun: bytes = b"") -> bytes:
+        try:
+            return event_at(self._read_stored, offset, begun)
+        except BadEventLength as error:
+            raise error.at(self._head.path, offset) from None
+
+    def _read_stored(self, offset: int, count: int) -> bytes:
+        return read_exactly(self._lower, offset, count)
 
     # --- where events begin ----------------------------------------------------------------------
 
@@ -189,8 +194,8 @@ class MariadbInput(OffsetInput):
         marks = self._marks
         if marks[bisect_right(marks, offset) - 1] == offset:
             return True
-        raw = read_exactly(self._lower, offset, LENGTH_END)
-        if len(raw) < LENGTH_END or not HEADER_SIZE <= event_length(raw) <= MAX_EVENT_SIZE:
+        raw = self._read_stored(offset, LENGTH_END)
+        if len(raw) < LENGTH_END or not is_event_length(event_length(raw)):
             return False
         if offset + event_length(raw) > self.size():
             return False
@@ -198,26 +203,23 @@ class MariadbInput(OffsetInput):
             self._find_cipher()
         if self._cipher is None:
             return False
-        rest = read_exactly(self._lower, offset + LENGTH_END, event_length(raw) - LENGTH_END)
+        rest = self._read_stored(offset + LENGTH_END, event_length(raw) - LENGTH_END)
         plain = self._cipher.decrypt(raw + rest, offset)
         return sound(plain, offset, checksums=self._head.checksums)
 
     def _begin_of(self, offset: int) -> int:
         """The start of the event that contains an offset."""
-        at = self._marks[bisect_right(self._marks, offset) - 1]
-        piece, piece_at = b"", at
-        while True:
-            if at + LENGTH_END > piece_at + len(piece):
-                piece, piece_at = read_exactly(self._lower, at, _PIECE), at
-                if len(piece) < LENGTH_END:
-                    return at
-            length = event_length(piece[at - piece_at : at - piece_at + LENGTH_END])
-            check_length(length, self._head.path, at)
-            if at + length > offset:
+        begin = self._marks[bisect_right(self._marks, offset) - 1]
+        try:
+            for at, length, _ in walk(self._read_stored, begin, self.size(), _PIECE):
                 self._mark(at)
-                return at
-            at += length
-            self._mark(at)
+                if at + length > offset:
+                    return at
+                begin = at + length
+        except BadEventLength as error:
+            raise error.at(self._head.path, begin) from None
+        self._mark(begin)
+        return begin
 
 
 def _copy(view: memoryview, data: bytes, start: int = 0) -> int:
@@ -228,7 +230,7 @@ def _copy(view: memoryview, data: bytes, start: int = 0) -> int:
 
 def _damaged(begun: memoryview) -> bool:
     """Whether an event's beginning has an invalid length."""
-    return len(begun) >= LENGTH_END and not (HEADER_SIZE <= event_length(begun) <= MAX_EVENT_SIZE)
+    return len(begun) >= LENGTH_END and not is_event_length(event_length(begun))
 
 
 def mariadb_input(lower: RandomInput, keyring: Keyring | None, *, path: str) -> MariadbInput:
@@ -286,14 +288,11 @@ class MariadbOutput:
         self._held += data
         made, end = [], 0
         offset = self._lower.size
-        while len(self._held) - end >= HEADER_SIZE:
-            length = event_length(bytes(self._held[end : end + HEADER_SIZE]))
-            check_length(length, self._path, offset + end)
-            if end + length > len(self._held):
-                break
-            event = bytes(self._held[end : end + length])
-            made.append(self._cipher.encrypt(event, offset + end))
-            end += length
+        for start, end in frames(self._held):
+            event = bytes(self._held[start:end])
+            made.append(self._cipher.encrypt(event, offset + start))
+        if len(self._held) - end >= HEADER_SIZE:
+            _check_length(self._held, end, self._path, offset + end)
         if made:
             rest = bytes(self._held[end:])
             self._held.clear()  # after an error of the store, its size says what it has
@@ -377,15 +376,13 @@ class MariadbBegin:
         out = [head[:start], begun]
         offset = start + len(begun)
         checksums = form.description.checksum_algorithm is ChecksumAlgorithm.CRC32
-        while rest:
-            length = event_length(rest)
-            check_length(length, path, offset)
-            if length > len(rest):
-                raise UsageError(f"{path}: a file must begin with whole events")
-            event = _moved(rest[:length], moved, checksums=checksums)
-            out.append(cipher.encrypt(event, offset))
-            offset += length
-            rest = rest[length:]
+        end = 0
+        for begin, end in frames(rest):
+            event = _moved(rest[begin:end], moved, checksums=checksums)
+            out.append(cipher.encrypt(event, offset + begin))
+        if end < len(rest):
+            _check_length(rest, end, path, offset + end)
+            raise UsageError(f"{path}: a file must begin with whole events")
         return cls(b"".join(out), cipher, start)
 
     def output(self, lower: RandomOutput, path: str) -> MariadbOutput:
@@ -435,6 +432,14 @@ def mariadb_reopened(
     key = head.key(keyring)
     cipher = head.cipher(key, first) if first else EventCipher(key, head.nonce, Mode(mode))
     return MariadbOutput(lower, cipher, head.event_at, path=head.path)
+
+
+def _check_length(data: Data, at: int, path: str, offset: int) -> None:
+    """Check the length of an event in a file. Raises BadEventLength, which names its place."""
+    try:
+        checked_length(data, at)
+    except BadEventLength as error:
+        raise error.at(path, offset) from None
 
 
 def _start_encryption(
