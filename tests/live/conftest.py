@@ -24,7 +24,7 @@ def log(server: Server) -> Path:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that its machine holds up breaks no connection: the breaks are the test's alone."""
-    monkeypatch.setattr("tailrace.live.link.SILENT_PERIODS", 10_000)
+    monkeypatch.setattr("tailrace.live.open_dump.SILENT_PERIODS", 10_000)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from tailrace.errors import HeartbeatTimeout
-from tailrace.live.arrivals import Arrivals
+from tailrace.live.dump import Arrivals
 
 SILENCE = 2.0
 PARTS = 8
@@ -49,10 +49,10 @@ def ends():
 
 
 def arrivals_on(machine_of, near, monkeypatch):
-    monkeypatch.setattr("tailrace.live.arrivals.monotonic", lambda: 0.0)
+    monkeypatch.setattr("tailrace.live.dump.monotonic", lambda: 0.0)
     arrivals = Arrivals(near, name="a source", silence=SILENCE)
     machine = arrivals._selector = machine_of(arrivals._selector)
-    monkeypatch.setattr("tailrace.live.arrivals.monotonic", lambda: machine.now)
+    monkeypatch.setattr("tailrace.live.dump.monotonic", lambda: machine.now)
     return arrivals, machine
 
 

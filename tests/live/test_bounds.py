@@ -19,13 +19,12 @@ import pytest
 
 import tailrace
 from tailrace.errors import ConnectionLost, MalformedPacket, ServerError
-from tailrace.live.arrivals import SIZE, Arrivals
-from tailrace.live.bounded import Patience
 from tailrace.live.connect import connect
 from tailrace.live.driver import SSCursor
+from tailrace.live.dump import SIZE, Arrivals
 from tailrace.live.feed import Feed
-from tailrace.live.identity import Identity
-from tailrace.live.session import OLDEST, Session
+from tailrace.live.session import OLDEST, Identity, Session
+from tailrace.live.sockets import Patience
 from tailrace.live.url import Source
 from tailrace.replication.receiver import Receiver
 from tools.campaign.hostile import fake
@@ -136,7 +135,7 @@ def test_the_addresses_of_a_host_share_the_time(monkeypatch):
         shares.append(seconds)
         return 300
 
-    monkeypatch.setattr("tailrace.live.bounded._milliseconds", first_is_over_soon)
+    monkeypatch.setattr("tailrace.live.sockets._milliseconds", first_is_over_soon)
     with socket.socket() as full, FakeServer(connect_timeout=600) as server, ExitStack() as waiting:
         full.bind(("127.0.0.1", 0))
         full.listen(0)

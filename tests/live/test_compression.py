@@ -12,8 +12,7 @@ from tailrace.errors import UsageError
 from tailrace.live.chunks import FileBegin
 from tailrace.live.connect import connect
 from tailrace.live.feed import Feed
-from tailrace.live.identity import Identity
-from tailrace.live.session import Session
+from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.compressed import Algorithm, ConnectionCompression

@@ -12,8 +12,7 @@ from tailrace.errors import AccessDenied, ConnectionLost, DuplicateServerId, Log
 from tailrace.gtid import GtidSet
 from tailrace.live.chunks import END, Chunk, Expected, FileBegin
 from tailrace.live.feed import Feed
-from tailrace.live.identity import Identity
-from tailrace.live.session import Session
+from tailrace.live.session import Identity, Session
 from tailrace.live.url import Host, Source
 from tailrace.position import Position
 from tests.live.feeding import (
@@ -169,7 +168,7 @@ def test_a_chunk_may_be_written_to(server):
 
 
 def test_small_buffers_give_the_same(filled, monkeypatch):
-    monkeypatch.setattr("tailrace.live.arrivals.SIZE", 1 << 10)
+    monkeypatch.setattr("tailrace.live.dump.SIZE", 1 << 10)
     monkeypatch.setattr("tailrace.live.dump.EVENTS", 3)
     with Feed(source_of(filled), follow=False) as feed:
         copy = drain(feed)

@@ -12,7 +12,7 @@ import tailrace
 from tailrace.errors import GtidsAhead, LogPurged, UsageError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent, RowsEvent
 from tailrace.gtid import GtidList, GtidSet
-from tailrace.live import whole_transactions as whole
+from tailrace.live import by_gtid
 from tailrace.live.chunks import END, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Host, Source
@@ -196,8 +196,8 @@ def test_oldest_and_now_with_several_hosts(own):
 
 def test_each_transaction_once_through_cuts_at_random_bytes(own, monkeypatch):
     """Small buffers, so that transactions are held over chunks, and large ones are given early."""
-    monkeypatch.setattr("tailrace.live.arrivals.SIZE", 4 << 10)
-    monkeypatch.setattr(whole, "HELD", 8 << 10)
+    monkeypatch.setattr("tailrace.live.dump.SIZE", 4 << 10)
+    monkeypatch.setattr(by_gtid, "HELD", 8 << 10)
     for _ in range(3):
         fill(own, 40, 700)
         own.rotate()
@@ -330,7 +330,7 @@ def test_it_moves_to_the_next_host_in_mid_transaction(pair):
 
 def test_a_large_transaction_begins_anew_on_the_next_host(pair, monkeypatch):
     """It was given in part by the first: a file's begin says that this part is void."""
-    monkeypatch.setattr(whole, "HELD", 1 << 10)
+    monkeypatch.setattr(by_gtid, "HELD", 1 << 10)
     source, replica = pair
     fill(source, 2)
     start = executed(source)
@@ -366,7 +366,7 @@ def test_a_large_transaction_begins_anew_on_the_next_host(pair, monkeypatch):
 
 def test_what_is_read_of_it_as_rows_is_whole_and_once(pair, monkeypatch):
     """By `tailrace.changes`, `transactions` and `gtids`, through a move in its middle."""
-    monkeypatch.setattr(whole, "HELD", 1 << 10)
+    monkeypatch.setattr(by_gtid, "HELD", 1 << 10)
     source, replica = pair
     fill(source, 1)
     start = executed(source)

@@ -17,10 +17,9 @@ from tailrace.errors import (
     ProtocolError,
     TailraceError,
 )
-from tailrace.live.chunks import FileBegin
+from tailrace.live.chunks import FileBegin, stamp
 from tailrace.live.place import LeftOff, Place, Verdict
-from tailrace.live.resume import LONGEST_PAUSE, Pauses, stamp
-from tailrace.live.retry import Attempts
+from tailrace.live.retry import LONGEST_PAUSE, Attempts, Pauses
 from tailrace.live.url import Host, Source
 from tailrace.position import Position
 

@@ -10,8 +10,7 @@ import pytest
 from tailrace.constants import MAGIC, EventFlag, EventType, Flavour
 from tailrace.errors import AccessDenied, DuplicateServerId, GtidsAhead, UsageError
 from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
-from tailrace.live.identity import Identity, free_server_id
-from tailrace.live.session import OLDEST, Session, dump_flags, untagged
+from tailrace.live.session import OLDEST, Identity, Session, dump_flags, free_server_id, untagged
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag

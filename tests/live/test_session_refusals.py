@@ -1,4 +1,4 @@
-"""Every refusal of a source, provoked on real servers: its type, and that it says what to do."""
+"""Every server_error of a source, provoked on real servers: its type, and that it says what to do."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from tailrace.errors import (
 )
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.connect import connect
-from tailrace.live.identity import Identity
-from tailrace.live.refusals import refusal
-from tailrace.live.session import OLDEST, Session
+from tailrace.live.server_errors import server_error
+from tailrace.live.session import OLDEST, Identity, Session
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.live.url import Source
 from tailrace.position import Position
@@ -128,7 +127,7 @@ def test_a_place_in_the_magic(log):
         with pytest.raises(pymysql.err.OperationalError) as caught:
             session.connection._read_packet()
     code, text = caught.value.args
-    meets(refusal(code, None, text, "here"), LogReset)
+    meets(server_error(code, None, text, "here"), LogReset)
 
 
 def test_a_damaged_log(fresh_server):
@@ -330,14 +329,16 @@ def test_without_the_privilege(log):
     ],
 )  # fmt: skip
 def test_codes(code, kind):
-    error = refusal(code, "HY000", "one line\n  and another", "mysql://u@h:1")
+    error = server_error(code, "HY000", "one line\n  and another", "mysql://u@h:1")
     assert type(error) is kind
     assert "mysql://u@h:1: one line and another" in str(error)
     assert str(code) in str(error)
 
 
 def test_what_was_asked_for():
-    error = refusal(1236, None, "Could not find first log file name", "here", asked="b.000007:4")
+    error = server_error(
+        1236, None, "Could not find first log file name", "here", asked="b.000007:4"
+    )
     assert "(asked for b.000007:4)" in str(error)
 
 
@@ -353,4 +354,4 @@ def test_what_was_asked_for():
     ],
 )  # fmt: skip
 def test_texts_of_older_servers(text, kind):
-    assert type(refusal(1236, "HY000", text, "here")) is kind
+    assert type(server_error(1236, "HY000", text, "here")) is kind

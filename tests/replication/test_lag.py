@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tailrace.live.identity import Identity
+from tailrace.live.session import Identity
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.replication.source_end import SourceEnd

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tailrace.errors import PipelineError
-from tailrace.live import asking
+from tailrace.live import tables
 from tailrace.spark import complete, mirror
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
@@ -144,7 +144,7 @@ def test_a_table_that_is_created_while_the_server_is_asked(fresh_server, tmp_pat
         server.execute("FLUSH BINARY LOGS")  # no batch of so few bytes has more than a file
         server.execute("CREATE TABLE shop.later (a INT PRIMARY KEY)")
         server.execute("INSERT INTO shop.later VALUES (1)")
-        return asking.tables_of(connection)
+        return tables.tables_of(connection)
 
     monkeypatch.setattr(complete, "tables_of", tables_of)
     lake = tmp_path / "lake"

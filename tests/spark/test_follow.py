@@ -202,7 +202,7 @@ def test_a_source_that_fails_ends_it(fresh_server, tmp_path):
 
 def test_a_source_that_is_down_is_waited_for(fresh_server, tmp_path, caplog, monkeypatch):
     """Where the lake has some of it, and ``retry`` says nothing."""
-    monkeypatch.setattr("tailrace.live.resume.LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr("tailrace.live.retry.LONGEST_PAUSE", 0.2)
     server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
     lake, tables = tmp_path / "lake", ["follow.*"]
     with Proxy(lambda: server.port) as proxy:  # the server has another port each time

@@ -16,8 +16,7 @@ from tailrace.errors import (
     TailraceError,
     UsageError,
 )
-from tailrace.live.identity import Identity
-from tailrace.live.session import Session
+from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror

@@ -53,7 +53,7 @@ def server(url: str, *, follow: bool = False, skip_torn_tail: bool = False) -> S
 
 def tables_on(source: Source) -> set[TableName]:
     """The tables that a server has now, as far as its user may see them."""
-    from tailrace.live.asking import connected, tables_of  # noqa: PLC0415 - as above
+    from tailrace.live.tables import connected, tables_of  # noqa: PLC0415 - as above
 
     with connected(source) as connection:
         return tables_of(connection)
@@ -64,8 +64,7 @@ def check_file(source: Source, place: Position) -> None:
 
     If the user lacks the privilege, or the server cannot be reached, reading finds out.
     """
-    from tailrace.live.identity import Identity  # noqa: PLC0415 - as above
-    from tailrace.live.session import Session  # noqa: PLC0415 - as above
+    from tailrace.live.session import Identity, Session  # noqa: PLC0415 - as above
 
     try:
         with Session.open(source, source.hosts[0], Identity()) as session:

@@ -316,7 +316,7 @@ def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = N
     there = defined | (wants.met or set())
     missing = wants.unmatched(there).missing("in the log")
     if missing is not None and server is not None:
-        from tailrace.live.asking import connected, tables_of  # noqa: PLC0415 - it needs PyMySQL
+        from tailrace.live.tables import connected, tables_of  # noqa: PLC0415 - it needs PyMySQL
 
         with connected(server) as connection:
             there |= tables_of(connection)

@@ -4,38 +4,45 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC
 from tailrace.errors import AccessDenied
 from tailrace.live.chunks import Chunk, Expected, FileBegin
-from tailrace.live.resume import U32_END, check_same_file, check_same_server
 from tailrace.live.session import OLDEST
 from tailrace.position import Position
 from tailrace.selection import Time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Literal
 
-    from tailrace.live.link import Asked
+    from tailrace.gtid import GtidState
     from tailrace.live.place import Place
     from tailrace.live.session import Session
 
+_U32_END: Final = 1 << 32
+"""COM_BINLOG_DUMP requests only offsets below this."""
 
-class FeedByPosition:
+
+class ByPosition:
     """The current position, and the identity of the server and of the current file.
 
     ``position`` is the end of what was given. ``known`` is what a further connection has to find.
-    ``ends`` is where a file may end without ROTATE or STOP.
+    ``ends`` is where a file may end without ROTATE or STOP. ``find_time`` finds the position of a
+    time (microseconds UTC) on a session's server.
     """
 
     gtids = None
 
     def __init__(
-        self, start: Position | Time | Literal["oldest", "now"], expected: Expected
+        self,
+        start: Position | Time | Literal["oldest", "now"],
+        expected: Expected,
+        find_time: Callable[[Session, int], Position],
     ) -> None:
         self._start = start
+        self._find_time = find_time
         self.position = start if isinstance(start, Position) else OLDEST
         self.known = expected
         self.ends: Position | None = None
@@ -53,39 +60,35 @@ class FeedByPosition:
         """Whether it is known that an event begins, or the file ends, at ``position``."""
         return self.known.description is not None
 
-    def begin(self, session: Session) -> Position:
-        """The position to request from a session. Raises LogReset if another server answers."""
-        check_same_server(self.known, session.server_uuid, session.name)
+    def begin(self, session: Session) -> tuple[Position, int]:
+        """What to request from a session, and the offset in its file before which all was given.
+
+        Raises LogReset if another server answers.
+        """
+        self.known.check_server(session.server_uuid, session.name)
         if self._start == "now":
-            self.position = session.end()
-            self._start = self.position
+            self.position = self._start = session.end()
         elif isinstance(self._start, Time):
-            from tailrace.live.since import find_time  # noqa: PLC0415 - it reads by a feed
+            self.position = self._start = self._find_time(session, self._start.microseconds)
+        return self._asked(), self.position.offset
 
-            self.position = self._start = find_time(session, self._start.microseconds)
-        return self.position
-
-    def asked(self, wanted: Position) -> Position:
+    def _asked(self) -> Position:
         """The position to request: an earlier event of the same file in three cases.
 
         Past 4 GiB, COM_BINLOG_DUMP cannot express the position. Right after the description,
         MariaDB would decrypt the START_ENCRYPTION that is stored there unencrypted. And if the
         start has yet to be verified.
         """
-        if self._whole_file:
-            self._whole_file = False
-            return Position(wanted.file, len(MAGIC))
-        description = self.known.description
-        if description is not None and wanted.offset == len(MAGIC) + len(description):
-            return Position(wanted.file, len(MAGIC))
-        if wanted.offset < U32_END:
-            return wanted
-        low = self._low
-        return (
-            low
-            if low is not None and low.file == wanted.file
-            else Position(wanted.file, len(MAGIC))
+        wanted, low, description = self.position, self._low, self.known.description
+        whole_file, self._whole_file = self._whole_file, False
+        after_description = description is not None and (
+            wanted.offset == len(MAGIC) + len(description)
         )
+        if wanted.offset < _U32_END and not whole_file and not after_description:
+            return wanted
+        if low is not None and low.file == wanted.file and not whole_file:
+            return low
+        return Position(wanted.file, len(MAGIC))
 
     def goal(self, session: Session) -> Position | None:
         """What a dump that does not wait has to reach at least; None if that is unknown."""
@@ -94,7 +97,7 @@ class FeedByPosition:
         except AccessDenied:
             return None
 
-    def reached(self, goal: Asked | None) -> bool:
+    def reached(self, goal: Position | GtidState | None) -> bool:
         """Whether a dump that ended had reached its goal."""
         return not isinstance(goal, Position) or self.position >= goal
 
@@ -112,7 +115,9 @@ class FeedByPosition:
     def accept(self, item: FileBegin | Chunk, place: Place) -> Iterator[FileBegin | Chunk]:
         """The part of an item that has to be given. Raises LogReset if the file is another."""
         if isinstance(item, Chunk):
-            self._note_low(item)
+            if item.offset < _U32_END <= item.end:  # keep the last event that can be requested
+                number = bisect_left(item.starts, _U32_END - item.offset) - 1
+                self._low = Position(item.file, item.offset + item.starts[number])
             self.position = place.position
             if self.position.file != item.file:
                 self._next_file()
@@ -120,8 +125,7 @@ class FeedByPosition:
             return
         entering, self._entering = self._entering, False
         if entering and item.file == self.position.file and self.position.offset > len(MAGIC):
-            if self.known.description is not None:
-                check_same_file(self.known.description, item.description, item.file, place.source)
+            self.known.check_file(item, place.source)
             if self._given:
                 return
             item = replace(item, offset=self.position.offset, artificial=True)
@@ -136,12 +140,3 @@ class FeedByPosition:
         self._given = False
         self._low = None
         self.known = replace(self.known, description=None)
-
-    def _note_low(self, chunk: Chunk) -> None:
-        """Keep the start of the last event whose offset COM_BINLOG_DUMP can express."""
-        if chunk.offset < U32_END <= chunk.end:
-            at = bisect_left(chunk.starts, U32_END - chunk.offset) - 1
-            self._low = Position(chunk.file, chunk.offset + chunk.starts[at])
-
-    def close(self) -> None:
-        """Do nothing."""

@@ -1,13 +1,20 @@
-"""The items of a feed: the beginning of a file, the events that follow in it, and the end."""
+"""The items of a feed: the beginning of a file, the events that follow in it, and the end.
+
+Also what tells whether a file that is entered again is the one that was read before.
+"""
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tailrace.errors import LogReset
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tailrace.log_name import LogName
 
@@ -50,6 +57,36 @@ class Chunk:
         """The offset in the file after the last event."""
         return self.offset + len(self.data)
 
+    def events(self) -> Iterator[tuple[int, int]]:
+        """Where each event begins and ends in ``data``."""
+        return zip(self.starts, [*self.starts[1:], len(self.data)], strict=True)
+
+    def records(self) -> Iterator[tuple[str, int, bytes]]:
+        """Each event with its file and offset, copied."""
+        file, offset, data = self.file, self.offset, bytes(self.data)
+        for start, end in self.events():
+            yield file, offset + start, data[start:end]
+
+    def begin_of(self, number: int) -> int:
+        """Where an event begins in ``data``; its end for the number after the last event's."""
+        return self.starts[number] if number < len(self.starts) else len(self.data)
+
+    def number_at(self, offset: int) -> int | None:
+        """The number of the event at an offset of the file, the last one's next at the end.
+
+        None if no event begins there.
+        """
+        number = bisect_left(self.starts, offset - self.offset)
+        return number if self.begin_of(number) == offset - self.offset else None
+
+    def part(self, first: int, last: int) -> Chunk:
+        """The events from number ``first`` to before ``last``, at least one; not copied."""
+        begin, end = self.starts[first], self.begin_of(last)
+        starts: Sequence[int] = self.starts[first:last]
+        if begin:
+            starts = array("q", (start - begin for start in starts))
+        return Chunk(self.file, self.offset + begin, self.data[begin:end], starts)
+
 
 class EndOfDump(Enum):
     """The type of `END`, its only value."""
@@ -76,3 +113,29 @@ class Expected:
 
     uuid: str | None = None
     description: bytes | None = None
+
+    def check_server(self, uuid: str | None, source: str) -> None:
+        """Raise LogReset where another server answers."""
+        if self.uuid is not None and uuid is not None and self.uuid != uuid:
+            raise LogReset(
+                f"{source} has the server UUID {uuid}, but its logs were read from {self.uuid}"
+                " before: another server answers, and its positions differ. Resume by GTID, or copy"
+                " the data again"
+            )
+
+    def check_file(self, begin: FileBegin, source: str) -> None:
+        """Raise LogReset where the file is another one of the same name."""
+        if self.description is not None and stamp(self.description) != stamp(begin.description):
+            raise LogReset(
+                f"{source}: {begin.file} is not the file that was read before: its logs were reset"
+                " or replaced. Copy the data again"
+            )
+
+
+def stamp(description: bytes) -> bytes:
+    """The part of a format description event that does not depend on how it is sent.
+
+    It is all but ``log_pos``, flags, ``created`` and the checksum, which senders change (facts
+    sheet 4.7): the second in which the file was created, the server, its version.
+    """
+    return description[:13] + description[19:71] + description[75:-4]

@@ -18,11 +18,25 @@ from tailrace.errors import (
     TlsError,
     UsageError,
 )
-from tailrace.live.bounded import Incoming, Patience, dial, read_exactly, secure, send
-from tailrace.live.compressed import CompressedSocket
-from tailrace.live.driver import CLIENT, CR, Connection, FieldDescriptorPacket, MysqlPacket, err
+from tailrace.live.driver import (
+    CLIENT,
+    CR,
+    Connection,
+    FieldDescriptorPacket,
+    MysqlPacket,
+    err,
+    numbered_error,
+)
 from tailrace.live.login import read_public_key, ways
-from tailrace.live.refusals import refusal
+from tailrace.live.sockets import (
+    CompressedSocket,
+    Incoming,
+    Patience,
+    dial,
+    read_exactly,
+    secure,
+    send,
+)
 from tailrace.live.tls import TlsMode
 from tailrace.printable import one_line
 from tailrace.wire.compressed import Algorithm
@@ -195,7 +209,7 @@ class ServerConnection(_Base):
         try:
             self._enter(sock)
         except (TailraceError, err.MySQLError) as error:
-            if (found := self._refusal(error)) is error:
+            if (found := self._login_error(error)) is error:
                 raise
             raise found from error
         except (OSError, EOFError) as error:
@@ -208,7 +222,7 @@ class ServerConnection(_Base):
                 f" installed: {error}: pip install 'tailrace[live]'"
             ) from error
 
-    def _refusal(self, error: TailraceError | err.MySQLError) -> TailraceError:
+    def _login_error(self, error: TailraceError | err.MySQLError) -> TailraceError:
         """What an error of the login means."""
         if isinstance(error, TailraceError):
             cause = error.__cause__
@@ -220,11 +234,10 @@ class ServerConnection(_Base):
             return error
         if isinstance(cause, OSError):
             return _unreached(cause, self.name)
-        code, text = (*error.args, "", "")[:2]
-        if isinstance(code, int) and code:
-            return refusal(code, None, str(text), self.name)
         text = one_line(" ".join(map(str, error.args)), _SAID)
-        return MalformedPacket(f"{self.name}: the server's part of the login is invalid: {text}")
+        return numbered_error(error, self.name) or MalformedPacket(
+            f"{self.name}: the server's part of the login is invalid: {text}"
+        )
 
     def _enter(self, sock: Any) -> None:
         self._patience.allow(self.connect_timeout)

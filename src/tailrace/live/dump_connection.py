@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tailrace.constants import MAX_EVENT_SIZE
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
-from tailrace.live.bounded import read_exactly
-from tailrace.live.driver import Connection
-from tailrace.live.refusals import driver_error
+from tailrace.live.driver import Connection, translated
+from tailrace.live.sockets import read_exactly
 from tailrace.wire.packets import HEADER_SIZE, LARGEST, frame
 
 if TYPE_CHECKING:
-    from tailrace.live.compressed import Socket
+    from tailrace.live.sockets import Socket
 
 _LONGEST: Final = MAX_EVENT_SIZE + 16
 """The most bytes of a record: an event, and what a server puts before it."""
@@ -122,12 +121,10 @@ class DumpConnection:
     def announce_checksum(self) -> None:
         """Tell the server that checksums are understood, if the session has not done so.
 
-        Raises ConnectionLost, and what `tailrace.live.refusals.refusal` makes of a server's error.
+        Raises ConnectionLost, and what `server_error` makes of a server's error.
         """
-        try:
+        with translated(self.name):
             self.connection.query(_ANNOUNCE)
-        except self.connection.Error as error:
-            raise driver_error(error, self.name) from error
 
     def take(self, payload: bytes) -> None:
         """Send this command, and block all other use of the connection from now on.

@@ -6,9 +6,11 @@ import logging
 import selectors
 import socket
 from contextlib import suppress
+from dataclasses import replace
+from enum import Enum, auto
 from threading import RLock
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.closing import Closing
 from tailrace.constants import MAGIC
@@ -16,29 +18,29 @@ from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
     LocalProtocolError,
+    ProtocolError,
     ServerError,
     TailraceError,
     UsageError,
 )
 from tailrace.gtid import GtidState
-from tailrace.live.by_gtid import FeedByGtid
-from tailrace.live.by_position import FeedByPosition
-from tailrace.live.chunks import END, Chunk, EndOfDump, Expected, FileBegin
+from tailrace.live.by_gtid import ByGtid
+from tailrace.live.by_position import ByPosition
+from tailrace.live.chunks import END, Chunk, Expected, FileBegin
 from tailrace.live.dump import QUIET
-from tailrace.live.identity import Identity
-from tailrace.live.link import OpenDump, Request, explained, open_link
+from tailrace.live.open_dump import DumpRequest, Mode, OpenDump, TornTail
 from tailrace.live.place import LeftOff, Unproved
-from tailrace.live.refusals import is_torn, is_vanished
 from tailrace.live.retry import Attempts
-from tailrace.live.session import Session
-from tailrace.live.torn import TornTail, torn_tail
+from tailrace.live.server_errors import is_torn, is_vanished
+from tailrace.live.session import Identity, Session
 from tailrace.observers import RelayIo
 from tailrace.position import Position
 from tailrace.selection import Time, start_of
+from tailrace.storage.search import Beginnings, file_of_time
 from tailrace.wire.unframe import unframe as in_python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tailrace.live.chunks import Item
     from tailrace.live.dump import Unframe
@@ -49,6 +51,45 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("tailrace.live")
 _LOOK_SECONDS: Final = 2.0
 """The least seconds between two queries for the end of a quiet source's log."""
+
+
+class _State(Enum):
+    """The state of a feed.
+
+    =======  ===============================================================  ======
+    state    take                                                             close
+    =======  ===============================================================  ======
+    NEW      tells observers that reading starts, then as OPEN                CLOSED
+    OPEN     an item or None: OPEN; the end: ENDED; an error: FAILED          CLOSED
+    ENDED    END                                                              CLOSED
+    FAILED   the same error again                                             FAILED
+    CLOSED   END                                                              CLOSED
+    =======  ===============================================================  ======
+
+    An open feed has a connection (`connected`), or makes one in the next `take`. The first `close`
+    tells observers that reading ended, unless it never started.
+    """
+
+    NEW = auto()
+    OPEN = auto()
+    ENDED = auto()
+    FAILED = auto()
+    CLOSED = auto()
+
+
+class _Came(Enum):
+    """What a take from the dump resulted in; `Feed` has what it does about each."""
+
+    ITEM = "a file's beginning or a chunk"
+    NOTHING = "nothing in the given time"
+    QUIET = "heartbeats alone"
+    END = "the end of a dump that does not wait, at its goal"
+    LOST = "a lost connection, or an end before the goal"
+    LEFT_OFF = "a file's end without ROTATE or STOP"
+    UNPROVED = "an event that does not show whether the start was one"
+    TORN = "the server's error that its file ends inside an event"
+    REJECTED = "another error of the server, inside a file"
+    NOT_GIVEN = "an error of the server before a file's first event"
 
 
 class Feed(Closing):
@@ -68,7 +109,7 @@ class Feed(Closing):
     An unfinished transaction is held up to 16 MiB; a larger one is given as it comes. If the
     connection breaks inside a larger one and another server continues, the part is void: a
     `FileBegin` comes before its end, and then the whole transaction comes again
-    (`tailrace.live.whole_transactions`). Files and offsets are those of the host that is read; the
+    (`tailrace.live.by_gtid`). Files and offsets are those of the host that is read; the
     files lack the transactions that it leaves out because we have them.
 
     The first connection's failure is raised at once, unless ``source.retry_first``. Later, a lost
@@ -108,7 +149,7 @@ class Feed(Closing):
         self.io = RelayIo()
         self.reconnects = 0
         self.torn: list[TornTail] = []
-        self._mode = self._mode_of(self.start, expected or Expected())
+        self._mode: Mode = self._mode_of(self.start, expected or Expected())
         self._attempts = Attempts(source)
         self._link: OpenDump | None = None
         self._session: Session | None = None
@@ -116,7 +157,7 @@ class Feed(Closing):
         self._out: Iterator[FileBegin | Chunk] = iter(())
         self._delegate = delegate
         self._woken, self._wake = socket.socketpair()
-        self._request = Request(
+        self._request = DumpRequest(
             source=source,
             identity=self.identity,
             follow=follow,
@@ -131,21 +172,22 @@ class Feed(Closing):
         self._may_ask = True
         self._next_look = monotonic() + _LOOK_SECONDS
         self._lock = RLock()
-        self._closing = self._started = self._over = False
-        self._failure: BaseException | None = None
+        self._closing = False  # `close` was called, maybe while a take waits
+        self._state = _State.NEW
+        self._failure: TailraceError | None = None
 
-    def _mode_of(self, start: Start, expected: Expected) -> FeedByPosition | FeedByGtid:
+    def _mode_of(self, start: Start, expected: Expected) -> Mode:
         if isinstance(start, GtidState):
-            return FeedByGtid(start)
+            return ByGtid(start)
         if len(self.source.hosts) == 1:
-            return FeedByPosition(start, expected)
+            return ByPosition(start, expected, find_time)
         if isinstance(start, Position | Time):
             what = "a position" if isinstance(start, Position) else "the position of a time"
             raise UsageError(
                 f"{self.source.name}: {what} belongs to one server: with several hosts, begin"
                 " after GTIDs, or with oldest or now"
             )
-        return FeedByGtid(start)
+        return ByGtid(start)
 
     # --- where it stands -------------------------------------------------------------------------
 
@@ -216,31 +258,45 @@ class Feed(Closing):
         with self._lock:
             if self._failure is not None:
                 raise self._failure
-            if self._over or self._closing:
+            if self._closing or self._state is _State.ENDED:
                 return END
             try:
                 item = self._take(deadline)
             except TailraceError as error:
-                self._failure = error
-                self._stop()
+                self._fail(error)
                 raise
             except BaseException:  # an interrupt: the item that was about to be given is lost
-                self._failure = LocalProtocolError(
-                    f"{self.source.name}: the feed was interrupted inside take: make another feed"
-                    " that starts after what was taken"
+                self._fail(
+                    LocalProtocolError(
+                        f"{self.source.name}: the feed was interrupted inside take: make another"
+                        " feed that starts after what was taken"
+                    )
                 )
-                self._stop()
                 raise
-            if item is END or self._closing:
-                self._over = True
-                if self._closing or self._delegate is None or self._delegate.is_empty:
-                    self._stop()
-                return END
-            return item
+            if item is not END and not self._closing:
+                return item
+            self._state = _State.ENDED
+            if self._closing or self._delegate is None or self._delegate.is_empty:
+                self._drop()
+            return END
+
+    def records(self) -> Iterator[tuple[str, int, bytes]]:
+        """The events with their files and offsets, to the end; a file begins with its description,
+        also where it is entered later.
+        """
+        while (item := self.take()) is not END:
+            if isinstance(item, Chunk):
+                yield from item.records()
+            elif isinstance(item, FileBegin):
+                yield item.file, len(MAGIC), item.description
+
+    def _fail(self, error: TailraceError) -> None:
+        self._state, self._failure = _State.FAILED, error
+        self._drop()
 
     def _take(self, deadline: float | None) -> Item | None:
-        if not self._started:
-            self._started = True
+        if self._state is _State.NEW:
+            self._state = _State.OPEN
             if self._delegate is not None:
                 self._delegate.thread_start(self.io)
         while not self._closing:
@@ -252,52 +308,64 @@ class Feed(Closing):
             link = self._link or self._connect(deadline)
             if link is None:
                 return None
-            try:
-                item = link.dump.take(deadline)
-            except ConnectionLost as error:
-                self._lost(error, link)
-                continue
-            except LeftOff:
-                _log.info("%s: the file ends without ROTATE or STOP; reconnecting", self.position)
-                self._drop()
-                self._mode.ends = self.position
-                continue
-            except Unproved:
-                _log.info("%s: reading the file from its beginning to verify it", self.position)
-                self._drop()
-                self._mode.read_from_begin()
-                continue
-            except ServerError as error:
-                if link.dump.place.reading:
-                    if is_torn(error.message):
-                        self._skip_torn_tail(error, link)
-                    else:
-                        self._look_again(error)
-                    continue
-                self._drop()
-                self._attempts.failed(
-                    explained(self._request, link.session.host, error), monotonic()
-                )
-                _log.warning("%s", error)
-                continue
-            if item is END and not self._mode.reached(link.goal):
-                self._lost(ConnectionLost(f"{link.session.name} ended the dump early"), link)
-                continue
-            if item is None and link.dump.place.quiet >= QUIET:
-                self._look_at_end(link)
-                continue
-            if item is None or isinstance(item, EndOfDump):
-                return item
-            self._out = self._mode.accept(item, link.dump.place)
+            came, what = self._next(link, deadline)
+            if came is _Came.END:
+                return END
+            if came is _Came.NOTHING:
+                return None
+            self._STEPS[came](self, link, what)
         return END
 
-    def _lost(self, error: ConnectionLost, link: OpenDump) -> None:
+    def _next(self, link: OpenDump, deadline: float | None) -> tuple[_Came, Any]:
+        """What comes of the dump next: an item, or an error that may be no end."""
+        try:
+            item = link.dump.take(deadline)
+        except ConnectionLost as error:
+            return _Came.LOST, error
+        except LeftOff as sign:
+            return _Came.LEFT_OFF, sign
+        except Unproved as sign:
+            return _Came.UNPROVED, sign
+        except ServerError as error:
+            if not link.dump.place.reading:
+                return _Came.NOT_GIVEN, error
+            return _Came.TORN if is_torn(error.message) else _Came.REJECTED, error
+        if item is None:
+            return _Came.QUIET if link.dump.place.quiet >= QUIET else _Came.NOTHING, None
+        if item is not END:
+            return _Came.ITEM, item
+        if self._mode.reached(link.goal):
+            return _Came.END, None
+        return _Came.LOST, ConnectionLost(f"{link.session.name} ended the dump early")
+
+    def _accept(self, link: OpenDump, item: FileBegin | Chunk) -> None:
+        self._out = self._mode.accept(item, link.dump.place)
+
+    def _lost(self, link: OpenDump, error: ConnectionLost) -> None:
         place = self._from
         self._drop()
         self._attempts.lost(error, monotonic(), proved=link.proved)
         _log.warning("%s; resuming %s", error, place)
 
-    def _look_again(self, error: ServerError) -> None:
+    def _left_off(self, _: OpenDump, sign: LeftOff) -> None:
+        """Reconnect: a source that was reset continues as if its new files followed this one."""
+        del sign
+        _log.info("%s: the file ends without ROTATE or STOP; reconnecting", self.position)
+        self._drop()
+        self._mode.ends = self.position
+
+    def _unproved(self, _: OpenDump, sign: Unproved) -> None:
+        del sign
+        _log.info("%s: reading the file from its beginning to verify it", self.position)
+        self._drop()
+        self._mode.read_from_begin()
+
+    def _not_given(self, link: OpenDump, error: ServerError) -> None:
+        self._drop()
+        self._attempts.failed(self._request.explained(link.session.host, error), monotonic())
+        _log.warning("%s", error)
+
+    def _look_again(self, _: OpenDump, error: ServerError) -> None:
         """Reconnect if the source no longer has the file that is read: the new dump's error shows
         why. Raises ``error`` if it has another cause, or comes at the same position again.
         """
@@ -307,14 +375,13 @@ class Feed(Closing):
         _log.info("%s; reconnecting", error)
         self._drop()
 
-    def _skip_torn_tail(self, error: ServerError, link: OpenDump) -> None:
+    def _skip_torn_tail(self, link: OpenDump, error: ServerError) -> None:
         """Continue after a file that ends inside an event. Raises the error if that is not wanted,
         or if the source has no file after it.
         """
         if not self.source.skip_torn_tail:
             raise error
-        place = link.dump.place.position
-        tail = torn_tail(self._request, link.session.host, place)
+        tail = self._request.torn_tail(link.session.host, link.dump.place.position)
         if tail is None or not self._mode.skip_torn_tail(Position(tail.next, len(MAGIC))):
             raise type(error)(
                 f"{error.message}; it has no next file in which reading could resume",
@@ -326,7 +393,7 @@ class Feed(Closing):
             self.torn.append(tail)
             _log.warning("%s: %s", link.session.name, tail)
 
-    def _look_at_end(self, link: OpenDump) -> None:
+    def _look_at_end(self, link: OpenDump, _: None) -> None:
         """Reconnect if the source's log ends before the position that is read: the log was reset,
         and the dump waits at the end of a file that no longer exists.
         """
@@ -336,10 +403,7 @@ class Feed(Closing):
             return
         self._next_look = monotonic() + _LOOK_SECONDS
         try:
-            with Session.open(
-                self.source, link.session.host, self.identity, wake=self._woken
-            ) as session:
-                end = session.end()
+            end = self._request.log_end(link.session.host)
         except AccessDenied:
             self._may_ask = False
         except TailraceError as error:
@@ -349,13 +413,25 @@ class Feed(Closing):
                 _log.info("%s: its log ends at %s; reconnecting", link.session.name, end)
                 self._drop()
 
+    _STEPS: ClassVar[dict[_Came, Callable[[Feed, OpenDump, Any], None]]] = {
+        _Came.ITEM: _accept,
+        _Came.QUIET: _look_at_end,
+        _Came.LOST: _lost,
+        _Came.LEFT_OFF: _left_off,
+        _Came.UNPROVED: _unproved,
+        _Came.TORN: _skip_torn_tail,
+        _Came.REJECTED: _look_again,
+        _Came.NOT_GIVEN: _not_given,
+    }
+    """What the feed does; after it, it reads on, on the same connection or on the next."""
+
     def _connect(self, deadline: float | None) -> OpenDump | None:
         """A connection with a dump on it; None if the time is up or the feed is being closed."""
         attempts = self._attempts
         while self._wait_until(attempts.due, deadline):
             host = attempts.host
             try:
-                link = open_link(self._request, host)
+                link = self._request.open(host)
             except TailraceError as error:
                 if self._closing:
                     return None
@@ -391,15 +467,10 @@ class Feed(Closing):
             self._heard = (link.dump.place.heard, link.arrivals.heard_at)
             link.close()
 
-    def _stop(self) -> None:
-        """End reading."""
-        self._drop()
-        self._mode.close()
-
     def _tell_stop(self) -> None:
         """Tell observers that the reader ended, once."""
         delegate, self._delegate = self._delegate, None
-        if not self._started or delegate is None:
+        if self._state is _State.NEW or delegate is None:
             return
         try:
             delegate.thread_stop(self.io)
@@ -418,8 +489,34 @@ class Feed(Closing):
         with suppress(OSError):
             self._wake.send(b"\0")
         with self._lock:
-            self._over = True
-            self._stop()
+            self._drop()
             self._wake.close()
             self._woken.close()
             self._tell_stop()
+            if self._state is not _State.FAILED:
+                self._state = _State.CLOSED
+
+
+def find_time(session: Session, time: int) -> Position:
+    """The start of the first transaction that was committed at ``time`` (microseconds UTC) or
+    later.
+
+    As `tailrace.storage.search.find_time`, by feeds of its own from the session's server. The
+    session is asked for the names of the logs. Raises AccessDenied if that needs a privilege.
+    """
+    names = [name for name, _ in session.logs()]
+    # a separate server id: the session's own dump has the given one
+    source = replace(session.source, hosts=(session.host,), start=None, server_id=None)
+    number = file_of_time(names, time, lambda name: _begun(source, name))
+    begin = Position(names[number], len(MAGIC))
+    with Feed(source, start=begin, follow=False) as feed:
+        return Beginnings(feed.records(), begin).since(time)
+
+
+def _begun(source: Source, name: str) -> int:
+    """The second of a log's first event."""
+    with Feed(source, start=Position(name, len(MAGIC)), follow=False) as feed:
+        item = feed.take()
+        if not isinstance(item, FileBegin):
+            raise ProtocolError(f"{source.name}: {name} does not begin with its description")
+        return int.from_bytes(item.description[:4], "little")

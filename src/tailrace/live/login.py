@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from tailrace.errors import AccessDenied, MalformedPacket, UsageError
 from tailrace.extras import importing
@@ -31,9 +31,6 @@ from tailrace.extras import importing
 with importing("live", "logging in to a server"):
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import padding, rsa
-
-if TYPE_CHECKING:
-    from tailrace.live.connect import ServerConnection
 
 _NONCE: Final = 20
 _SWITCH: Final = 0xFE
@@ -61,13 +58,33 @@ def read_public_key(path: str) -> rsa.RSAPublicKey:
     return key
 
 
+class Login(Protocol):
+    """A connection during its login, as `tailrace.live.connect.ServerConnection` is one."""
+
+    name: str
+    password: bytes
+    public_key: rsa.RSAPublicKey | None
+    salt: bytes
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether it goes through TLS."""
+
+    @property
+    def is_socket(self) -> bool:
+        """Whether it goes through a socket of this machine, by its path."""
+
+    def exchange(self, answer: bytes | None) -> Any:
+        """Send ``answer``, if there is one, and return the next packet."""
+
+
 class _Way:
     """An authentication method, as PyMySQL calls it: created for a connection, `authenticate`."""
 
     name = ""
     _trusts_sockets = True
 
-    def __init__(self, connection: ServerConnection) -> None:
+    def __init__(self, connection: Login) -> None:
         self._connection = connection
         self._password: bytes = connection.password
 

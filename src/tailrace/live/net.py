@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import copy
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, ServerError
-from tailrace.live.bounded import Patience, send
-from tailrace.live.driver import err
-from tailrace.live.refusals import refusal
+from tailrace.live.driver import translated
+from tailrace.live.sockets import Patience, send
 from tailrace.wire.packets import frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from tailrace.live.compressed import Socket
     from tailrace.live.driver import Connection
+    from tailrace.live.sockets import Socket
 
 _BUFFER: Final = 16 << 10
 """Bytes that are buffered before a flush sends them."""
@@ -52,7 +51,7 @@ class NetService:
 
     def read(self) -> bytes:
         """One packet's payload. Raises ServerError for one that is an error."""
-        with _translated(self._name):
+        with translated(self._name):
             packet = self._connection._read_packet()  # noqa: SLF001 - as above
         return bytes(packet.get_all_data())
 
@@ -103,7 +102,7 @@ class NetService:
 
     def kill(self) -> None:
         """End the server's thread of this connection, over another one."""
-        with _translated(self._name):
+        with translated(self._name):
             self._other.connect()
         try:
             _rows(self._other, f"KILL {self._thread}", self._name)
@@ -119,18 +118,6 @@ def _variable(name: str) -> str:
 
 
 def _rows(connection: Connection[Any], sql: str, name: str) -> Sequence[Sequence[Any]]:
-    with _translated(name), connection.cursor() as cursor:
+    with translated(name), connection.cursor() as cursor:
         cursor.execute(sql)
         return list(cursor.fetchall())
-
-
-@contextmanager
-def _translated(name: str) -> Iterator[None]:
-    """Raise PyMySQL's errors inside as Tailrace's own."""
-    try:
-        yield
-    except err.MySQLError as error:
-        code, message = (*error.args, "", "")[:2]
-        if not isinstance(code, int):
-            raise ConnectionLost(f"{name}: {error}") from error
-        raise refusal(code, None, str(message), name) from error

@@ -41,7 +41,7 @@ from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.fields import Cursor
 from tailrace.events.header import unpack_header
 from tailrace.live.chunks import FileBegin
-from tailrace.live.refusals import NOT_THAT_LOG, TORN_FILE, is_garbage, is_torn
+from tailrace.live.server_errors import NOT_THAT_LOG, TORN_FILE, is_garbage, is_torn
 from tailrace.log_name import LogName
 from tailrace.position import Position, file_number
 from tailrace.printable import one_line

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ConnectionLost, ServerError, TailraceError
-from tailrace.live.resume import Pauses
 
 if TYPE_CHECKING:
     from tailrace.live.url import Host, Source
+
+
+LONGEST_PAUSE: Final = 30.0
+_FIRST_PAUSE: Final = 0.2
+
+
+class Pauses:
+    """How long to wait before each attempt to connect: first not at all, then longer each time.
+
+    Each pause is twice the one before, up to `LONGEST_PAUSE`, less a random part of up to a half,
+    so that many readers of a restarted server do not reconnect at once. Call `reset` when data has
+    come.
+    """
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def reset(self) -> None:
+        """The next attempt is made at once."""
+        self._next = 0.0
+
+    def next(self) -> float:
+        """Seconds before the next attempt."""
+        pause = self._next
+        self._next = min(max(2 * pause, _FIRST_PAUSE), LONGEST_PAUSE)
+        return pause * random.uniform(0.5, 1)  # noqa: S311 - no secret
 
 
 class Attempts:

@@ -5,10 +5,18 @@ Source: facts sheet 4.6, 6.1 and 6.2; statements are in the order of real replic
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
 import time
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any, Final, Self
+from uuid import uuid4
 
 from tailrace.closing import Closing
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, MAGIC, Flavour
@@ -22,11 +30,9 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.gtid import STATES, GtidList, GtidSet
-from tailrace.live.answers import ServerAnswer
 from tailrace.live.connect import check_version, connect
-from tailrace.live.driver import err
-from tailrace.live.identity import free_server_id, is_left_over, reported_host
-from tailrace.live.refusals import UNKNOWN_VARIABLE, driver_error
+from tailrace.live.driver import ServerAnswer, translated
+from tailrace.live.server_errors import UNKNOWN_VARIABLE
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.log_name import LogName
 from tailrace.position import Position
@@ -34,11 +40,11 @@ from tailrace.wire.commands import DumpFlag, RegisterReplica
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Container
+    from contextlib import AbstractContextManager
 
-    from tailrace.errors import TailraceError
     from tailrace.gtid import GtidState
     from tailrace.live.driver import Connection, Cursor
-    from tailrace.live.identity import Identity
     from tailrace.live.url import Host, Source
 
 OLDEST: Final = Position("", len(MAGIC))
@@ -50,6 +56,23 @@ _MONITOR: Final = {Flavour.MYSQL: "REPLICATION CLIENT", Flavour.MARIADB: "BINLOG
 _OWNED: Final = re.compile(r"#\d+")
 _VERSION: Final = re.compile(r"(\d{1,5})\.(\d{1,5})(?:\.(\d{1,5}))?")
 _ROTATE_NAME: Final = HEADER_SIZE + 8
+
+
+_UPPER: Final = 1 << 31
+"""The lowest server id that we choose: people and tools use small ones."""
+_LAST: Final = (1 << 32) - 1
+
+
+@dataclass(slots=True)
+class Identity:
+    """Server id and UUID of this reader. ``server_id`` None: the first session sets it.
+
+    It takes the id that the source's options give, else a free one. An id that is set is ours
+    already: a session does not check whether another replica has it.
+    """
+
+    server_id: int | None = None
+    uuid: str = field(default_factory=lambda: str(uuid4()))
 
 
 class Session(Closing):
@@ -110,20 +133,16 @@ class Session(Closing):
 
     def query(self, sql: str, *, needs: str = "") -> list[tuple[Any, ...]]:
         """A statement's rows. ``needs`` is the privilege that the error of a denial names."""
-        try:
-            with self.connection.cursor() as cursor:
-                cursor.execute(sql)
-                return list(cursor.fetchall())
-        except err.MySQLError as error:
-            raise self._refusal(error, needs) from error
+        with self._translated(needs), self.connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
 
     def ask(self, sql: str, width: int = 1, *, needs: str = "") -> ServerAnswer:
         """As `query`; each row has at least ``width`` columns. Raises MalformedPacket."""
         return ServerAnswer(self.query(sql, needs=needs), width, server=self.name, asked=sql)
 
-    def _refusal(self, error: err.MySQLError, needs: str = "") -> TailraceError:
-        advice = f"GRANT {needs} ON *.* TO the user" if needs else ""
-        return driver_error(error, self.name, needs=advice)
+    def _translated(self, needs: str) -> AbstractContextManager[None]:
+        return translated(self.name, needs=f"GRANT {needs} ON *.* TO the user" if needs else "")
 
     def _variable(self, name: str) -> str | None:
         """A global variable; None if the server has none of that name."""
@@ -356,11 +375,9 @@ class Session(Closing):
         assert self.identity.server_id is not None  # noqa: S101 - claimed before
         payload = RegisterReplica(self.identity.server_id, reported_host()).encode()
         connection: Any = self.connection
-        try:
+        with self._translated("REPLICATION SLAVE"):
             connection._execute_command(payload[0], payload[1:])  # noqa: SLF001 - no other way
             connection._read_ok_packet()  # noqa: SLF001
-        except err.MySQLError as error:
-            raise self._refusal(error, "REPLICATION SLAVE") from error
 
 
 def dump_flags(flavour: Flavour, version: tuple[int, int, int], *, block: bool) -> DumpFlag:
@@ -378,3 +395,47 @@ def dump_flags(flavour: Flavour, version: tuple[int, int, int], *, block: bool) 
 def untagged(gtids: GtidSet) -> GtidSet:
     """The set without tagged GTIDs, for a server that does not support them and so has none."""
     return GtidSet({tsid: runs for tsid, runs in gtids.sources.items() if not tsid[1]})
+
+
+# --- our identity ---------------------------------------------------------------------------------
+
+
+def reported_host() -> str:
+    """The host name that this process registers: ``tailrace-PLACE-PID``.
+
+    A source lists it as long as it takes the connection to be alive. From it, a restarted process
+    knows that the connection was its predecessor's (`is_left_over`).
+    """
+    return f"tailrace-{_place()}-{os.getpid()}"
+
+
+def is_left_over(host: str) -> bool:
+    """Whether this host name is of a process of this machine and user that has ended."""
+    name, _, rest = host.partition("-")
+    place, _, number = rest.partition("-")
+    if name != "tailrace" or place != _place() or not (number.isascii() and number.isdigit()):
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _place() -> str:
+    """A hash of machine, user and the namespace of process ids, as 16 hex digits."""
+    parts = [gethostname(), str(getattr(os, "getuid", lambda: "")())]
+    with suppress(OSError):
+        parts.append(Path("/etc/machine-id").read_text("ascii", "replace"))
+    with suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    return sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def free_server_id(taken: Container[int]) -> int:
+    """A random server id of the upper half that is not among those taken."""
+    while (chosen := _UPPER + secrets.randbelow(_LAST - _UPPER)) in taken:
+        pass
+    return chosen

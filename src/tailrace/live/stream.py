@@ -19,7 +19,7 @@ from tailrace.events.header import unpack_header
 from tailrace.gtid import GtidSet
 from tailrace.live.dump_connection import DumpConnection
 from tailrace.live.place import plain_body
-from tailrace.live.refusals import refusal
+from tailrace.live.server_errors import server_error
 from tailrace.wire.commands import LONGEST_NAME, BinlogDump, BinlogDumpGtid, DumpFlag
 from tailrace.wire.fields import checked, name
 from tailrace.wire.packets import OK, ErrorPacket, is_end, is_error
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tailrace.errors import TailraceError
-    from tailrace.live.compressed import Socket
     from tailrace.live.driver import Connection
+    from tailrace.live.sockets import Socket
 
 RPL_GTID: Final = 1 << 16
 """In ``flags``: ask by COM_BINLOG_DUMP_GTID, not COM_BINLOG_DUMP (the worklog's MYSQL_RPL_GTID)."""
@@ -194,8 +194,8 @@ class BinlogStream(Closing):
         A record is an event, with what a server puts before it (two bytes of semi-synchronous
         replication), but without the protocol's OK byte. The caller may keep it.
 
-        Raises the result of `tailrace.live.refusals.refusal` for a server's error; ConnectionLost;
-        MalformedPacket; LocalProtocolError where the stream is not open.
+        Raises what `server_error` makes of a server's error; ConnectionLost; MalformedPacket;
+        LocalProtocolError where the stream is not open.
         """
         with self._lock:
             if self._state is _State.ENDED:
@@ -257,7 +257,7 @@ class BinlogStream(Closing):
         if is_error(payload):
             with suppress(MalformedPacket):
                 error = ErrorPacket.decode(payload)
-                return refusal(error.code, error.sqlstate, error.message, self._hold.name)
+                return server_error(error.code, error.sqlstate, error.message, self._hold.name)
         self._hold.drop()
         return MalformedPacket(
             f"{self._hold.name}: a record of {len(payload)} bytes that begins with "

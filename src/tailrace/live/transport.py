@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from tailrace.constants import MAGIC
-from tailrace.live.chunks import Chunk, FileBegin
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.transports.read_gtids import ReadGtids
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
     from tailrace.transports import Record, Start
 
@@ -70,30 +68,16 @@ class ServerStream:
         self._feed = Feed(source, start=wanted, follow=follow)
 
     def __iter__(self) -> Generator[Record]:
-        feed = self._feed
         try:
-            while True:
-                item = feed.take()
-                if isinstance(item, Chunk):
-                    yield from _records(item)
-                elif isinstance(item, FileBegin):
-                    if not self.taken.begin.file:
-                        self.taken.begin = Position(item.file, item.offset)
-                    yield item.file, len(MAGIC), item.description
-                elif item is not None:
-                    return
+            records = self._feed.records()
+            first = next(records, None)
+            if first is not None:
+                self.taken.begin = self._feed.position
+                yield first
+                yield from records
         finally:
-            feed.close()
+            self._feed.close()
 
     def close(self) -> None:
         """End the reading, also during a wait; from any thread."""
         self._feed.close()
-
-
-def _records(chunk: Chunk) -> Iterator[Record]:
-    """The events of a chunk: copies, since the chunk's memory is reused."""
-    data = bytes(chunk.data)
-    file, offset = chunk.file, chunk.offset
-    ends = [*chunk.starts[1:], len(data)]
-    for start, end in zip(chunk.starts, ends, strict=True):
-        yield file, offset + start, data[start:end]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 from tailrace.errors import ConnectionLost, LogPurged, LogReset, TailraceError, UsageError
 from tailrace.live.chunks import END, Chunk, Expected, FileBegin
 from tailrace.live.feed import Feed
-from tailrace.live.identity import Identity
 from tailrace.live.retry import Attempts
+from tailrace.live.session import Identity
 from tailrace.live.url import Source
 from tailrace.log_name import LogName
 from tailrace.observers import RelayIo, RelayIoDelegate

@@ -15,7 +15,7 @@ from tailrace.live.session import Session
 from tailrace.position import Position
 
 if TYPE_CHECKING:
-    from tailrace.live.identity import Identity
+    from tailrace.live.session import Identity
     from tailrace.live.url import Source
 
 _log: Final = logging.getLogger("tailrace.receiver")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Literal
 from tailrace.constants import MAGIC
 from tailrace.errors import UsageError
 from tailrace.gtid import GtidState
+from tailrace.live.feed import find_time
 from tailrace.live.session import Session
-from tailrace.live.since import find_time
 from tailrace.position import Position
 from tailrace.selection import Time
 
 if TYPE_CHECKING:
     import socket
 
-    from tailrace.live.identity import Identity
+    from tailrace.live.session import Identity
     from tailrace.live.url import Source
 
 

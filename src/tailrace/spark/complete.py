@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ConnectionLost, PipelineError, ServerError, StorageError
-from tailrace.live.asking import connected, has_rows, tables_of
-from tailrace.live.identity import Identity
-from tailrace.live.session import Session
+from tailrace.live.session import Identity, Session
+from tailrace.live.tables import connected, has_rows, tables_of
 from tailrace.position import file_number
 from tailrace.printable import printable
 from tailrace.spark.manifest.status import INCOMPLETE, Status

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import UsageError
 from tailrace.gtid import GtidSet
-from tailrace.live.identity import Identity
-from tailrace.live.session import Session
-from tailrace.live.since import find_time
+from tailrace.live.feed import find_time
+from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerStream, ServerTransport
 from tailrace.log.reader import gtids_at
 from tailrace.position import Position

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tailrace.columns.native import own_cache
 from tailrace.errors import StorageError, UsageError
-from tailrace.live.identity import Identity
-from tailrace.live.session import Session
+from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
 from tailrace.selection import one_start

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ConnectionLost
-from tailrace.live.asking import definitions_of
+from tailrace.live.tables import definitions_of
 from tailrace.position import Position, file_number, parts_of, sequence_at
 from tailrace.schema.catalogue import Learned
 from tailrace.schema.tables import TableState

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError, UsageError
-from tailrace.live.asking import connected, unlogged_cascades
+from tailrace.live.tables import connected, unlogged_cascades
 from tailrace.live.url import Source
 from tailrace.spark.cascade.naming import CHANGED_BELOW
 from tailrace.spark.manifest.paths import within

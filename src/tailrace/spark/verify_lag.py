@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tailrace.closing import Closing
 from tailrace.constants import GTID_TYPES
 from tailrace.errors import PipelineError, TailraceError
-from tailrace.live.identity import Identity
-from tailrace.live.session import Session
+from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerTransport
 from tailrace.position import Position
 from tailrace.spark.lake.reading import LakeView

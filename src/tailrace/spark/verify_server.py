@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import MalformedPacket, PipelineError
-from tailrace.live.answers import ServerAnswer
-from tailrace.live.asking import connected
-from tailrace.live.driver import SSCursor
+from tailrace.live.driver import ServerAnswer, SSCursor
+from tailrace.live.tables import connected
 from tailrace.spark.verify_values import expression, from_server, quoted
 
 if TYPE_CHECKING:

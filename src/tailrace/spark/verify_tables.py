@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.live.answers import ServerAnswer
-from tailrace.live.asking import has_rows
-from tailrace.live.driver import ER, err
+from tailrace.live.driver import ER, ServerAnswer, err
+from tailrace.live.tables import has_rows
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.verify_server import ServerTable, columns_of
 

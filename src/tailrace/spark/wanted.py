@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.errors import UsageError
-from tailrace.live.asking import connected, not_to_be_seen, tables_of
+from tailrace.live.tables import connected, not_to_be_seen, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

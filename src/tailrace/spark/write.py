@@ -21,8 +21,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from tailrace.constants import ChecksumAlgorithm, Flavour
 from tailrace.errors import PipelineError, UsageError
 from tailrace.gtid import parse_uuid
-from tailrace.live.identity import Identity
-from tailrace.live.session import Session
+from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.log_name import LogName
 from tailrace.schema.table import Table

@@ -12,8 +12,7 @@ from tailrace.columns.live.ends import DecodeStep, Ends
 from tailrace.columns.live.prepared import Prepared
 from tailrace.columns.live.unframe import unframe
 from tailrace.errors import BoundaryError
-from tailrace.live.chunks import Chunk, FileBegin
-from tailrace.live.resume import stamp
+from tailrace.live.chunks import Chunk, FileBegin, stamp
 from tailrace.storage.spill import Spill
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from tailrace.errors import (
     SemisyncError,
     ServerError,
 )
-from tailrace.live.answers import ServerAnswer
-from tailrace.live.refusals import UNKNOWN_VARIABLE
+from tailrace.live.driver import ServerAnswer
+from tailrace.live.server_errors import UNKNOWN_VARIABLE
 from tailrace.observers import RelayFlag, RelayIo, RelayIoObserver
 from tailrace.position import Position
 from tailrace.wire.semisync import Acknowledgement, unwrap

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import TailraceError
-from tailrace.live.asking import connected, unlogged_cascades
+from tailrace.live.tables import connected, unlogged_cascades
 from tailrace.schema.foreign_keys import logs_cascades
 from tailrace.spark.cascade.keys import links_of
 

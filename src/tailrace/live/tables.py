@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import AccessDenied, ConnectionLost, SchemaError, ServerError
-from tailrace.live.answers import ServerAnswer
 from tailrace.live.connect import connect
-from tailrace.live.driver import err
-from tailrace.live.identity import Identity
-from tailrace.live.refusals import UNKNOWN_VARIABLE, refusal
-from tailrace.live.session import Session
+from tailrace.live.driver import ServerAnswer, translated
+from tailrace.live.server_errors import UNKNOWN_VARIABLE
+from tailrace.live.session import Identity, Session
 from tailrace.printable import first_line, printable
 from tailrace.schema.foreign_keys import CASCADING, ForeignKey, logs_cascades
 from tailrace.schema.user_schema import parse
@@ -49,19 +47,11 @@ def connected(source: Source) -> Iterator[ServerConnection]:
     else:
         raise failed or ConnectionLost(f"{source.name}: there is no host")
     try:
-        yield connection
-    except err.MySQLError as error:
-        raise _own(error, source.name) from error
+        with translated(source.name):
+            yield connection
     finally:
         if connection.open:
             connection.close()
-
-
-def _own(error: err.MySQLError, name: str) -> Exception:
-    code, text = (*error.args, "", "")[:2]
-    if isinstance(code, int) and code:
-        return refusal(code, None, str(text), name)
-    return ConnectionLost(f"{name}: the connection is gone: {error}")
 
 
 def tables_of(connection: ServerConnection) -> set[TableName]:
@@ -207,12 +197,11 @@ def _is_known(connection: ServerConnection, table: TableName) -> bool:
 def _selected(connection: ServerConnection, table: TableName, rows: int) -> bool | None:
     """Whether the query returned rows; None if the user may not read the table."""
     try:
-        with connection.cursor() as cursor:
+        with translated(connection.name), connection.cursor() as cursor:
             return bool(cursor.execute(f"SELECT 1 FROM {_quoted(table)} LIMIT {rows}"))  # noqa: S608
-    except err.MySQLError as error:
-        own = _own(error, connection.name)
-        if isinstance(own, AccessDenied):
-            return None
-        if not isinstance(own, ServerError) or own.code not in {_NO_DATABASE, _NO_TABLE}:
-            raise own from error
+    except AccessDenied:
+        return None
+    except ServerError as error:
+        if error.code not in {_NO_DATABASE, _NO_TABLE}:
+            raise
     return False

@@ -170,7 +170,7 @@ _GARBAGE: Final = re.compile(
 )
 
 
-def refusal(
+def server_error(
     code: int,
     sqlstate: str | None,
     message: str,
@@ -197,14 +197,6 @@ def refusal(
         return ConnectionLost(f"{text} (error {code})")
     kind, advice = _meaning(code, message, needs, proved=proved)
     return kind(f"{text}: {advice}" if advice else text, code=code, sqlstate=sqlstate)
-
-
-def driver_error(error: Exception, source_name: str, *, needs: str = "") -> TailraceError:
-    """The Tailrace error for one of PyMySQL's, to be raised. Arguments as for `refusal`."""
-    code, text = (*error.args, "", "")[:2]
-    if not isinstance(code, int) or not code:
-        return ConnectionLost(f"{source_name}: the connection is gone: {error}")
-    return refusal(code, None, str(text), source_name, needs=needs)
 
 
 def _meaning(code: int, message: str, needs: str, *, proved: bool) -> tuple[type[ServerError], str]:
