@@ -135,7 +135,7 @@ def test_a_stall_is_noticed_within_two_periods(own, proxy, monkeypatch, caplog):
 def test_who_does_not_listen_finds_no_silence(own, monkeypatch):
     monkeypatch.setattr("tailrace.live.open_dump.SILENT_PERIODS", 2)
     passed = 0
-    for module in ("arrivals", "feed", "link"):
+    for module in ("dump", "feed", "open_dump"):
         monkeypatch.setattr(f"tailrace.live.{module}.monotonic", lambda: time.monotonic() + passed)
     own.settle()
     with Feed(source_of(own, heartbeat=60), start="now") as feed:
@@ -215,7 +215,7 @@ def test_reset_while_we_were_away(own, proxy, grown):
 def test_the_pauses_can_be_waited_for_by_others(own, proxy, monkeypatch):
     """While it waits to reconnect, take keeps its timeout, and close ends it."""
     for name in ("_FIRST_PAUSE", "LONGEST_PAUSE"):
-        monkeypatch.setattr(f"tailrace.live.chunks.{name}", 1e6)
+        monkeypatch.setattr(f"tailrace.live.retry.{name}", 1e6)
     own.settle()
     feed = Feed(source_of(proxy.port), start="now")
     assert isinstance(feed.take(DEADLINE), FileBegin)

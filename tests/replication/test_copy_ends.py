@@ -6,8 +6,8 @@ import pytest
 
 from tailrace import open as open_log
 from tailrace.constants import GTID_TYPES
-from tailrace.replication.copy.ends import TransactionEnds
 from tailrace.replication.copy.scan import form_of
+from tailrace.replication.copy.writer import TransactionEnds
 from tailrace.transactions import TransactionAssembler
 from tests.replication.logs import begin_of, chunks_of, files, split
 

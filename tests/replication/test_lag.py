@@ -5,13 +5,13 @@ from __future__ import annotations
 from tailrace.live.session import Identity
 from tailrace.live.url import Source
 from tailrace.position import Position
-from tailrace.replication.source_end import SourceEnd
+from tailrace.replication.progress import SourceEnd
 from tests.replication.conftest import end_of, insert, rotate, url_of
 from tests.waiting import wait_for
 
 
 def test_bytes_ahead(source, monkeypatch):
-    monkeypatch.setattr("tailrace.replication.source_end._SECONDS", 0.1)  # between two questions
+    monkeypatch.setattr("tailrace.replication.progress._SECONDS", 0.1)  # between two questions
     insert(source, [1000])
     rotate(source)
     insert(source, [100_000])

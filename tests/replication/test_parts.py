@@ -11,9 +11,9 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.replication.copy import folder as copy_folder
 from tailrace.replication.copy.folder import LOCK_NAME, open_folder
 from tailrace.replication.copy.scan import Mark
+from tailrace.replication.copy.writer import MOST_BYTES, SyncPolicy
 from tailrace.replication.retain import Retention
 from tailrace.replication.state import STATE_NAME, ReceiverState
-from tailrace.replication.syncing import MOST_BYTES, SyncPolicy
 from tailrace.storage.index import LogIndex
 from tailrace.storage.memory import MemoryFolder
 

@@ -311,7 +311,7 @@ def test_an_idle_source_is_not_ahead(source, folder, receiving, monkeypatch, cap
     """
     caplog.set_level("INFO", logger="tailrace.live")
     clock = SimpleNamespace(time=lambda: time.time() + 60, monotonic=time.monotonic)
-    monkeypatch.setattr("tailrace.replication.meter.time", clock)
+    monkeypatch.setattr("tailrace.replication.progress.time", clock)
     reports = []
     run = receiving(
         source, folder, options="?heartbeat=0.5", on_progress=reports.append, every=0.0001

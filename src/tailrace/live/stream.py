@@ -21,8 +21,7 @@ from tailrace.live.dump_connection import DumpConnection
 from tailrace.live.place import plain_body
 from tailrace.live.server_errors import server_error
 from tailrace.wire.commands import LONGEST_NAME, BinlogDump, BinlogDumpGtid, DumpFlag
-from tailrace.wire.fields import checked, name
-from tailrace.wire.packets import OK, ErrorPacket, is_end, is_error
+from tailrace.wire.packets import OK, ErrorPacket, checked, is_end, is_error, name
 from tailrace.wire.semisync import event_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from tailrace.live.url import Source
 from tailrace.position import Position
-from tailrace.transports.read_gtids import ReadGtids
+from tailrace.transports.gtids import ReadGtids
 
 if TYPE_CHECKING:
     from collections.abc import Generator

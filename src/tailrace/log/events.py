@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tailrace.storage.keyring.base import Keyring
     from tailrace.transports import Record, Start, Stream, Transport
-    from tailrace.transports.read_gtids import ReadGtids
+    from tailrace.transports.gtids import ReadGtids
 
 _NOTED: Final = (UnknownIgnorableEvent, StartEncryptionEvent)
 

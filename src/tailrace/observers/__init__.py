@@ -3,9 +3,7 @@
 """
 
 from tailrace.observers.delegate import Delegate, RelayIoDelegate
-from tailrace.observers.find import find
-from tailrace.observers.relay_io import RelayFlag, RelayIo, RelayIoObserver
-from tailrace.observers.services import ConnectionService
+from tailrace.observers.relay_io import ConnectionService, RelayFlag, RelayIo, RelayIoObserver, find
 
 __all__ = [
     "ConnectionService",

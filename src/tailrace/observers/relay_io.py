@@ -1,13 +1,24 @@
-"""The relay I/O observer: it observes what reads a source's stream and stores it (WL#4398)."""
+"""Relay I/O observers: they observe what reads a source's stream and stores it (WL#4398).
+
+What an observer can do with the connection to the source is the worklog's part B: its
+``mysql_net_read``, ``_write`` and ``_flush``, and getters of user variables. In addition, `query`
+and `kill` replace what a plugin of the server has from the client library.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from tailrace.observers.services import ConnectionService
+    from collections.abc import Iterable, Sequence
+
+GROUP: Final = "tailrace.observers"
+"""Entry points of this group: the name is the observer's, the object is a factory without
+arguments."""
 
 
 class RelayFlag(IntFlag):
@@ -16,6 +27,47 @@ class RelayFlag(IntFlag):
     NONE = 0
     SYNCED = 1
     """The log is synced up to and including this event: it survives a power failure."""
+
+
+class ConnectionService(Protocol):
+    """An authenticated connection to a source. Only the thread that reads from it may use it.
+
+    `read` and `query` can be used before the dump is requested (`before_request_transmit`).
+    Afterwards everything that arrives on the connection belongs to the stream, and they raise
+    LocalProtocolError. `write` and `flush` can be used at any time. All raise ConnectionLost if the
+    connection is lost; `query` raises what the server rejects as ServerError.
+    """
+
+    def read(self) -> bytes:
+        """One packet's payload, without header; several fragments are joined."""
+
+    def write(self, packet: bytes, sequence: int = 0) -> None:
+        """Put a packet with this payload into the write buffer; the header is added. `flush` sends
+        it; a full buffer is sent first.
+        """
+
+    def flush(self) -> None:
+        """Send everything in the write buffer."""
+
+    def query(self, sql: str) -> Sequence[Sequence[Any]]:
+        """Run one statement and return its rows; none if it has no result."""
+
+    def get_user_var_int(self, name: str) -> int | None:
+        """A user variable of this connection's session (``@name``) as an integer; None for NULL,
+        and if it was not set. Like `query`.
+        """
+
+    def get_user_var_real(self, name: str) -> float | None:
+        """The same as a double-precision number."""
+
+    def get_user_var_str(self, name: str) -> str | None:
+        """The same as text."""
+
+    def kill(self) -> None:
+        """Have the server end this connection's thread, requested over a second connection.
+
+        Also works after the connection was closed. A thread that has already ended is no error.
+        """
 
 
 @dataclass(slots=True)
@@ -84,3 +136,26 @@ class RelayIoObserver:
 
     def after_reset_replica(self, io: RelayIo) -> None:
         """The reader forgot its source and what it had read from it (`Receiver.reset`)."""
+
+
+def find(names: Iterable[str]) -> list[RelayIoObserver]:
+    """Make the relay I/O observers with these names, in this order.
+
+    Raises UsageError for a name that no installed package offers, and for an object that is not a
+    relay I/O observer.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and seldom needed
+
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    found = []
+    for name in names:
+        if name not in points:
+            raise UsageError(
+                f"no observer is called {name!r}; known are {', '.join(sorted(points)) or 'none'}."
+                f" A package adds one by an entry point of the group {GROUP!r}"
+            )
+        observer = points[name].load()()
+        if not isinstance(observer, RelayIoObserver):
+            raise UsageError(f"{name} is a {type(observer).__name__}, not a relay I/O observer")
+        found.append(observer)
+    return found

@@ -22,14 +22,12 @@ from tailrace.log_name import LogName
 from tailrace.observers import RelayIo, RelayIoDelegate
 from tailrace.replication.copy.files import Copy
 from tailrace.replication.copy.folder import CopyFolder, open_folder
-from tailrace.replication.copy.writer import CopyWriter, SyncFirst
-from tailrace.replication.follows import Follows
-from tailrace.replication.meter import Meter
+from tailrace.replication.copy.writer import CopyWriter, SyncFirst, SyncPolicy
+from tailrace.replication.progress import Meter, SourceEnd
 from tailrace.replication.retain import Retention
-from tailrace.replication.source_end import SourceEnd
-from tailrace.replication.start import begin_of
+from tailrace.replication.start import Follows, begin_of
 from tailrace.replication.state import STATE_NAME, ReceiverState
-from tailrace.replication.syncing import SyncPolicy
+from tailrace.storage.index import INDEX_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,13 +40,12 @@ if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
 
 _log: Final = logging.getLogger("tailrace.receiver")
-_INDEX: Final = ".index"
 _LOOK_SECONDS: Final = 0.1
 """Seconds between checks for `stop` while nothing arrives."""
 _PATIENCE: Final = 10.0
 """Seconds that `stop` waits for the end of a transaction while nothing arrives."""
 _MARK_BYTES: Final = 64 << 20
-"""Seconds between saves of the synced position, from which a restart scans the copy."""
+"""Bytes between saves of the synced position, from which a restart scans the copy."""
 _AGE_SECONDS: Final = 600.0
 """Seconds between purges of files by age."""
 
@@ -162,8 +159,10 @@ class Receiver:
         unlock = folder.lock()
         try:
             for name in folder.names():
-                log = LogName.parse(name.removesuffix(_INDEX) + ".000001")
-                if LogName.parse(name) or name == STATE_NAME or (name.endswith(_INDEX) and log):
+                log = name
+                if name.endswith(INDEX_SUFFIX):
+                    log = name.removesuffix(INDEX_SUFFIX) + ".000001"
+                if name == STATE_NAME or LogName.parse(log):
                     folder.remove(name)
         finally:
             unlock()
@@ -183,7 +182,7 @@ class Receiver:
         end = SourceEnd(self.source, identity)
         meter = Meter(self.source.name, writer, end, self._on_progress, self._every)
         try:
-            self._run_feed(copy, writer, meter, state, identity)
+            self._run_feed(writer, meter, state, identity)
         except (LogReset, LogPurged) as error:
             raise self._explained(error, copy) from error
         finally:
@@ -193,14 +192,10 @@ class Receiver:
         return meter.done()
 
     def _run_feed(
-        self,
-        copy: Copy,
-        writer: CopyWriter,
-        meter: Meter,
-        state: ReceiverState,
-        identity: Identity,
+        self, writer: CopyWriter, meter: Meter, state: ReceiverState, identity: Identity
     ) -> None:
         """Run a feed, and a second one if the source purged the file that was copied completely."""
+        copy = writer.copy
         follows: Follows | None = None
         while True:
             try:
@@ -211,18 +206,18 @@ class Receiver:
                 copy.close()
                 return
             try:
-                self._loop(feed, copy, writer, meter, state, follows)
+                self._loop(feed, writer, meter, state, follows)
             except (LogPurged, LogReset) as error:
-                self._let_go(feed, copy, writer)
+                self._let_go(feed, writer)
                 last = copy.last
                 if follows is not None or writer.written or last is None or not last.closed:
                     raise
                 follows = Follows.of(copy.folder, last, error)
             except BaseException:
-                self._let_go(feed, copy, writer)
+                self._let_go(feed, writer)
                 raise
             else:
-                self._end(feed, copy, writer)
+                self._end(feed, writer)
                 return
 
     def _new_feed(
@@ -268,7 +263,7 @@ class Receiver:
             finally:
                 self._asking = None
 
-    def _end(self, feed: Feed, copy: Copy, writer: CopyWriter) -> None:
+    def _end(self, feed: Feed, writer: CopyWriter) -> None:
         """Sync, acknowledge as long as there is a connection, and close feed and copy."""
         try:
             writer.sync()
@@ -277,23 +272,22 @@ class Receiver:
             try:
                 feed.close()
             finally:
-                copy.close()
+                writer.copy.close()
 
-    def _let_go(self, feed: Feed, copy: Copy, writer: CopyWriter) -> None:
+    def _let_go(self, feed: Feed, writer: CopyWriter) -> None:
         """Do the same after an error, without raising further errors."""
         with suppress(TailraceError):
-            self._end(feed, copy, writer)
+            self._end(feed, writer)
 
     def _loop(
         self,
         feed: Feed,
-        copy: Copy,
         writer: CopyWriter,
         meter: Meter,
         state: ReceiverState,
         follows: Follows | None,
     ) -> None:
-        writer.io = feed.io
+        copy, writer.io = writer.copy, feed.io
         stopping = inside = False
         heard = time.monotonic()
         items = self._items(feed, writer, follows)

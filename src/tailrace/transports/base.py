@@ -21,7 +21,7 @@ class Stream(Protocol):
 
     The format description in force at the start comes first. ``torn_tail`` is where an open log
     ended inside an event, or None; it is valid after the end. Some streams have an additional
-    attribute ``taken``, a `tailrace.transports.read_gtids.ReadGtids`: those whose beginning
+    attribute ``taken``, a `tailrace.transports.gtids.ReadGtids`: those whose beginning
     `Transport.locate` cannot determine, and those that are resumed by GTIDs.
     """
 

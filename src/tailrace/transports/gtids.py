@@ -1,4 +1,4 @@
-"""Finds the position after a set of GTIDs in a series of files, where reading resumes.
+"""GTIDs that were read: the position after them in a series of files, and those read since.
 
 The file is found by the PREVIOUS_GTIDS or GTID_LIST events alone, as the servers find it. Then the
 GTID events of that file are read.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tailrace.constants import Flavour
+from tailrace.constants import MAGIC, Flavour
 from tailrace.errors import GtidError
 from tailrace.events import GtidEvent, GtidListEvent, MariadbGtidEvent, PreviousGtidsEvent
-from tailrace.gtid import GtidList, GtidSet, GtidState
+from tailrace.gtid import GtidList, GtidSet, GtidState, advanced
 from tailrace.position import Position
 from tailrace.storage.search import Beginnings, gtid_events, gtids_before
 from tailrace.transactions.committed import TO_THE_END, Range
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.events import Event
-    from tailrace.gtid import MariadbGtid
+    from tailrace.gtid import AnyGtid, MariadbGtid
     from tailrace.storage import LogFile
 
 
@@ -254,3 +254,37 @@ def _file_for(files: Sequence[LogFile], was_read: AlreadyRead) -> tuple[int, Gti
             " copy the data again"
         )
     return 0, None
+
+
+class ReadGtids:
+    """Tracks the GTIDs up to the last complete transaction, from the events fed to it.
+
+    ``begin`` is where reading began: the stream sets it before it gives its first event. ``gtids``
+    are the GTIDs after which reading began, and those since. It is None until the start or the
+    beginning of a file has given them.
+    """
+
+    def __init__(self, start: object) -> None:
+        self.begin = Position("", len(MAGIC))
+        self._by_gtids = isinstance(start, GtidState)
+        self.gtids: GtidState | None = None
+        if isinstance(start, GtidState):
+            self.gtids = start.copy()
+        self._under_way: AnyGtid | None = None
+
+    def feed(self, event: Event) -> None:
+        """Process an event, before it is given to the reader."""
+        if isinstance(event, (GtidEvent, MariadbGtidEvent)):
+            self._under_way = event.gtid
+        elif not self._by_gtids and isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
+            self.gtids = event.gtids.copy()
+
+    def ended(self) -> None:
+        """The open transaction was read completely."""
+        gtid, self._under_way = self._under_way, None
+        if self.gtids is not None:
+            self.gtids = advanced(self.gtids, gtid)
+
+    def voided(self) -> None:
+        """The open transaction has no end, and does not count."""
+        self._under_way = None

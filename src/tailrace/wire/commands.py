@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.errors import GtidError, UsageError
 from tailrace.gtid import GtidSet
-from tailrace.wire.fields import PacketCursor, name, number
+from tailrace.wire.packets import PacketCursor, name, number
 
 if TYPE_CHECKING:
-    from tailrace.wire.fields import Data
+    from tailrace.wire.packets import Data
 
 LONGEST_NAME: Final = 511
 """Bytes of a log file's name (the servers' FN_REFLEN without the NUL)."""

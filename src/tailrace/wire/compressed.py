@@ -26,7 +26,7 @@ from tailrace.errors import MalformedPacket, UsageError
 from tailrace.wire.packets import HEADER_SIZE, LARGEST
 
 if TYPE_CHECKING:
-    from tailrace.wire.fields import Data
+    from tailrace.wire.packets import Data
 
 COMPRESSED_HEADER_SIZE: Final = 7
 _SMALL: Final = 50

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.errors import MalformedPacket, UsageError
 from tailrace.wire.commands import LONGEST_NAME
-from tailrace.wire.fields import PacketCursor, name, number
+from tailrace.wire.packets import PacketCursor, name, number
 
 if TYPE_CHECKING:
-    from tailrace.wire.fields import Data
+    from tailrace.wire.packets import Data
 
 MAGIC: Final = 0xEF
 _HEADER_SIZE: Final = 2

@@ -2,25 +2,166 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from bisect import bisect_left
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, Self
 
-from tailrace.errors import ProtocolError
+from tailrace.constants import GTID_TYPES
+from tailrace.errors import LogError, ProtocolError, UsageError
+from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
+from tailrace.live.chunks import Chunk
 from tailrace.observers import RelayFlag, RelayIoObserver
-from tailrace.replication.copy.ends import TransactionEnds
-from tailrace.replication.syncing import MOST_BYTES
+from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from tailrace.live.chunks import Chunk, FileBegin
+    from tailrace.events import FormatDescription
+    from tailrace.live.chunks import FileBegin
     from tailrace.observers import RelayIo, RelayIoDelegate
     from tailrace.replication.copy.files import Copy
-    from tailrace.replication.syncing import SyncPolicy
 
+_log: Final = logging.getLogger("tailrace.receiver")
+_TYPE_AT: Final = 4
+_ENDS: Final = frozenset({Boundary.END, Boundary.OUTSIDE})
+MOST_BYTES: Final = 32 << 20
+"""The most bytes of a group, so that the wait for its acknowledgement is limited."""
+MOST_SECONDS: Final = 0.5
+"""The longest time of a group, even if more and more arrives."""
 _MOMENT: Final = 0.005
 """Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPolicy:
+    """``group``: everything that arrived together is synced at once. ``transaction``: each
+    transaction is synced separately. ``time``: every ``seconds``, if something was written.
+    """
+
+    by: Literal["group", "transaction", "time"]
+    seconds: float = MOST_SECONDS
+
+    @classmethod
+    def of(cls, given: str | float) -> Self:
+        """``group``, ``transaction``, or seconds. Raises UsageError."""
+        if given == "group":
+            return cls("group")
+        if given == "transaction":
+            return cls("transaction")
+        try:
+            seconds = float(given)
+        except ValueError:
+            seconds = -1.0
+        if not 0 < seconds <= 86400:
+            raise UsageError(
+                f"sync: {given!r} is neither 'group' nor 'transaction', nor a number of seconds"
+            )
+        return cls("time", seconds)
+
+    def is_due(self, waiting: Callable[[], bool], size: int, seconds: float) -> bool:
+        """Whether ``size`` bytes, the first written ``seconds`` ago, have to be synced now.
+
+        ``waiting`` says whether more has arrived already. By ``transaction``, each transaction is
+        synced as it is written, and the rest is a part of one.
+        """
+        if self.by == "transaction":
+            return False
+        if self.by == "time":
+            return seconds >= self.seconds
+        return size >= MOST_BYTES or seconds >= self.seconds or not waiting()
+
+
+class TransactionEnds:
+    """Finds transactions in one file after another: `begin` each, then `note` or `cut` its chunks.
+
+    A GTID event begins a transaction, so everything before it is complete. Only the events after
+    the last GTID event in a chunk have to be decoded, and only if the end of a transaction is asked
+    for.
+
+    ``begun`` is the offset in the file at which the last transaction begins: its GTID event, or the
+    first event in a log without GTID events.
+    """
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self._name = ""
+        self._gtid = b""
+        self._parser = BoundaryParser()
+        self._context = DecodeContext(unknown="opaque")
+
+    def begin(self, name: str, form: FormatDescription, begun: int) -> None:
+        """A file begins or is resumed; its last transaction begins at ``begun``."""
+        self._name = name
+        self.begun = begun
+        self._parser = BoundaryParser()
+        self._context = DecodeContext(form, form.checksum_algorithm, unknown="opaque")
+
+    @property
+    def inside(self) -> bool:
+        """Whether the events fed to `cut` and `feed` end inside a transaction."""
+        return self._parser.inside
+
+    @property
+    def gtid(self) -> str | None:
+        """The last GTID that was seen; None if the log has none."""
+        if not self._gtid:
+            return None
+        try:
+            event = self._context.decode(self._gtid, verify_checksum=False)
+            found = event.gtid if isinstance(event, (GtidEvent, MariadbGtidEvent)) else None
+        except LogError:  # it is copied unchanged; readers of the copy get the error
+            return None
+        return None if found is None else str(found)
+
+    def note(self, chunk: Chunk) -> None:
+        """Look for the last GTID event of a chunk, and no further."""
+        for number in range(len(chunk.starts) - 1, -1, -1):
+            if chunk.data[chunk.starts[number] + _TYPE_AT] in GTID_TYPES:
+                self._begins(chunk, number)
+                return
+
+    def cut(self, chunk: Chunk) -> list[int]:
+        """The numbers of a chunk's events before which a transaction has ended, ascending."""
+        groups = [
+            number
+            for number, start in enumerate(chunk.starts)
+            if chunk.data[start + _TYPE_AT] in GTID_TYPES
+        ]
+        ends = [number for number in groups if number]
+        if groups:
+            self._begins(chunk, groups[-1])
+            self._parser = BoundaryParser()
+        first = groups[-1] if groups else 0
+        for number, (start, end) in enumerate(chunk.events()):
+            if number >= first and self.feed(chunk.data[start:end], chunk.offset + start):
+                ends.append(number + 1)
+        return ends
+
+    def feed(self, raw: bytes | memoryview, offset: int) -> bool:
+        """Feed one event; whether it ends a transaction, or is outside of any.
+
+        True also for an event that cannot be decoded: a copy of bytes can end anywhere, and its
+        receiver does not reject them.
+        """
+        try:
+            event = self._context.decode(raw, file=self._name, offset=offset, verify_checksum=False)
+            return self._parser.feed(event) in _ENDS
+        except LogError as error:
+            self._parser = BoundaryParser()
+            _log.warning("the end of a transaction could not be determined: %s", error)
+            return True
+
+    def go_over(self, events: Iterable[tuple[int, bytes]]) -> None:
+        """Feed the events from ``begun`` on up to where `cut` will resume: (offset, bytes)."""
+        self._parser = BoundaryParser()
+        for offset, raw in events:
+            self.feed(raw, offset)
+
+    def _begins(self, chunk: Chunk, number: int) -> None:
+        start, end = chunk.begin_of(number), chunk.begin_of(number + 1)
+        self.begun = chunk.offset + start
+        self._gtid = bytes(chunk.data[start:end])
 
 
 class CopyWriter:
@@ -51,7 +192,7 @@ class CopyWriter:
         self._waiting = waiting
         self._since = 0.0
         self._size = 0
-        self._untold: list[tuple[str, int, bytes, list[int]]] = []
+        self._untold: list[Chunk] = []
 
     def begin(self, begin: FileBegin) -> bool:
         """A file begins or is resumed; whether it is a new one. Raises ProtocolError."""
@@ -88,22 +229,23 @@ class CopyWriter:
         """Write a whole chunk, and sync if that is due. Raises StorageError."""
         self._check(chunk)
         if self._policy.by == "transaction":
-            at = 0
-            for end in self.ends.cut(chunk.offset, chunk.data, chunk.starts):
-                self._put(chunk, at, end)
+            first = 0
+            for last in self.ends.cut(chunk):
+                self._put(chunk.part(first, last))
                 self.sync()
-                at = end
-            self._put(chunk, at, len(chunk.data))
+                first = last
+            if first < len(chunk.starts):
+                self._put(chunk.part(first, len(chunk.starts)))
             return
-        self.ends.note(chunk.offset, chunk.data, chunk.starts)
-        self._put(chunk, 0, len(chunk.data))
+        self.ends.note(chunk)
+        self._put(chunk)
         self.sync_if_due()
 
     def write_to_end(self, chunk: Chunk) -> bool:
         """Write a chunk up to the first end of a transaction in it, if any. See `look`."""
         self._check(chunk)
-        ends = self.ends.cut(chunk.offset, chunk.data, chunk.starts)
-        self._put(chunk, 0, ends[0] if ends else len(chunk.data))
+        ends = self.ends.cut(chunk)
+        self._put(chunk.part(0, ends[0]) if ends else chunk)
         return bool(ends)
 
     def look(self) -> bool:
@@ -118,21 +260,16 @@ class CopyWriter:
                 f"the stream resumes at {chunk.file}:{chunk.offset}, the copy ends at {position}"
             )
 
-    def _put(self, chunk: Chunk, begin: int, end: int) -> None:
-        if begin == end:
-            return
-        data, starts = chunk.data, chunk.starts
-        if begin or end < len(data):
-            first, last = bisect_left(starts, begin), bisect_left(starts, end)
-            data, starts = data[begin:end], [start - begin for start in starts[first:last]]
-        self.copy.write(data, starts)
-        begun = starts[-1]
-        self.second = int.from_bytes(data[begun : begun + 4], "little") or self.second
+    def _put(self, chunk: Chunk) -> None:
+        self.copy.write(chunk.data, chunk.starts)
+        begun = chunk.starts[-1]
+        self.second = int.from_bytes(chunk.data[begun : begun + 4], "little") or self.second
         self._since = self._since or time.monotonic()
-        self._size += len(data)
-        self.written += len(data)
+        self._size += len(chunk.data)
+        self.written += len(chunk.data)
         if self._delegate is not None:
-            self._untold.append((chunk.file, chunk.offset + begin, bytes(data), list(starts)))
+            copied = memoryview(bytes(chunk.data))
+            self._untold.append(Chunk(chunk.file, chunk.offset, copied, list(chunk.starts)))
 
     # --- syncing ---------------------------------------------------------------------------------
 
@@ -179,18 +316,17 @@ class CopyWriter:
             untold, self._untold = self._untold, []
             self._tell(untold)
 
-    def _tell(self, untold: Sequence[tuple[str, int, bytes, list[int]]]) -> None:
+    def _tell(self, untold: Sequence[Chunk]) -> None:
         delegate, io = self._delegate, self.io
         if delegate is None or io is None:
             return
-        number = sum(len(starts) for *_, starts in untold)
-        for file, offset, data, starts in untold:
-            view = memoryview(data)
-            for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
+        number = sum(len(chunk.starts) for chunk in untold)
+        for chunk in untold:
+            for start, end in chunk.events():
                 number -= 1
-                io.log_name, io.log_pos = file, offset + end
+                io.log_name, io.log_pos = chunk.file, chunk.offset + end
                 flag = RelayFlag.NONE if number else RelayFlag.SYNCED
-                delegate.after_queue_event(io, view[start:end], flag)
+                delegate.after_queue_event(io, chunk.data[start:end], flag)
 
 
 class SyncFirst(RelayIoObserver):
