@@ -11,8 +11,8 @@ from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Reader
 from tailrace.sql import commands, statements, undo
-from tailrace.sql.large import LargeSql
 from tailrace.sql.script import script_lines
+from tailrace.sql.text import LargeSql
 from tailrace.storage import find
 
 BYTES = bytes(range(256)) * 9000

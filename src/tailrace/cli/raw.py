@@ -14,7 +14,7 @@ from tailrace.handlers import ByTable, Handler, Pipeline, Rename
 from tailrace.log.reader import gtids_at
 from tailrace.log_name import LogName
 from tailrace.schema.classify import StatementKind, classify
-from tailrace.sql.definitions import concerns
+from tailrace.sql.logged import concerns
 from tailrace.transactions import Boundary
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from tailrace.cli.lines import say
 from tailrace.cli.options import say_what_was_left
 from tailrace.log.changes import Changes
 from tailrace.sql.forward import with_stretches
-from tailrace.sql.joined import joined
 from tailrace.sql.script import script_lines
-from tailrace.sql.statement import Statement
+from tailrace.sql.statement import Statement, multi_row
 from tailrace.sql.undo import undo_stretches
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def show_sql(
     make = with_stretches if how == "sql" else undo_stretches
     found = make(changes, changes.with_others(parts(reader)), kernels, wants=wants)
     if rows > 1:
-        found = joined(found, rows)
+        found = multi_row(found, rows)
     write(script_lines(_noted(found, renamed) if renamed else found, _heading(reader, how)))
     say_what_was_left(changes)
 

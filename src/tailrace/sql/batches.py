@@ -196,21 +196,6 @@ class BatchSql:
         return words, texts, flags
 
 
-class BatchWriters:
-    """The writers of the tables seen so far."""
-
-    def __init__(self, *, undo: bool) -> None:
-        self._undo = undo
-        self._known: dict[int, tuple[TableSchema, BatchSql]] = {}
-
-    def of(self, schema: TableSchema) -> BatchSql:
-        """The writer of a table."""
-        known = self._known.get(id(schema))
-        if known is None:
-            known = self._known[id(schema)] = (schema, BatchSql(schema, undo=self._undo))
-        return known[1]
-
-
 @cache
 def _ascii_of(charset: str) -> Array:
     """For each byte below 128, whether it is the same character in a set, and safe in quotes."""

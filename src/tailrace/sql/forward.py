@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import LogError
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.schema.classify import StatementKind, classify
-from tailrace.sql.definitions import concerns
-from tailrace.sql.guard import Guard
-from tailrace.sql.logged import is_half, statement_of
-from tailrace.sql.rows import TableSql
+from tailrace.sql.logged import concerns, is_half, statement_of
+from tailrace.sql.rows import TableSql, once_per_table
 from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement
-from tailrace.sql.triggers import Triggers
+from tailrace.sql.triggers import Guard, Triggers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,25 +29,8 @@ if TYPE_CHECKING:
 Wants = Callable[[str, str], bool]
 """Whether a table, by its database and name, is requested."""
 
-_MOST_KEPT: Final = 1024
 END: Final = Statement("", (), None, alone=True)
 """Nothing to execute: a transaction ends here, so it is committed before the next one starts."""
-
-
-class TableWriters:
-    """The writers of the tables seen so far, cached by the schema's identity."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, TableSql] = {}
-
-    def of(self, schema: TableSchema) -> TableSql:
-        """The writer of a table. Raises SchemaError if its columns' names are unknown."""
-        table = self._known.get(id(schema))
-        if table is None or table.schema is not schema:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-            table = self._known[id(schema)] = TableSql(schema)
-        return table
 
 
 def statements(changes: Changes, *, wants: Wants | None = None) -> Iterator[Statement]:
@@ -62,8 +43,8 @@ def statements(changes: Changes, *, wants: Wants | None = None) -> Iterator[Stat
     counted).
 
     Triggers that the log creates are created at the end, so that they do not fire for rows whose
-    effects are in the log already (`tailrace.sql.triggers`). If the copy has triggers, the
-    statements stop before the first row of their table (`tailrace.sql.guard`).
+    effects are in the log already. If the copy has triggers, the statements stop before the first
+    row of their table (`tailrace.sql.triggers`).
 
     Raises SchemaError if the log lacks something: a table's column names, or the key of a row.
     Errors of reading are raised as they are.
@@ -84,13 +65,13 @@ def with_stretches(
 
     ``kernels`` make the statements of the stretches.
     """
-    tables, triggers, guard = TableWriters(), Triggers(), Guard()
+    tables, triggers, guard = once_per_table(TableSql), Triggers(), Guard()
     done = 0  # statements of the following rows that were already given
     for item in items:
         if isinstance(item, Change):
             yield from triggers.before_rows((item.schema.database, item.schema.table))
             yield from guard.before_rows(item)
-            for statement in _rows(item, tables):
+            for statement in row_statements(item, tables, _row):
                 if done:
                     done -= 1
                 else:
@@ -121,40 +102,32 @@ def with_stretches(
     yield from triggers.before_statement()
 
 
-def _rows(change: Change, tables: TableWriters) -> Iterator[Statement]:
-    for row, table in current_rows(change, tables):
-        try:
-            sql = _row(table, row)
-        except LogError as error:
-            raise placed(error, change) from None
-        if sql is not None:
-            yield row_statement(change, sql)
-
-
-def current_rows(change: Change, tables: TableWriters) -> Iterator[tuple[Row, TableSql]]:
-    """The rows of a change, without those that are only history, and their table's writer."""
+def row_statements(
+    change: Change,
+    table_of: Callable[[TableSchema], TableSql],
+    write: Callable[[TableSql, Row], RowSql | None],
+    *,
+    undo: bool = False,
+) -> Iterator[Statement]:
+    """What ``write`` makes of the rows of a change, without those that are only history."""
+    event = change.event
     try:
-        table = tables.of(change.schema)
+        table = table_of(change.schema)
+        for row in change.rows():
+            current = row if table.period is None else table.period.current(row)
+            sql = None if current is None else write(table, current)
+            if sql is None or current is None:
+                continue
+            settings = of_rows(
+                event.form.flavour,
+                event.flags,
+                lenient=sql.lenient,
+                restores=undo and current.after is None,
+            )
+            joins = (event.offset or 0, event.inner_index or 0, sql.row) if sql.row else None
+            yield Statement(sql.text, settings, change.group, joins=joins)
     except LogError as error:
-        raise placed(error, change) from None
-    for row in change.rows():
-        current = row if table.period is None else table.period.current(row)
-        if current is not None:
-            yield current, table
-
-
-def placed(error: LogError, change: Change) -> LogError:
-    """The error, with the event's position added."""
-    event = change.event
-    return error.at(event.file, event.offset, event.name)
-
-
-def row_statement(change: Change, sql: RowSql, *, restores: bool = False) -> Statement:
-    """A row's statement, with its event's session settings; for ``restores`` see `of_rows`."""
-    event = change.event
-    settings = of_rows(event.form.flavour, event.flags, lenient=sql.lenient, restores=restores)
-    joins = (event.offset or 0, event.inner_index or 0, sql.row) if sql.row else None
-    return Statement(sql.text, settings, change.group, joins=joins)
+        raise error.at(event.file, event.offset, event.name) from None
 
 
 def _row(table: TableSql, row: Row) -> RowSql | None:

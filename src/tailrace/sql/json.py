@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import ColumnType
 from tailrace.errors import UnsupportedType
-from tailrace.sql.large import string_literal
-from tailrace.sql.text import hexadecimal, string
+from tailrace.sql.text import hexadecimal, string, string_literal
 from tailrace.values.json_diff import Operation
 from tailrace.values.jsonb import TEXT, opaque_text, read_jsonb
 
 if TYPE_CHECKING:
-    from tailrace.sql.large import Sql
+    from tailrace.sql.text import Sql
     from tailrace.values.json_diff import JsonDiffs
 
 _CASTS: Final[dict[int, str]] = {

@@ -1,4 +1,4 @@
-"""Statements of the log as statements to execute, with their session settings."""
+"""Statements of the log: what they define, and how to execute them with their session settings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from tailrace.events import IntVarEvent, RandEvent, UserVarEvent
 from tailrace.events.status_vars import StatusVariable
 from tailrace.events.variables import IntVarKind, UserVarType
 from tailrace.schema.classify import StatementKind, classify
+from tailrace.schema.clauses import RenameTable
+from tailrace.schema.ddl import (
+    AlterTable,
+    DropDatabase,
+    Name,
+    PutDatabase,
+    RenameTo,
+    Unclear,
+    effects,
+)
+from tailrace.schema.session import StatementSession
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, name, quoted
 from tailrace.transactions.statements import without_start_transaction
@@ -18,11 +29,62 @@ from tailrace.values.charsets import charset_of, collation_name
 from tailrace.values.decimals import number_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tailrace.events import Event, QueryEvent
     from tailrace.log.changes import Logged
+    from tailrace.schema.ddl import Effect
     from tailrace.sql.settings import Settings
+
+
+Table = tuple[str, str]
+"""Database and name."""
+
+
+def effects_of(event: QueryEvent) -> tuple[Effect, ...]:
+    """The effects of a statement on tables and databases, in the session in which it ran."""
+    session, sql = StatementSession.of_event(event, event.form.flavour)
+    return () if session is None else effects(sql, event.database, session)
+
+
+def pair(table: Name) -> Table:
+    """A table's name as a pair; the database is empty if it is unknown."""
+    return table.database or "", table.table
+
+
+def renaming(effect: Effect) -> tuple[Table, Table] | None:
+    """The old and the new name, if an effect renames a table."""
+    if isinstance(effect, RenameTo):
+        return pair(effect.old), pair(effect.new)
+    if isinstance(effect, AlterTable):
+        for clause in effect.clauses:
+            if isinstance(clause, RenameTable):
+                old = pair(effect.name)
+                return old, (clause.database or old[0], clause.table)
+    return None
+
+
+def concerns(event: QueryEvent, wants: Callable[[str, str], bool]) -> bool:
+    """Whether a statement defines a requested table, or its database as a whole.
+
+    A statement that is not understood is treated as one for all tables of its database.
+    """
+    return any(
+        wants(*table) for effect in effects_of(event) for table in _tables(effect, event.database)
+    )
+
+
+def _tables(effect: Effect, database: str) -> list[Table]:
+    match effect:
+        case PutDatabase() | DropDatabase():
+            return [(effect.database, "")]
+        case RenameTo():
+            return [pair(effect.old), pair(effect.new)]
+        case Unclear():
+            return [pair(effect.name) if effect.name else (database, "")]
+        case _:
+            return [pair(effect.name)]
+
 
 _V: Final = StatusVariable
 _AUTO_IS_NULL, _NO_FOREIGN_KEYS, _RELAXED = 0x4000, 0x4000000, 0x8000000

@@ -2,22 +2,70 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from tailrace.constants import ColumnType
 from tailrace.errors import SchemaError, UnsupportedType
-from tailrace.sql.large import LARGE, LargeSql, joined
-from tailrace.sql.text import table_name
+from tailrace.sql.text import LARGE, LargeSql, joined, table_name
 from tailrace.sql.values import column_sql
-from tailrace.sql.versions import Period
 from tailrace.values.image import ABSENT
+from tailrace.values.row import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from tailrace.sql.large import Sql
+    from tailrace.sql.text import Sql
     from tailrace.values.image import Image
-    from tailrace.values.schema import TableSchema
+    from tailrace.values.schema import Column, TableSchema
+
+
+W = TypeVar("W")
+_FOREVER: Final = frozenset({"2038-01-19 03:14:07.999999", "2106-02-07 06:28:15.999999"})
+_NAMES: Final = frozenset({"row_start", "row_end"})
+
+
+def _is_period(column: Column) -> bool:
+    return (
+        column.type is ColumnType.TIMESTAMP2
+        and column.metadata == 6
+        and not column.nullable
+        and (column.generated or column.name in _NAMES)
+    )
+
+
+class Period(NamedTuple):
+    """The columns of the period of MariaDB's system-versioned table, by index.
+
+    A log has the table's history as rows, too. An UPDATE is logged as an update and the insert of
+    the old row, a DELETE as an update of the row's end. The table that statements are executed on
+    creates its own history, with its own times: only rows that are not history are wanted.
+    """
+
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> Self | None:
+        """A table's period; None if it has none."""
+        found = [column.index for column in schema.columns if _is_period(column)]
+        return cls(*found) if len(found) == 2 else None
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """The indexes of both columns."""
+        return self.start, self.end
+
+    def current(self, row: Row) -> Row | None:
+        """The effect of a change on current rows; None if it only writes history."""
+        before = row.before if self._is_current(row.before) else None
+        after = row.after if self._is_current(row.after) else None
+        if before is None:
+            return None if after is None else Row("insert", None, after, row.number)
+        return Row("delete" if after is None else "update", before, after, row.number)
+
+    def _is_current(self, image: Image | None) -> bool:
+        return image is not None and image.at(self.end) in _FOREVER
+
 
 _SEQUENCE: Final = (
     "next_not_cached_value",
@@ -30,6 +78,8 @@ _SEQUENCE: Final = (
     "cycle_count",
 )
 
+_MOST_KEPT: Final = 1024
+"""Tables of which `once_per_table` keeps something."""
 _MOST: Final = 1 << 30
 """The largest max_allowed_packet, in bytes: it fits one statement plus one."""
 
@@ -228,3 +278,18 @@ def _is_error(image: Image, index: int) -> bool:
     """Whether an ENUM has its error value, number 0."""
     raw = image.raw(index)
     return raw is not None and not any(raw)
+
+
+def once_per_table(make: Callable[[TableSchema], W]) -> Callable[[TableSchema], W]:
+    """What ``make`` gives for a table, made once for each schema (by its identity)."""
+    known: dict[int, tuple[TableSchema, W]] = {}
+
+    def of(schema: TableSchema) -> W:
+        found = known.get(id(schema))
+        if found is None:
+            if len(known) >= _MOST_KEPT:
+                known.clear()
+            found = known[id(schema)] = schema, make(schema)
+        return found[1]
+
+    return of

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tailrace.log.reader import TransactionHead
-    from tailrace.sql.large import Sql
+    from tailrace.sql.text import Sql
 
 _MARKS: Final = (";;", "//", "$$", "|;|", "/*!*/;")
 _NUMBERED: Final = re.compile(r";(?=([0-9]{1,12});)")

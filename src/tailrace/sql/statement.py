@@ -1,21 +1,25 @@
-"""A statement to execute, and the settings it needs."""
+"""A statement to execute, and the settings it needs; rows of an event as one INSERT."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.sql.text import LARGE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from tailrace.log.reader import TransactionHead
-    from tailrace.sql.large import Sql
     from tailrace.sql.settings import Settings
+    from tailrace.sql.text import Sql
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A statement without a terminator.
 
-    ``sql`` is its text, with large literals kept separately (`tailrace.sql.large`); ``text`` is the
+    ``sql`` is its text, with large literals kept separately (`tailrace.sql.text`); ``text`` is the
     whole text. Bytes that are not UTF-8 are surrogates in it (``surrogateescape``): a logged
     statement may be in another character set. ``settings`` are the session variables that it needs,
     ``database`` is the current database that it needs (None: any), ``before`` are statements to
@@ -23,7 +27,7 @@ class Statement:
     ``alone`` it is outside of transactions. ``charset`` is set for a statement of the log if the
     client that reads it must know the character set to find its end.
 
-    ``joins`` is set for the INSERT of a row that others may join (`tailrace.sql.joined`): the rows
+    ``joins`` is set for the INSERT of a row that others may join (`multi_row`): the rows
     event's offset, its number in a payload, and the row's offset in the text.
 
     An empty one has nothing to execute; ``note`` then tells a reader what was left out.
@@ -73,3 +77,52 @@ class RowStatements:
     def size(self) -> int:
         """Its number of bytes."""
         return sum(map(len, self.data))
+
+
+MOST_BYTES: Final = 1 << 20
+"""Maximum bytes of a multi-row statement: fits every server's ``max_allowed_packet``."""
+LONGEST: Final = LARGE
+"""A row whose INSERT has more bytes than this is not joined."""
+END: Final = 2
+"""Bytes of a statement's terminator and its line end."""
+
+
+def multi_row(
+    found: Iterable[Statement | RowStatements], rows: int
+) -> Iterator[Statement | RowStatements]:
+    """The statements, with up to ``rows`` INSERTs of a rows event joined, up to `MOST_BYTES`.
+
+    So a statement never holds rows of several events. Kernels, which write a log piece by piece,
+    give the same result (`tailrace.sql.stretches`).
+    """
+    first: Statement | None = None
+    texts: list[str] = []
+    size = 0
+    for each in found:
+        text = each.sql if isinstance(each, Statement) and each.joins is not None else None
+        bytes_ = LONGEST + 1
+        if isinstance(text, str):
+            bytes_ = len(text.encode("utf-8", "surrogateescape")) + END
+        if not isinstance(each, Statement) or not isinstance(text, str) or bytes_ > LONGEST:
+            if first is not None:
+                yield replace(first, sql=",\n".join(texts))
+                first = None
+            yield each
+            continue
+        row = each.joins[2] if each.joins is not None else 0
+        more = bytes_ - len(text[:row].encode())
+        if (
+            first is not None
+            and (first.joins, first.settings, first.group)
+            == (each.joins, each.settings, each.group)
+            and len(texts) < rows
+            and size + more <= MOST_BYTES
+        ):
+            texts.append(text[row:])
+            size += more
+            continue
+        if first is not None:
+            yield replace(first, sql=",\n".join(texts))
+        first, texts, size = each, [text], bytes_
+    if first is not None:
+        yield replace(first, sql=",\n".join(texts))

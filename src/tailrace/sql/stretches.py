@@ -9,7 +9,7 @@ them (`tailrace.sql.script`), as for single statements.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -24,11 +24,11 @@ from tailrace.errors import EventDecodeError, TailraceError
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.log.reader import TransactionHead
 from tailrace.position import Position
-from tailrace.sql.batches import BatchWriters
-from tailrace.sql.guard import guard
-from tailrace.sql.joined import END, LONGEST, MOST_BYTES
+from tailrace.sql.batches import BatchSql
+from tailrace.sql.rows import once_per_table
 from tailrace.sql.settings import difference, of_rows
-from tailrace.sql.statement import RowStatements, Statement
+from tailrace.sql.statement import END, LONGEST, MOST_BYTES, RowStatements, Statement
+from tailrace.sql.triggers import guard
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tailrace.columns.text.lines import Lines
     from tailrace.columns.text.stretches import DecodedRows, Stretch
     from tailrace.log.reader import Reader
-    from tailrace.sql.definitions import Table
+    from tailrace.sql.logged import Table
 
 Array = np.ndarray[Any, Any]
 
@@ -81,14 +81,14 @@ class _Texts(NamedTuple):
 class StretchSql:
     """Makes the statements of stretches; with ``undo``, in reverse order, to undo rows.
 
-    Up to ``rows`` INSERTs of a rows event may become one statement (`tailrace.sql.joined`).
+    Up to ``rows`` INSERTs of a rows event may become one statement (`multi_row`).
     """
 
     def __init__(self, reader: Reader, *, undo: bool, rows: int = 1) -> None:
         self._most_rows = rows
         self._reader = reader
         self._undo = undo
-        self._batches = BatchWriters(undo=undo)
+        self._writer_of = once_per_table(partial(BatchSql, undo=undo))
         self.given = 0
         """Statements of the last stretch that were given before it was rejected."""
 
@@ -127,7 +127,7 @@ class StretchSql:
         runs: list[Lines] = []
         begins: list[Array] = []
         for schema, batch in piece.batches():
-            writer = self._batches.of(schema)
+            writer = self._writer_of(schema)
             lines = writer.lines(batch, piece.start)
             if not len(lines.keys):
                 continue
@@ -349,7 +349,7 @@ class _Ordered:
         self._at = 0
 
     def join(self, most: int, memory: Sequence[Array]) -> None:
-        """Join up to this many INSERTs of an event to one statement (`tailrace.sql.joined`).
+        """Join up to this many INSERTs of an event to one statement (`multi_row`).
 
         ``memory`` holds the rows' texts: the terminators at their ends are replaced by commas
         there.

@@ -5,21 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import LogError, UndoError
+from tailrace.errors import UndoError
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.schema.classify import classify
-from tailrace.sql.definitions import concerns
-from tailrace.sql.forward import (
-    TableWriters,
-    current_rows,
-    left_out,
-    placed,
-    row_statement,
-    start_of,
-)
-from tailrace.sql.guard import Guard
-from tailrace.sql.logged import is_half
+from tailrace.sql.forward import left_out, row_statements, start_of
+from tailrace.sql.logged import concerns, is_half
+from tailrace.sql.rows import TableSql, once_per_table
 from tailrace.sql.statement import RowStatements, Statement
+from tailrace.sql.triggers import Guard
 from tailrace.storage.spill import SpilledObjects
 
 if TYPE_CHECKING:
@@ -29,7 +22,7 @@ if TYPE_CHECKING:
     from tailrace.columns.text.stretches import Stretch
     from tailrace.log.changes import Changes
     from tailrace.sql.forward import Wants
-    from tailrace.sql.rows import RowSql, TableSql
+    from tailrace.sql.rows import RowSql
     from tailrace.sql.stretches import StretchSql
     from tailrace.values.row import Row
 
@@ -50,7 +43,7 @@ def undo(
 
     The whole log is read before the first statement is given. Statements are kept in a temporary
     file (in ``folder``), not in memory. The first statements fail if one of the tables has triggers
-    (`tailrace.sql.guard`). Rows are processed as in `statements`. A statement of the log cannot be
+    (`Guard`). Rows are processed as in `statements`. A statement of the log cannot be
     undone: it raises UndoError, or, with ``changes.statements == "skip"``, is left out with a note.
     ``wants`` is as for `statements`: definitions of other tables do not matter.
 
@@ -79,13 +72,13 @@ def undo_stretches(
 
     ``kernels`` make the statements of the stretches.
     """
-    tables, guard = TableWriters(), Guard()
+    tables, guard = once_per_table(TableSql), Guard()
     done = 0  # statements of the following rows that are on the stack already
     with SpilledObjects[Statement | RowStatements](_HELD, folder=folder) as pile:
         for item in items:
             if isinstance(item, Change):
                 guard.meet(item)
-                for statement in _rows(item, tables):
+                for statement in row_statements(item, tables, _reverse, undo=True):
                     if done:
                         done -= 1
                     else:
@@ -105,20 +98,10 @@ def undo_stretches(
         yield from reversed(pile)
 
 
-def _rows(change: Change, tables: TableWriters) -> Iterator[Statement]:
-    for row, table in current_rows(change, tables):
-        if table.is_sequence:
-            continue
-        try:
-            sql = _reverse(table, row)
-        except LogError as error:
-            raise placed(error, change) from None
-        if sql is not None:
-            yield row_statement(change, sql, restores=row.after is None)
-
-
 def _reverse(table: TableSql, row: Row) -> RowSql | None:
     before, after = row.before, row.after
+    if table.is_sequence:
+        return None
     if before is None:
         return None if after is None else table.delete(after, whole=True)
     return table.insert(before, whole=True) if after is None else table.revert(before, after)

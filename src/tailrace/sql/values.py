@@ -14,14 +14,16 @@ from tailrace.columns.frames import sql as s
 from tailrace.constants import ColumnType
 from tailrace.errors import LogError, UnsupportedType
 from tailrace.sql.json import changed, document, is_printed
-from tailrace.sql.large import (
+from tailrace.sql.text import (
     LARGE,
     Sql,
     bytes_literal,
+    name,
+    plain,
+    quoted,
     string_literal,
     text_literal,
 )
-from tailrace.sql.text import name, plain, quoted
 from tailrace.values import compressed
 from tailrace.values.charsets import UTF8, decoder, pieces_of
 from tailrace.values.floats import float32_text
