@@ -16,9 +16,7 @@ from tailrace.errors import StorageError
 from tailrace.events.header import EventHeader
 from tailrace.storage.memory import FolderOutput, MemoryFolder, forget_memory
 from tailrace.writing import cache as cache_module
-from tailrace.writing import stamp as stamp_module
-from tailrace.writing.cache import EventCache
-from tailrace.writing.stamp import stamp, stamp_plainly
+from tailrace.writing.cache import EventCache, stamp, stamp_plainly
 from tests.events.made import raw_event
 from tests.writing.made import FLAVOURS, ddl, log, orders, row
 
@@ -59,7 +57,7 @@ def test_the_kernel_gives_the_same_bytes(
 def test_large_transactions_go_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     held = raw_event(2, bytes(2 << 20)) * 2
     used = []
-    monkeypatch.setattr(stamp_module, "stamp_plainly", lambda *_a, **_k: used.append(1))
+    monkeypatch.setattr(cache_module, "stamp_plainly", lambda *_a, **_k: used.append(1))
     assert len(stamp(held, 4, checksum=True)) == len(held) + 8
     assert not used
 

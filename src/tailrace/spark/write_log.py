@@ -30,9 +30,7 @@ from tailrace.storage.index import LogIndex
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.target import logs_of
 from tailrace.writing import create
-from tailrace.writing.cache import cached
-from tailrace.writing.group import Group
-from tailrace.writing.payload import compressed
+from tailrace.writing.cache import Group, cached
 from tailrace.writing.recover import scan
 
 if TYPE_CHECKING:
@@ -156,7 +154,7 @@ def _append(log: LogWriter, form: Form, part: Part) -> None:
                 cache.append(file.read(each.size), each.events)
                 cache.append(cached(XidEvent.make(xid=log.next_xid(), **header)))
                 if log.options.compress and log.flavour is Flavour.MYSQL:
-                    packed = compressed(cache, header)
+                    packed = cache.compressed(header)
                     if packed is not cache:
                         cache.close()
                         cache = packed

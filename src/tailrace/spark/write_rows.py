@@ -19,8 +19,7 @@ from tailrace.errors import ValueRejected
 from tailrace.events import FormatDescription
 from tailrace.values.encode import RowImage
 from tailrace.writing.cache import cached
-from tailrace.writing.rows import RowsSource
-from tailrace.writing.tables import WrittenTables
+from tailrace.writing.rows import RowsSource, WrittenTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -140,8 +139,7 @@ class _Maker:
     def __init__(self, form: Form) -> None:
         self._form = form
         self.row = 0
-        tables = WrittenTables(form.options, 0)
-        self._known = tables.get(form.table, form.description)
+        self._known = WrittenTable.of(form.table, 1, form.options, form.description)
         self._map = self._known.table_map.replace(
             timestamp=form.timestamp, server_id=form.server_id
         )

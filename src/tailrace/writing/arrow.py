@@ -9,7 +9,7 @@ import pyarrow as pa
 from tailrace.columns.write.rows import encode_rows
 from tailrace.errors import UnknownColumn, UsageError, ValueRejected
 from tailrace.values.encode import ImageColumns
-from tailrace.writing.chunk import RowsChunk
+from tailrace.writing.cache import RowsChunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,21 +1,52 @@
-"""A transaction's events until it is committed: in memory, and past a limit in a temporary file."""
+"""A transaction until it is committed: its events in memory, and past a limit in a temporary file.
+
+In the cache an event has no checksum, and its header says so (length = header and body) and
+nothing of its place (``log_pos`` 0). When the transaction is committed, its place is known, and
+`stamp` turns its events into those of a file.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from importlib.util import find_spec
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
-from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, MAX_EVENT_SIZE, ChecksumAlgorithm
+import zstandard
+
+from tailrace.constants import (
+    CHECKSUM_SIZE,
+    HEADER_SIZE,
+    MAX_EVENT_SIZE,
+    ChecksumAlgorithm,
+    RowsFlag,
+)
 from tailrace.errors import EventEncodeError
+from tailrace.events import TransactionPayloadEvent
+from tailrace.events.payload import Compression
+from tailrace.events.walk import LENGTH_AT, frames
 from tailrace.storage.spill import Spill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tailrace.events import Event
+    from tailrace.events import Event, GtidEvent, MariadbGtidEvent
+    from tailrace.gtid import AnyGtid
     from tailrace.storage.streams.base import SpillOutput
+
 
 _PIECE: Final = 1 << 22
 """Bytes read at once when the transaction is committed; an event that is larger comes whole."""
+_LEVEL: Final = 3
+"""Of the compression of a payload (`EventCache.compressed`)."""
+_ROOM: Final = 1 << 10
+"""Room for the bytes of an event in addition to the payload."""
+_FLAGS_AT: Final = HEADER_SIZE + 6
+_PLACE: Final = Struct("<II")  # length and log_pos, side by side in the header
+_U32: Final = Struct("<I")
+_LARGE: Final = 1 << 20
+"""Bytes from which on the kernel is worth its start."""
 
 
 def cached(event: Event) -> bytes:
@@ -44,10 +75,6 @@ class EventCache:
         self._cache = Spill(limit, wrap=wrap)
         self.count = 0
 
-    def another(self) -> EventCache:
-        """An empty one with the same limit and protection."""
-        return EventCache(self._limit, self._wrap)
-
     @property
     def size(self) -> int:
         """Bytes of the events."""
@@ -70,6 +97,95 @@ class EventCache:
         """
         return self._cache.whole_events(_PIECE)
 
+    def compressed(self, header: dict[str, Any]) -> EventCache:
+        """A cache with the one payload event; the same one where no event could hold the payload.
+
+        Holds the compressed bytes in memory: at most 1 GiB.
+        """
+        packer = zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=self.size)
+        payload = bytearray()
+        for piece in self.pieces():
+            payload += packer.compress(piece)
+            if len(payload) > MAX_EVENT_SIZE - _ROOM:
+                return self
+        payload += packer.flush()
+        if len(payload) > MAX_EVENT_SIZE - _ROOM:
+            return self
+        event = TransactionPayloadEvent.make(
+            payload=bytes(payload),
+            compression=Compression.ZSTD,
+            uncompressed_size=self.size,
+            **header,
+        )
+        packed = EventCache(self._limit, self._wrap)
+        packed.append(cached(event))
+        return packed
+
     def close(self) -> None:
         """Forget the events."""
         self._cache.close()
+
+
+@dataclass(slots=True)
+class RowsChunk:
+    """Whole rows events in cache form; ``last`` is where the last of them begins."""
+
+    data: bytearray | memoryview
+    count: int
+    last: int
+
+    def end_statement(self) -> None:
+        """Mark the last event as the statement's last."""
+        self.data[self.last + _FLAGS_AT] |= RowsFlag.STMT_END
+
+
+@dataclass(slots=True)
+class Group:
+    """Its events but for the GTID event, and what that event is to say.
+
+    ``timestamp`` is in seconds UTC, ``original_timestamp`` (of the commit where it was first made)
+    in microseconds, None for now. ``statements``: it holds statements, not rows alone. ``alone``:
+    its one statement commits itself; ``ddl``: and is a definition. ``source`` is the GTID event
+    that a transaction from another log came with.
+    """
+
+    cache: EventCache
+    gtid: AnyGtid | None
+    server_id: int
+    timestamp: int
+    original_timestamp: int | None = None
+    statements: bool = False
+    alone: bool = False
+    ddl: bool = False
+    source: GtidEvent | MariadbGtidEvent | None = None
+
+
+def stamp(events: bytes | bytearray | memoryview, position: int, *, checksum: bool) -> bytes:
+    """Whole events in cache form, as they stand in a file from the offset ``position`` on.
+
+    Sets each event's length, ``log_pos`` (the low 32 bits of its end's offset: what every replica
+    takes, also past 4 GiB and inside MariaDB's groups) and CRC32.
+    """
+    if len(events) >= _LARGE and find_spec("numba") is not None:
+        from tailrace.columns.write.stamp import stamp_events  # noqa: PLC0415 - needs numba
+
+        return stamp_events(events, position, checksum=checksum)
+    return stamp_plainly(events, position, checksum=checksum)
+
+
+def stamp_plainly(
+    events: bytes | bytearray | memoryview, position: int, *, checksum: bool
+) -> bytes:
+    """`stamp` without the kernel: the same bytes."""
+    tail = CHECKSUM_SIZE if checksum else 0
+    parts: list[bytearray] = []
+    view = memoryview(events)
+    for start, end in frames(view):
+        event = bytearray(view[start:end])
+        length = len(event) + tail
+        position += length
+        _PLACE.pack_into(event, LENGTH_AT, length, position & 0xFFFFFFFF)
+        if tail:
+            event += _U32.pack(crc32(event))
+        parts.append(event)
+    return b"".join(parts)

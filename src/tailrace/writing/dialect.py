@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tailrace.events import FormatDescription
-    from tailrace.writing.group import Group
+    from tailrace.writing.cache import Group
     from tailrace.writing.gtids import MariadbGtids, MysqlGtids
 
 _TRIPLE: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")

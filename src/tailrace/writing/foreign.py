@@ -8,8 +8,7 @@ from tailrace.constants import EventFlag, EventType, Flavour
 from tailrace.errors import BoundaryError, EventEncodeError
 from tailrace.events import NO_FORMAT, GtidEvent, MariadbGtidEvent, QueryEvent
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
-from tailrace.writing.cache import cached
-from tailrace.writing.group import Group
+from tailrace.writing.cache import Group, cached
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

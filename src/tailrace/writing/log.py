@@ -12,11 +12,10 @@ from tailrace.errors import BoundaryError, StorageError, UsageError
 from tailrace.events import RotateEvent, StopEvent
 from tailrace.position import Position
 from tailrace.storage.binlog_file import BinlogFile
-from tailrace.writing.cache import EventCache
+from tailrace.writing.cache import EventCache, stamp
 from tailrace.writing.foreign import ForeignEvents
 from tailrace.writing.options import Sync
-from tailrace.writing.stamp import stamp
-from tailrace.writing.tables import WrittenTables
+from tailrace.writing.rows import WrittenTable
 from tailrace.writing.transaction import TransactionWriter
 
 if TYPE_CHECKING:
@@ -29,12 +28,11 @@ if TYPE_CHECKING:
     from tailrace.schema.table import Table
     from tailrace.storage.index import LogIndex
     from tailrace.storage.store import WritableStore
+    from tailrace.writing.cache import Group
     from tailrace.writing.dialect import Dialect
-    from tailrace.writing.group import Group
     from tailrace.writing.gtids import AskedGtid
     from tailrace.writing.options import TransactionOptions, WriterOptions
     from tailrace.writing.recover import Recovery
-    from tailrace.writing.tables import WrittenTable
 
 _FLAGS_AT: Final = len(MAGIC) + 17
 
@@ -79,7 +77,8 @@ class LogWriter:
         self._lock = RLock()
         self._closed = False
         self._broken = ""
-        self._tables = WrittenTables(options, table_id)
+        self._tables: dict[Table, WrittenTable] = {}
+        self._table_id = table_id
         self._xid = xid
         self._foreign = ForeignEvents(self)
 
@@ -298,7 +297,13 @@ class LogWriter:
         Raises EventEncodeError.
         """
         with self._lock:
-            return self._tables.get(table, self.dialect.form)
+            known = self._tables.get(table)
+            if known is None:
+                known = self._tables[table] = WrittenTable.of(
+                    table, self._table_id + 1, self.options, self.dialect.form
+                )
+                self._table_id += 1
+            return known
 
     def cache(self) -> EventCache:
         """An empty cache for a transaction."""

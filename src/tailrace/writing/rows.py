@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tailrace.constants import EventType, Flavour
 from tailrace.events import DeleteRowsEvent, RowsEvent, UpdateRowsEvent, WriteRowsEvent
-from tailrace.writing.cache import cached
-from tailrace.writing.chunk import RowsChunk
+from tailrace.values.encode import RowEncoder
+from tailrace.writing.cache import RowsChunk, cached
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tailrace.events import TableMapEvent
+    from tailrace.events import FormatDescription, TableMapEvent
+    from tailrace.schema.table import Table
     from tailrace.values.encode import RowGroup
     from tailrace.writing.options import WriterOptions
-    from tailrace.writing.tables import WrittenTable
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTable:
+    """A table with its id: ``table_map`` but for its header, and what encodes its rows."""
+
+    table: Table
+    table_map: TableMapEvent
+    encoder: RowEncoder
+
+    @classmethod
+    def of(
+        cls, table: Table, table_id: int, options: WriterOptions, form: FormatDescription
+    ) -> Self:
+        """Raises EventEncodeError for a table that no table map can describe."""
+        table_map = table.table_map(table_id, metadata=options.metadata.value, form=form)
+        filler = table.flavour is Flavour.MARIADB
+        return cls(table, table_map, RowEncoder(table.schema, options.image, filler=filler))
+
 
 Change = Literal["insert", "update", "delete"]
 

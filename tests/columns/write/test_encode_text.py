@@ -21,7 +21,7 @@ from tailrace.errors import EventEncodeError, ValueRejected
 from tailrace.values.charsets import default_collation, encode, holds
 from tailrace.values.jsonb import dump_json
 from tailrace.values.schema import Column, Logical
-from tailrace.writing.stamp import stamp_plainly
+from tailrace.writing.cache import stamp_plainly
 from tests.columns.test_json_text import random_document
 from tests.events.made import raw_event
 

@@ -1,6 +1,6 @@
 """Stamping by a kernel: a transaction's cached events get the form that they have in a file.
 
-`tailrace.writing.stamp` defines this form, and does the same without kernels.
+`tailrace.writing.cache` defines this form, and does the same without kernels.
 """
 
 from __future__ import annotations
