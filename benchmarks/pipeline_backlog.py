@@ -255,7 +255,7 @@ def _mirrored(
     source: Server, lake: Path, name: str, way: str, expected: dict[str, tuple[int, int]]
 ) -> float:
     """Seconds of a mirror, from its process' start until the lake has all."""
-    argv = [sys.executable, "-m", "tailrace.cli", "mirror", str(source.data)]
+    argv = [sys.executable, "-m", "tailrace", "mirror", str(source.data)]
     argv += ["--into", str(lake), "--format", name, "--tables", "bench.*"]
     began = time.perf_counter()
     if way == "once":

@@ -53,7 +53,7 @@ def begin():
 
     def begin(command, *arguments, **settings):
         process = subprocess.Popen(
-            [sys.executable, "-m", "tailrace.cli", command, *map(str, arguments)],
+            [sys.executable, "-m", "tailrace", command, *map(str, arguments)],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=settings.pop("stderr", subprocess.PIPE),

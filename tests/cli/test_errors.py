@@ -158,7 +158,7 @@ def test_ctrl_c_while_it_is_imported(tmp_path, module):
 
 
 def test_a_reader_that_goes_away(shop):
-    command = f"{sys.executable} -m tailrace.cli log {shop} --as json | head -1"
+    command = f"{sys.executable} -m tailrace log {shop} --as json | head -1"
     ran = subprocess.run(["sh", "-c", command], capture_output=True, check=True)
     assert ran.stdout.count(b"\n") == 1
     assert b"Traceback" not in ran.stderr

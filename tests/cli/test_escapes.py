@@ -12,11 +12,11 @@ import threading
 
 import pytest
 
-from tailrace.cli.lines import output_to, say, warnings_said
-from tailrace.cli.mirror.live import display as mirror_display
+from tailrace.cli.log.text import TextView
+from tailrace.cli.mirror.progress import display as mirror_display
 from tailrace.cli.mirror.progress import progress_shown
-from tailrace.cli.receive.progress import display as receive_display
-from tailrace.cli.text import TextView
+from tailrace.cli.output import output_to, say, warnings_said
+from tailrace.cli.receive import display as receive_display
 from tailrace.log.reader import Reader
 from tailrace.printable import printable, printable_json
 from tailrace.replication.progress import Progress

@@ -16,7 +16,7 @@ from io import StringIO
 import pymysql
 import pytest
 
-from tailrace.cli.follow import LineOutput
+from tailrace.cli.output import LineOutput
 from tailrace.storage.local import LocalStore
 from tests.cli.test_errors import assert_refused
 from tests.waiting import DEADLINE, wait_for
@@ -46,7 +46,7 @@ class Follower:
     """A `tailrace log --follow` that runs, and its lines."""
 
     def __init__(self, *arguments, shell=None):
-        command = [sys.executable, "-m", "tailrace.cli", "log", "--follow", *arguments]
+        command = [sys.executable, "-m", "tailrace", "log", "--follow", *arguments]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -303,7 +303,7 @@ def test_through_a_pipe(busy, place):
     """The reader behind it has each line at once, and may go away."""
     mark = f"piped-{time.monotonic_ns()}"
     busy.execute(row(1, mark))
-    follower = f"{sys.executable} -m tailrace.cli log --follow --as json '{place}'"
+    follower = f"{sys.executable} -m tailrace log --follow --as json '{place}'"
     shell = subprocess.Popen(
         ["sh", "-c", f"{follower} | grep -m1 --line-buffered {mark}"],
         stdout=subprocess.PIPE,
@@ -345,7 +345,7 @@ def test_one_log_is_followed(run, shop):
         "one log is followed, and there are several (mariadb, mysql): give one",
     )
     piped = subprocess.run(
-        [sys.executable, "-m", "tailrace.cli", "log", "--follow", "-"],
+        [sys.executable, "-m", "tailrace", "log", "--follow", "-"],
         input=(shop / "mysql" / "binlog.000001").read_bytes(),
         capture_output=True,
         check=False,

@@ -166,7 +166,7 @@ def test_usage(run, shop, arguments, message):
 
 @pytest.mark.parametrize("how", ["sql", "undo"])
 def test_a_reader_that_goes_away(shop, how):
-    command = f"{sys.executable} -m tailrace.cli log {shop}/mysql --as {how} --statements skip"
+    command = f"{sys.executable} -m tailrace log {shop}/mysql --as {how} --statements skip"
     done = subprocess.run(
         ["bash", "-c", f"{command} | head -n 1; echo ${{PIPESTATUS[0]}}"],
         capture_output=True,

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from tailrace.cli.lines import numeric, size
-from tailrace.cli.values import value_text
+from tailrace.cli.log.text import value_text
+from tailrace.cli.output import numeric, size
 from tailrace.constants import ColumnType
 from tailrace.selection import time_text
 from tailrace.values.image import ABSENT
@@ -115,10 +115,10 @@ def test_sizes_and_columns():
 
 
 def test_colours_on_a_terminal_only(shop):
-    command = f"{sys.executable} -m tailrace.cli log {shop / 'mysql' / 'binlog.000004'} | head -2"
+    command = f"{sys.executable} -m tailrace log {shop / 'mysql' / 'binlog.000004'} | head -2"
     plain = subprocess.run(["sh", "-c", command], capture_output=True, check=True).stdout
     assert b"\x1b[" not in plain
-    script = f"{sys.executable} -m tailrace.cli log {shop / 'mysql' / 'binlog.000004'}"
+    script = f"{sys.executable} -m tailrace log {shop / 'mysql' / 'binlog.000004'}"
     try:
         coloured = subprocess.run(
             ["script", "-qec", script, "/dev/null"], capture_output=True, check=True

@@ -11,10 +11,9 @@ from functools import partial
 
 import pytest
 
-from tailrace.cli.lines import size
-from tailrace.cli.mirror.live import _Lines, held, notes
-from tailrace.cli.mirror.options import check_cores, keys, seconds
-from tailrace.cli.mirror.progress import Steps
+from tailrace.cli.mirror.progress import Steps, _Lines, held, notes
+from tailrace.cli.options import check_cores, keys, seconds
+from tailrace.cli.output import size
 from tailrace.errors import UsageError
 from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
 from tests.replication.conftest import DEADLINE, insert, url_of

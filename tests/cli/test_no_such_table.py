@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
-from tailrace.cli.log import log
+from tailrace.cli.log.command import log
 from tailrace.cli.stat import stat
 from tailrace.errors import NoSuchTable, UsageError
 from tailrace.table_filter import TableFilter

@@ -23,7 +23,7 @@ MARIADB = "mariadb-11.8.integers-min", "mariadb-11.8.interleaved"
 
 def tailrace(*arguments: object, given: bytes, code: str | None = None):
     """A process of its own, whose standard input is a pipe."""
-    start = ["-m", "tailrace.cli"] if code is None else ["-c", code]
+    start = ["-m", "tailrace"] if code is None else ["-c", code]
     return subprocess.run(
         [sys.executable, *start, *map(str, arguments)],
         input=given,
@@ -239,7 +239,7 @@ def test_what_a_pipe_cannot_do(corpus: Path, tmp_path: Path) -> None:
 
 def test_a_named_pipe(corpus: Path, tmp_path: Path) -> None:
     (path, *_) = logs(corpus, MYSQL[0])
-    script = f"{sys.executable} -m tailrace.cli log --as json <(cat {path} {path})"
+    script = f"{sys.executable} -m tailrace log --as json <(cat {path} {path})"
     done = subprocess.run(
         ["bash", "-c", script],
         capture_output=True,

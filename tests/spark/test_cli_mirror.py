@@ -51,7 +51,7 @@ def test_an_error_is_a_line_and_status_2(tmp_path):
         [
             sys.executable,
             "-m",
-            "tailrace.cli",
+            "tailrace",
             "mirror",
             tmp_path / "binlog.000001",
             "--into",

@@ -126,7 +126,7 @@ def test_an_empty_path_is_no_lake(kind, spark, tmp_path, monkeypatch):
 
 
 def test_command(tmp_path):
-    command = [sys.executable, "-m", "tailrace.cli", "mirror", str(SHOP)]
+    command = [sys.executable, "-m", "tailrace", "mirror", str(SHOP)]
     done = subprocess.run(
         [*command, "--into", str(tmp_path / "lake"), "--tables", "shop.nope"],
         capture_output=True,

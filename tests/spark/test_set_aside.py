@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tailrace.cli.mirror.command import mirror as command
-from tailrace.cli.mirror.live import _Lines, notes
+from tailrace.cli.mirror.progress import _Lines, notes
 from tailrace.errors import (
     ConnectionLost,
     EventDecodeError,

@@ -52,7 +52,7 @@ class Mirror:
         self._log = folder / "output"
         self._process: subprocess.Popen[bytes] | None = None
         self._command = [
-            *(sys.executable, "-m", "tailrace.cli", "mirror", self.url),
+            *(sys.executable, "-m", "tailrace", "mirror", self.url),
             *("--into", str(self.lake), "--format", format, "--follow", "--trigger", trigger),
             *("--statements", "skip", "--cores", "2", "--keep", ",".join(keep), *more),
         ]

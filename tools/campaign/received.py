@@ -188,7 +188,7 @@ class _Receiver:
         self._start_seconds = 1.5
         key = b""
         self._command = [
-            *(sys.executable, "-m", "tailrace.cli", "receive"),
+            *(sys.executable, "-m", "tailrace", "receive"),
             f"mysql://root@{server.host}:{server.port}/?ssl_mode=DISABLED",
             *("--into", str(place / "copy"), "--sync", case.sync),
         ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace import log as object_log
 from tailrace.cli import app
-from tailrace.cli.event_json import event_json
+from tailrace.cli.log.json import event_json
 from tailrace.columns import changes, plan_splits, read_split
 from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext, QueryEvent, RowsEvent

@@ -144,7 +144,7 @@ def run_round(given: Round, report: Report) -> None:
 
 def receiver_command(given: Round, server: Server, folder: Path) -> list[str]:
     """The receiver's."""
-    module = ["tools.campaign.zeroloss_receiver"] if given.power else ["tailrace.cli", "receive"]
+    module = ["tools.campaign.zeroloss_receiver"] if given.power else ["tailrace", "receive"]
     url = f"mysql://root@{server.host}:{server.port}/"
     options = ["--into", str(folder), "--plugin", "semisync.replica", "--sync", given.sync]
     dies_with_us = ["setpriv", "--pdeathsig", "KILL", "--"] if which("setpriv") else []

@@ -8,7 +8,7 @@ import traceback
 
 from cyclopts import App, CycloptsError, Parameter
 
-from tailrace.cli.lines import say, warnings_said
+from tailrace.cli.output import say, warnings_said
 from tailrace.errors import MissingExtra, TailraceError
 from tailrace.extras import extra_of, missing
 from tailrace.printable import one_line
@@ -31,7 +31,7 @@ app = App(
     suppress_keyboard_interrupt=False,
     default_parameter=Parameter(show_default=False),
 )
-app.command("tailrace.cli.log:log", name="log", help="Print the content of logs.")
+app.command("tailrace.cli.log.command:log", name="log", help="Print the content of logs.")
 app.command("tailrace.cli.stat:stat", name="stat", help="Count the content of logs.")
 app.command(
     "tailrace.cli.mirror.command:mirror",
@@ -39,12 +39,12 @@ app.command(
     help="Land logs in a lake: changes and current state of each table.",
 )
 app.command(
-    "tailrace.cli.receive.command:receive",
+    "tailrace.cli.receive:receive",
     name="receive",
     help="Keep byte-identical copies of servers' logs.",
 )
 app.command(
-    "tailrace.cli.verify_lake:verify",
+    "tailrace.cli.verify:verify",
     name="verify",
     help="Compare a lake's current tables with the server's.",
 )
@@ -69,7 +69,7 @@ def main() -> None:
         sys.stdout.flush()
     except (TailraceError, CycloptsError) as error:
         flush_quietly()
-        from tailrace.cli.servers import without_passwords  # noqa: PLC0415 - with errors only
+        from tailrace.cli.sources import without_passwords  # noqa: PLC0415 - with errors only
 
         say(without_passwords(one_line(_message(error)), sys.argv))
         status = USAGE_ERROR

@@ -1,158 +1,170 @@
-"""``tailrace log --verify``: reads and checks everything, with a line per file."""
+"""``tailrace verify``: compares a lake's tables with those of the server."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from tailrace.cli.kernels import CHECK, parts, reader_for
-from tailrace.constants import ChecksumAlgorithm
-from tailrace.errors import LogError, TailraceError
-from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
-from tailrace.log.reader import Reader, Step
-from tailrace.printable import one_line
-from tailrace.storage import LogSeries
-from tailrace.transactions import Boundary
-from tailrace.values.row import RowSet
-from tailrace.values.schema import Logical
+from cyclopts import Parameter
+
+from tailrace.cli.options import Exclude, Tables, check_cores, chosen_tables, seconds
+from tailrace.cli.output import output_to, say, size, standard_output
+from tailrace.cli.sources import names_server, parsed
+from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from tailrace.cli.lines import Output
-    from tailrace.columns.text.stretches import Stretch
-    from tailrace.position import Position
-    from tailrace.schema import Catalogue
-    from tailrace.transports import Transport
-    from tailrace.values.image import Image
-    from tailrace.values.schema import TableSchema
+    from pathlib import Path
+
+    from tailrace.cli.output import Output
+    from tailrace.spark.verify_report import RowDifference, TableVerdict, VerifyReport
 
 
-@dataclass(slots=True)
-class _Counts:
-    events: int = 0
-    transactions: int = 0
-    rows: int = 0
-    checksums: bool = False
-    ends_inside: bool = False
+def verify(
+    source: Annotated[
+        str, Parameter(help="The server, with the URL given to ``mirror``: mysql://user@host.")
+    ],
+    lake: Annotated[str, Parameter(help="The lake's folder.")],
+    /,
+    *,
+    tables: Tables = (),
+    exclude: Exclude = (),
+    wait: Annotated[
+        str | None,
+        Parameter(
+            name="--wait",
+            help="Maximum time to wait, like ``60s``, until the lake exists and has caught up.",
+        ),
+    ] = None,
+    range_rows: Annotated[
+        int, Parameter(name="--range-rows", help="Rows per range of the key (100,000).")
+    ] = 100_000,
+    rows: Annotated[
+        int, Parameter(name="--rows", help="The number of differing rows to list per table (10).")
+    ] = 10,
+    cores: Annotated[
+        int | None, Parameter(name="--cores", help="The number of cores to use; all by default.")
+    ] = None,
+) -> int:
+    """Compare a lake's current tables with the server's, row by row.
 
-
-def verify_log(
-    log: LogSeries | Transport, out: Output, *, catalogue: Catalogue, verify_checksums: bool
-) -> bool:
-    """Check each file of a log: checksums, events, their order, rows; returns whether all is well.
-
-    After a damaged file, the files after it are still checked; but after an error, a server's log
-    is read no further. Text with an unknown character set is not checked.
+    Exits with status 0 if they are equal, 1 if they differ or a table is incomplete, 2 if this
+    could not be determined for some table: the lake is behind, or the table cannot be compared.
     """
-    if isinstance(log, LogSeries):
-        return _verify_series(log, out, catalogue, verify_checksums)
-    return _verify_stream(log, out, catalogue, verify_checksums)
+    if not names_server(source):
+        raise UsageError(f"{source} is not a server: give its URL, as mysql://user@host")
+    check_cores(cores)
+    wants = chosen_tables(tables, exclude)
+    longest = None if wait is None else _seconds(wait)
+    server = parsed(source)
+    from tailrace.spark.session import session  # noqa: PLC0415 - takes a while
+    from tailrace.spark.verify import verify as run  # noqa: PLC0415 - as above
 
-
-def _verify_series(
-    series: LogSeries, out: Output, catalogue: Catalogue, verify_checksums: bool
-) -> bool:
-    good = True
-    for number, file in enumerate(series.files):
-        name = file.path
-        alone = LogSeries(series.name, (file,))
-        counts = _Counts()
-        try:
-            make = reader_for(alone, CHECK)
-            reader = make(alone, catalogue=catalogue, verify_checksums=verify_checksums)
-            for part in parts(reader):
-                if isinstance(part, Step):
-                    _count(part, counts)
-                else:
-                    _check(part, counts)
-            catalogue = reader.catalogue
-        except TailraceError as error:
-            good = False
-            text = one_line(str(error))
-            text = text.replace(f"{file.path}: ", "", 1) if text.startswith(file.path) else text
-            out.line((f"{name}: ", "file"), ("not in order: ", "alarm"), (text, ""))
-            continue
-        counts.ends_inside = reader.inside and number == len(series.files) - 1
-        out.line((f"{name}: ", "file"), (_summary(counts, reader.log.torn_tail), ""))
-    return good
-
-
-def _verify_stream(
-    transport: Transport, out: Output, catalogue: Catalogue, verify_checksums: bool
-) -> bool:
-    counts = _Counts()
-    name = ""
-    try:
-        reader = Reader(transport, catalogue=catalogue, verify_checksums=verify_checksums)
-        for step in reader:
-            if step.event.file != name:
-                if name:
-                    out.line((f"{name}: ", "file"), (_summary(counts, None), ""))
-                name, counts = step.event.file or "", _Counts()
-            _count(step, counts)
-    except LogError as error:
-        text = one_line(str(error))
-        out.line((f"{name or transport.name}: ", "file"), ("not in order: ", "alarm"), (text, ""))
-        return False
-    counts.ends_inside = reader.inside
-    out.line((f"{name}: ", "file"), (_summary(counts, reader.log.torn_tail), ""))
-    return True
-
-
-def _count(step: Step, counts: _Counts) -> None:
-    event = step.event
-    counts.events += 1
-    counts.transactions += step.boundary is Boundary.END
-    if isinstance(event, TransactionPayloadEvent):
-        event.fields()  # the events inside come as separate steps
-    else:
-        event.check()
-    if isinstance(event, RowsEvent) and step.schema is not None:
-        judged = _judged(step.schema)
-        for row in RowSet(event, step.schema):
-            counts.rows += 1
-            _decode(row.before, judged)
-            _decode(row.after, judged)
-    elif isinstance(event, FormatDescriptionEvent):
-        description = event.description
-        counts.checksums = description.checksum_algorithm is ChecksumAlgorithm.CRC32
-
-
-def _check(stretch: Stretch, counts: _Counts) -> None:
-    """Check a stretch by kernels; if they cannot, it is checked event by event."""
-    from tailrace.columns.text.counts import check  # noqa: PLC0415 - it needs pyarrow
-
-    try:
-        found = check(stretch)
-    except (TailraceError, UnicodeError, MemoryError):
-        stretch.rejected = True
-        return
-    counts.events += found.events
-    counts.transactions += found.transactions
-    counts.rows += found.rows
-
-
-def _judged(schema: TableSchema) -> list[int]:
-    """The columns whose bytes must be decodable: all except text of an unknown character set."""
-    return [
-        column.index
-        for column in schema.columns
-        if column.logical is not Logical.TEXT or column.collation is not None
-    ]
-
-
-def _decode(image: Image | None, columns: list[int]) -> None:
-    if image is not None:
-        for index in columns:
-            image.at(index)
-
-
-def _summary(counts: _Counts, torn_tail: Position | None) -> str:
-    text = (
-        f"in order, {counts.events:,} events, {counts.transactions:,} transactions, "
-        f"{counts.rows:,} rows, {'checksums' if counts.checksums else 'no checksums'}"
+    report = run(
+        server,
+        lake,
+        spark=lambda: session(cores),
+        tables=wants.only,
+        exclude=wants.exclude,
+        wait=longest,
+        range_rows=range_rows,
+        first=rows,
     )
-    if torn_tail is not None:
-        text += f"; ends inside an event at {torn_tail.offset}: it is being written, or was cut off"
-    if counts.ends_inside:
-        text += "; ends inside a transaction"
-    return text
+    output = output_to(standard_output())
+    _print(output, lake, report)
+    output.close()
+    return 2 if report.unsure else int(report.verdict != "equal")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return seconds(text)
+    except UsageError:
+        raise UsageError(f"--wait {text}: give a time, as 60s or 5m") from None
+
+
+def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:
+    output.table(
+        f"{lake}: {_title(report)}, {report.seconds['all']:.1f} s",
+        ["table", "rows", "in lake", "missing", "extra", "changed", "checksum"],
+        [_row(table) for table in report.tables],
+    )
+    for table in report.tables:
+        for text in _remarks(table):
+            output.line((text, "alarm" if table.compared else "quiet"))
+        for note in table.notes:
+            output.line((f"{table.name}: {note}", "quiet"))
+    for note in report.notes:
+        say(note)
+    if report.behind is None:
+        say(f"the lake is at {report.position}, which the server's logs do not have (any more)")
+    elif report.transactions:
+        count = f"{report.transactions:,}" if report.transactions < 1000 else "1,000 or more"
+        say(
+            f"the lake is behind the server: at {report.position}, the server at {report.server}, "
+            f"{size(report.behind)} and {count} transactions in between; --wait 60s waits for it"
+        )
+
+
+def _title(report: VerifyReport) -> str:
+    """The result for all tables together."""
+    incomplete = [table for table in report.tables if table.incomplete]
+    if report.verdict == "equal":
+        return "equal to the server" if report.tables else "no table with rows to compare"
+    if report.verdict == "incomplete":
+        others = len(report.tables) > len(incomplete)
+        return "has incomplete tables" + "; the others are equal to the server" * others
+    has = ", and has incomplete tables" if incomplete else ""
+    if report.verdict == "unsure":
+        return f"could not be found equal to the server{has}"
+    doubt = "; for other tables this could not be determined" if report.unsure else ""
+    return f"differs from the server{has}{doubt}"
+
+
+def _row(table: TableVerdict) -> list[str]:
+    name = table.name
+    if table.reason is not None:
+        return [name, "-", "-", "", "", "", ""]
+    sums = {table.server_checksum, table.lake_checksum}
+    counts = [f"{each:,}" if each else "" for each in (table.missing, table.extra, table.changed)]
+    checksum = f"{table.server_checksum:016x}" if len(sums) == 1 else "differs"
+    return [name, f"{table.server_rows:,}", f"{table.lake_rows:,}", *counts, checksum]
+
+
+def _remarks(table: TableVerdict) -> list[str]:
+    name = table.name
+    found = [] if table.reason is None else [f"{name}: {table.reason}"]
+    if table.doubled:
+        found.append(f"{name}: {table.doubled:,} keys are in the lake more than once")
+    if table.undecided:
+        found.append(f"{name}: {table.undecided:,} rows changed while they were compared")
+    found += [
+        f"{name}: {each.differing:,} of {each.rows:,} rows {_bounds(each)}differ"
+        for each in table.ranges
+        if each.differing
+    ]
+    return found + [f"{name} {_difference(each)}" for each in table.first]
+
+
+def _bounds(part: object) -> str:
+    low, high = getattr(part, "low", None), getattr(part, "high", None)
+    above = "" if low is None else f"above {','.join(low)} "
+    upto = "" if high is None else f"up to {','.join(high)} "
+    return above + upto
+
+
+def _difference(row: RowDifference) -> str:
+    key = ", ".join(f"{name}={_text(value)}" for name, value in row.key.items())
+    if row.server is None:
+        return f"{key}: in the lake only"
+    if row.lake is None:
+        return f"{key}: on the server only"
+    parts = [
+        f"{name} {_text(row.server[name])} on the server, {_text(row.lake[name])} in the lake"
+        for name in row.columns
+    ]
+    return f"{key}: {'; '.join(parts)}"
+
+
+def _text(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    return value if len(value) <= 60 else f"{value[:57]}..."

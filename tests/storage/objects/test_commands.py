@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tailrace.cli", *map(str, arguments)],
+        [sys.executable, "-m", "tailrace", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,

@@ -95,7 +95,7 @@ def command(*arguments: str | Path, accept: tuple[int, ...] = _EXIT_STATUSES) ->
     Raises AssertionError for a traceback, an exit status that is not in ``accept`` (a signal is
     negative), and an error of more than one line.
     """
-    argv = [sys.executable, "-m", "tailrace.cli", *map(str, arguments)]
+    argv = [sys.executable, "-m", "tailrace", *map(str, arguments)]
     done = subprocess.run(argv, check=False, capture_output=True, stdin=subprocess.DEVNULL)
     text = done.stderr.decode("utf-8", "backslashreplace")
     assert "Traceback" not in text, text[-2000:]

@@ -741,7 +741,7 @@ def _stopped(verb: tuple[str, ...], point: str) -> Callable[[Path], None]:
 
         with FakeServer({point: reached}) as server:
             url = f"mysql://u@127.0.0.1:{server.port}/?connect_timeout=300"
-            argv = [sys.executable, "-m", "tailrace.cli", *verb, url]
+            argv = [sys.executable, "-m", "tailrace", *verb, url]
             if verb[0] != "log":
                 argv += ["--into", str(folder / "copy")]
             with subprocess.Popen(

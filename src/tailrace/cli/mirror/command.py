@@ -5,16 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from tailrace.cli.lines import output_to, say, size
-from tailrace.cli.mirror.live import display, held, notes
-from tailrace.cli.mirror.options import check_cores, keys, seconds
-from tailrace.cli.mirror.progress import progress_shown
+from tailrace.cli.mirror.progress import display, held, notes, progress_shown
 from tailrace.cli.options import (
     Exclude,
     KeyringFile,
@@ -22,19 +18,23 @@ from tailrace.cli.options import (
     SkipTornTail,
     Sources,
     Tables,
+    check_cores,
     chosen_tables,
+    keys,
     patterns,
-    standard_output,
+    seconds,
 )
-from tailrace.cli.servers import names_server, parsed
+from tailrace.cli.output import output_to, say, size, standard_output
+from tailrace.cli.signals import on_signals
+from tailrace.cli.sources import names_server, parsed
 from tailrace.errors import UsageError
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-    from tailrace.cli.lines import Output
+    from tailrace.cli.output import Output
     from tailrace.spark import MirrorReport, TableReport
 
 _INTERRUPTED = 130
@@ -213,9 +213,20 @@ def mirror(
 
 
 def _follow(call: Callable[..., MirrorReport], into: str, every: float) -> tuple[MirrorReport, int]:
-    """Follow until a signal; the report, and the exit status."""
+    """Follow; SIGTERM and SIGINT end it after the current batch, a second one at once.
+
+    Returns the report, and the exit status.
+    """
     stop = threading.Event()
-    with display(into) as shown, _signals(stop) as got:
+    got: list[int] = []
+
+    def handle(number: int) -> None:
+        got.append(number)
+        stop.set()
+        if len(got) > 1:
+            raise KeyboardInterrupt
+
+    with display(into) as shown, on_signals(handle):
         report = call(
             follow=True,
             trigger=every,
@@ -225,25 +236,6 @@ def _follow(call: Callable[..., MirrorReport], into: str, every: float) -> tuple
             notice=shown.line,
         )
     return report, _INTERRUPTED if signal.SIGINT in got else 0
-
-
-@contextmanager
-def _signals(stop: threading.Event) -> Iterator[list[int]]:
-    """SIGTERM and SIGINT end it after the current batch, a second one at once."""
-    got: list[int] = []
-
-    def handle(number: int, _frame: Any) -> None:
-        got.append(number)
-        stop.set()
-        if len(got) > 1:
-            raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield got
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _print(

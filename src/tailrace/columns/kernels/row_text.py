@@ -1,4 +1,4 @@
-"""Rows as lines for people (`tailrace.cli.values`), straight from a batch's Arrow buffers."""
+"""Rows as lines for people (`tailrace.cli.log.text`), straight from a batch's Arrow buffers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ from tailrace.columns.kernels.memory import (
 )
 
 _LONGEST = 200
-"""Characters of a value that are shown, as in `tailrace.cli.values`."""
+"""Characters of a value that are shown, as in `tailrace.cli.log.text`."""
 
 
 _MARKED: Final = (0x27, 0x5C, 0x0A, 0x09)

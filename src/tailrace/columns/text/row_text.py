@@ -1,4 +1,4 @@
-"""A stretch of transactions as lines for people (`tailrace.cli.text`, `tailrace.cli.values`)."""
+"""A stretch of transactions as lines for people (`tailrace.cli.log.text`)."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from tailrace.cli.kernels import parts, with_kernels
-from tailrace.cli.lines import say
-from tailrace.cli.options import say_what_was_left
+from tailrace.cli.output import say
+from tailrace.cli.sources import say_what_was_left
 from tailrace.log.changes import Changes
 from tailrace.sql.forward import with_stretches
 from tailrace.sql.script import script_lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
-from tailrace.cli.lines import say
-from tailrace.cli.options import say_how_it_ended
+from tailrace.cli.output import say
+from tailrace.cli.sources import say_how_it_ended
 from tailrace.constants import ChecksumAlgorithm, EventType
 from tailrace.errors import BoundaryError, StatementChange, UsageError
 from tailrace.events import Event, GtidEvent, MariadbGtidEvent

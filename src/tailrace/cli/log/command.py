@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 from cyclopts import Parameter
 
-from tailrace.cli.follow import LineOutput, until_stopped
 from tailrace.cli.kernels import JSON, SQL, TEXT
-from tailrace.cli.lines import output_to
 from tailrace.cli.options import (
     Exclude,
     ExcludeGtids,
     From,
     IncludeGtids,
     KeyringFile,
+    RewriteDb,
     SchemaFile,
     ServerId,
     SkipChecksums,
@@ -24,17 +23,20 @@ from tailrace.cli.options import (
     Sources,
     Tables,
     Until,
-    check_tables,
     chosen_tables,
-    find_logs,
     known_tables,
     picked_transactions,
+    renamed_databases,
+)
+from tailrace.cli.output import LineOutput, output_to, standard_output
+from tailrace.cli.signals import until_stopped
+from tailrace.cli.sources import (
+    check_tables,
+    find_logs,
     readers,
     say_how_it_ended,
     say_what_is_not_there,
-    standard_output,
 )
-from tailrace.cli.rename import RewriteDb, renamed_databases
 from tailrace.errors import UsageError
 from tailrace.printable import printable_json
 
@@ -212,7 +214,7 @@ def _raw(
     *,
     gtids: bool,
 ) -> None:
-    from tailrace.cli.raw import RawOutput  # noqa: PLC0415 - only where asked for
+    from tailrace.cli.log.raw import RawOutput  # noqa: PLC0415 - only where asked for
 
     if len(chosen) > 1:
         logs = ", ".join(reader.name for reader in chosen)
@@ -229,7 +231,7 @@ def _raw(
 
 
 def _text(reader: Reader, out: TextIO, *, only_rows: bool, hexdump: bool) -> None:
-    from tailrace.cli.text import TextView  # noqa: PLC0415 - only where asked for
+    from tailrace.cli.log.text import TextView  # noqa: PLC0415 - only where asked for
 
     output = output_to(out)
 
@@ -250,11 +252,11 @@ def _json(
 ) -> None:
     lines = _lines(reader, out)
     if events:
-        from tailrace.cli.event_json import event_json  # noqa: PLC0415 - only where asked for
+        from tailrace.cli.log.json import event_json  # noqa: PLC0415 - only where asked for
 
         lines.take(printable_json(event_json(step.event)) for step in reader)
     else:
-        from tailrace.cli.json_lines import json_lines  # noqa: PLC0415 - only where asked for
+        from tailrace.cli.log.json import json_lines  # noqa: PLC0415 - only where asked for
 
         lines.take(json_lines(reader, statements))
 
@@ -268,7 +270,7 @@ def _sql(
     statements: Literal["error", "skip"],
     rows: int,
 ) -> None:
-    from tailrace.cli.sql import show_sql, sql_output  # noqa: PLC0415 - only where asked for
+    from tailrace.cli.log.sql import show_sql, sql_output  # noqa: PLC0415 - only where asked for
 
     lines = _lines(reader, sql_output(out))
     show_sql(
@@ -298,7 +300,7 @@ def _verify(
     skip_checksums: bool,
     skip_torn_tail: bool,
 ) -> int:
-    from tailrace.cli.verify import verify_log  # noqa: PLC0415 - only where asked for
+    from tailrace.cli.log.verify import verify_log  # noqa: PLC0415 - only where asked for
 
     output = output_to(standard_output())
     good = True

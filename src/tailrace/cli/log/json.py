@@ -1,17 +1,65 @@
-"""Events as lines of JSON, with all their fields: ``tailrace log --as json --events``."""
+"""``tailrace log --as json``: change records, or events with all their fields, a line each."""
 
 from __future__ import annotations
 
 import base64
 import json
+from collections import deque
 from dataclasses import fields, is_dataclass
 from enum import Enum, Flag
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from tailrace.cli.kernels import parts, written
+from tailrace.cli.sources import say_what_was_left
 from tailrace.events import RowsEvent, TableMapEvent
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Step
+from tailrace.printable import printable_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from tailrace.columns.text.lines import Lines
+    from tailrace.columns.text.stretches import DecodedRows
     from tailrace.events import Event
+    from tailrace.log.reader import Reader
+    from tailrace.values.schema import TableSchema
+
+
+def json_lines(
+    reader: Reader, statements: Literal["error", "skip"]
+) -> Iterator[str | Iterator[str] | memoryview]:
+    """The records of a reader's changes: lines, some in pieces, or many together as bytes."""
+    changes = Changes(reader, statements=statements)
+    done = 0  # lines of the next changes that are already written
+    for part in parts(reader):
+        if not isinstance(part, Step):
+            done = yield from written(part, _lines)
+            continue
+        for change in changes.feed(part):
+            for record in change.json_records():
+                if done:
+                    done -= 1
+                    deque(() if isinstance(record, str) else record, maxlen=0)
+                elif isinstance(record, str):
+                    yield printable_json(record)
+                else:
+                    yield map(printable_json, record)
+            del change  # before the next event is read: it may be large
+        del part
+    changes.finish()
+    say_what_was_left(changes)
+
+
+def _lines(piece: DecodedRows, file: str) -> list[Lines]:
+    from tailrace.columns.text.record_json import record_lines  # noqa: PLC0415 - it needs pyarrow
+
+    def made(schema: TableSchema, batch: pa.RecordBatch) -> Lines:
+        return record_lines(batch, schema, file, piece.start).printable(printable_json)
+
+    return [made(schema, batch) for schema, batch in piece.batches()]
 
 
 def event_json(event: Event) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from tailrace.printable import one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console
     from rich.live import Live
@@ -37,6 +37,10 @@ STYLES: Final = {
     "alarm": "bold red",
 }
 _BUFFERED: Final = 1 << 16
+_BLOCK: Final = 512
+"""Maximum lines that are written together."""
+_SIZE: Final = 1 << 20
+"""Maximum characters that are written together."""
 
 
 class Output(Protocol):
@@ -105,6 +109,62 @@ def write_bytes(out: TextIO, data: memoryview) -> None:
     out.flush()
     while data:
         data = data[buffer.write(data) :]
+
+
+class LineOutput:
+    """Writes lines in blocks; `flush` writes what is buffered."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out_to = out
+        self._write = out.write
+        self._flush = out.flush
+        self._block: list[str] = []
+        self._size = 0
+
+    def take(self, lines: Iterable[str | Iterator[str] | memoryview]) -> None:
+        """Write lines, some in pieces; lines before an error are written, too.
+
+        Bytes are lines with their line ends, in UTF-8.
+        """
+        block = self._block
+        try:
+            for line in lines:
+                if isinstance(line, memoryview):
+                    self._out()
+                    write_bytes(self._out_to, line)
+                    continue
+                if not isinstance(line, str):
+                    self._out()
+                    for piece in line:
+                        self._write(piece)
+                    self._write("\n")
+                    continue
+                if len(line) > _SIZE:
+                    self._out()
+                    for at in range(0, len(line), _SIZE):
+                        self._write(line[at : at + _SIZE])
+                    self._write("\n")
+                    del line  # before the next is made
+                    continue
+                block.append(line)
+                self._size += len(line)
+                if len(block) == _BLOCK or self._size > _SIZE:
+                    self._out()
+        finally:
+            self._out()
+
+    def flush(self) -> None:
+        """Write out everything so far, so that a reader sees it now."""
+        self._out()
+        self._flush()
+
+    def _out(self) -> None:
+        if self._block:
+            self._block.append("")
+            text = "\n".join(self._block)
+            self._block.clear()
+            self._size = 0
+            self._write(text)
 
 
 class TerminalOutput:
@@ -220,3 +280,12 @@ def size(count: int) -> str:
         if value < 999.95:
             return f"{value:.1f} {unit}"
     return f"{value:.1f} PB"
+
+
+def standard_output() -> TextIO:
+    """Stdout in UTF-8; characters that cannot be encoded are escaped."""
+    out: Any = sys.stdout
+    if hasattr(out, "reconfigure"):
+        out.reconfigure(encoding="utf-8", errors="backslashreplace")
+    stream: TextIO = out
+    return stream

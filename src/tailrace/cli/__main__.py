@@ -1,5 +1,0 @@
-"""``python -m tailrace.cli``."""
-
-from tailrace.cli import main
-
-main()

@@ -1,0 +1,158 @@
+"""``tailrace log --verify``: reads and checks everything, with a line per file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailrace.cli.kernels import CHECK, parts, reader_for
+from tailrace.constants import ChecksumAlgorithm
+from tailrace.errors import LogError, TailraceError
+from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
+from tailrace.log.reader import Reader, Step
+from tailrace.printable import one_line
+from tailrace.storage import LogSeries
+from tailrace.transactions import Boundary
+from tailrace.values.row import RowSet
+from tailrace.values.schema import Logical
+
+if TYPE_CHECKING:
+    from tailrace.cli.output import Output
+    from tailrace.columns.text.stretches import Stretch
+    from tailrace.position import Position
+    from tailrace.schema import Catalogue
+    from tailrace.transports import Transport
+    from tailrace.values.image import Image
+    from tailrace.values.schema import TableSchema
+
+
+@dataclass(slots=True)
+class _Counts:
+    events: int = 0
+    transactions: int = 0
+    rows: int = 0
+    checksums: bool = False
+    ends_inside: bool = False
+
+
+def verify_log(
+    log: LogSeries | Transport, out: Output, *, catalogue: Catalogue, verify_checksums: bool
+) -> bool:
+    """Check each file of a log: checksums, events, their order, rows; returns whether all is well.
+
+    After a damaged file, the files after it are still checked; but after an error, a server's log
+    is read no further. Text with an unknown character set is not checked.
+    """
+    if isinstance(log, LogSeries):
+        return _verify_series(log, out, catalogue, verify_checksums)
+    return _verify_stream(log, out, catalogue, verify_checksums)
+
+
+def _verify_series(
+    series: LogSeries, out: Output, catalogue: Catalogue, verify_checksums: bool
+) -> bool:
+    good = True
+    for number, file in enumerate(series.files):
+        name = file.path
+        alone = LogSeries(series.name, (file,))
+        counts = _Counts()
+        try:
+            make = reader_for(alone, CHECK)
+            reader = make(alone, catalogue=catalogue, verify_checksums=verify_checksums)
+            for part in parts(reader):
+                if isinstance(part, Step):
+                    _count(part, counts)
+                else:
+                    _check(part, counts)
+            catalogue = reader.catalogue
+        except TailraceError as error:
+            good = False
+            text = one_line(str(error))
+            text = text.replace(f"{file.path}: ", "", 1) if text.startswith(file.path) else text
+            out.line((f"{name}: ", "file"), ("not in order: ", "alarm"), (text, ""))
+            continue
+        counts.ends_inside = reader.inside and number == len(series.files) - 1
+        out.line((f"{name}: ", "file"), (_summary(counts, reader.log.torn_tail), ""))
+    return good
+
+
+def _verify_stream(
+    transport: Transport, out: Output, catalogue: Catalogue, verify_checksums: bool
+) -> bool:
+    counts = _Counts()
+    name = ""
+    try:
+        reader = Reader(transport, catalogue=catalogue, verify_checksums=verify_checksums)
+        for step in reader:
+            if step.event.file != name:
+                if name:
+                    out.line((f"{name}: ", "file"), (_summary(counts, None), ""))
+                name, counts = step.event.file or "", _Counts()
+            _count(step, counts)
+    except LogError as error:
+        text = one_line(str(error))
+        out.line((f"{name or transport.name}: ", "file"), ("not in order: ", "alarm"), (text, ""))
+        return False
+    counts.ends_inside = reader.inside
+    out.line((f"{name}: ", "file"), (_summary(counts, reader.log.torn_tail), ""))
+    return True
+
+
+def _count(step: Step, counts: _Counts) -> None:
+    event = step.event
+    counts.events += 1
+    counts.transactions += step.boundary is Boundary.END
+    if isinstance(event, TransactionPayloadEvent):
+        event.fields()  # the events inside come as separate steps
+    else:
+        event.check()
+    if isinstance(event, RowsEvent) and step.schema is not None:
+        judged = _judged(step.schema)
+        for row in RowSet(event, step.schema):
+            counts.rows += 1
+            _decode(row.before, judged)
+            _decode(row.after, judged)
+    elif isinstance(event, FormatDescriptionEvent):
+        description = event.description
+        counts.checksums = description.checksum_algorithm is ChecksumAlgorithm.CRC32
+
+
+def _check(stretch: Stretch, counts: _Counts) -> None:
+    """Check a stretch by kernels; if they cannot, it is checked event by event."""
+    from tailrace.columns.text.counts import check  # noqa: PLC0415 - it needs pyarrow
+
+    try:
+        found = check(stretch)
+    except (TailraceError, UnicodeError, MemoryError):
+        stretch.rejected = True
+        return
+    counts.events += found.events
+    counts.transactions += found.transactions
+    counts.rows += found.rows
+
+
+def _judged(schema: TableSchema) -> list[int]:
+    """The columns whose bytes must be decodable: all except text of an unknown character set."""
+    return [
+        column.index
+        for column in schema.columns
+        if column.logical is not Logical.TEXT or column.collation is not None
+    ]
+
+
+def _decode(image: Image | None, columns: list[int]) -> None:
+    if image is not None:
+        for index in columns:
+            image.at(index)
+
+
+def _summary(counts: _Counts, torn_tail: Position | None) -> str:
+    text = (
+        f"in order, {counts.events:,} events, {counts.transactions:,} transactions, "
+        f"{counts.rows:,} rows, {'checksums' if counts.checksums else 'no checksums'}"
+    )
+    if torn_tail is not None:
+        text += f"; ends inside an event at {torn_tail.offset}: it is being written, or was cut off"
+    if counts.ends_inside:
+        text += "; ends inside a transaction"
+    return text
