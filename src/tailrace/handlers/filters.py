@@ -42,7 +42,6 @@ class GroupFilter(Handler):
         self.at_start()
 
     def at_start(self) -> None:
-        """Start without an open transaction."""
         self._parser = BoundaryParser()
         self._keep = True
 
@@ -51,7 +50,6 @@ class GroupFilter(Handler):
         raise NotImplementedError
 
     def on_event(self, event: Event) -> Outcome:
-        """Pass or drop an event with its transaction."""
         if event.inner_index is None:
             parser = self._parser
             began = not parser.inside
@@ -94,7 +92,6 @@ class ByGtid(GroupFilter):
         self._without = _container(without)
 
     def keeps(self, first: Event) -> bool:
-        """Decide by the GTID event's GTID."""
         gtid = first.gtid if isinstance(first, (GtidEvent, MariadbGtidEvent)) else None
         if gtid is None:
             return self._only is None
@@ -117,7 +114,6 @@ class ByServerId(GroupFilter):
         self._without = without
 
     def keeps(self, first: Event) -> bool:
-        """Decide by the header's server id."""
         server = first.header.server_id
         return (self._only is None or server in self._only) and server not in self._without
 
@@ -141,7 +137,6 @@ class ByTime(GroupFilter):
         self._end = _microseconds(end)
 
     def keeps(self, first: Event) -> bool:
-        """Decide by the commit time."""
         time = first.commit_timestamp if isinstance(first, GtidEvent) else None
         if time is None:
             time = first.timestamp * 1_000_000
@@ -193,7 +188,6 @@ class ByTable(RowsFilter):
         return known
 
     def wants_rows(self, event: RowsEvent, /) -> bool:
-        """Decide by the table."""
         return self.wants_map(event.table_map)
 
     def on_query(self, event: QueryEvent) -> Outcome:
@@ -245,27 +239,21 @@ class ByType(RowsFilter):
         return known
 
     def wants_map(self, event: TableMapEvent, /) -> bool:
-        """Decide by the type."""
         return self.passes(event)
 
     def wants_rows(self, event: RowsEvent, /) -> bool:
-        """Decide by the type."""
         return self.passes(event)
 
     def on_rows_query(self, event: RowsQueryEvent) -> Outcome:
-        """Hold until rows pass, if the type is wanted."""
         return super().on_rows_query(event) if self.passes(event) else None
 
     def on_annotate_rows(self, event: AnnotateRowsEvent) -> Outcome:
-        """Hold until rows pass, if the type is wanted."""
         return super().on_annotate_rows(event) if self.passes(event) else None
 
     def on_gtid(self, event: GtidEvent) -> Outcome:
-        """Decide by the type."""
         return super().on_gtid(event) if self.passes(event) else self._flush()
 
     def on_mariadb_gtid(self, event: MariadbGtidEvent) -> Outcome:
-        """Decide by the type."""
         return super().on_mariadb_gtid(event) if self.passes(event) else self._flush()
 
     def on_transaction_payload(self, event: TransactionPayloadEvent) -> Outcome:
@@ -273,7 +261,6 @@ class ByType(RowsFilter):
         return self._flush() if _among(event, self._without) else open_payload(self, event)
 
     def on_event(self, event: Event) -> Outcome:
-        """Decide by the type."""
         return super().on_event(event) if self.passes(event) else self._flush()
 
 

@@ -39,7 +39,6 @@ class Rename(Handler):
         self.at_start()
 
     def at_start(self) -> None:
-        """Start without table maps."""
         self._maps: dict[int, tuple[TableMapEvent, TableMapEvent]] = {}
         self._bodies: dict[bytes, bytes] = {}
 
@@ -66,7 +65,6 @@ class Rename(Handler):
         return event.body if new == old else event.replace(database=new[0], table=new[1]).body
 
     def on_table_map(self, event: TableMapEvent) -> Outcome:
-        """Pass the table map under its new name."""
         return self._renamed(event)
 
     def on_rows(self, event: RowsEvent) -> Outcome:
@@ -83,7 +81,6 @@ class Rename(Handler):
         return moved
 
     def on_query(self, event: QueryEvent) -> Outcome:
-        """Pass the statement with its new default database."""
         changes: dict[str, Any] = {}
         if event.database in self._databases:
             changes["database"] = self._databases[event.database]

@@ -42,7 +42,6 @@ class RowsFilter(Handler):
         self.at_start()
 
     def at_start(self) -> None:
-        """Start without an open statement."""
         self._head: list[Event] = []
         self._held: RowsEvent | None = None
         self._left_out = False
@@ -57,7 +56,6 @@ class RowsFilter(Handler):
         raise NotImplementedError
 
     def on_table_map(self, event: TableMapEvent) -> Outcome:
-        """Hold the table map until rows pass."""
         if self.wants_map(event):
             self._head.append(event)
         else:
@@ -65,12 +63,10 @@ class RowsFilter(Handler):
         return None
 
     def on_rows_query(self, event: RowsQueryEvent) -> Outcome:
-        """Hold the statement's text until rows pass."""
         self._head.append(event)
         return None
 
     def on_annotate_rows(self, event: AnnotateRowsEvent) -> Outcome:
-        """Hold the statement's text until rows pass."""
         self._head.append(event)
         return None
 
@@ -143,11 +139,9 @@ class RowsFilter(Handler):
         return out
 
     def on_pre_ga_rows(self, event: PreGaRowsEvent) -> Outcome:
-        """Raise UnsupportedType: its table is unknown."""
         return self._refuse(event)
 
     def on_partial_row_data(self, event: PartialRowDataEvent) -> Outcome:
-        """Raise UnsupportedType: its table is unknown."""
         return self._refuse(event)
 
     @staticmethod
@@ -159,7 +153,6 @@ class RowsFilter(Handler):
         return [*self._flush(), *several(self._in_place_of(event))]
 
     def on_event(self, event: Event) -> Outcome:
-        """Pass all other events."""
         return self._passing(event)
 
     def _passing(self, event: Event) -> Outcome:

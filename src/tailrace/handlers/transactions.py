@@ -44,12 +44,10 @@ class Assembler(Handler):
         self.at_start()
 
     def at_start(self) -> None:
-        """Start without an open transaction."""
         self._assembler = TransactionAssembler()
         self._inside = False
 
     def on_event(self, event: Event) -> Outcome:
-        """Add the event to its transaction."""
         if event.inner_index is None:
             done = self._assembler.feed(event)
             if done is not None:
@@ -58,7 +56,6 @@ class Assembler(Handler):
         return None if self._consume and self._inside else event
 
     def at_end(self) -> Outcome:
-        """Give the transaction that has no end."""
         left = self._assembler.finish()
         if left is not None:
             self._to(left)
@@ -88,7 +85,6 @@ class TableIndex(Handler):
         self.at_start()
 
     def at_start(self) -> None:
-        """Start without an open transaction."""
         self._parser = BoundaryParser()
         self._reset()
 
@@ -98,7 +94,6 @@ class TableIndex(Handler):
         self.kind: TransactionKind | None = None
 
     def on_event(self, event: Event) -> Outcome:
-        """Add the event to the index, and pass it on."""
         if event.inner_index is not None:
             return event  # it came with its payload
         parser = self._parser

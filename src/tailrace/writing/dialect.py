@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventFlag, EventType
 from tailrace.errors import UsageError
@@ -33,48 +33,50 @@ _UTF8MB4_0900: Final = 255
 _UTF8MB4_GENERAL: Final = 45
 
 
-class Dialect(Protocol):
-    """A flavour's ways. ``form`` describes the file that is being written."""
+class Dialect:
+    """A flavour's ways. ``form`` describes the file that is written, ``gtids`` are in the log.
 
-    form: FormatDescription
+    ``status`` is the session that a statement is said to have run in where the caller names none.
+    """
 
-    @property
-    def status(self) -> Mapping[StatusVariable, object]:
-        """The session that a statement is said to have run in, where the caller says nothing."""
+    status: ClassVar[Mapping[StatusVariable, object]]
 
-    @property
-    def gtids(self) -> MysqlGtids | MariadbGtids:
-        """Which GTIDs the log holds."""
+    def __init__(self, form: FormatDescription, gtids: MysqlGtids | MariadbGtids) -> None:
+        self.form = form
+        self.gtids = gtids
 
     def head(self, file: str, server_id: int, /, *, created: int, second: int) -> list[Event]:
         """The events that a file begins with, the format description first."""
+        form = self.form
+        header: dict[str, Any] = {"timestamp": second, "server_id": server_id}
+        event = FormatDescriptionEvent.make(
+            **header,
+            flags=EventFlag.IN_USE,
+            flavour=form.flavour,
+            server_version=form.server_version,
+            created=created,
+            checksum_algorithm=form.checksum_algorithm,
+            post_headers=form.post_headers,
+        )
+        return [event, *self._after_format(file, {**header, "form": form})]
+
+    def _after_format(self, file: str, header: dict[str, Any]) -> list[Event]:
+        raise NotImplementedError
 
     def gtid_event(self, group: Group, body: int, *, tail: int, now: int) -> Event:
         """The event that the group begins with, before ``body`` bytes of the file.
 
         ``tail`` is the size of an event's checksum, ``now`` the commit's time in microseconds UTC.
         """
+        raise NotImplementedError
 
     def began(self) -> None:
         """A new file was begun."""
 
     def written(self, group: Group) -> None:
         """The group is in the file."""
-
-
-def _format_event(
-    form: FormatDescription, server_id: int, *, created: int, second: int
-) -> FormatDescriptionEvent:
-    return FormatDescriptionEvent.make(
-        timestamp=second,
-        server_id=server_id,
-        flags=EventFlag.IN_USE,
-        flavour=form.flavour,
-        server_version=form.server_version,
-        created=created,
-        checksum_algorithm=form.checksum_algorithm,
-        post_headers=form.post_headers,
-    )
+        if group.gtid is not None:
+            self.gtids.add(group.gtid)
 
 
 def version_number(server_version: str) -> int:
@@ -86,14 +88,14 @@ def version_number(server_version: str) -> int:
     return major * 10_000 + minor * 100 + patch
 
 
-class MysqlDialect:
+class MysqlDialect(Dialect):
     """MySQL's: PREVIOUS_GTIDS at a file's beginning, where the logical clock starts again.
 
     Each transaction depends on the one before it (``last_committed``): what a parallel applier
     makes of that is right for every log.
     """
 
-    status: Mapping[StatusVariable, object] = {
+    status: ClassVar[Mapping[StatusVariable, object]] = {
         StatusVariable.FLAGS2: 0,
         StatusVariable.SQL_MODE: 0,
         StatusVariable.CATALOG_NZ: "std",
@@ -102,23 +104,14 @@ class MysqlDialect:
     }
 
     def __init__(self, form: FormatDescription, gtids: MysqlGtids, sequence: int = 0) -> None:
-        self.form = form
-        self.gtids = gtids
+        super().__init__(form, gtids)
         self._sequence = sequence
         self._version = version_number(form.server_version)
         self._usual = 0
 
-    def head(self, _file: str, server_id: int, /, *, created: int, second: int) -> list[Event]:
-        """FORMAT_DESCRIPTION, PREVIOUS_GTIDS."""
-        event = _format_event(self.form, server_id, created=created, second=second)
-        previous = PreviousGtidsEvent.make(
-            timestamp=second,
-            server_id=server_id,
-            flags=EventFlag.IGNORABLE,
-            form=self.form,
-            gtids=self.gtids.written,
-        )
-        return [event, previous]
+    def _after_format(self, _file: str, header: dict[str, Any]) -> list[Event]:
+        flags = EventFlag.IGNORABLE
+        return [PreviousGtidsEvent.make(**header, flags=flags, gtids=self.gtids.written)]
 
     def gtid_event(self, group: Group, body: int, *, tail: int, now: int) -> Event:
         """GTID, GTID_TAGGED or ANONYMOUS_GTID, with its length in the length that it states."""
@@ -174,34 +167,22 @@ class MysqlDialect:
     def written(self, group: Group) -> None:
         """Count the transaction."""
         self._sequence += 1
-        if group.gtid is not None:
-            self.gtids.add(group.gtid)
+        super().written(group)
 
 
-class MariadbDialect:
+class MariadbDialect(Dialect):
     """MariaDB's: GTID_LIST and BINLOG_CHECKPOINT at a file's begin."""
 
-    status: Mapping[StatusVariable, object] = {
+    status: ClassVar[Mapping[StatusVariable, object]] = {
         StatusVariable.FLAGS2: 0,
         StatusVariable.SQL_MODE: 0,
         StatusVariable.CATALOG_NZ: "std",
         StatusVariable.CHARSET: (_UTF8MB4_GENERAL,) * 3,
     }
 
-    def __init__(self, form: FormatDescription, gtids: MariadbGtids) -> None:
-        self.form = form
-        self.gtids = gtids
-
-    def head(self, file: str, server_id: int, /, *, created: int, second: int) -> list[Event]:
-        """FORMAT_DESCRIPTION, GTID_LIST, BINLOG_CHECKPOINT of this file: no recovery is pending."""
-        event = _format_event(self.form, server_id, created=created, second=second)
-        header: dict[str, Any] = {
-            "timestamp": second,
-            "server_id": server_id,
-            "form": self.form,
-        }
+    def _after_format(self, file: str, header: dict[str, Any]) -> list[Event]:
+        """Of the checkpoint: no recovery is pending before this file."""
         return [
-            event,
             GtidListEvent.make(**header, gtids=self.gtids.written),
             BinlogCheckpointEvent.make(**header, log_file=file),
         ]
@@ -230,11 +211,3 @@ class MariadbDialect:
             domain_id=gtid.domain_id,
             event_flags=flags,
         )
-
-    def began(self) -> None:
-        """Do nothing: no state restarts with a file."""
-
-    def written(self, group: Group) -> None:
-        """Note the domain's last GTID."""
-        if group.gtid is not None:
-            self.gtids.add(group.gtid)

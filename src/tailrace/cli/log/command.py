@@ -41,10 +41,7 @@ from tailrace.errors import UsageError
 from tailrace.printable import printable_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tailrace.log.reader import Reader
-    from tailrace.table_filter import TableFilter
 
 
 def log(
@@ -143,13 +140,10 @@ def log(
                 "--verify reads all: it goes with --schema, --keyring, --skip-checksums and"
                 " --skip-torn-tail only"
             )
-        return _verify(
-            sources,
-            schema,
-            keyring,
-            skip_checksums=skip_checksums,
-            skip_torn_tail=skip_torn_tail,
-        )
+        from tailrace.cli.log.verify import verify_logs  # noqa: PLC0415 - only where asked for
+
+        logs = find_logs(sources, keyring, skip_torn_tail=skip_torn_tail)
+        return verify_logs(logs, out, known_tables(schema), verify_checksums=not skip_checksums)
     names = renamed_databases(rewrite_db)
     wants = chosen_tables(tables, exclude)
     chosen = readers(
@@ -169,8 +163,14 @@ def log(
         kernels=_kernels(as_, out, events=events, hexdump=hexdump),
     )
     if into is not None:
+        from tailrace.cli.log.raw import RawOutput  # noqa: PLC0415 - only where asked for
+
         read = list(chosen)
-        _raw(read, into, wants, names, statements, gtids=not skip_gtids)
+        if len(read) > 1:
+            listed = ", ".join(reader.name for reader in read)
+            raise UsageError(f"one log is written, and there are several ({listed}): give one")
+        for reader in read:
+            RawOutput(into, wants, names, statements, gtids=not skip_gtids).copy(reader)
         check_tables(wants, read, names)
         return 0
     status, read = 0, []
@@ -183,7 +183,17 @@ def log(
             elif as_ == "json":
                 _json(reader, out, events=events, statements=statements)
             elif as_ != "raw":
-                _sql(reader, out, as_, wants, names, statements, rows_per_insert)
+                from tailrace.cli.log.sql import show_sql, sql_output  # noqa: PLC0415 - as above
+
+                show_sql(
+                    reader,
+                    as_,
+                    _lines(reader, sql_output(out)).take,
+                    wants=None if wants.takes_all else wants,
+                    skips=statements,
+                    renamed=names.keys(),
+                    rows=rows_per_insert,
+                )
             if not reader.stopped:
                 say_how_it_ended(reader)
         status = ending.status
@@ -203,31 +213,6 @@ def _kernels(how: str, out: TextIO, *, events: bool, hexdump: bool) -> tuple[str
     if how in {"sql", "undo"}:
         return SQL
     return ()
-
-
-def _raw(
-    chosen: Sequence[Reader],
-    into: Path,
-    wants: TableFilter,
-    names: Mapping[str, str],
-    statements: Literal["error", "skip"],
-    *,
-    gtids: bool,
-) -> None:
-    from tailrace.cli.log.raw import RawOutput  # noqa: PLC0415 - only where asked for
-
-    if len(chosen) > 1:
-        logs = ", ".join(reader.name for reader in chosen)
-        raise UsageError(f"one log is written, and there are several ({logs}): give one")
-    output = RawOutput(
-        into,
-        wants=wants,
-        names=names,
-        statements=statements,
-        gtids=gtids,
-    )
-    for reader in chosen:
-        output.copy(reader)
 
 
 def _text(reader: Reader, out: TextIO, *, only_rows: bool, hexdump: bool) -> None:
@@ -261,57 +246,9 @@ def _json(
         lines.take(json_lines(reader, statements))
 
 
-def _sql(
-    reader: Reader,
-    out: TextIO,
-    how: Literal["sql", "undo"],
-    wants: TableFilter,
-    names: Mapping[str, str],
-    statements: Literal["error", "skip"],
-    rows: int,
-) -> None:
-    from tailrace.cli.log.sql import show_sql, sql_output  # noqa: PLC0415 - only where asked for
-
-    lines = _lines(reader, sql_output(out))
-    show_sql(
-        reader,
-        how,
-        lines.take,
-        wants=None if wants.takes_all else wants,
-        skips=statements,
-        renamed=names.keys(),
-        rows=rows,
-    )
-
-
 def _lines(reader: Reader, out: TextIO) -> LineOutput:
     """The output for lines; if a reader follows, it is flushed at each transaction's end."""
     lines = LineOutput(out)
     if reader.follow:
         reader.on_pause = lines.flush
     return lines
-
-
-def _verify(
-    sources: Sequence[str],
-    schema: Path | None,
-    keyring: str | None,
-    *,
-    skip_checksums: bool,
-    skip_torn_tail: bool,
-) -> int:
-    from tailrace.cli.log.verify import verify_log  # noqa: PLC0415 - only where asked for
-
-    output = output_to(standard_output())
-    good = True
-    try:
-        for each in find_logs(sources, keyring, skip_torn_tail=skip_torn_tail):
-            good &= verify_log(
-                each,
-                output,
-                catalogue=known_tables(schema),
-                verify_checksums=not skip_checksums,
-            )
-    finally:
-        output.close()
-    return 0 if good else 2

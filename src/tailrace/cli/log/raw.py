@@ -68,11 +68,11 @@ class RawOutput:
     def __init__(
         self,
         into: Path,
-        *,
         wants: TableFilter,
         names: Mapping[str, str],
         statements: Literal["error", "skip"],
-        gtids: bool = True,
+        *,
+        gtids: bool,
     ) -> None:
         self._into = into
         self._statements = statements

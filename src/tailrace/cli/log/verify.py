@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from tailrace.cli.kernels import CHECK, parts, reader_for
+from tailrace.cli.output import output_to
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
@@ -17,6 +18,8 @@ from tailrace.values.row import RowSet
 from tailrace.values.schema import Logical
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tailrace.cli.output import Output
     from tailrace.columns.text.stretches import Stretch
     from tailrace.position import Position
@@ -35,17 +38,29 @@ class _Counts:
     ends_inside: bool = False
 
 
-def verify_log(
-    log: LogSeries | Transport, out: Output, *, catalogue: Catalogue, verify_checksums: bool
-) -> bool:
-    """Check each file of a log: checksums, events, their order, rows; returns whether all is well.
+def verify_logs(
+    logs: Iterable[LogSeries | Transport],
+    to: TextIO,
+    catalogue: Catalogue,
+    *,
+    verify_checksums: bool,
+) -> int:
+    """Check each file of the logs: checksums, events, their order, rows; returns the status.
 
     After a damaged file, the files after it are still checked; but after an error, a server's log
     is read no further. Text with an unknown character set is not checked.
     """
-    if isinstance(log, LogSeries):
-        return _verify_series(log, out, catalogue, verify_checksums)
-    return _verify_stream(log, out, catalogue, verify_checksums)
+    out = output_to(to)
+    good = True
+    try:
+        for log in logs:
+            if isinstance(log, LogSeries):
+                good &= _verify_series(log, out, catalogue, verify_checksums)
+            else:
+                good &= _verify_stream(log, out, catalogue, verify_checksums)
+    finally:
+        out.close()
+    return 0 if good else 2
 
 
 def _verify_series(
