@@ -33,8 +33,8 @@ from tailrace.transactions import TransactionKind
 from tailrace.transactions.statements import BEGIN_AND_COMMIT
 from tailrace.values.floats import float32_text
 from tailrace.values.image import ABSENT
-from tailrace.values.jsonb import JsonText
 from tailrace.values.json_diff import JsonDiffs
+from tailrace.values.jsonb import JsonText
 from tailrace.values.row import RowSet
 
 if TYPE_CHECKING:
