@@ -14,6 +14,8 @@ HEADER_SIZE: Final = 19
 CHECKSUM_SIZE: Final = 4
 MAX_EVENT_SIZE: Final = 1 << 30
 """Largest event either server writes or accepts, in bytes."""
+LARGE: Final = 1 << 20
+"""Events and values of more bytes are not copied, and their text is made in pieces."""
 
 
 class Flavour(StrEnum):

@@ -12,6 +12,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
+from tailrace.constants import LARGE
 from tailrace.printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ STYLES: Final = {
 _BUFFERED: Final = 1 << 16
 _BLOCK: Final = 512
 """Maximum lines that are written together."""
-_SIZE: Final = 1 << 20
-"""Maximum characters that are written together."""
 
 
 class Output(Protocol):
@@ -139,16 +138,16 @@ class LineOutput:
                         self._write(piece)
                     self._write("\n")
                     continue
-                if len(line) > _SIZE:
+                if len(line) > LARGE:
                     self._out()
-                    for at in range(0, len(line), _SIZE):
-                        self._write(line[at : at + _SIZE])
+                    for at in range(0, len(line), LARGE):
+                        self._write(line[at : at + LARGE])
                     self._write("\n")
                     del line  # before the next is made
                     continue
                 block.append(line)
                 self._size += len(line)
-                if len(block) == _BLOCK or self._size > _SIZE:
+                if len(block) == _BLOCK or self._size > LARGE:
                     self._out()
         finally:
             self._out()

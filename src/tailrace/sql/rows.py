@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
-from tailrace.constants import ColumnType
+from tailrace.constants import LARGE, ColumnType
 from tailrace.errors import SchemaError, UnsupportedType
-from tailrace.sql.text import LARGE, LargeSql, joined, table_name
+from tailrace.sql.text import LargeSql, joined, table_name
 from tailrace.sql.values import column_sql
 from tailrace.values.image import ABSENT
 from tailrace.values.row import Row

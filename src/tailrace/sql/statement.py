@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.sql.text import LARGE
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -81,7 +79,7 @@ class RowStatements:
 
 MOST_BYTES: Final = 1 << 20
 """Maximum bytes of a multi-row statement: fits every server's ``max_allowed_packet``."""
-LONGEST: Final = LARGE
+LONGEST: Final = 1 << 16
 """A row whose INSERT has more bytes than this is not joined."""
 END: Final = 2
 """Bytes of a statement's terminator and its line end."""

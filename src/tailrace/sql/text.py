@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from tailrace.constants import LARGE
 from tailrace.values.charsets import PIECE, pieces_of
 
 if TYPE_CHECKING:
@@ -61,8 +62,6 @@ def comment(text: str) -> str:
     return f"-- {shown}"
 
 
-LARGE: Final = 1 << 16
-"""Values of more bytes than this become a `Literal`."""
 _utf8: Final = pieces_of("utf8mb4")
 
 

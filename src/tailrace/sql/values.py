@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.columns.frames import sql as s
-from tailrace.constants import ColumnType
+from tailrace.constants import LARGE, ColumnType
 from tailrace.errors import LogError, UnsupportedType
 from tailrace.sql.json import changed, document, is_printed
 from tailrace.sql.text import (
-    LARGE,
     Sql,
     bytes_literal,
     name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tailrace.constants import LARGE
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.events.walk import LENGTH_AT, LENGTH_END
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from tailrace.transports.base import Record, Stream, Transport
 
 
-_LARGE: Final = 1 << 20
 _HEAD: Final = 64
 """Bytes of a rows event that hold its table and flags, in any layout, plus a checksum."""
 
@@ -51,7 +51,7 @@ class _HeadStream:
 
     def __iter__(self) -> Iterator[Record]:
         for file, offset, raw in self._stream:
-            if len(raw) > _LARGE and raw[4] in ROWS_TYPES:
+            if len(raw) > LARGE and raw[4] in ROWS_TYPES:
                 head = bytearray(raw[:_HEAD])
                 del raw
                 head[LENGTH_AT:LENGTH_END] = len(head).to_bytes(4, "little")

@@ -6,7 +6,7 @@ from copy import deepcopy
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from tailrace.constants import GTID_TYPES, MAGIC, EventType
+from tailrace.constants import GTID_TYPES, LARGE, MAGIC, EventType
 from tailrace.errors import LogError, TruncatedEvent, UsageError
 from tailrace.events import DecodeContext
 from tailrace.gtid import GtidState
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tailrace.transports.gtids import AlreadyRead
 
 
-_LARGE = 1 << 20
 _T = EventType
 _BETWEEN = frozenset(
     {
@@ -156,7 +155,7 @@ class SeriesStream:
         for offset, raw in reader:
             if self._read is not None and self._leaves_out(self._read, context, raw):
                 continue
-            if len(raw) > _LARGE:  # keep no reference while the consumer works on it
+            if len(raw) > LARGE:  # keep no reference while the consumer works on it
                 whole = [raw]
                 del raw
                 yield name, offset, whole.pop()

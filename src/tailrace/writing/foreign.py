@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tailrace.writing.log import LogWriter
 
 _T = EventType
-_OF_THE_FILE: Final = frozenset(
+OF_THE_FILE: Final = frozenset(
     {
         _T.FORMAT_DESCRIPTION,
         _T.PREVIOUS_GTIDS,
@@ -102,7 +102,7 @@ class ForeignEvents:
         if event.inner_index is not None or event.header.flags & EventFlag.ARTIFICIAL:
             return None
         boundary = self._parser.feed(event)
-        if event.type in _OF_THE_FILE:
+        if event.type in OF_THE_FILE:
             if self._parser.discarded:
                 self.discard()
             return None

@@ -21,6 +21,7 @@ from tailrace.gtid import MariadbGtid
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.transactions.statements import savepoint_of_rollback, savepoint_set, xa_end
 from tailrace.writing.cache import Group, cached
+from tailrace.writing.foreign import OF_THE_FILE
 from tailrace.writing.rows import LEAST_COMPRESSED, RowsSource
 
 if TYPE_CHECKING:
@@ -72,26 +73,15 @@ class Standing:
         return cls(ends_xa or definition, definition, bool(_OF_DATABASE.match(sql)))
 
 
-_REFUSED: Final = frozenset(
-    {
-        EventType.FORMAT_DESCRIPTION,
-        EventType.ROTATE,
-        EventType.STOP,
-        EventType.PREVIOUS_GTIDS,
-        EventType.GTID_LIST,
-        EventType.BINLOG_CHECKPOINT,
-        EventType.START_ENCRYPTION,
-        EventType.GTID,
-        EventType.ANONYMOUS_GTID,
-        EventType.GTID_TAGGED,
-        EventType.MARIADB_GTID,
-        EventType.XID,
-        EventType.XA_PREPARE,
-        EventType.TRANSACTION_PAYLOAD,
-        EventType.HEARTBEAT,
-        EventType.HEARTBEAT_V2,
-    }
-)
+_REJECTED: Final = OF_THE_FILE | {
+    EventType.GTID,
+    EventType.ANONYMOUS_GTID,
+    EventType.GTID_TAGGED,
+    EventType.MARIADB_GTID,
+    EventType.XID,
+    EventType.XA_PREPARE,
+    EventType.TRANSACTION_PAYLOAD,
+}
 """What the writer writes itself, or what belongs to no transaction."""
 
 
@@ -281,7 +271,7 @@ class TransactionWriter:
 
         Events that the writer writes itself (of files, GTIDs, commits) raise UsageError.
         """
-        if event.type in _REFUSED:
+        if event.type in _REJECTED:
             raise UsageError(f"{event.name} is written by the log itself")
         self._check_fits(event.name)
         with self._whole():
