@@ -86,8 +86,9 @@ STATEMENTS = [
 
 @pytest.fixture(autouse=True)
 def parsed_each_time(monkeypatch):
-    """The effects of short statements are kept, which would take no time at all."""
-    monkeypatch.setattr("tailrace.schema.ddl._LONGEST_KEPT", -1)
+    """What short statements are is kept, which would take no time at all."""
+    monkeypatch.setattr("tailrace.schema.ddl.LONGEST_KEPT", -1)
+    monkeypatch.setattr("tailrace.schema.classify.LONGEST_KEPT", -1)
 
 
 def repeated(frame, piece, size):

@@ -100,6 +100,13 @@ def table_of(schema: pa.Schema) -> TableSchema:
     return TableSchema(database, table, columns, tuple(names.index(name) for name in key))
 
 
+def row_numbers(batch: pa.RecordBatch) -> Array:
+    """The number of each row in its event, from ``_seq`` (`tailrace.position.sequence`)."""
+    places = batch.column("_seq")
+    words = np.frombuffer(places.buffers()[1], np.int64, 2 * len(batch), 16 * places.offset)
+    return words[::2] & 0xFFFFFFFFFFFF
+
+
 @functools.cache
 def _zeros(size: int) -> pa.Buffer:
     return pa.py_buffer(np.zeros(size, np.uint8))

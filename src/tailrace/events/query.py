@@ -105,6 +105,12 @@ class QueryEvent(Event, types=(EventType.QUERY,)):
         self._status_at = status_at
         self._sql_at = sql_at
 
+    def check_fields(self) -> None:
+        """Decode all fields: of the others none can fail."""
+        self._read()
+        self.status_variables  # noqa: B018 - it is decoded
+        self.sql_bytes  # noqa: B018 - as above
+
     @property
     def sql_bytes(self) -> bytes:
         """The statement's bytes."""

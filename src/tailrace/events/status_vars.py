@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import EventEncodeError
 from tailrace.events.fields import Builder, Cursor, integer, member, name, parts, text
-from tailrace.events.layout import U8, U16, U24, U32, U64, Group, Repeated, Text
+from tailrace.events.layout import U8, U16, U24, U32, U64, Group, Repeated, Text, Unsigned
 
 if TYPE_CHECKING:
     from tailrace.events.layout import Codec
@@ -154,7 +154,8 @@ _CODECS: Final[dict[int, tuple[Codec, str]]] = {
 }
 """How each variable is stored, and what errors in reading call it."""
 _READERS: Final = {
-    int(code): (_V(code), codec.read, what) for code, (codec, what) in _CODECS.items()
+    int(code): (_V(code), codec.size if isinstance(codec, Unsigned) else 0, codec.read, what)
+    for code, (codec, what) in _CODECS.items()
 }
 
 
@@ -167,8 +168,13 @@ def parse_status(body: bytes, start: int, end: int) -> StatusVariables:
         if known is None:
             break
         cursor.pos += 1
-        code, read, what = known
-        values[code] = read(cursor, what)
+        code, size, read, what = known
+        end = cursor.pos + size
+        if size and end <= cursor.end:  # a number
+            values[code] = int.from_bytes(body[cursor.pos : end], "little")
+            cursor.pos = end
+        else:
+            values[code] = read(cursor, what)
     return StatusVariables(values, cursor.rest())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from itertools import starmap, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,6 +50,7 @@ class Altered(NamedTuple):
     renamed: RenameTable | None
 
 
+@lru_cache(maxsize=256)
 def apply_clauses(
     state: TableState, clauses: tuple[Clause, ...], session: StatementSession, database: int | None
 ) -> Altered:

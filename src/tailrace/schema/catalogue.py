@@ -18,15 +18,6 @@ if TYPE_CHECKING:
 
     from tailrace.events.query import QueryEvent
     from tailrace.events.table_map import TableMapEvent
-    from tailrace.schema.ddl import (
-        AlterTable,
-        CreateLike,
-        CreateTable,
-        Effect,
-        Name,
-        PutDatabase,
-        Unclear,
-    )
     from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.schema.session import StatementSession
     from tailrace.schema.tables import TableState
@@ -43,6 +34,10 @@ class Learned:
 
     state: TableState
     end: Position
+
+
+Definitions = tuple["TableState | None", "TableState | None", Learned | None]
+"""A table's definitions: the user's, the log's, its server's."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +192,11 @@ class Catalogue:
 
         return with_hashes(state.definition, state.hidden, table_map)
 
+    def definitions_of(self, database: str, table: str) -> Definitions:
+        """What `resolve` depends on, besides the table map."""
+        key = (database, table)
+        return self._given_state(key), self._tables.get(key), self._learned.get(key)
+
     def resolve(self, table_map: TableMapEvent, flavour: Flavour) -> TableSchema:
         """The table's schema for decoding its rows, from all definitions.
 
@@ -306,147 +306,77 @@ class Catalogue:
         from tailrace.schema.session import StatementSession  # noqa: PLC0415 - only for DDL
 
         session = StatementSession(
-            Flavour(flavour), default_collation, SqlMode(sql_mode), dict(charset_collations or {})
+            Flavour(flavour),
+            default_collation,
+            SqlMode(sql_mode),
+            tuple((charset_collations or {}).items()),
         )
         self._apply(sql, database, session)
 
     def apply_event(self, event: QueryEvent, flavour: Flavour) -> None:
         """Apply a query event, with its session as given by its status variables."""
-        if classify(event.sql).changes_schema:
-            from tailrace.schema.session import StatementSession  # noqa: PLC0415 - as above
+        if not classify(event.sql).changes_schema:
+            return
+        from tailrace.schema.session import session_of_event  # noqa: PLC0415 - as above
 
-            if self._learned and event.file is not None and event.offset is not None:
-                self._settle(Position(event.file, event.offset))
-            session, sql = StatementSession.of_event(event, flavour)
-            if session is not None:
-                self._apply(sql, event.database, session)
-            place = Position(event.file or "", event.offset or 0)
-            if self.begin is not None and place < self.begin:
-                self._whole.clear()
+        if self._learned and event.file is not None and event.offset is not None:
+            self._settle(Position(event.file, event.offset))
+        session, sql = session_of_event(event, flavour)
+        if session is not None:
+            self._apply(sql, event.database, session)
+        if self.begin is not None and Position(event.file or "", event.offset or 0) < self.begin:
+            self._whole.clear()
 
     def _settle(self, at: Position) -> None:
         """Definitions learned before a position are what later statements change."""
         for key, learned in list(self._learned.items()):
             if not at < learned.end:
                 del self._learned[key]
-                self._put(key, learned.state)
+                self.put(key, learned.state)
+
+    def _apply(self, sql: str, database: str | None, session: StatementSession) -> None:
+        from tailrace.schema.ddl import effects  # noqa: PLC0415 - as above
+
+        for effect in effects(sql, database, session):
+            effect.apply(self, session)
+
+    # --- what the effects of statements change (`tailrace.schema.ddl`) -------------------------
+
+    def logged(self, key: Key) -> TableState | None:
+        """A table by the log's statements alone."""
+        return self._tables.get(key)
+
+    def put(self, key: Key, state: TableState) -> None:
+        """A table is defined like this from here on."""
+        self._tables[key] = state
+        self._unknown.pop(key, None)
+
+    def created(self, key: Key, *, unless_exists: bool = False) -> None:
+        """A table or a database is created; with ``unless_exists`` it may exist already."""
+        if not unless_exists or self.from_first or (key[0], "") in self._whole:
+            self._whole.add(key)
+
+    def drop(self, key: Key) -> None:
+        """A table is dropped."""
+        self._tables.pop(key, None)
+        self._unknown.pop(key, None)
+        self._whole.discard(key)
 
     def forget(self, database: str, table: str, reason: str) -> None:
         """Make a table unknown, with the reason."""
         self._tables.pop((database, table), None)
         self._unknown[database, table] = reason
 
-    def _apply(self, sql: str, database: str | None, session: StatementSession) -> None:
-        from tailrace.schema.ddl import effects  # noqa: PLC0415 - as above
+    def forget_all(self, reason: str) -> None:
+        """Make all tables unknown, with the reason."""
+        for key in list(self._tables):
+            self.forget(*key, reason)
 
-        for effect in effects(sql, database, session):
-            self.take(effect, session)
+    def rename(self, before: Key, after: Key) -> None:
+        """A table is renamed."""
+        from tailrace.schema.tables import moved_table  # noqa: PLC0415 - only for DDL
 
-    def take(self, effect: Effect, session: StatementSession) -> None:
-        """Apply one effect of a statement."""
-        from tailrace.schema.ddl import (  # noqa: PLC0415 - as above
-            AlterTable,
-            CreateLike,
-            CreateTable,
-            DropDatabase,
-            DropTable,
-            PutDatabase,
-            RenameTo,
-            Temporary,
-            Truncate,
-            Unclear,
-        )
-
-        match effect:
-            case CreateTable():
-                self._create(effect, session)
-            case CreateLike():
-                self._create_like(effect)
-            case AlterTable():
-                self._alter(effect, session)
-            case RenameTo():
-                self._rename(effect.old, effect.new)
-            case DropTable():
-                self._drop(_key(effect.name))
-            case Temporary():
-                change = self._temporary.add if effect.made else self._temporary.discard
-                change(_key(effect.name))
-            case PutDatabase():
-                self._put_database(effect, session)
-            case Truncate():
-                self._whole.add(_key(effect.name))
-            case DropDatabase():
-                self._whole = {key for key in self._whole if key[0] != effect.database}
-                self._databases.pop(effect.database, None)
-                for known in (self._tables, self._unknown):
-                    for key in [key for key in known if key[0] == effect.database]:
-                        del known[key]
-            case Unclear():
-                self._unclear(effect)
-
-    def _begin(self, key: Key, *, unless_exists: bool) -> None:
-        """A table or a database is created; with ``unless_exists`` it may exist already."""
-        if not unless_exists or self.from_first or (key[0], "") in self._whole:
-            self._whole.add(key)
-
-    def _create(self, effect: CreateTable, session: StatementSession) -> None:
-        key = _key(effect.name)
-        if effect.unless_exists and key in self._tables:
-            return
-        self._begin(key, unless_exists=effect.unless_exists)
-        outer = self._databases.get(key[0], session.default_collation)
-        try:
-            self._put(key, effect.table.define(*key, outer, session))
-        except SchemaError as error:
-            self.forget(*key, str(error))
-
-    def _create_like(self, effect: CreateLike) -> None:
-        key, source = _key(effect.name), _key(effect.source)
-        if effect.unless_exists and key in self._tables:
-            return
-        self._begin(key, unless_exists=effect.unless_exists)
-        state = self._tables.get(source)
-        if state is None:
-            self.forget(*key, f"it was made LIKE {'.'.join(source)}, which is not known either")
-        else:
-            self._put(key, replace(_named(state, key), foreign_keys=()))
-
-    def _alter(self, effect: AlterTable, session: StatementSession) -> None:
-        from tailrace.schema.alter import (  # noqa: PLC0415 - as above
-            apply_clauses,
-            renamed_columns,
-        )
-        from tailrace.schema.clauses import RenameTable  # noqa: PLC0415 - as above
-        from tailrace.schema.ddl import Name  # noqa: PLC0415 - as above
-
-        key = _key(effect.name)
-        if session.thread_specific and key in self._temporary:
-            return
-        state = self._tables.get(key)
-        outer = self._databases.get(key[0], session.default_collation)
-        renamed = None
-        if state is None:
-            renamed = next(
-                (clause for clause in effect.clauses if isinstance(clause, RenameTable)), None
-            )
-        else:
-            try:
-                state, renamed = apply_clauses(state, effect.clauses, session, outer)
-            except SchemaError as error:
-                self.forget(*key, f"an ALTER TABLE was not understood: {error}")
-            else:
-                self._put(key, state)
-                if names := renamed_columns(effect.clauses):
-                    self._change_references(
-                        key,
-                        lambda each: each.renamed({}, names),  # columns of this table
-                    )
-        if renamed is not None:
-            self._rename(effect.name, Name(renamed.database or effect.name.database, renamed.table))
-
-    def _rename(self, old: Name, new: Name) -> None:
-        before, after = _key(old), _key(new)
-        self._change_references(
+        self.change_references(
             before, lambda each: replace(each, database=after[0], table=after[1])
         )
         state = self._tables.pop(before, None)
@@ -456,11 +386,11 @@ class Catalogue:
             self._whole.remove(before)
             self._whole.add(after)
         if state is not None:
-            self._put(after, _named(state, after))
+            self.put(after, moved_table(state, *after))
         else:
             self.forget(*after, reason or f"it was renamed from {'.'.join(before)}, unknown too")
 
-    def _change_references(self, to: Key, change: Callable[[ForeignKey], ForeignKey]) -> None:
+    def change_references(self, to: Key, change: Callable[[ForeignKey], ForeignKey]) -> None:
         """Change all foreign keys that reference a table."""
         for key, state in self._tables.items():
             known = state.foreign_keys
@@ -468,48 +398,31 @@ class Catalogue:
                 keys = tuple(change(each) if each.refers_to(*to) else each for each in known)
                 self._tables[key] = replace(state, foreign_keys=keys)
 
-    def _drop(self, key: Key) -> None:
-        self._tables.pop(key, None)
-        self._unknown.pop(key, None)
-        self._whole.discard(key)
+    def is_temporary(self, key: Key) -> bool:
+        """Whether a temporary table of this name was created."""
+        return key in self._temporary
 
-    def _put(self, key: Key, state: TableState) -> None:
-        self._tables[key] = state
-        self._unknown.pop(key, None)
+    def put_temporary(self, key: Key, *, made: bool) -> None:
+        """A temporary table is created, or dropped."""
+        change = self._temporary.add if made else self._temporary.discard
+        change(key)
 
-    def _put_database(self, effect: PutDatabase, session: StatementSession) -> None:
-        if effect.made:
-            self._begin((effect.database, ""), unless_exists=effect.unless_exists)
-        written = effect.charset
-        outer = session.default_collation
-        if not effect.made:
-            outer = self._databases.get(effect.database, outer)
-        try:
-            collation = session.choose(written.charset, written.collation, outer)
-        except SchemaError:
-            collation = None
-        self._databases[effect.database] = collation
+    def collation_of(self, database: str, otherwise: int | None) -> int | None:
+        """A database's default collation; ``otherwise`` where no statement created it."""
+        return self._databases.get(database, otherwise)
 
-    def _unclear(self, effect: Unclear) -> None:
-        """Forget the table, or every table if the statement does not determine which one."""
-        if effect.name is not None:
-            self.forget(*_key(effect.name), effect.reason)
-            return
-        for key in list(self._tables):
-            self.forget(*key, f"a statement was not understood: {effect.reason}")
+    def put_database(self, database: str, collation: int | None) -> None:
+        """A database's default collation (None: unknown)."""
+        self._databases[database] = collation
+
+    def drop_database(self, database: str) -> None:
+        """A database is dropped, with its tables."""
+        self._whole = {key for key in self._whole if key[0] != database}
+        self._databases.pop(database, None)
+        for known in (self._tables, self._unknown):
+            for key in [key for key in known if key[0] == database]:
+                del known[key]
 
 
 def _by_key(item: tuple[Key, object]) -> Key:
     return item[0]
-
-
-def _key(name: Name) -> Key:
-    return name.database or "", name.table
-
-
-def _named(state: TableState, key: Key) -> TableState:
-    from tailrace.schema.foreign_keys import moved  # noqa: PLC0415 - as above
-
-    definition = replace(state.definition, database=key[0], table=key[1])
-    keys = moved(state.foreign_keys, state.definition.table, key[1])
-    return replace(state, definition=definition, foreign_keys=keys)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from tailrace.schema.cursor import TokenCursor
-from tailrace.schema.tokens import COMMENT_REST, NotUnderstoodError, tokenize
+from tailrace.schema.tokens import COMMENT_REST, LONGEST_KEPT, NotUnderstoodError, tokenize
 
 
 class StatementKind(StrEnum):
@@ -27,12 +28,12 @@ class StatementKind(StrEnum):
     @property
     def changes_schema(self) -> bool:
         """Whether the catalogue must see it."""
-        return self in {StatementKind.DDL_TABLE, StatementKind.CREATE_SELECT}
+        return self is _K.DDL_TABLE or self is _K.CREATE_SELECT
 
     @property
     def changes_rows(self) -> bool:
         """Whether it changes rows without logging their images. (Unknown statements may.)"""
-        return self in {StatementKind.DML, StatementKind.CREATE_SELECT, StatementKind.UNKNOWN}
+        return self is _K.DML or self is _K.CREATE_SELECT or self is _K.UNKNOWN
 
 
 _K = StatementKind
@@ -68,6 +69,10 @@ def classify(sql: str) -> StatementKind:
     neither does MariaDB's ``SET STATEMENT … FOR``. An empty statement is `DDL_OTHER`: it changes
     nothing.
     """
+    return _kept_kind(sql) if len(sql) <= LONGEST_KEPT else _kind(sql)
+
+
+def _kind(sql: str) -> StatementKind:
     found = _WORD.match(sql)
     word = found[1].upper() if found else ""
     if not word:
@@ -83,6 +88,9 @@ def classify(sql: str) -> StatementKind:
     if word == "BEGIN" and "NOT" in _words(sql, 2):  # BEGIN NOT ATOMIC: a block of statements
         return _K.UNKNOWN
     return kind
+
+
+_kept_kind: Final = lru_cache(maxsize=256)(_kind)
 
 
 def _by_second(sql: str, word: str) -> StatementKind:

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from tailrace.errors import SchemaError
+from tailrace.schema.alter import apply_clauses, renamed_columns
 from tailrace.schema.clauses import Clause, PrimaryKey, RenameTable, parse_clauses
 from tailrace.schema.cursor import TokenCursor
 from tailrace.schema.sequences import parse_sequence
-from tailrace.schema.session import StatementSession
 from tailrace.schema.tables import (
     Charset,
     TableBody,
     merge,
+    moved_table,
     parse_charset,
     parse_elements,
     parse_options,
 )
-from tailrace.schema.tokens import NotUnderstoodError, tokenize
+from tailrace.schema.tokens import LONGEST_KEPT, NotUnderstoodError, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.constants import Flavour
-    from tailrace.schema.tokens import SqlMode
+    from tailrace.schema.catalogue import Catalogue, Key
+    from tailrace.schema.session import StatementSession
 
-_LONGEST_KEPT: Final = 1 << 13
-"""Characters of the longest statement whose effects are kept."""
+_define: Final = lru_cache(maxsize=256)(TableBody.define)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ class Name:
 
     database: str | None
     table: str
+
+    @property
+    def key(self) -> Key:
+        """Its key in a catalogue."""
+        return self.database or "", self.table
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,18 @@ class CreateTable:
     table: TableBody
     unless_exists: bool = False
 
+    def apply(self, catalogue: Catalogue, session: StatementSession) -> None:
+        """Let the catalogue have this effect; so do all of them."""
+        key = self.name.key
+        if self.unless_exists and catalogue.logged(key) is not None:
+            return
+        catalogue.created(key, unless_exists=self.unless_exists)
+        outer = catalogue.collation_of(key[0], session.default_collation)
+        try:
+            catalogue.put(key, _define(self.table, *key, outer, session))
+        except SchemaError as error:
+            catalogue.forget(*key, str(error))
+
 
 @dataclass(frozen=True, slots=True)
 class CreateLike:
@@ -53,11 +71,43 @@ class CreateLike:
     source: Name
     unless_exists: bool = False
 
+    def apply(self, catalogue: Catalogue, _session: StatementSession) -> None:
+        key, source = self.name.key, self.source.key
+        if self.unless_exists and catalogue.logged(key) is not None:
+            return
+        catalogue.created(key, unless_exists=self.unless_exists)
+        state = catalogue.logged(source)
+        if state is None:
+            reason = f"it was made LIKE {'.'.join(source)}, which is not known either"
+            catalogue.forget(*key, reason)
+        else:
+            catalogue.put(key, replace(moved_table(state, *key), foreign_keys=()))
+
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
     name: Name
     clauses: tuple[Clause, ...]
+
+    def apply(self, catalogue: Catalogue, session: StatementSession) -> None:
+        key = self.name.key
+        if session.thread_specific and catalogue.is_temporary(key):
+            return
+        state = catalogue.logged(key)
+        if state is None:
+            renamed = next((each for each in self.clauses if isinstance(each, RenameTable)), None)
+        else:
+            outer = catalogue.collation_of(key[0], session.default_collation)
+            try:
+                state, renamed = apply_clauses(state, self.clauses, session, outer)
+            except SchemaError as error:
+                catalogue.forget(*key, f"an ALTER TABLE was not understood: {error}")
+                return
+            catalogue.put(key, state)
+            if names := renamed_columns(self.clauses):
+                catalogue.change_references(key, lambda each: each.renamed({}, names))
+        if renamed is not None:
+            catalogue.rename(key, (renamed.database or key[0], renamed.table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +115,16 @@ class RenameTo:
     old: Name
     new: Name
 
+    def apply(self, catalogue: Catalogue, _session: StatementSession) -> None:
+        catalogue.rename(self.old.key, self.new.key)
+
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
     name: Name
+
+    def apply(self, catalogue: Catalogue, _session: StatementSession) -> None:
+        catalogue.drop(self.name.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +133,9 @@ class Truncate:
 
     name: Name
 
+    def apply(self, catalogue: Catalogue, _session: StatementSession) -> None:
+        catalogue.created(self.name.key)
+
 
 @dataclass(frozen=True, slots=True)
 class Temporary:
@@ -84,6 +143,9 @@ class Temporary:
 
     name: Name
     made: bool
+
+    def apply(self, catalogue: Catalogue, _session: StatementSession) -> None:
+        catalogue.put_temporary(self.name.key, made=self.made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +157,25 @@ class PutDatabase:
     made: bool
     unless_exists: bool = False
 
+    def apply(self, catalogue: Catalogue, session: StatementSession) -> None:
+        outer = session.default_collation
+        if self.made:
+            catalogue.created((self.database, ""), unless_exists=self.unless_exists)
+        else:
+            outer = catalogue.collation_of(self.database, outer)
+        try:
+            collation = session.choose(self.charset.charset, self.charset.collation, outer)
+        except SchemaError:
+            collation = None
+        catalogue.put_database(self.database, collation)
+
 
 @dataclass(frozen=True, slots=True)
 class DropDatabase:
     database: str
+
+    def apply(self, catalogue: Catalogue, _session: StatementSession) -> None:
+        catalogue.drop_database(self.database)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +184,12 @@ class Unclear:
 
     name: Name | None
     reason: str
+
+    def apply(self, catalogue: Catalogue, _session: StatementSession) -> None:
+        if self.name is not None:
+            catalogue.forget(*self.name.key, self.reason)
+        else:
+            catalogue.forget_all(f"a statement was not understood: {self.reason}")
 
 
 Effect = (
@@ -128,34 +211,8 @@ def effects(sql: str, database: str | None, session: StatementSession) -> tuple[
 
     Never raises for invalid SQL: what is not understood is returned as `Unclear`.
     """
-    if len(sql) > _LONGEST_KEPT:
-        return _effects(sql, database, session)
-    return _kept_effects(
-        sql,
-        database,
-        session.flavour,
-        session.default_collation,
-        session.sql_mode,
-        tuple(session.charset_collations.items()),
-        session.thread_specific,
-    )
-
-
-@functools.lru_cache(maxsize=256)
-def _kept_effects(
-    sql: str,
-    database: str | None,
-    flavour: Flavour,
-    default_collation: int | None,
-    sql_mode: SqlMode,
-    charset_collations: tuple[tuple[str, int], ...],
-    thread_specific: bool,
-) -> tuple[Effect, ...]:
-    """Programs repeat their statements, and effects are never changed in place."""
-    session = StatementSession(
-        flavour, default_collation, sql_mode, dict(charset_collations), thread_specific
-    )
-    return _effects(sql, database, session)
+    work = _kept_effects if len(sql) <= LONGEST_KEPT else _effects
+    return work(sql, database, session)
 
 
 def _effects(sql: str, database: str | None, session: StatementSession) -> tuple[Effect, ...]:
@@ -165,6 +222,12 @@ def _effects(sql: str, database: str | None, session: StatementSession) -> tuple
         return tuple(parser.statement(TokenCursor(tokens)))
     except NotUnderstoodError as error:
         return (Unclear(parser.name, str(error)),)
+
+
+@lru_cache(maxsize=256)
+def _kept_effects(sql: str, database: str | None, session: StatementSession) -> tuple[Effect, ...]:
+    """Programs repeat their statements, and effects are never changed in place."""
+    return _effects(sql, database, session)
 
 
 class _Parser:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import EventFlag, Flavour
 from tailrace.errors import LogError
@@ -13,8 +14,6 @@ from tailrace.schema.tokens import NotUnderstoodError, SqlMode
 from tailrace.values.charsets import charset_of, collation_id, decode, default_collation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tailrace.events.query import QueryEvent
 
 _MARIADB_COMPILED: Final = {"utf8mb3": 33, "ucs2": 35, "utf8mb4": 45, "utf16": 54, "utf32": 60}
@@ -23,7 +22,8 @@ the query event carries it)."""
 
 _START_ALTER: Final = 0x02
 _ROLLBACK_ALTER: Final = 0x08
-_MODES: Final = sum(SqlMode)
+_MODES: Final = int(sum(SqlMode))
+_THREAD_SPECIFIC: Final = int(EventFlag.THREAD_SPECIFIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,49 +32,23 @@ class StatementSession:
 
     ``default_collation`` is the collation id of a database of which nothing is known (the session's
     ``collation_server``, in the query event's CHARSET variable); None if that is unknown.
-    ``charset_collations`` holds the default collation ids of character sets for which the session
-    differs from its flavour (MySQL's ``default_collation_for_utf8mb4``, MariaDB's
+    ``charset_collations`` has the default collation ids, by name, of character sets for which the
+    session differs from its flavour (MySQL's ``default_collation_for_utf8mb4``, MariaDB's
     ``character_set_collations``). ``thread_specific`` means that the statement used a temporary
     table (header flag 0x4).
     """
 
     flavour: Flavour = Flavour.MYSQL
     default_collation: int | None = None
-    sql_mode: SqlMode = SqlMode.NONE
-    charset_collations: Mapping[str, int] = field(default_factory=dict)
+    sql_mode: int = SqlMode.NONE
+    charset_collations: tuple[tuple[str, int], ...] = ()
     thread_specific: bool = False
-
-    @classmethod
-    def of_event(cls, event: QueryEvent, flavour: Flavour) -> tuple[Self | None, str]:
-        """The session of a query event, and its statement in the client's character set.
-
-        There is no session for the first half of MariaDB's two-phase ALTER, nor for one that was
-        rolled back: the statement takes effect when COMMIT ALTER repeats it.
-        """
-        status = event.status_value
-        flags = status(StatusVariable.GTID_FLAGS3)
-        if flags is not None and flags[0] & (_START_ALTER | _ROLLBACK_ALTER):
-            return None, ""
-        client, _, server = status(StatusVariable.CHARSET) or (None, None, None)
-        overrides: dict[str, int] = {}
-        if (utf8mb4 := status(StatusVariable.DEFAULT_COLLATION_FOR_UTF8MB4)) is not None:
-            overrides["utf8mb4"] = utf8mb4
-        for charset, collation in status(StatusVariable.CHARACTER_SET_COLLATIONS) or ():
-            overrides[charset_of(charset)] = collation
-        session = cls(
-            flavour,
-            server,
-            SqlMode((status(StatusVariable.SQL_MODE) or 0) & _MODES),
-            overrides,
-            bool(event.header.flags & EventFlag.THREAD_SPECIFIC),
-        )
-        return session, _text(event, client)
 
     def of_charset(self, charset: str) -> int:
         """The default collation of a character set; `NotUnderstoodError` if it does not exist."""
         folded = charset.lower()
         folded = "utf8mb3" if folded == "utf8" else folded
-        found = self.charset_collations.get(folded)
+        found = dict(self.charset_collations).get(folded)
         if found is None and self.flavour is Flavour.MARIADB:
             found = _MARIADB_COMPILED.get(folded)
         if found is None:
@@ -120,6 +94,30 @@ class StatementSession:
         if collation is None:
             return None
         return collation_id(f"{charset_of(collation)}_bin", self.flavour) or collation
+
+
+_session: Final = lru_cache(maxsize=64)(StatementSession)
+
+
+def session_of_event(event: QueryEvent, flavour: Flavour) -> tuple[StatementSession | None, str]:
+    """The session of a query event, and its statement in the client's character set.
+
+    There is no session for the first half of MariaDB's two-phase ALTER, nor for one that was
+    rolled back: the statement takes effect when COMMIT ALTER repeats it.
+    """
+    status = event.status_variables.values.get
+    flags = status(StatusVariable.GTID_FLAGS3)
+    if flags is not None and flags[0] & (_START_ALTER | _ROLLBACK_ALTER):
+        return None, ""
+    client, _, server = status(StatusVariable.CHARSET) or (None, None, None)
+    overrides: list[tuple[str, int]] = []
+    if (utf8mb4 := status(StatusVariable.DEFAULT_COLLATION_FOR_UTF8MB4)) is not None:
+        overrides.append(("utf8mb4", utf8mb4))
+    for charset, collation in status(StatusVariable.CHARACTER_SET_COLLATIONS) or ():
+        overrides.append((charset_of(charset), collation))
+    mode = (status(StatusVariable.SQL_MODE) or 0) & _MODES
+    specific = event.header.flags & _THREAD_SPECIFIC != 0
+    return _session(flavour, server, mode, tuple(overrides), specific), _text(event, client)
 
 
 _GENERATED: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE [^\n]*\(\n  `")

@@ -282,14 +282,14 @@ def session_of(flavour: Flavour, server_version: str = "") -> StatementSession:
         charset = "latin1" if version < (8, 0) else "utf8mb4"
         return StatementSession(flavour, default_collation(charset, flavour))
     charset = "latin1" if version < (11, 6) else "utf8mb4"
-    collations: dict[str, int] = {}
+    collations: list[tuple[str, int]] = []
     if version >= (11, 5):
         for name in ("utf8mb3", "ucs2", "utf8mb4", "utf16", "utf32"):
             collation = default_collation(name, flavour)
             if collation is not None:
-                collations[name] = collation
+                collations.append((name, collation))
     return StatementSession(
-        flavour, default_collation(charset, flavour), charset_collations=collations
+        flavour, default_collation(charset, flavour), charset_collations=tuple(collations)
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import Flavour
 from tailrace.schema.columns import WrittenColumn, charset_name, parse_column
-from tailrace.schema.foreign_keys import named, parse_foreign_key
+from tailrace.schema.foreign_keys import moved, named, parse_foreign_key
 from tailrace.schema.hidden import (
     ROW_END,
     SYSTEM_PERIOD,
@@ -66,6 +66,10 @@ class TableBody:
     engine: str = ""
     """ENGINE, in capitals, if it is given."""
 
+    def __hash__(self) -> int:
+        """Of little: it is computed for each statement, and a table may have many columns."""
+        return hash(len(self.columns))
+
     def define(
         self, database: str, table: str, outer: int | None, session: StatementSession
     ) -> TableState:
@@ -123,6 +127,11 @@ class TableState:
     hidden: int = 0
     foreign_keys: tuple[ForeignKey, ...] = ()
 
+    def __hash__(self) -> int:
+        """Of little, as a `TableBody`'s."""
+        definition = self.definition
+        return hash((definition.database, definition.table, len(definition.columns)))
+
     def version(self, bounds: tuple[str | None, str] | None) -> TableState:
         """The same table WITH SYSTEM VERSIONING.
 
@@ -155,6 +164,13 @@ class TableState:
         prefixes = definition.key_prefixes[: len(key)]
         definition = replace(definition, columns=columns, primary_key=key, key_prefixes=prefixes)
         return replace(self, definition=definition, row_end=None)
+
+
+def moved_table(state: TableState, database: str, table: str) -> TableState:
+    """A table under another name."""
+    definition = replace(state.definition, database=database, table=table)
+    keys = moved(state.foreign_keys, state.definition.table, table)
+    return replace(state, definition=definition, foreign_keys=keys)
 
 
 def parse_elements(cursor: TokenCursor, session: StatementSession) -> TableBody:

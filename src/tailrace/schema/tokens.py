@@ -16,6 +16,9 @@ from typing import Final, NamedTuple
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 
+LONGEST_KEPT: Final = 1 << 13
+"""Characters of the longest statement of which anything is kept: programs repeat theirs."""
+
 
 class SqlMode(IntFlag):
     """The bits of ``sql_mode`` that change how a statement is parsed (the same in both
@@ -120,7 +123,7 @@ _ESCAPES: Final = {
 
 
 def tokenize(
-    sql: str, flavour: Flavour = Flavour.MYSQL, sql_mode: SqlMode = SqlMode.NONE
+    sql: str, flavour: Flavour = Flavour.MYSQL, sql_mode: int = SqlMode.NONE
 ) -> list[SqlToken]:
     """Split a text into tokens; an END token closes the list.
 
@@ -159,7 +162,7 @@ def tokenize(
     return tokens
 
 
-def _token(kind: str, text: str, start: int, plain: bool, sql_mode: SqlMode) -> SqlToken:
+def _token(kind: str, text: str, start: int, plain: bool, sql_mode: int) -> SqlToken:
     match kind:
         case "word":
             return SqlToken(Kind.WORD, text, text.upper(), start)

@@ -94,7 +94,7 @@ def _take(catalogue: Catalogue, statement: str, database: str, session: Statemen
         if isinstance(effect, Unclear):
             name = "a statement" if effect.name is None else f"table {effect.name.table}"
             raise SchemaError(f"{name} is not understood: {effect.reason}; leave it out")
-        catalogue.take(effect, session)
+        effect.apply(catalogue, session)
 
 
 def split(text: str) -> Iterator[str]:

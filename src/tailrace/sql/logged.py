@@ -21,7 +21,7 @@ from tailrace.schema.ddl import (
     Unclear,
     effects,
 )
-from tailrace.schema.session import StatementSession
+from tailrace.schema.session import session_of_event
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, name, quoted
 from tailrace.transactions.statements import without_start_transaction
@@ -43,7 +43,7 @@ Table = tuple[str, str]
 
 def effects_of(event: QueryEvent) -> tuple[Effect, ...]:
     """The effects of a statement on tables and databases, in the session in which it ran."""
-    session, sql = StatementSession.of_event(event, event.form.flavour)
+    session, sql = session_of_event(event, event.form.flavour)
     return () if session is None else effects(sql, event.database, session)
 
 

@@ -53,11 +53,14 @@ STEPS_ANYWAY: Final = _steps_anyway()
 transaction does so in every state, and any other token changes nothing."""
 
 
+_STATES: Final = {int(state): state for state in State}
+
+
 def place(parser: BoundaryParser, state: int, event: Event) -> Boundary:
     """An event's role, if a kernel is in this state. Raises BoundaryError if the grammar forbids
     it.
     """
-    parser.state, parser.rotated = State(state & 0xFF), bool(state & k.ROTATED)
+    parser.state, parser.rotated = _STATES[state & 0xFF], bool(state & k.ROTATED)
     return parser.feed(event)
 
 

@@ -37,7 +37,7 @@ from tailrace.events.walk import event_length
 from tailrace.position import Position, file_number, sequence
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import effects
-from tailrace.schema.session import StatementSession
+from tailrace.schema.session import session_of_event
 from tailrace.transactions import State, Token, token_of
 from tailrace.transactions.committed import TO_THE_END
 
@@ -372,7 +372,7 @@ class Scan:
         flavour = self._context.flavour
         seq = sequence(self._number, event.offset or 0, 0)
         began = int(self._frame[f.BEGAN])
-        session, sql = StatementSession.of_event(event, flavour)
+        session, sql = session_of_event(event, flavour)
         changes = (
             []
             if session is None

@@ -18,42 +18,66 @@ _IDS: Final = 1 << 14
 """The most table ids that one statement may use."""
 
 
+class KnownBody:
+    """A table map's bytes after id and flags, for the kernel."""
+
+    __slots__ = ("_data", "address", "mixed", "size")
+
+    def __init__(self, body: bytes) -> None:
+        self._data = np.frombuffer(body + bytes(k.PADDING), np.uint8)
+        self.address = self._data.ctypes.data
+        self.size = len(body)
+        self.mixed: int = kernel("hash_bytes")(self.address, self.size)
+
+
 class KnownTableMaps:
     """An open hash table from a table map's bytes (after id and flags) to a slot.
 
-    ``attach`` writes its address, and that of the table from ids to slots, into the plan's frame;
-    it must be called again after each `add` and `clear`.
+    The plan's frame has its address, and that of the table from ids to slots.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, frame: Array) -> None:
+        self._frame = frame
         self._ids = np.full((_IDS, k.ID_WORDS), -1, np.int64)
         self._ids[:, k.I_KNOWN] = 0
-        self._bodies: list[tuple[Array, int, int]] = []
-        self._places = np.zeros((256, k.KNOWN_WORDS), np.int64)
+        self._bodies: list[tuple[KnownBody, int]] = []
+        self._take_room(256)
+        frame[k.IDS] = self._ids.ctypes.data
+        frame[k.IDS_MASK] = _IDS - 1
+
+    def _take_room(self, count: int) -> None:
+        """Room for half as many table maps."""
+        self._places = np.zeros((count, k.KNOWN_WORDS), np.int64)
+        self._words = self._places.reshape(-1).data
+        self._frame[k.KNOWN] = self._places.ctypes.data
+        self._frame[k.KNOWN_MASK] = count - 1
 
     def clear(self) -> None:
         """Forget all, because definitions of tables have changed."""
-        self._bodies.clear()
-        self._places[:] = 0
+        if self._bodies:
+            self._bodies.clear()
+            self._places[:] = 0
 
-    def add(self, body: bytes, slot: int) -> None:
+    def add(self, body: KnownBody, slot: int) -> None:
         """Let table maps with this body mean ``slot``."""
-        data = np.frombuffer(body + bytes(k.PADDING), np.uint8)
-        self._bodies.append((data, len(body), slot))
+        self._bodies.append((body, slot))
         if 2 * len(self._bodies) > len(self._places):
-            self._places = np.zeros((4 * len(self._places), k.KNOWN_WORDS), np.int64)
+            self._take_room(4 * len(self._places))
             self._ids[:, k.I_KNOWN] = 0  # these pointed into the smaller table
             for each in self._bodies:
                 self._insert(*each)
         else:
-            self._insert(data, len(body), slot)
+            self._insert(body, slot)
 
-    def _insert(self, data: Array, size: int, slot: int) -> None:
-        mixed = kernel("hash_bytes")(data.ctypes.data, size)
-        place = mixed & (len(self._places) - 1)
-        while self._places[place, k.K_SIZE]:
-            place = (place + 1) & (len(self._places) - 1)
-        self._places[place] = mixed, data.ctypes.data, size, slot
+    def _insert(self, body: KnownBody, slot: int) -> None:
+        places = self._words
+        mask = len(places) // k.KNOWN_WORDS - 1
+        place = body.mixed & mask
+        while places[place * k.KNOWN_WORDS + k.K_SIZE]:
+            place = (place + 1) & mask
+        at = place * k.KNOWN_WORDS
+        places[at + k.K_HASH], places[at + k.K_BODY] = body.mixed, body.address
+        places[at + k.K_SIZE], places[at + k.K_SLOT] = body.size, slot
 
     def slot_of(self, table_id: int, generation: int) -> int | None:
         """The slot that a table id means in the statement under way."""
@@ -69,10 +93,3 @@ class KnownTableMaps:
         """Replace the slot of each table id of the current statement by its entry in ``slots``."""
         rows = np.flatnonzero(self._ids[:, k.I_GENERATION] == generation)
         self._ids[rows, k.I_SLOT] = [slots[slot] for slot in self._ids[rows, k.I_SLOT].tolist()]
-
-    def attach(self, frame: Array) -> None:
-        """Write the addresses of the tables into the plan's frame."""
-        frame[k.KNOWN] = self._places.ctypes.data
-        frame[k.KNOWN_MASK] = len(self._places) - 1
-        frame[k.IDS] = self._ids.ctypes.data
-        frame[k.IDS_MASK] = _IDS - 1

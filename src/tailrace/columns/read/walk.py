@@ -23,7 +23,8 @@ from tailrace.columns.pages import Pages
 from tailrace.columns.read.grammar import STEPS, place, state_after, types_of
 from tailrace.columns.read.pool import Pool
 from tailrace.columns.read.table import TableDecoder
-from tailrace.columns.read.table_maps import KnownTableMaps
+from tailrace.columns.read.table_maps import KnownBody, KnownTableMaps
+from tailrace.columns.read.turns import Turn, in_turns
 from tailrace.columns.types import plan_of
 from tailrace.constants import HEADER_SIZE, EventType, event_name
 from tailrace.errors import (
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from tailrace.columns.read.table_columns import TableColumns
     from tailrace.columns.types import Plan
     from tailrace.events.base import Event
+    from tailrace.schema.catalogue import Definitions
     from tailrace.values.schema import Column, TableSchema
 
 Array = np.ndarray[Any, Any]
@@ -68,6 +70,11 @@ _WORTH_A_THREAD: Final = 1 << 20
 _INFLATED: Final = 1 << 20
 """Bytes of room for the rows of compressed events, and the least that one is put in."""
 _INFLATED_ROOM: Final = 64 << 10
+_EXAMINED: Final = 1 << 12
+"""The most table maps that are kept after the definitions of tables have changed."""
+_END: Final = Boundary.END
+_EDGES: Final = (Boundary.BEGIN, _END)
+_OUTSIDE: Final = int(State.OUTSIDE)
 _KEPT: Final = 32 << 20
 """At most so many bytes of decompressed events wait to be decoded with the rest of their block."""
 
@@ -117,6 +124,17 @@ class _Unfinished:
     errors: dict[int, LogError] | None
 
 
+@dataclass(slots=True)
+class _Mapped:
+    """A table map that was examined, by the bytes that its table's other table maps repeat."""
+
+    event: TableMapEvent
+    body: KnownBody
+    definitions: Definitions | None = None
+    """What was known of the table when ``slot`` was found."""
+    slot: int = -1
+
+
 class Walker(ABC):
     """Walks over blocks of events and decodes the rows that were planned, table by table.
 
@@ -154,7 +172,6 @@ class Walker(ABC):
         self._left_out_ends: frozenset[int] = frozenset()
         self._pool = Pool()
         self._by_columns: dict[object, TableColumns] = {}
-        self._known = KnownTableMaps()
         self._tables: list[TableDecoder | UnnamedTable | LogError | None] = []
         self._table_maps: list[TableMapEvent] = []
         self._ignored: list[TableMapEvent] = []
@@ -163,7 +180,9 @@ class Walker(ABC):
         self._boundaries = BoundaryParser()
         self._slot_by_schema: dict[TableSchema, int] = {}
         self._newest: dict[tuple[str, str], int] = {}
-        self._replaced: list[int] = []
+        self._turns: dict[tuple[str, str], list[Turn]] = {}
+        """The shapes that a table takes in the plan, if it has more than one."""
+        self._examined: dict[bytes, _Mapped] = {}
         self.no_cascades: Callable[[Array], None] | None = None
         """Called with ranges of rows whose changes do not cascade: see `_tell_no_cascades`."""
         self._kept: list[Array] = []
@@ -193,7 +212,7 @@ class Walker(ABC):
         self._payloads = np.zeros((k.PAYLOAD_CAPACITY, k.PAYLOAD_WORDS), np.int64)
         frame[k.PAYLOADS] = self._payloads.ctypes.data
         self._take_types()
-        self._known.attach(frame)
+        self._known = KnownTableMaps(frame)
         self._plan = kernel("plan_events")
         self.file = ""
         self._file_number = 0
@@ -240,6 +259,7 @@ class Walker(ABC):
 
     def _take_types(self) -> None:
         """Tell the kernel what the format description says about event types."""
+        self._examined.clear()
         self._types = types_of(self.context.format)
         self._frame[k.TYPES] = self._types.ctypes.data
 
@@ -313,12 +333,9 @@ class Walker(ABC):
             yield batch
 
     def _should_wait(self) -> bool:
-        """Whether making batches would take so much of the time that rows should wait for more.
-
-        They do not wait if a table has returned to an earlier shape: that took another slot.
-        """
+        """Whether making batches would take so much of the time that rows should wait for more."""
         planned = int((self._slots[: len(self._tables), k.S_HEAD] >= 0).sum())
-        return not self._replaced and self._walked < planned * _WORTH_A_BATCH
+        return self._walked < planned * _WORTH_A_BATCH
 
     consumed = 0
     """How many bytes of the last block given to `decode` are decoded."""
@@ -475,13 +492,13 @@ class Walker(ABC):
         frame, parser = self._frame, self._boundaries
         if parser.discarded:
             self._discard()
-        if frame[k.STATE] == State.OUTSIDE and boundary in {Boundary.BEGIN, Boundary.END}:
+        if boundary in _EDGES and frame[k.STATE] == _OUTSIDE:
             frame[k.FIRST_ENTRY] = frame[k.ENTRY_COUNT]
             frame[k.FIRST_CURSOR] = frame[k.CURSOR]
             if frame[k.HAS_GTIDS]:
                 self._no_transaction()
         frame[k.STATE] = state_after(parser)
-        if boundary is Boundary.END:
+        if boundary is _END:
             frame[k.SAFE] = event.end_offset or 0
 
     @abstractmethod
@@ -510,17 +527,28 @@ class Walker(ABC):
         self._frame[k.TRANSACTION_COUNT] = last + 1
 
     def _table_map(self) -> None:
-        """Learn a table map; the kernel, which reads it again, then finds it."""
-        raw = self._raw()
+        """Learn a table map; the kernel, which reads it again, then finds it, and checks its
+        place.
+        """
+        raw, form = self._raw(), self.context.format
+        tail = int(self._frame[k.CHECKSUM_BYTES])
+        begin = HEADER_SIZE + 2 + (6 if form is None else form.table_map_id_size)
+        body = raw[begin : len(raw) - tail]
+        mapped = self._examined.get(body)
+        if mapped is None:
+            mapped = _Mapped(self._examined_table_map(raw), KnownBody(body))
+            if len(self._examined) >= _EXAMINED:
+                self._examined.clear()
+            self._examined[body] = mapped
+        self._known.add(mapped.body, self._slot_of(mapped))
+
+    def _examined_table_map(self, raw: bytes) -> TableMapEvent:
         event = self._decode(raw)
         self._reading.table_maps.clear()
         self._examine(event, take=False)
         if not isinstance(event, TableMapEvent):
             raise self._error(k.DOUBT)
-        tail = int(self._frame[k.CHECKSUM_BYTES])
-        body = HEADER_SIZE + event.form.table_map_id_size + 2
-        self._known.add(raw[body : len(raw) - tail], self._slot_for(event))
-        self._known.attach(self._frame)
+        return event
 
     def _slot_for(self, event: TableMapEvent) -> int:
         """The slot of a table; if it could not be resolved, its rows are an error."""
@@ -535,15 +563,30 @@ class Walker(ABC):
             return slot
         found = self._slot_by_schema.get(schema)
         slot = self._new_slot(schema, event) if found is None else found
-        name = schema.database, schema.table
-        if self._newest.get(name, slot) != slot:
-            if self._slots[slot, k.S_HEAD] >= 0:  # a table's batches stay in the log's order
-                self._replaced.append(slot)
-                slot = self._new_slot(schema, event)
-            self._known.clear()  # so that earlier shapes come here as well
-            self._known.attach(self._frame)
-        self._newest[name] = slot
+        self._take_turn(slot, event)
         return slot
+
+    def _slot_of(self, mapped: _Mapped) -> int:
+        """`_slot_for`; it is the same as before while the table's definitions are."""
+        event = mapped.event
+        definitions = self.catalogue.definitions_of(event.database, event.table)
+        if mapped.definitions == definitions:
+            self._take_turn(mapped.slot, event)
+            return mapped.slot
+        slot = self._slot_for(event)
+        if slot >= 0 and slot not in self._unresolved:
+            mapped.definitions, mapped.slot = definitions, slot
+        return slot
+
+    def _take_turn(self, slot: int, event: TableMapEvent) -> None:
+        """The rows that follow are of this shape of a table."""
+        name = event.database, event.table
+        newest = self._newest.setdefault(name, slot)
+        if newest != slot:
+            self._newest[name] = slot
+            turns = self._turns.setdefault(name, [Turn(newest, 0)])
+            turns.append(Turn(slot, int(self._frame[k.ENTRY_COUNT])))
+            self._known.clear()  # so that earlier shapes come here as well
 
     def _forget_tables(self) -> None:
         """Definitions of tables have changed: each table is resolved again when it is next read,
@@ -552,7 +595,6 @@ class Walker(ABC):
         Ignored and unresolved tables have no rows in the plan, so their slots are free.
         """
         self._known.clear()
-        self._known.attach(self._frame)
         generation = int(self._frame[k.GENERATION])
         is_open = self._frame[k.MAPPED] == generation
         slots = self._known.slots_of(generation) if is_open else ()
@@ -638,7 +680,11 @@ class Walker(ABC):
         errors: dict[int, LogError] = {}
         if self.no_cascades is not None:
             self._tell_no_cascades(self.no_cascades)
+        returning = self._returning()
         for slot in self._planned():
+            if slot in returning:
+                yield from self._in_turns(returning[slot], errors)
+                continue
             for written in self._written(slot, errors):
                 yield from self.unfinished()
                 if slot in errors:
@@ -659,6 +705,43 @@ class Walker(ABC):
             raise min(errors.values(), key=lambda error: error.offset or 0)
         if self._unfinished is not None:
             self._unfinished.errors = None
+
+    def _returning(self) -> dict[int, list[Turn]]:
+        """The slots of tables that return to an earlier shape in the plan, with their turns. Each
+        has those of its table, once: the other slots have none.
+        """
+        found: dict[int, list[Turn]] = {}
+        for turns in self._turns.values():
+            slots = dict.fromkeys(turn.slot for turn in turns)
+            if len(slots) < len(turns):
+                found |= {slot: [] for slot in slots}
+                planned = [slot for slot in slots if self._slots[slot, k.S_HEAD] >= 0]
+                if planned:
+                    found[min(planned, key=lambda slot: int(self._slots[slot, k.S_HEAD]))] = turns
+        return found
+
+    def _in_turns(
+        self, turns: Sequence[Turn], errors: dict[int, LogError]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a table that returns to earlier shapes, in the log's order: the rows of each
+        shape are decoded as one, and cut where the next turn begins.
+        """
+        if not turns:
+            return
+        yield from self.unfinished()
+        batches: dict[int, list[pa.RecordBatch]] = {}
+        for slot in dict.fromkeys(turn.slot for turn in turns):
+            made = batches[slot] = []
+            if self._slots[slot, k.S_HEAD] < 0:
+                continue
+            for written in self._written(slot, errors):
+                try:
+                    made.append(written.finish())
+                except LogError as error:
+                    errors.setdefault(slot, error)
+                    break
+        entries = self._entries[: int(self._frame[k.ENTRY_COUNT])]
+        yield from in_turns(turns, batches, entries[:, [k.E_POSITION, k.E_ROW]])
 
     def _written(self, slot: int, errors: dict[int, LogError]) -> Iterator[WrittenRows]:
         """The planned rows of a table; of its errors, ``errors`` gets the first."""
@@ -692,7 +775,7 @@ class Walker(ABC):
         frame, slots = self._frame, self._slots
         slots[:, k.S_HEAD] = -1
         slots[:, [k.S_BYTES, k.S_SEEN]] = 0
-        self._free_replaced()
+        self._turns.clear()
         last = int(frame[k.TRANSACTION_COUNT]) - 1
         self._transactions[0] = self._transactions[last]
         frame[k.TRANSACTION_COUNT] = 1
@@ -703,13 +786,6 @@ class Walker(ABC):
         self._kept_bytes = 0
         self._inflated = (0, 0)
         self._walked = 0
-
-    def _free_replaced(self) -> None:
-        """Free the slots of shapes that returned in a new slot."""
-        if self._replaced:
-            used = self._known.slots_of(int(self._frame[k.GENERATION]))
-            self._free += [slot for slot in self._replaced if slot not in used]
-            self._replaced = [slot for slot in self._replaced if slot in used]
 
     def _decode_slot(self, slot: int) -> Iterator[WrittenRows]:
         """Decode the planned rows of a table; a note on errors names the table."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailrace.columns.arrays import OPERATIONS
+from tailrace.columns.arrays import OPERATIONS, row_numbers
 from tailrace.columns.frames import plan as k
 from tailrace.constants import event_name
 
@@ -157,9 +157,9 @@ def _count_rows(
     """Count rows by table and operation; gives the row counts of each transaction."""
     rows = np.zeros(len(starts), np.int64)
     for schema, batch in piece.batches():
-        places = np.frombuffer(batch.column("_pos").buffers()[1], np.int64, len(batch))
-        kinds = np.frombuffer(batch.column("_op").indices.buffers()[1], np.int8, len(batch))
-        number = np.frombuffer(batch.column("_seq").buffers()[1], np.int64, 2 * len(batch))[::2]
+        places = batch.column("_pos").to_numpy()
+        kinds = batch.column("_op").indices.to_numpy()
+        number = row_numbers(batch)
         at = np.flatnonzero(np.diff(places, prepend=-1))  # the first row of each event
         numbers = np.diff(np.append(at, len(places)))
         within = np.searchsorted(starts, places[at], "right") - 1
@@ -168,7 +168,7 @@ def _count_rows(
         for kind, total in enumerate(np.bincount(kinds[at], numbers, _KINDS).tolist()):
             table[OPERATIONS[kind].as_py()] += int(total)
         # an event whose rows continue in the next batch is counted with its first row
-        begun = at[number[at] & 0xFFFFFFFFFFFF == 0]
+        begun = at[number[at] == 0]
         table["bytes"] += int(sizes[np.searchsorted(offsets, places[begun])].sum())
         found.rows += len(batch)
     return rows

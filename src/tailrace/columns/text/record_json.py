@@ -59,7 +59,8 @@ def record_lines(batch: pa.RecordBatch, schema: TableSchema, file: str, start: i
     gtid = batch.column("_gtid")
     frame[f.R_GTID] = _values(gtid.indices, 4)
     if gtid.indices.null_count:
-        frame[f.R_GTID_VALID] = gtid.indices.buffers()[0].address
+        valid = np.packbits(np.asarray(gtid.indices.is_valid()), bitorder="little")
+        frame[f.R_GTID_VALID] = valid.ctypes.data
     frame[f.R_GTIDS], _, frame[f.R_GTIDS + 1] = layout(gtid.dictionary)
     beside = _beside(batch, schema)
     if beside is not None:

@@ -21,7 +21,7 @@ from tailrace.events.status_vars import StatusVariable
 from tailrace.schema.clauses import DropColumn, PutColumn, RenameColumn
 from tailrace.schema.cursor import TokenCursor
 from tailrace.schema.ddl import AlterTable, effects
-from tailrace.schema.session import StatementSession
+from tailrace.schema.session import StatementSession, session_of_event
 from tailrace.schema.tokens import Kind, tokenize
 from tailrace.spark.current.conform import Fit, Source
 from tailrace.storage import EventReader
@@ -64,7 +64,7 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
     """
     offset = change.offset
     event, context = _statement(split, offset)
-    session, sql = StatementSession.of_event(event, context.flavour)
+    session, sql = session_of_event(event, context.flavour)
     renamed: dict[str, str] = {}
     added: dict[str, Source] = {}
     dropped: set[str] = set()

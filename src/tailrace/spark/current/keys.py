@@ -125,8 +125,7 @@ def _hashes(array: pa.Array) -> Hashes:
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _text_hashes(array.fill_null(""))
     if pa.types.is_decimal(kind):
-        words = np.frombuffer(array.fill_null(0).cast(kind).buffers()[1], np.uint64)
-        words = words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+        words = _decimal_words(array.fill_null(0).cast(kind)).view(np.uint64)
         return _mixed(words[:, 0]) ^ words[:, 1]
     if pa.types.is_floating(kind):
         floats = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
