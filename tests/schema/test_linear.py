@@ -9,6 +9,7 @@ enough to take some milliseconds: what is quadratic in C shows itself only then.
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from contextlib import suppress
 
@@ -87,8 +88,8 @@ STATEMENTS = [
 @pytest.fixture(autouse=True)
 def parsed_each_time(monkeypatch):
     """What short statements are is kept, which would take no time at all."""
-    monkeypatch.setattr("tailrace.schema.ddl.LONGEST_KEPT", -1)
-    monkeypatch.setattr("tailrace.schema.classify.LONGEST_KEPT", -1)
+    for name in ("tailrace.schema.classify", "tailrace.schema.ddl"):
+        monkeypatch.setattr(sys.modules[name], "LONGEST_KEPT", -1)
 
 
 def repeated(frame, piece, size):
