@@ -34,9 +34,9 @@ def test_cut(count):
         expected = whole(path)
         found = set()
         for chunk in chunks_of(path.name, raw, count):
-            cuts = ends.cut(chunk.offset, chunk.data, chunk.starts)
+            cuts = ends.cut(chunk)
             assert cuts == sorted(cuts)
-            found |= {chunk.offset + cut for cut in cuts}
+            found |= {chunk.offset + chunk.begin_of(cut) for cut in cuts}
             if expected and chunk.end == expected[-1][0]:
                 assert not ends.inside
                 known = [gtid for _, gtid in expected if gtid is not None]
@@ -58,8 +58,8 @@ def test_note_finds_what_cut_begins_with():
         for each in (noted, cut):
             each.begin(path.name, form, begin.offset)
         for chunk in chunks_of(path.name, raw, 4):
-            noted.note(chunk.offset, chunk.data, chunk.starts)
-            cut.cut(chunk.offset, chunk.data, chunk.starts)
+            noted.note(chunk)
+            cut.cut(chunk)
             assert noted.begun == cut.begun
             over = TransactionEnds()
             over.begin(path.name, form, noted.begun)
