@@ -16,7 +16,7 @@ from tailrace.constants import LARGE
 from tailrace.printable import one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.console import Console
     from rich.live import Live
@@ -240,12 +240,16 @@ def live_on_stderr() -> Live:
     return Live(console=console, transient=True, auto_refresh=True)
 
 
-class _Said(logging.Handler):
-    """Prints warnings, Tailrace's and those of libraries, as lines on stderr."""
+class LogLines(logging.Handler):
+    """Prints what Tailrace and libraries log, as lines."""
+
+    def __init__(self, level: int, line: Callable[[str], None]) -> None:
+        super().__init__(level)
+        self._line = line
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            say(one_line(record.getMessage()))
+            self._line(one_line(record.getMessage()))
         except Exception:  # noqa: BLE001 - as the handlers of logging do: a warning ends nothing
             self.handleError(record)
 
@@ -253,7 +257,7 @@ class _Said(logging.Handler):
 @contextmanager
 def warnings_said() -> Iterator[None]:
     """Print logged warnings as lines; otherwise logging would write them to stderr unescaped."""
-    handler = _Said(logging.WARNING)
+    handler = LogLines(logging.WARNING, say)
     logging.getLogger().addHandler(handler)
     try:
         yield

@@ -9,12 +9,20 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
 from tailrace.cli.options import KeyringFile, SkipTornTail  # noqa: TC001 - cyclopts reads them
-from tailrace.cli.output import cut_to_width, live_on_stderr, output_to, say, size, standard_output
+from tailrace.cli.output import (
+    LogLines,
+    cut_to_width,
+    live_on_stderr,
+    output_to,
+    say,
+    size,
+    standard_output,
+)
 from tailrace.cli.signals import on_signals
 from tailrace.cli.sources import parsed
 from tailrace.errors import TailraceError, UsageError
@@ -246,19 +254,6 @@ _TERMINAL_SECONDS: Final = 0.5
 _LOGGER: Final = logging.getLogger("tailrace")
 
 
-class Display(Protocol):
-    """The output for progress and lines; any thread may call it."""
-
-    every: float
-    """Seconds between two reports."""
-
-    def report(self, number: int, progress: Progress) -> None:
-        """The progress of the server with that number."""
-
-    def line(self, text: str) -> None:
-        """A permanent line."""
-
-
 class _Lines:
     """For a pipe or a file: a line for each report, on stderr."""
 
@@ -298,6 +293,10 @@ class _Terminal:
         self._live.update(cut_to_width(*self._lines))
 
 
+Display = _Lines | _Terminal
+"""The output for progress and lines; any thread may call it. ``every``: seconds between reports."""
+
+
 @contextmanager
 def display(names: Sequence[str], every: float) -> Iterator[Display]:
     """The display for stderr; it also shows what is logged meanwhile."""
@@ -311,21 +310,9 @@ def display(names: Sequence[str], every: float) -> Iterator[Display]:
             yield terminal
 
 
-class _Handler(logging.Handler):
-    def __init__(self, shown: Display) -> None:
-        super().__init__(logging.INFO)
-        self._shown = shown
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._shown.line(one_line(record.getMessage()))
-        except Exception:  # noqa: BLE001 - as the handlers of logging do: a warning ends nothing
-            self.handleError(record)
-
-
 @contextmanager
 def _logged(shown: Display) -> Iterator[None]:
-    handler, level, propagate = _Handler(shown), _LOGGER.level, _LOGGER.propagate
+    handler, level, propagate = LogLines(logging.INFO, shown.line), _LOGGER.level, _LOGGER.propagate
     _LOGGER.addHandler(handler)
     _LOGGER.setLevel(logging.INFO)
     _LOGGER.propagate = False  # it would be printed twice

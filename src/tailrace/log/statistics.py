@@ -110,13 +110,17 @@ class Statistics:
 
     def add_table(self, name: str, counts: Mapping[str, int]) -> None:
         """Count more rows of a table, by operation, and ``bytes``."""
-        table = self.tables.setdefault(name, TableCounts())
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = TableCounts()
         for kind, number in counts.items():
             setattr(table, kind, getattr(table, kind) + number)
 
     def add_events(self, name: str, number: int, size: int) -> None:
         """Count more events of a type."""
-        known = self.events.setdefault(name, EventCounts())
+        known = self.events.get(name)
+        if known is None:
+            known = self.events[name] = EventCounts()
         known.events += number
         known.bytes += size
 
@@ -140,15 +144,9 @@ class Statistics:
 
     def _count_event(self, step: Step) -> None:
         event = step.event
-        known = self.events.get(event.name)
-        if known is None:
-            known = self.events[event.name] = EventCounts()
-        known.events += 1
         length = 0 if event.inner_index is not None else event.header.length
-        known.bytes += length
-        if event.timestamp:
-            self.first = min(self.first or event.timestamp, event.timestamp)
-            self.last = max(self.last, event.timestamp)
+        self.add_events(event.name, 1, length)
+        self.add_time(event.timestamp, event.timestamp)
         self.transactions += step.boundary is Boundary.END
         if step.group is not self._group:
             self._close()
@@ -169,15 +167,10 @@ class Statistics:
             current.last = max(current.last, stamp)
 
     def _count_change(self, change: Change) -> None:
-        schema = change.schema
-        name = f"{schema.database}.{schema.table}"
-        table = self.tables.get(name)
-        if table is None:
-            table = self.tables[name] = TableCounts()
-        kind = change.event.kind
+        event, schema = change.event, change.schema
         rows = len(change.rows())
-        setattr(table, kind, getattr(table, kind) + rows)
-        table.bytes += change.event.header.length
+        counts = {event.kind: rows, "bytes": event.header.length}
+        self.add_table(f"{schema.database}.{schema.table}", counts)
         if self._current is not None:
             self._current.rows += rows
 

@@ -6,7 +6,7 @@ import sys
 import time
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.output import cut_to_width, lines_of, live_on_stderr, say, size
 from tailrace.printable import printable
@@ -130,19 +130,6 @@ _MOST_TABLES: Final = 20
 """Maximum tables on a terminal: those that changed last."""
 _MOST_NAMES: Final = 5
 _OPERATIONS: Final = ("insert", "update", "delete")
-
-
-class Display(Protocol):
-    """The output of a mirror that follows; any thread may call it."""
-
-    def progress(self, phase: str, done: int, total: int) -> None:
-        """The progress of a batch."""
-
-    def moment(self, moment: Moment) -> None:
-        """A trigger, and the result of its batch."""
-
-    def line(self, text: str) -> None:
-        """A permanent line."""
 
 
 def notes(table: TableReport) -> list[str]:
@@ -320,6 +307,10 @@ class _Terminal:
         if len(names) > _MOST_TABLES:
             parts.append(lines_of(f"and {len(names) - _MOST_TABLES} more"))
         self._live.update(Group(*parts))
+
+
+Display = _Lines | _Terminal
+"""The output of a mirror that follows; any thread may call it."""
 
 
 @contextmanager
