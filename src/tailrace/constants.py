@@ -11,6 +11,10 @@ from typing import Final
 MAGIC: Final = b"\xfebin"
 ENCRYPTED_MAGIC: Final = b"\xfdbin"
 HEADER_SIZE: Final = 19
+FLAGS_AT: Final = 17
+"""Offset of the flags in an event's header; IN_USE and RELAY_LOG are in their first byte."""
+FILE_FLAGS_AT: Final = len(MAGIC) + FLAGS_AT
+"""Offset of the flags in a log file: those of its first event."""
 CHECKSUM_SIZE: Final = 4
 MAX_EVENT_SIZE: Final = 1 << 30
 """Largest event either server writes or accepts, in bytes."""

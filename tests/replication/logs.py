@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 
+from tailrace.events.format_description import marked
 from tailrace.live.chunks import Chunk, FileBegin
-from tailrace.replication.copy.scan import as_sent
 from tests.recorded import case_of, folders
 
 
@@ -32,7 +32,9 @@ def split(raw):
 def begin_of(name, raw):
     """A file's begin as a feed gives it."""
     starts = split(raw)
-    return FileBegin(name, starts[1], as_sent(raw[4 : starts[1]]), artificial=False)
+    return FileBegin(
+        name, starts[1], bytes(marked(raw[4 : starts[1]], in_use=False)), artificial=False
+    )
 
 
 def chunks_of(name, raw, count=7, start=None):

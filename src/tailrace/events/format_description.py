@@ -9,6 +9,7 @@ from zlib import crc32
 
 from tailrace.constants import (
     CHECKSUM_SIZE,
+    FLAGS_AT,
     HEADER_SIZE,
     ChecksumAlgorithm,
     EventFlag,
@@ -36,7 +37,6 @@ _FIXED_SIZE: Final = _FIXED.size
 _TRIPLE: Final = re.compile(rb"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _AWARE_SINCE: Final = {Flavour.MYSQL: (5, 6, 1), Flavour.MARIADB: (5, 3, 0)}
 _MOST_TYPES_UNAWARE: Final = 30  # MySQL 5.5 knew 27 types; a longer array precedes a checksum
-_FLAGS_AT: Final = 17
 _LOG_POS_AT: Final = 13
 
 
@@ -72,7 +72,7 @@ def verify(raw: bytes | memoryview, end: int, stored: int) -> None:
     event one; but MySQL's sender does not recompute it after it has zeroed ``log_pos``, and old
     MariaDBs did not fill it in.
     """
-    clear = _closed(raw[:end])
+    clear = marked(raw[:end], in_use=False)
     computed = crc32(clear)
     if computed == stored:
         return
@@ -86,11 +86,12 @@ def verify(raw: bytes | memoryview, end: int, stored: int) -> None:
     raise ChecksumMismatch(f"its checksum is {stored:#010x}, that of its bytes {computed:#010x}")
 
 
-def _closed(raw: bytes | memoryview) -> bytearray:
-    """The event's bytes as they are in a closed file."""
-    clear = bytearray(raw)
-    clear[_FLAGS_AT] &= ~EventFlag.IN_USE & 0xFF
-    return clear
+def marked(raw: bytes | memoryview, *, in_use: bool) -> bytearray:
+    """The event's bytes as in a file that is being written, or as in a closed one."""
+    made = bytearray(raw)
+    flags = made[FLAGS_AT] & ~EventFlag.IN_USE
+    made[FLAGS_AT] = flags | EventFlag.IN_USE if in_use else flags
+    return made
 
 
 class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
@@ -214,7 +215,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
             return plain
         header = self.header.resized(len(plain) + CHECKSUM_SIZE, log_pos)
         raw = header.encode() + self.body
-        return raw + crc32(_closed(raw)).to_bytes(CHECKSUM_SIZE, "little")
+        return raw + crc32(marked(raw, in_use=False)).to_bytes(CHECKSUM_SIZE, "little")
 
     @property
     def binlog_version(self) -> int:

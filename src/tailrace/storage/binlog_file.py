@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.constants import FILE_FLAGS_AT, EventFlag
 from tailrace.errors import StorageError
 from tailrace.storage.streams.base import RandomOutput, needs
 from tailrace.storage.streams.buffer import BUFFER, BufferRandomOutput
@@ -85,6 +86,11 @@ class BinlogFile:
     def update(self, offset: int, data: Data) -> None:
         """Overwrite existing bytes. Raises UsageError for others."""
         self._opened().update(offset, data)
+
+    def mark(self, *, in_use: bool) -> None:
+        """Set or clear IN_USE in the first event; the flag does not count in its checksum."""
+        flags = self.folder.read(self.name, FILE_FLAGS_AT, 1)[0] & ~EventFlag.IN_USE
+        self.update(FILE_FLAGS_AT, bytes([flags | EventFlag.IN_USE if in_use else flags]))
 
     def truncate(self, position: int) -> None:
         """Truncate the file. Raises UsageError if it is shorter."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
-from tailrace.constants import CHECKSUM_SIZE, MAGIC, ChecksumAlgorithm, EventFlag, Flavour
+from tailrace.constants import CHECKSUM_SIZE, MAGIC, ChecksumAlgorithm, Flavour
 from tailrace.errors import BoundaryError, StorageError, UsageError
 from tailrace.events import RotateEvent, StopEvent
 from tailrace.position import Position
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tailrace.writing.gtids import AskedGtid
     from tailrace.writing.options import TransactionOptions, WriterOptions
     from tailrace.writing.recover import Recovery
-
-_FLAGS_AT: Final = len(MAGIC) + 17
 
 
 def now_us() -> int:
@@ -155,16 +153,10 @@ class LogWriter:
         self._name = name
         if self._output.position != size:
             self._output.truncate(size)
-        self._mark(in_use=True)
+        self._output.mark(in_use=True)
         self._output.sync()
         if name not in self._index:
             self._index.add(name)
-
-    def _mark(self, *, in_use: bool) -> None:
-        """The format description's IN_USE flag; it does not count in that event's checksum."""
-        flags = int.from_bytes(self._folder.read(str(self._name), _FLAGS_AT, 2), "little")
-        flags = flags | EventFlag.IN_USE if in_use else flags & ~EventFlag.IN_USE
-        self._output.update(_FLAGS_AT, flags.to_bytes(2, "little"))
 
     def rotate(self) -> None:
         """End this file and continue in the next, as FLUSH BINARY LOGS does."""
@@ -195,7 +187,7 @@ class LogWriter:
             self._output.write(
                 stamp(event.encode(), self._output.position, checksum=self.checksums)
             )
-            self._mark(in_use=False)
+            self._output.mark(in_use=False)
             self._output.sync()
         finally:
             self._output.close()

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.blocks import Blocks
-from tailrace.columns.read.scan import FLAGS_AT, Scan, is_in_use
+from tailrace.columns.read.scan import Scan, is_in_use
 from tailrace.columns.read.split import Split, overlapping
-from tailrace.constants import HEADER_SIZE, MAGIC, EventFlag
+from tailrace.constants import FILE_FLAGS_AT, HEADER_SIZE, EventFlag
 from tailrace.errors import LogError, PipelineError
 from tailrace.events.header import EventHeader
 from tailrace.log.events import Log
@@ -193,7 +193,7 @@ def is_written(log: LogFile) -> bool:
 
 def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
     """A split of a whole file; if it is being written, up to its last whole event."""
-    if log.size <= len(MAGIC) + FLAGS_AT or not is_written(log):
+    if log.size <= FILE_FLAGS_AT or not is_written(log):
         return Split(source, log, 4, log.size, catalogue)
     scan = Scan(source, log, catalogue.copy(), Rollbacks(), TO_THE_END, 4)
     try:
@@ -212,6 +212,6 @@ def _is_damaged(log: LogFile, offset: int) -> bool:
         return False
     with Blocks(log) as blocks:
         header = EventHeader.parse(b"".join(blocks.read(offset, offset + HEADER_SIZE)))
-        flags = b"".join(blocks.read(len(MAGIC) + FLAGS_AT, len(MAGIC) + FLAGS_AT + 1))
+        flags = b"".join(blocks.read(FILE_FLAGS_AT, FILE_FLAGS_AT + 1))
     relay = bool(flags[0] & EventFlag.RELAY_LOG)
     return not relay and header.log_pos not in {0, (offset + header.length) & 0xFFFFFFFF}

@@ -19,6 +19,7 @@ from tailrace.columns.read.payload_heads import PayloadHeads
 from tailrace.columns.read.split import Inside, Split
 from tailrace.columns.read.table_changes import TableChange, table_changes
 from tailrace.constants import (
+    FILE_FLAGS_AT,
     GTID_TYPES,
     HEADER_SIZE,
     MAGIC,
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _ROOM: Final = 1 << 12
-FLAGS_AT: Final = 17
-"""Offset of the flags' low byte in an event's header."""
 
 
 @dataclass(slots=True)
@@ -436,8 +435,7 @@ def inside_of(log: LogFile, began: int) -> Inside:
 
 def is_in_use(blocks: Blocks) -> bool:
     """Whether a log's first event says that it is being written."""
-    at = len(MAGIC) + FLAGS_AT
     try:
-        return bool(b"".join(blocks.read(at, at + 1))[0] & EventFlag.IN_USE)
+        return bool(b"".join(blocks.read(FILE_FLAGS_AT, FILE_FLAGS_AT + 1))[0] & EventFlag.IN_USE)
     except TruncatedEvent:
         return False

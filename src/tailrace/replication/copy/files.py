@@ -13,11 +13,12 @@ from bisect import bisect_right
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import MAGIC, EventFlag, EventType, Flavour
+from tailrace.constants import MAGIC, EventType, Flavour
 from tailrace.errors import LogReset, ProtocolError, StorageError, UsageError
+from tailrace.events.format_description import marked
 from tailrace.events.walk import frames, whole_events
 from tailrace.position import Position
-from tailrace.replication.copy.scan import FLAGS_AT, CopiedFile, Mark, form_of, in_use, scan
+from tailrace.replication.copy.scan import CopiedFile, Mark, form_of, scan
 from tailrace.storage.binlog_file import BinlogFile
 from tailrace.storage.index import LogIndex
 from tailrace.storage.target import remove_drafts
@@ -173,7 +174,7 @@ class Copy:
             )
         file = BinlogFile(self.folder, name, buffer=0)
         with self._told(position):
-            file.create(MAGIC + in_use(description))
+            file.create(MAGIC + marked(description, in_use=True))
             try:
                 self._index.add(name)
             except BaseException:
@@ -205,7 +206,7 @@ class Copy:
             if file.position != last.end:
                 file.truncate(last.end)
             if not last.closed:
-                self._mark(in_use=True)
+                file.mark(in_use=True)
             file.sync()
         return True
 
@@ -261,7 +262,7 @@ class Copy:
             return
         with self._told(self.position):
             if self._clears():
-                self._mark(in_use=False)
+                file.mark(in_use=False)
             file.sync()
             self._leave(file)
             file.close()
@@ -286,14 +287,6 @@ class Copy:
         """Whether the source cleared the IN_USE flag in the file that it ended."""
         flavour = self.form.flavour if self.form is not None else None
         return self._last_type in _CLOSING or flavour is not Flavour.MARIADB
-
-    def _mark(self, *, in_use: bool) -> None:
-        file = self._file
-        if file is None:
-            return
-        at = len(MAGIC) + FLAGS_AT
-        flags = self.folder.read(file.name, at, 1)[0] & ~EventFlag.IN_USE
-        file.update(at, bytes([flags | (EventFlag.IN_USE if in_use else 0)]))
 
     def close(self) -> None:
         """Sync, and close the file; it keeps the flag of a file that is being written."""

@@ -26,6 +26,7 @@ from tailrace.constants import (
 )
 from tailrace.errors import BadEventLength, BadMagic, LogError, StorageError
 from tailrace.events import DecodeContext, FormatDescription, FormatDescriptionEvent
+from tailrace.events.format_description import marked
 from tailrace.events.walk import event_length, walk
 from tailrace.position import Position
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
     from tailrace.storage.store import WritableStore
 
-FLAGS_AT: Final = 17
-"""The offset of the two bytes of flags in an event's header."""
 _PIECE: Final = 1 << 22
 _HEAD_SIZE: Final = 1 << 16
 """No format description event has more bytes."""
@@ -114,20 +113,6 @@ def scan(
     return found
 
 
-def as_sent(description: bytes) -> bytes:
-    """A format description event of a file as its server sends it: IN_USE cleared."""
-    made = bytearray(description)
-    made[FLAGS_AT] &= ~EventFlag.IN_USE & 0xFF
-    return bytes(made)
-
-
-def in_use(description: bytes) -> bytes:
-    """The same event with IN_USE set, as in a file that is being written."""
-    made = bytearray(description)
-    made[FLAGS_AT] |= EventFlag.IN_USE
-    return bytes(made)
-
-
 def form_of(description: bytes, path: str) -> FormatDescription:
     """Decode a format description event. Raises LogError; StorageError for a relay log's."""
     event = DecodeContext().decode(description, file=path, offset=len(MAGIC))
@@ -152,7 +137,7 @@ def _describe(found: CopiedFile, head: bytes) -> None:
     except LogError as error:
         found.reason = f"its first event is damaged ({error.message})"
         return
-    found.description = as_sent(raw)
+    found.description = bytes(marked(raw, in_use=False))  # as its server sends it
     found.end = found.begun = start + length
 
 

@@ -6,6 +6,7 @@ import hashlib
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from tailrace.constants import FILE_FLAGS_AT
 from tailrace.errors import KeyMissing, PipelineError, SchemaError, StorageError
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.manifest.manifest import SourceState
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from tailrace.storage import LogFile
 
 _DIGESTED: Final = 4096
-# Byte offsets of the first event's flags, of which one says that the log is being written: the
-# server clears it when it closes the file (facts sheet 1.2: header at 4, flags at 17).
-_FLAGS: Final = range(4 + 17, 4 + 19)
+# The first event's flags, of which one says that the log is being written: the server clears it
+# when it closes the file.
+_FLAGS: Final = range(FILE_FLAGS_AT, FILE_FLAGS_AT + 2)
 
 
 def resume(series: LogSeries, state: SourceState) -> tuple[LogSeries, Position, Catalogue]:

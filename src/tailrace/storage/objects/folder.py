@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import MAGIC, EventFlag
+from tailrace.constants import FILE_FLAGS_AT, MAGIC, EventFlag
 from tailrace.errors import KeyMissing, StorageError, UsageError
 from tailrace.log_name import plain_name
 from tailrace.storage.file import base_and_number
@@ -104,8 +104,6 @@ class ObjectOutput:
             self._lower.close()
 
 
-FLAGS_AT: Final = len(MAGIC) + 17
-"""The offset of the two bytes of flags in the format description event."""
 _WHOLE: Final = ".whole"
 """Suffix of the name of a file in the spool: an empty file that marks it as closed."""
 
@@ -202,10 +200,10 @@ class ObjectFolder:
 
         The flag is not visible in a log that is encrypted in MySQL's way.
         """
-        head = self.spool.read(name, 0, FLAGS_AT + 2)
-        if not head.startswith(MAGIC) or len(head) < FLAGS_AT + 2:
+        head = self.spool.read(name, 0, FILE_FLAGS_AT + 2)
+        if not head.startswith(MAGIC) or len(head) < FILE_FLAGS_AT + 2:
             return True
-        return not int.from_bytes(head[FLAGS_AT:], "little") & EventFlag.IN_USE
+        return not head[FILE_FLAGS_AT] & EventFlag.IN_USE
 
     def mark(self, name: str, *, whole: bool) -> None:
         """Mark a file in the spool as complete or incomplete, in a file next to it."""
@@ -309,7 +307,7 @@ def _complete(folder: ObjectFolder, name: str, output: FileOutput) -> None:
 
 def _end(folder: ObjectFolder, name: str, output: FileOutput) -> None:
     """Cut a torn event off, and clear the IN_USE flag, unless that needs a key."""
-    head = folder.spool.read(name, 0, FLAGS_AT + 2)
+    head = folder.spool.read(name, 0, FILE_FLAGS_AT + 2)
     if not head.startswith(MAGIC):
         return
     reader = EventReader(folder.spool.folder / name)
@@ -320,8 +318,7 @@ def _end(folder: ObjectFolder, name: str, output: FileOutput) -> None:
         return
     if reader.torn_tail_offset is not None:
         output.truncate(reader.torn_tail_offset)
-    flags = int.from_bytes(head[FLAGS_AT:], "little") & ~EventFlag.IN_USE
-    output.update(FLAGS_AT, flags.to_bytes(2, "little"))
+    output.update(FILE_FLAGS_AT, bytes([head[FILE_FLAGS_AT] & ~EventFlag.IN_USE]))
     output.sync()
 
 

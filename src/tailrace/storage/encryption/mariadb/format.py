@@ -19,6 +19,7 @@ from zlib import crc32
 
 from tailrace.constants import (
     CHECKSUM_SIZE,
+    FLAGS_AT,
     HEADER_SIZE,
     MAGIC,
     ChecksumAlgorithm,
@@ -112,7 +113,6 @@ KEY_ID: Final = "1"
 """The key that MariaDB takes for its logs (``ENCRYPTION_KEY_SYSTEM_DATA``)."""
 SCHEME: Final = 1
 _LARGEST_FORMAT: Final = 1 << 16
-_FLAGS_AT: Final = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +202,8 @@ def head_end(raw: bytes) -> int:
 def _ignorable(event: bytes, *, checksums: bool) -> bytes:
     """START_ENCRYPTION as a server sends it."""
     made = bytearray(event)
-    flags = int.from_bytes(made[_FLAGS_AT : _FLAGS_AT + 2], "little") | EventFlag.IGNORABLE
-    made[_FLAGS_AT : _FLAGS_AT + 2] = flags.to_bytes(2, "little")
+    flags = int.from_bytes(made[FLAGS_AT : FLAGS_AT + 2], "little") | EventFlag.IGNORABLE
+    made[FLAGS_AT : FLAGS_AT + 2] = flags.to_bytes(2, "little")
     if checksums:
         digest = crc32(memoryview(made)[:-CHECKSUM_SIZE])
         made[-CHECKSUM_SIZE:] = digest.to_bytes(CHECKSUM_SIZE, "little")
