@@ -11,11 +11,13 @@ from tailrace.errors import SchemaError
 from tailrace.position import Position
 from tailrace.schema.classify import classify
 from tailrace.schema.tokens import SqlMode
+from tailrace.values.registry import declare
 from tailrace.values.resolve import resolve_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from tailrace.events.column_metadata import ColumnSpec
     from tailrace.events.query import QueryEvent
     from tailrace.events.table_map import TableMapEvent
     from tailrace.schema.foreign_keys import ForeignKey
@@ -215,10 +217,8 @@ class Catalogue:
                     raise
         learned = self._learned.get((table_map.database, table_map.table))
         if learned is not None:
-            from tailrace.schema.logged import resolved  # noqa: PLC0415 - only where one is
-
             with suppress(SchemaError):
-                return resolved(learned.state, table_map, flavour)
+                return _by_server(learned.state, table_map, flavour)
         return resolve_table(table_map, flavour)
 
     def notice(self, schema: TableSchema) -> str | None:
@@ -426,3 +426,36 @@ class Catalogue:
 
 def _by_key(item: tuple[Key, object]) -> Key:
     return item[0]
+
+
+def _by_server(state: TableState, table_map: TableMapEvent, flavour: Flavour) -> TableSchema:
+    """A table's schema for decoding its rows, from the server's definition.
+
+    The definition may be newer than the rows. So everything that the log describes of a column has
+    to agree with it: type and sizes, whether it may be NULL, and, if logged, sign and character
+    set. A column without a declared type is accepted as it is. Raises `SchemaError` if it does not
+    fit.
+    """
+    from tailrace.schema.hidden import with_hashes  # noqa: PLC0415 - only for queried tables
+
+    definition = with_hashes(state.definition, state.hidden, table_map)
+    found = resolve_table(table_map, flavour, definition, "server")
+    for spec, column in zip(table_map.columns, state.definition.columns, strict=False):
+        if column.declared and not _same_type(spec, declare(column, flavour)[0]):
+            raise SchemaError(
+                f"{table_map.database}.{table_map.table}.{column.name} is {column.declared} on the "
+                "server, but the log has another type, size, sign or character set"
+            )
+    return found
+
+
+def _same_type(spec: ColumnSpec, made: ColumnSpec) -> bool:
+    """Attributes missing in the log do not count as different; nor do storage forms of older
+    tables.
+    """
+    pairs = [(spec.unsigned, made.unsigned), (spec.collation, made.collation)]
+    return (
+        spec.nullable == made.nullable
+        and (spec.type is not made.type or spec.metadata == made.metadata)
+        and all(one == other for one, other in pairs if None not in {one, other})
+    )

@@ -7,8 +7,13 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from tailrace.schema.cursor import TokenCursor
-from tailrace.schema.tokens import COMMENT_REST, LONGEST_KEPT, NotUnderstoodError, tokenize
+from tailrace.schema.tokens import (
+    COMMENT_REST,
+    LONGEST_KEPT,
+    NotUnderstoodError,
+    TokenCursor,
+    tokenize,
+)
 
 
 class StatementKind(StrEnum):

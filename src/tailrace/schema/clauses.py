@@ -18,8 +18,8 @@ from tailrace.schema.tables import (
 )
 
 if TYPE_CHECKING:
-    from tailrace.schema.cursor import TokenCursor
     from tailrace.schema.session import StatementSession
+    from tailrace.schema.tokens import TokenCursor
 
 FIRST: Final = ""
 """The place before all columns; any other place is after the column of that name."""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import SchemaError
 from tailrace.schema.alter import apply_clauses, renamed_columns
 from tailrace.schema.clauses import Clause, PrimaryKey, RenameTable, parse_clauses
-from tailrace.schema.cursor import TokenCursor
-from tailrace.schema.sequences import parse_sequence
 from tailrace.schema.tables import (
     Charset,
     TableBody,
@@ -19,8 +17,9 @@ from tailrace.schema.tables import (
     parse_charset,
     parse_elements,
     parse_options,
+    parse_sequence,
 )
-from tailrace.schema.tokens import LONGEST_KEPT, NotUnderstoodError, tokenize
+from tailrace.schema.tokens import LONGEST_KEPT, NotUnderstoodError, TokenCursor, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

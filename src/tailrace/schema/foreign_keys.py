@@ -11,7 +11,7 @@ from tailrace.constants import Flavour
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tailrace.schema.cursor import TokenCursor
+    from tailrace.schema.tokens import TokenCursor
 
 CASCADING: Final = frozenset({"CASCADE", "SET NULL"})
 """Actions by which a change of the referenced table changes rows of the table that has the key."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tailrace.constants import ColumnType
-from tailrace.schema.types import BLOBS, TEXTS
+from tailrace.schema.columns import BLOBS, TEXTS
 from tailrace.values.charsets import BINARY, longest_character
 from tailrace.values.schema import ColumnDefinition, TableDefinition
 

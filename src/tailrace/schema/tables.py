@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import Flavour
-from tailrace.schema.columns import WrittenColumn, charset_name, parse_column
+from tailrace.schema.columns import (
+    WrittenColumn,
+    WrittenType,
+    charset_name,
+    parse_column,
+    parse_type,
+)
 from tailrace.schema.foreign_keys import moved, named, parse_foreign_key
 from tailrace.schema.hidden import (
     ROW_END,
@@ -23,9 +29,9 @@ from tailrace.values.schema import TableDefinition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tailrace.schema.cursor import TokenCursor
     from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.schema.session import StatementSession
+    from tailrace.schema.tokens import TokenCursor
     from tailrace.values.schema import ColumnDefinition
 
 
@@ -364,3 +370,29 @@ def parse_charset(cursor: TokenCursor) -> Charset | None:
 def merge(earlier: Charset, later: Charset) -> Charset:
     """Options may be repeated: the last one of each counts."""
     return Charset(later.charset or earlier.charset, later.collation or earlier.collation)
+
+
+_SEQUENCE_VALUES = ("next_not_cached_value", "minimum_value", "maximum_value", "start_value")
+_SEQUENCE_REST = (
+    WrittenColumn("increment", WrittenType("bigint"), nullable=False),
+    WrittenColumn("cache_size", WrittenType("bigint", unsigned=True), nullable=False),
+    WrittenColumn("cycle_option", WrittenType("tinyint", (1,), unsigned=True), nullable=False),
+    WrittenColumn("cycle_count", WrittenType("bigint"), nullable=False),
+)
+
+
+def parse_sequence(cursor: TokenCursor, session: StatementSession) -> TableBody:
+    """The part of MariaDB's CREATE SEQUENCE after the name: its one row is logged as a table's is.
+
+    Only ``AS type`` (11.5 and later) matters to its columns.
+    """
+    type_ = WrittenType("bigint")
+    while not cursor.done:
+        if cursor.accept("AS"):
+            type_ = parse_type(cursor, session)
+            while cursor.accept_any("UNSIGNED", "ZEROFILL"):
+                type_ = WrittenType(type_.base, unsigned=True)
+        else:
+            cursor.next()
+    values = tuple(WrittenColumn(name, type_, nullable=False) for name in _SEQUENCE_VALUES)
+    return TableBody(values + _SEQUENCE_REST)

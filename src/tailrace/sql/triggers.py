@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
-from tailrace.schema.cursor import TokenCursor
 from tailrace.schema.ddl import CreateTable, DropDatabase, DropTable
-from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlMode, tokenize
+from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlMode, TokenCursor, tokenize
 from tailrace.sql.logged import Table, effects_of, pair, renaming
 from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement

@@ -19,10 +19,9 @@ from tailrace.events import DecodeContext
 from tailrace.events.query import QueryEvent
 from tailrace.events.status_vars import StatusVariable
 from tailrace.schema.clauses import DropColumn, PutColumn, RenameColumn
-from tailrace.schema.cursor import TokenCursor
 from tailrace.schema.ddl import AlterTable, effects
 from tailrace.schema.session import StatementSession, session_of_event
-from tailrace.schema.tokens import Kind, tokenize
+from tailrace.schema.tokens import Kind, TokenCursor, tokenize
 from tailrace.spark.current.conform import Fit, Source
 from tailrace.storage import EventReader
 
