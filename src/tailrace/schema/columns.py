@@ -130,9 +130,7 @@ def _single(cursor: TokenCursor, word: str, session: StatementSession) -> Writte
         return None
     if word == "DOUBLE":
         cursor.accept("PRECISION")
-    arguments = _arguments(cursor)
-    if word == "VECTOR":
-        arguments = arguments or (2048,)
+    arguments = _arguments(cursor) or known.numbers
     return WrittenType(known.name, arguments, logical=known.logical)
 
 

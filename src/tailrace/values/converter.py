@@ -15,7 +15,7 @@ from tailrace.errors import ConversionError, ConversionLoss, UnknownColumn
 from tailrace.values.charsets import encode
 from tailrace.values.floats import float32_text
 from tailrace.values.image import Absent
-from tailrace.values.network import padded
+from tailrace.values.registry import octets_of
 from tailrace.values.schema import Logical
 from tailrace.values.value import Value, interpreted
 
@@ -32,7 +32,6 @@ _STAMPS: Final = frozenset({_T.TIMESTAMP, _T.TIMESTAMP2})
 _MOMENTS: Final = _STAMPS | {_T.DATETIME, _T.DATETIME2}
 _TIMES: Final = frozenset({_T.TIME, _T.TIME2})
 _NAMED: Final = frozenset({_T.ENUM, _T.SET})
-_FIXED_BYTES: Final = {Logical.UUID: 16, Logical.INET4: 4, Logical.INET6: 16}
 _LONGEST: Final = 400
 """Maximum digits of a number in text, more than any numeric column holds."""
 
@@ -218,19 +217,14 @@ def _to_bool(of: _Conversion) -> bool:
 
 def _to_bytes(of: _Conversion) -> bytes:
     """Bytes of binary columns; text in its column's character set; addresses in network order."""
-    known = of.known
-    if of.logical in _FIXED_BYTES:
-        return padded(of.storage, _FIXED_BYTES[of.logical])
+    known: object = of.known
     if isinstance(known, bytes):
         return known
-    if of.type in {_T.BIT, _T.VECTOR} or of.logical is Logical.VECTOR:
-        return of.storage
-    if of.type is _T.JSON:
-        return str(known).encode()
+    octets = octets_of(of.column)
+    if octets is not None:
+        return octets(of.storage)
     if of.type in _NAMED and isinstance(known, str):
         return encode(of.column.charset, known)
-    if of.logical in {Logical.TEXT, Logical.JSON}:
-        return of.storage
     return of.reject("its storage is not the value itself: value.storage gives it")
 
 

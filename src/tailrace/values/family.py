@@ -82,16 +82,27 @@ def _as_str(_column: Column) -> JsonWriter:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How values are converted between bytes and Python objects, and to JSON."""
+    """How values are converted between bytes and Python objects, and to JSON.
+
+    ``octets``: where the loader gives no bytes, what a user gets who asks for a value's bytes, from
+    those in the row image; None if there is nothing but these.
+    """
 
     loader: Callable[[Column], Loader]
     dumper: Callable[[Column], Dumper]
     json: Callable[[Column], JsonWriter] = _as_str
+    octets: Callable[[bytes], bytes] | None = None
 
     @classmethod
-    def of(cls, load: Loader, dump: Dumper, json: JsonWriter = str) -> Format:
+    def of(
+        cls,
+        load: Loader,
+        dump: Dumper,
+        json: JsonWriter = str,
+        octets: Callable[[bytes], bytes] | None = None,
+    ) -> Format:
         """A format that is the same for every column of its type."""
-        return cls(lambda _column: load, lambda _column: dump, lambda _column: json)
+        return cls(lambda _column: load, lambda _column: dump, lambda _column: json, octets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +175,7 @@ class Declaration:
     and ``trouble`` says how a logged column of such a type contradicts the declaration, as the end
     of a sentence. ``spec`` gives what a server logs for a column declared so, and raises
     `SchemaError` if no server accepts it; None for a name that a definition cannot have.
+    ``numbers`` are what a server puts in the parentheses where a statement has none.
     """
 
     name: str
@@ -172,6 +184,7 @@ class Declaration:
     logical: Logical = Logical.PLAIN
     unsigned: bool = False
     only_mariadb: bool = False
+    numbers: tuple[int, ...] = ()
     trouble: Callable[[ColumnSpec, Declared], str | None] = _agrees
 
 

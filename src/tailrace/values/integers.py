@@ -108,7 +108,7 @@ FAMILY: Final = TypeFamily(
     formats={
         **dict.fromkeys(_SIZE, Format(_integer_loader, _integer_dumper)),
         _T.YEAR: Format.of(load_year, dump_year),
-        _T.BIT: Format(lambda _column: load_bit, _bit_dumper),
+        _T.BIT: Format(lambda _column: load_bit, _bit_dumper, octets=bytes),
     },
     names={
         **named(_declared("tinyint", _T.TINY), "bool", "boolean", "int1"),

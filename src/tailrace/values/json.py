@@ -77,8 +77,10 @@ def _spec(declared: Declared) -> ColumnSpec:
 FAMILY: Final = TypeFamily(
     widths={ColumnType.JSON: prefixed},
     formats={
-        ColumnType.JSON: Format.of(load_json, dump_json),
-        Logical.JSON: Format(_text_loader, _text_dumper, lambda _column: declared_json),
+        ColumnType.JSON: Format.of(
+            load_json, dump_json, octets=lambda data: str(load_json(data)).encode()
+        ),
+        Logical.JSON: Format(_text_loader, _text_dumper, lambda _column: declared_json, bytes),
     },
     names={
         "json": Declaration("json", BLOB_TYPES | {ColumnType.JSON}, _spec, Logical.JSON),

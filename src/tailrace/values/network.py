@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 from tailrace.constants import ColumnType
@@ -15,6 +15,9 @@ from tailrace.errors import EventDecodeError, ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.family import Declaration, Format, TypeFamily, ascii_json
 from tailrace.values.schema import Logical
+
+if TYPE_CHECKING:
+    from tailrace.values.family import Dumper, Loader
 
 _T = TypeVar("_T", UUID, IPv4Address, IPv6Address)
 
@@ -107,11 +110,15 @@ def _declared(logical: Logical, size: int) -> Declaration:
     )
 
 
+def _format(load: Loader, dump: Dumper, size: int) -> Format:
+    return Format.of(load, dump, ascii_json, lambda data: padded(data, size))
+
+
 FAMILY: Final = TypeFamily(
     formats={
-        Logical.UUID: Format.of(load_uuid, dump_uuid, ascii_json),
-        Logical.INET4: Format.of(load_inet4, dump_inet4, ascii_json),
-        Logical.INET6: Format.of(load_inet6, dump_inet6, ascii_json),
+        Logical.UUID: _format(load_uuid, dump_uuid, UUID_SIZE),
+        Logical.INET4: _format(load_inet4, dump_inet4, INET4_SIZE),
+        Logical.INET6: _format(load_inet6, dump_inet6, INET6_SIZE),
     },
     names={
         "uuid": _declared(Logical.UUID, UUID_SIZE),

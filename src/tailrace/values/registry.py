@@ -38,6 +38,8 @@ from tailrace.values.family import Declared, Format, TypeFamily, sized
 from tailrace.values.schema import STRING_TYPES, Logical
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.events.column_metadata import ColumnSpec
     from tailrace.values.family import Declaration, Dumper, JsonWriter, Key, Loader, Width
     from tailrace.values.schema import Column, ColumnDefinition
@@ -120,6 +122,11 @@ def dumper_of(column: Column) -> Dumper:
 def json_writer_of(column: Column) -> JsonWriter:
     """The function that writes a column's values, as its loader returns them, as JSON."""
     return _format(column).json(column)
+
+
+def octets_of(column: Column) -> Callable[[bytes], bytes] | None:
+    """The function that makes a column's bytes in a row image those that a user asks for."""
+    return _format(column).octets
 
 
 def _limited(dump: Dumper, most: int) -> Dumper:

@@ -140,7 +140,7 @@ def _blob(name: str, prefix: int) -> Declaration:
 
 _VARCHAR: Final = frozenset({_T.VARCHAR, _T.VAR_STRING, _T.VARCHAR_COMPRESSED})
 _FITS: Final = _VARCHAR | {_T.STRING}
-_TEXT: Final = Format(text_loader, text_dumper, lambda _column: text_json)
+_TEXT: Final = Format(text_loader, text_dumper, lambda _column: text_json, bytes)
 FAMILY: Final = TypeFamily(
     widths={
         **dict.fromkeys((_T.STRING, *_VARCHAR), variable),

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tailrace.values.schema import Column
 
 
+_DIMENSIONS: Final = 2048
+"""Of a column that is declared without a number."""
+
+
 def load_vector(data: bytes) -> tuple[float, ...]:
     """The vector's numbers; `EventDecodeError` if the bytes are not whole floats."""
     if len(data) % 4:
@@ -61,7 +65,7 @@ def _json(value: tuple[float, ...]) -> str:
 
 def _spec(declared: Declared) -> ColumnSpec:
     """MySQL has a type for it; MariaDB logs the bytes of the numbers as a VARBINARY."""
-    dimensions = declared.number(2048, 1, 16383)
+    dimensions = declared.number(_DIMENSIONS, 1, 16383)
     if declared.flavour is Flavour.MARIADB:
         return declared.binary(ColumnType.VARCHAR, 4 * dimensions)
     return replace(declared.binary(ColumnType.VECTOR, 4), dimensions=dimensions)
@@ -78,8 +82,10 @@ _FITS: Final = frozenset(
 FAMILY: Final = TypeFamily(
     widths={ColumnType.VECTOR: prefixed},
     formats={
-        ColumnType.VECTOR: Format.of(load_vector, dump_vector, _json),
-        Logical.VECTOR: Format(lambda _column: load_vector, _exact_dumper, lambda _column: _json),
+        ColumnType.VECTOR: Format.of(load_vector, dump_vector, _json, bytes),
+        Logical.VECTOR: Format(
+            lambda _column: load_vector, _exact_dumper, lambda _column: _json, bytes
+        ),
     },
-    names={"vector": Declaration("vector", _FITS, _spec, Logical.VECTOR)},
+    names={"vector": Declaration("vector", _FITS, _spec, Logical.VECTOR, numbers=(_DIMENSIONS,))},
 )
