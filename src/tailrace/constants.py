@@ -16,6 +16,8 @@ FLAGS_AT: Final = 17
 FILE_FLAGS_AT: Final = len(MAGIC) + FLAGS_AT
 """Offset of the flags in a log file: those of its first event."""
 CHECKSUM_SIZE: Final = 4
+MAX_FORMAT_SIZE: Final = 1 << 16
+"""No format description event has more bytes."""
 MAX_EVENT_SIZE: Final = 1 << 30
 """Largest event either server writes or accepts, in bytes."""
 LARGE: Final = 1 << 20

@@ -8,6 +8,7 @@ import signal
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -29,7 +30,7 @@ from tailrace.errors import TailraceError, UsageError
 from tailrace.printable import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tailrace.live.url import Source
     from tailrace.replication.progress import Progress
@@ -138,7 +139,7 @@ def receive(
                     retain=retain,
                     observers=find(plugin),
                     follow=until is None,
-                    on_progress=_reporter(shown, number),
+                    on_progress=partial(shown.report, number),
                     every=shown.every,
                 ),
             )
@@ -153,10 +154,6 @@ def receive(
     if any(job.failed is not None for job in jobs):
         return _FAILED
     return _INTERRUPTED if signalled == signal.SIGINT else 0
-
-
-def _reporter(shown: Display, number: int) -> Callable[[Progress], None]:
-    return lambda progress: shown.report(number, progress)
 
 
 # --- the jobs ------------------------------------------------------------------------------------

@@ -42,7 +42,8 @@ _COPIED: Final = 1 << 12
 """Below this size a copy is cheaper than a memoryview."""
 
 
-def _verify(raw: bytes | memoryview, end: int, code: int, stored: int) -> None:
+def verify_event(raw: bytes | memoryview, end: int, code: int, stored: int) -> None:
+    """Verify an event whose checksum is after ``end``. Raises ChecksumMismatch."""
     if code == _FORMAT:
         verify(raw, end, stored)
         return
@@ -102,7 +103,7 @@ class DecodeContext(LogState):
             if end != size:
                 checksum = _U32(raw, end)[0]
                 if verify_checksum:
-                    _verify(raw, end, code, checksum)
+                    verify_event(raw, end, code, checksum)
             kind = REGISTRY.get(code) or self._class_of(header)
             event = kind(header, bytes(raw[HEADER_SIZE:end]))
             event.form = self.format or NO_FORMAT

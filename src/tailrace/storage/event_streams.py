@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
-from zlib import crc32
 
 from tailrace.constants import CHECKSUM_SIZE, ChecksumAlgorithm, EventType, event_name
 from tailrace.errors import ChecksumMismatch
 from tailrace.events import DecodeContext, FormatDescriptionEvent
+from tailrace.events.context import verify_event
 from tailrace.storage.reader import EventReader
 
 if TYPE_CHECKING:
@@ -74,15 +74,11 @@ class EventData:
             if raw[4] == _FORMAT:
                 context.decode(raw, file=file, offset=offset)
             elif context.checksum_algorithm is ChecksumAlgorithm.CRC32:
-                computed = crc32(memoryview(raw)[:-CHECKSUM_SIZE])
-                stored = int.from_bytes(raw[-CHECKSUM_SIZE:], "little")
-                if computed != stored:
-                    raise ChecksumMismatch(
-                        f"its checksum is {stored:#010x}, but its bytes have {computed:#010x}",
-                        file=file,
-                        offset=offset,
-                        event_type=event_name(raw[4]),
-                    )
+                end = len(raw) - CHECKSUM_SIZE
+                try:
+                    verify_event(raw, end, raw[4], int.from_bytes(raw[end:], "little"))
+                except ChecksumMismatch as error:
+                    raise error.at(file, offset, event_name(raw[4])) from None
             yield offset, raw
 
 

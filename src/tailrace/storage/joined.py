@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, EventType
+from tailrace.constants import ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC, MAX_FORMAT_SIZE, EventType
 from tailrace.errors import EncryptionError, KeyMissing
 from tailrace.events.walk import event_length, frames, is_event_length
 from tailrace.storage.encryption.mariadb.format import MariadbHead, head_end
@@ -32,7 +32,6 @@ _SEEN: Final = len(MAGIC) + HEADER_SIZE
 """Bytes needed to distinguish an event from a file's beginning: the time stamp of an event may be
 equal to the magic number (a second in 2028 is).
 """
-_LARGEST_FORMAT: Final = 1 << 16
 _FIRST_FIELD: Final = b"\x01\x01"
 """Version and first field (key id) in the header of a file that MySQL encrypted."""
 _NEVER: Final = 1 << 62
@@ -132,7 +131,7 @@ class JoinedInput(ForwardInput):
         if len(head) < _SEEN:
             return True
         is_format = head[8] == EventType.FORMAT_DESCRIPTION
-        return is_format and HEADER_SIZE <= event_length(head, len(MAGIC)) <= _LARGEST_FORMAT
+        return is_format and HEADER_SIZE <= event_length(head, len(MAGIC)) <= MAX_FORMAT_SIZE
 
     def _took(self, plain: bytes) -> bytes:
         self._file_at += len(plain)

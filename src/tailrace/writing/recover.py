@@ -224,19 +224,17 @@ class RecoveredLog:
         """Whether what begins at ``at`` is a torn tail; raises the error where it is damage."""
         self._check_open(at)
         behind = self._whole_event_after(at)
+        torn = behind is None and (
+            at + HEADER_SIZE > self.size or self._length(at) > self.size - at
+        )
+        why = ""
         if behind is not None:
+            why = f"a whole event follows at {behind}, so the file is damaged"
+        elif not torn and not self.in_use:
+            why = "no crash left that, for the file was not open: it is damaged"
+        if why:
             raise type(error)(
-                f"{error.message}; a whole event follows at {behind}, so the file is damaged and"
-                " nothing is cut: get the file from its source again",
-                file=self.path,
-                offset=at,
-                event_type=error.event_type,
-            ) from None
-        torn = at + HEADER_SIZE > self.size or self._length(at) > self.size - at
-        if not torn and not self.in_use:
-            raise type(error)(
-                f"{error.message}; no crash left that, for the file was not open: it is damaged and"
-                " nothing is cut: get the file from its source again",
+                f"{error.message}; {why} and nothing is cut: get the file from its source again",
                 file=self.path,
                 offset=at,
                 event_type=error.event_type,

@@ -20,6 +20,7 @@ from tailrace.constants import (
     GTID_TYPES,
     HEADER_SIZE,
     MAGIC,
+    MAX_FORMAT_SIZE,
     ChecksumAlgorithm,
     EventFlag,
     EventType,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from tailrace.storage.store import WritableStore
 
 _PIECE: Final = 1 << 22
-_HEAD_SIZE: Final = 1 << 16
-"""No format description event has more bytes."""
 _TYPE_AT: Final = 4
 _U32: Final = Struct("<I").unpack_from
 _END_AT: Final = 13
@@ -99,7 +98,7 @@ def scan(
     cannot be read, BadMagic if it is no log.
     """
     found = CopiedFile(name, folder.path(name), folder.size(name))
-    head = folder.read(name, 0, _HEAD_SIZE)
+    head = folder.read(name, 0, MAX_FORMAT_SIZE)
     magic = head[: len(MAGIC)]
     if not MAGIC.startswith(magic):
         raise BadMagic("not a binary log, so not a copy of one", file=found.path, offset=0)

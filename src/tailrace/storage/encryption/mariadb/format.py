@@ -22,6 +22,7 @@ from tailrace.constants import (
     FLAGS_AT,
     HEADER_SIZE,
     MAGIC,
+    MAX_FORMAT_SIZE,
     ChecksumAlgorithm,
     EventFlag,
     EventType,
@@ -112,7 +113,6 @@ def sound(plain: bytes, offset: int, *, checksums: bool) -> bool:
 KEY_ID: Final = "1"
 """The key that MariaDB takes for its logs (``ENCRYPTION_KEY_SYSTEM_DATA``)."""
 SCHEME: Final = 1
-_LARGEST_FORMAT: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def head_end(raw: bytes) -> int:
         if len(raw) < at + HEADER_SIZE:
             return at + HEADER_SIZE
         length = event_length(raw[at : at + HEADER_SIZE])
-        if not HEADER_SIZE <= length <= _LARGEST_FORMAT:
+        if not HEADER_SIZE <= length <= MAX_FORMAT_SIZE:
             return len(raw)
         at += length
     return at
