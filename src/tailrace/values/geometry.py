@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,16 +45,6 @@ def dump_geometry(value: Any) -> bytes:
 
 def _is_geometry(data: bytes) -> bool:
     return not data or (len(data) >= HEADER_SIZE and data[4] <= 1)
-
-
-def srid_of(value: bytes) -> int:
-    """The spatial reference system of a geometry; 0 if it has none."""
-    return int(struct.unpack_from("<I", value)[0]) if len(value) >= HEADER_SIZE else 0
-
-
-def wkb_of(value: bytes) -> bytes:
-    """The geometry's WKB, for any library that reads it."""
-    return value[4:]
 
 
 _SHAPES: Final = (
