@@ -8,6 +8,7 @@ import socket
 import time
 from contextlib import suppress
 from dataclasses import replace
+from enum import Enum
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
@@ -48,6 +49,14 @@ _MARK_BYTES: Final = 64 << 20
 """Bytes between saves of the synced position, from which a restart scans the copy."""
 _AGE_SECONDS: Final = 600.0
 """Seconds between purges of files by age."""
+
+
+class _Phase(Enum):
+    """What a run does with the items that come."""
+
+    COPYING = "all is written; after `stop`: ENDING inside a transaction, else OVER"
+    ENDING = "written up to the transaction's end, or the file's, or a long silence: then OVER"
+    OVER = "nothing more is written"
 
 
 class Receiver:
@@ -102,8 +111,8 @@ class Receiver:
         self._feed: Feed | None = None
         self._asking: socket.socket | None = None
         self._next_purge = 0.0
-        self.state = "new"
-        """``new``, ``running``, ``stopped`` (asked to, or at the source's end), ``failed``."""
+        self.state: Literal["new", "running", "stopped", "failed"] = "new"
+        """``stopped``: asked to, or at the source's end."""
         self.position: Position | None = None
         """Where the copy ends."""
         self.purged: list[str] = []
@@ -288,25 +297,27 @@ class Receiver:
         follows: Follows | None,
     ) -> None:
         copy, writer.io = writer.copy, feed.io
-        stopping = inside = False
+        phase = _Phase.COPYING
         heard = time.monotonic()
         items = self._items(feed, writer, follows)
         while True:
-            if self._stop.is_set() and not stopping:
-                stopping, inside = True, copy.is_open and writer.look()
-            if stopping and (not inside or time.monotonic() - heard > _PATIENCE):
-                return
-            item = next(items)
-            if item is END:
+            if phase is _Phase.COPYING and self._stop.is_set():
+                inside = copy.is_open and writer.look()
+                phase = _Phase.ENDING if inside else _Phase.OVER
+            if phase is _Phase.ENDING and time.monotonic() - heard > _PATIENCE:
+                phase = _Phase.OVER
+            if phase is _Phase.OVER or (item := next(items)) is END:
                 return
             if isinstance(item, Chunk):
                 heard = time.monotonic()
-                if stopping:
-                    inside = not writer.write_to_end(item)
-                else:
+                if phase is _Phase.COPYING:
                     writer.write(item)
+                elif writer.write_to_end(item):
+                    phase = _Phase.OVER
             elif isinstance(item, FileBegin):
-                heard, inside = time.monotonic(), False
+                heard = time.monotonic()
+                if phase is _Phase.ENDING:
+                    phase = _Phase.OVER
                 state = self._remember(feed, copy.folder, state, item.file)
                 if writer.begin(item):
                     self._purge(copy)
