@@ -227,6 +227,31 @@ def test_a_part_of_it(corpus: Path) -> None:
     assert f"{other} is not in the logs, -" in missing.stderr.decode()
 
 
+def test_xa_in_a_long_pipe(corpus: Path) -> None:
+    """It is found by reading ahead, and of a pipe only the first 1 MiB can be read again."""
+    given = joined(logs(corpus, "mysql-9.7.xa"))
+    done = tailrace("log", "-", "--as", "json", given=given)
+    assert done.returncode == 0, done.stderr
+    assert records(done.stdout)
+    long = given * ((1 << 20) // len(given) + 2)
+    message = refused(tailrace("log", "-", "--as", "json", given=long))
+    assert "XA" in message
+    assert "save it as a file" in message
+
+
+def test_a_large_transaction_in_a_pipe(corpus: Path) -> None:
+    """It is held in a temporary file, and the pipe is read once."""
+    given = joined(logs(corpus, *MYSQL) * 200)
+    code = (
+        "from tailrace.log.changes import Changes\nfrom tailrace.log.reader import Reader\n"
+        "from tailrace.storage import find\nchanges = Changes(Reader(find('-')[0]), most_held=1)\n"
+        "print(*(line for change in changes for line in change.json_lines()), sep='\\n')"
+    )
+    done = tailrace(given=given, code=code)
+    assert done.returncode == 0, done.stderr
+    assert records(done.stdout) == records(tailrace("log", "-", "--as", "json", given=given).stdout)
+
+
 def test_what_a_pipe_cannot_do(corpus: Path, tmp_path: Path) -> None:
     given = joined(logs(corpus, *MYSQL))
     done = tailrace("mirror", "-", "--into", tmp_path / "lake", given=given)

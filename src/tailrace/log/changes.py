@@ -114,7 +114,7 @@ class Changes:
     Left out are rows of a transaction that was rolled back, in part or later (XA), and those of a
     transaction whose end the log does not have; ``taken_back`` and ``unfinished`` count the rows
     events of both. A transaction is held until its end is read, up to ``most_held`` bytes. For a
-    larger one, files are read ahead once; for other logs and followed ones, the rest is held in a
+    larger one, files are read ahead once; for pipes, servers and followed logs, the rest is held in a
     temporary file.
 
     Reading ahead also finds whether a prepared XA transaction was rolled back later (for a
@@ -144,7 +144,8 @@ class Changes:
         self._keeps = False
         self._before: list[Event] = []
         self._xa_rows = XaRows.AT_COMMIT if reader.follow else XaRows.AT_PREPARE
-        self._reads_ahead = reader.series is not None and not reader.follow
+        files = () if reader.series is None else reader.series.files
+        self._reads_ahead = bool(files) and not files[0].joined and not reader.follow
         self._held = self._hold()
         self._size = 0
         self._savepoints: Savepoints[int] = Savepoints()

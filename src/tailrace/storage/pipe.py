@@ -66,7 +66,8 @@ class Pipe:
             return bytes(memoryview(self._kept)[offset : offset + count])
         if offset != self.taken:
             raise StorageError(
-                f"{self.name}: this reads the log once more, and it came through a pipe: save it"
+                f"{self.name}: whether a prepared XA transaction was rolled back is found by reading"
+                f" ahead, and of a pipe only the first {_KEPT >> 20} MiB can be read again: save it"
                 " as a file, and give that"
             )
         data = self._lower.read(count)
