@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tailrace.constants import MAGIC
 from tailrace.errors import GtidError, UsageError
 from tailrace.gtid import Gtid, GtidList, GtidSet, GtidState, MariadbGtid
 from tailrace.position import Position
+from tailrace.times import Time
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -31,17 +32,6 @@ _FORMS: Final = (
     " MariaDB's 0-1-77; gtid: may come before them), or a time (2026-11-21T09:30:00, which is UTC"
     " unless it names a zone, such as +02:00)"
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Time:
-    """A time in a log: microseconds UTC."""
-
-    microseconds: int
-
-    def __str__(self) -> str:
-        return (_EPOCH + timedelta(microseconds=self.microseconds)).isoformat()
 
 
 Start = Literal["oldest", "now"] | Position | GtidState | Time
@@ -170,7 +160,7 @@ def _time(moment: datetime, text: str, name: str, *, zone: tzinfo | None) -> Tim
         if zone is None:
             raise UsageError(f"{name}: the datetime {text} has no tzinfo: give it one, such as UTC")
         moment = moment.replace(tzinfo=zone)
-    return Time((moment - _EPOCH) // timedelta(microseconds=1))
+    return Time.of(moment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +177,3 @@ class Selection:
     def parse(cls, start: object, end: object) -> Self:
         """Both bounds as a user of the command writes them (`start_of`, `until_of`)."""
         return cls(start_of(start, "--from"), until_of(end, "--until"))
-
-
-def time_text(microseconds: int) -> str:
-    """UTC, with microseconds if there are any."""
-    try:
-        moment = _EPOCH + timedelta(microseconds=microseconds)
-    except OverflowError:  # no real clock shows such a time
-        return f"{microseconds} µs"
-    return moment.isoformat(" ").removesuffix("+00:00")

@@ -12,7 +12,7 @@ import pytest
 from tailrace.cli.log.text import value_text
 from tailrace.cli.output import numeric, size
 from tailrace.constants import ColumnType
-from tailrace.selection import time_text
+from tailrace.times import time_text
 from tailrace.values.image import ABSENT
 from tailrace.values.jsonb import JsonText
 from tailrace.values.schema import Column, Logical

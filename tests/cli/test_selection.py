@@ -11,8 +11,9 @@ import pytest
 from tailrace.errors import UsageError
 from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
 from tailrace.position import Position
-from tailrace.selection import Time, start_of, until_of
+from tailrace.selection import start_of, until_of
 from tailrace.table_filter import TableFilter
+from tailrace.times import Time
 
 UUID = "b1499b96-e58b-11f1-8132-02fc00000001"
 

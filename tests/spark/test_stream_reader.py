@@ -13,13 +13,13 @@ import tailrace
 from tailrace.columns import changes
 from tailrace.errors import LogPurged, LogReset, PipelineError, StorageError, UsageError
 from tailrace.position import Position
-from tailrace.selection import Time
 from tailrace.spark import stream_backlog, stream_log
 from tailrace.spark.datasource import BinlogDataSource, Options
 from tailrace.spark.shape import JSON_SCHEMA
 from tailrace.spark.stream import StreamReader
 from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
+from tailrace.times import Time
 from tailrace.transactions import Boundary, BoundaryParser
 from tailrace.transports.gtids import ReadGtids
 from tests.recorded import CORPUS

@@ -15,7 +15,7 @@ from tailrace.storage.streams.file import FileInput, TemporaryOutput
 from tailrace.storage.streams.layer import Layer, layer
 from tailrace.storage.streams.memory import MemoryInput
 from tailrace.storage.streams.read_ahead import ReadAhead
-from tailrace.testing import Faults, Store
+from tailrace.testing import Faults, FaultyOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +157,7 @@ class RefusingSystem:
             raise OSError(self._faults.number, self._faults.told)
 
 
-class OnDisk(Store):
+class OnDisk(FaultyOutput):
     """A store that is a stream of ours, on a real file."""
 
     def __init__(self, output: SpillOutput, raw: Callable[[], bytes], faults: Faults) -> None:

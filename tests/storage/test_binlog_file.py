@@ -21,7 +21,7 @@ from tailrace.storage.memory import MemoryFolder
 from tailrace.storage.streams import file as file_module
 from tailrace.storage.streams.compression import ZstdOutput
 from tailrace.storage.streams.file import FileOutput
-from tailrace.testing import Faults, Store
+from tailrace.testing import Faults, FaultyOutput
 from tests.storage.layers import RefusingSystem
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def test_what_is_refused(folder: WritableStore) -> None:
 def test_a_stream_that_cannot_be_changed_is_no_log() -> None:
     class Archive(MemoryFolder):
         def create(self, name: str, head: bytes) -> ZstdOutput:
-            self.store = Store()
+            self.store = FaultyOutput()
             return ZstdOutput(self.store)
 
     folder = Archive("archive")

@@ -21,8 +21,8 @@ from tailrace.storage.streams.memory import MemoryOutput
 from tailrace.testing import (
     CHECKS,
     Faults,
-    Source,
-    Store,
+    FaultyInput,
+    FaultyOutput,
     StreamContract,
     check_read_faults,
     check_reading,
@@ -92,7 +92,7 @@ def test_stacks(stack: list[Layer], seed: int, check: Callable[..., None]) -> No
     """Of two and three: the contract holds, or the stack is refused because it makes no sense."""
     if senseless(stack):
         with pytest.raises(UsageError, match=r"(ReadAhead|KeystreamInput) needs a RandomInput"):
-            stacked(stack).input(Source(b""))
+            stacked(stack).input(FaultyInput(b""))
     else:
         check(stacked(stack), seed=seed)
 
@@ -125,7 +125,7 @@ def test_files_at_the_bottom(
     """The operating system refuses, and takes parts: disk full, I/O error, in every call."""
     made = 0
 
-    def file(faults: Faults, share: float) -> Store:
+    def file(faults: Faults, share: float) -> FaultyOutput:
         nonlocal made
         made += 1
         monkeypatch.setattr(file_module, "os", os)
@@ -133,7 +133,7 @@ def test_files_at_the_bottom(
         monkeypatch.setattr(file_module, "os", RefusingSystem(faults, share))
         return OnDisk(output, (tmp_path / str(made)).read_bytes, faults)
 
-    def temporary(faults: Faults, share: float) -> Store:
+    def temporary(faults: Faults, share: float) -> FaultyOutput:
         output = TemporaryOutput()
         monkeypatch.setattr(file_module, "os", RefusingSystem(faults, share))
         return OnDisk(output, lambda: whole(output), faults)
@@ -148,7 +148,7 @@ def test_files_at_the_bottom(
 
 @pytest.mark.parametrize("check", [check_writing, check_write_faults])
 def test_memory_at_the_bottom(check: Callable[..., None]) -> None:
-    def memory(faults: Faults, _: float) -> Store:
+    def memory(faults: Faults, _: float) -> FaultyOutput:
         output = MemoryOutput()
         return OnDisk(output, lambda: bytes(output.data), faults)
 
@@ -157,11 +157,11 @@ def test_memory_at_the_bottom(check: Callable[..., None]) -> None:
 
 
 def test_orders_that_make_no_sense() -> None:
-    forward = layer("zstd").output(Store())
+    forward = layer("zstd").output(FaultyOutput())
     with pytest.raises(UsageError, match=r"BufferRandomOutput needs a RandomOutput below it"):
         BufferRandomOutput(forward)
     with pytest.raises(UsageError, match=r"ZstdInput is none \(it has no readinto, size\)"):
-        stacked(["zstd", "read-ahead"]).input(Source(b""))
+        stacked(["zstd", "read-ahead"]).input(FaultyInput(b""))
     with pytest.raises(UsageError, match=r"ZstdOutput needs a ForwardOutput below it; bytearray"):
         layer("zstd").output(bytearray())
     with pytest.raises(UsageError, match=r"no stream is called 'gzip'; known are buffer, counting"):

@@ -60,13 +60,13 @@ POINTS = "[tailrace.streams]\nmasked = other_streams:LAYER\nwrong = other_stream
 CODE = """
 from tailrace.errors import UsageError
 from tailrace.storage.streams.layer import layer, stacked
-from tailrace.testing import Source, Store, check
-store = Store()
+from tailrace.testing import FaultyInput, FaultyOutput, check
+store = FaultyOutput()
 stacked(["masked", "buffer"]).output(store).close()
 out = stacked(["masked", "buffer", "zstd"]).output(store)
 out.write(b"plain" * 100)
 out.sync()
-print(bytes(store.data[:4]).hex(), stacked(["masked", "zstd"]).input(Source(store.data)).read(5))
+print(bytes(store.data[:4]).hex(), stacked(["masked", "zstd"]).input(FaultyInput(store.data)).read(5))
 check(layer("masked"))
 check(stacked(["counting", "masked", "read-ahead"]), seeds=[1])
 for name in ("wrong", "missing"):
@@ -75,7 +75,7 @@ for name in ("wrong", "missing"):
     except UsageError as error:
         print(error)
 try:
-    stacked(["zstd", "masked"]).input(Source(b""))
+    stacked(["zstd", "masked"]).input(FaultyInput(b""))
 except UsageError as error:
     print(error)
 """

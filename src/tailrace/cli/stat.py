@@ -31,7 +31,7 @@ from tailrace.log.reader import Step
 from tailrace.log.statistics import Statistics, TransactionCounts
 from tailrace.position import Position
 from tailrace.printable import printable_json
-from tailrace.selection import time_text
+from tailrace.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

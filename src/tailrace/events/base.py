@@ -25,7 +25,7 @@ from tailrace.errors import (
 from tailrace.events.description import NO_FORMAT, FormatDescription
 from tailrace.events.fields import Builder, Cursor
 from tailrace.events.header import EventHeader
-from tailrace.events.layout import OF_THE_HEADER, REQUIRED, Declared, Field
+from tailrace.events.layout import OF_THE_HEADER, REQUIRED, EventMeta, Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -87,7 +87,7 @@ class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property
         return value
 
 
-class Event(metaclass=Declared):
+class Event(metaclass=EventMeta):
     """One event of a log.
 
     ``header`` and ``body`` (without header and checksum) are its bytes; ``checksum`` is its stored

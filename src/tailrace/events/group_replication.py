@@ -8,7 +8,7 @@ from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError, EventEncodeError, GtidError
 from tailrace.events.base import Event, lazy
 from tailrace.events.fields import Builder, Cursor, binary, made, name, parts, text, utf8
-from tailrace.events.layout import U16, U32, Group, Prefixed, Repeated, field
+from tailrace.events.layout import U16, U32, Prefixed, Repeated, TupleOf, field
 from tailrace.gtid import GtidSet
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _HASH: Final = Prefixed(U16, "a hash's length")
 _ENTRIES: Final = Repeated(
     U32,
     "the number of certified entries",
-    Group(
+    TupleOf(
         (
             (Prefixed(U16, "a key's length"), "a key"),
             (Prefixed(U32, "a value's length"), "a value"),

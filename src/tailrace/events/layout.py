@@ -150,7 +150,7 @@ class Text(Prefixed):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TupleOf:
     """A tuple of values: the codec of each, and what errors in reading call it."""
 
     codecs: tuple[tuple[Codec, str], ...]
@@ -368,12 +368,12 @@ def argument_of(name: str) -> str:
     return f"event_{name}" if name in OF_THE_HEADER else name
 
 
-class Declared(type):
+class EventMeta(type):
     """The metaclass of events: it makes slots, FIELDS, MADE_OF and LAYOUT of declared fields."""
 
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any
-    ) -> Declared:
+    ) -> EventMeta:
         declared = [each.named(key) for key, each in namespace.items() if isinstance(each, Field)]
         if not declared:
             return super().__new__(cls, name, bases, namespace, **kwargs)

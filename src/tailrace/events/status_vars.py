@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import EventEncodeError
 from tailrace.events.fields import Builder, Cursor, integer, member, name, parts, text
-from tailrace.events.layout import U8, U16, U24, U32, U64, Group, Repeated, Text, Unsigned
+from tailrace.events.layout import U8, U16, U24, U32, U64, Repeated, Text, TupleOf, Unsigned
 
 if TYPE_CHECKING:
     from tailrace.events.layout import Codec
@@ -127,15 +127,15 @@ _CODECS: Final[dict[int, tuple[Codec, str]]] = {
     _V.FLAGS2: (U32, _VARIABLE),
     _V.SQL_MODE: (U64, _VARIABLE),
     _V.CATALOG: (_CatalogCodec(), "a name"),
-    _V.AUTO_INCREMENT: (Group((_U16, _U16)), _VARIABLE),
-    _V.CHARSET: (Group((_U16, _U16, _U16)), _VARIABLE),
+    _V.AUTO_INCREMENT: (TupleOf((_U16, _U16)), _VARIABLE),
+    _V.CHARSET: (TupleOf((_U16, _U16, _U16)), _VARIABLE),
     _V.TIME_ZONE: (_NAME, "a name"),
     _V.CATALOG_NZ: (_NAME, "a name"),
     _V.LC_TIME_NAMES: (U16, _VARIABLE),
     _V.CHARSET_DATABASE: (U16, _VARIABLE),
     _V.TABLE_MAP_FOR_UPDATE: (U64, _VARIABLE),
     _V.MASTER_DATA_WRITTEN: (U32, _VARIABLE),
-    _V.INVOKER: (Group(((_NAME, "a name"), (_NAME, "a name"))), "a name"),
+    _V.INVOKER: (TupleOf(((_NAME, "a name"), (_NAME, "a name"))), "a name"),
     _V.UPDATED_DB_NAMES: (_DatabasesCodec(), _VARIABLE),
     _V.MICROSECONDS: (U24, _VARIABLE),
     _V.EXPLICIT_DEFAULTS_FOR_TIMESTAMP: (U8, _VARIABLE),
@@ -148,7 +148,9 @@ _CODECS: Final[dict[int, tuple[Codec, str]]] = {
     _V.XID: (U64, _VARIABLE),
     _V.GTID_FLAGS3: (_GtidFlagsCodec(), _VARIABLE),
     _V.CHARACTER_SET_COLLATIONS: (
-        Repeated(U8, "the number of collations", Group(((U16, "a charset"), (U16, "a collation")))),
+        Repeated(
+            U8, "the number of collations", TupleOf(((U16, "a charset"), (U16, "a collation")))
+        ),
         _VARIABLE,
     ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import UsageError
@@ -22,6 +22,7 @@ from tailrace.handlers.base import Handler, Outcome, open_payload
 from tailrace.handlers.rows_filter import RowsFilter
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.table_filter import TableFilter
+from tailrace.times import Time
 from tailrace.transactions import BoundaryParser
 
 if TYPE_CHECKING:
@@ -118,9 +119,6 @@ class ByServerId(GroupFilter):
         return (self._only is None or server in self._only) and server not in self._without
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 class ByTime(GroupFilter):
     """Passes the transactions committed from ``start`` (inclusive) to ``end`` (exclusive).
 
@@ -148,9 +146,7 @@ class ByTime(GroupFilter):
 def _microseconds(time: datetime | int | None) -> int | None:
     if not isinstance(time, datetime):
         return time
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return (time - _EPOCH) // timedelta(microseconds=1)
+    return Time.of(time if time.tzinfo is not None else time.replace(tzinfo=UTC)).microseconds
 
 
 _CACHED: Final = 4096

@@ -38,7 +38,7 @@ _ROWS: Final = ROWS_TYPES | {code for code, token in TOKENS.items() if token is 
 _NOWHERE: Final = Position("", 0)
 
 
-class ByGtid:
+class DumpByGtid:
     """The GTIDs that were given, and the server whose files they came from.
 
     ``known`` is None: the feed may continue on any server.

@@ -11,7 +11,7 @@ from tailrace.errors import AccessDenied
 from tailrace.live.chunks import Chunk, Expected, FileBegin
 from tailrace.live.session import OLDEST
 from tailrace.position import Position
-from tailrace.selection import Time
+from tailrace.times import Time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ _U32_END: Final = 1 << 32
 """COM_BINLOG_DUMP requests only offsets below this."""
 
 
-class ByPosition:
+class DumpByPosition:
     """The current position, and the identity of the server and of the current file.
 
     ``position`` is the end of what was given. ``known`` is what a further connection has to find.

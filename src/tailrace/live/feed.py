@@ -24,8 +24,8 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.gtid import GtidState
-from tailrace.live.by_gtid import ByGtid
-from tailrace.live.by_position import ByPosition
+from tailrace.live.by_gtid import DumpByGtid
+from tailrace.live.by_position import DumpByPosition
 from tailrace.live.chunks import END, Chunk, Expected, FileBegin
 from tailrace.live.dump import QUIET
 from tailrace.live.open_dump import DumpRequest, Mode, OpenDump, TornTail
@@ -35,8 +35,9 @@ from tailrace.live.server_errors import is_torn, is_vanished
 from tailrace.live.session import Identity, Session
 from tailrace.observers import RelayIo
 from tailrace.position import Position
-from tailrace.selection import Time, start_of
+from tailrace.selection import start_of
 from tailrace.storage.search import Beginnings, file_of_time
+from tailrace.times import Time
 from tailrace.wire.unframe import unframe as in_python
 
 if TYPE_CHECKING:
@@ -178,16 +179,16 @@ class Feed(Closing):
 
     def _mode_of(self, start: Start, expected: Expected) -> Mode:
         if isinstance(start, GtidState):
-            return ByGtid(start)
+            return DumpByGtid(start)
         if len(self.source.hosts) == 1:
-            return ByPosition(start, expected, find_time)
+            return DumpByPosition(start, expected, find_time)
         if isinstance(start, Position | Time):
             what = "a position" if isinstance(start, Position) else "the position of a time"
             raise UsageError(
                 f"{self.source.name}: {what} belongs to one server: with several hosts, begin"
                 " after GTIDs, or with oldest or now"
             )
-        return ByGtid(start)
+        return DumpByGtid(start)
 
     # --- where it stands -------------------------------------------------------------------------
 

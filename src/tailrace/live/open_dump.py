@@ -8,8 +8,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tailrace.errors import AccessDenied, LogPurged, LogReset, ServerError, TailraceError
-from tailrace.live.by_gtid import ByGtid
-from tailrace.live.by_position import ByPosition
+from tailrace.live.by_gtid import DumpByGtid
+from tailrace.live.by_position import DumpByPosition
 from tailrace.live.dump import Arrivals, Dump
 from tailrace.live.net import NetService
 from tailrace.live.place import Place
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Host, Source
     from tailrace.observers import RelayIo, RelayIoDelegate
 
-Mode: TypeAlias = ByPosition | ByGtid
+Mode: TypeAlias = DumpByPosition | DumpByGtid
 
 SILENT_PERIODS: Final = 2
 """Heartbeat periods without a byte after which a connection is given up."""

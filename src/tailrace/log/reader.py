@@ -31,9 +31,10 @@ from tailrace.log.events import Log, agreed_start
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify
-from tailrace.selection import Selection, Time
+from tailrace.selection import Selection
 from tailrace.storage import EventReader, LogSeries
 from tailrace.storage.search import commit_time
+from tailrace.times import Time
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
 from tailrace.transactions.statements import BEGIN_AND_COMMIT, commits
 from tailrace.transports import SeriesTransport

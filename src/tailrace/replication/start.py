@@ -13,7 +13,7 @@ from tailrace.live.feed import find_time
 from tailrace.live.session import Session
 from tailrace.log_name import LogName
 from tailrace.position import Position
-from tailrace.selection import Time
+from tailrace.times import Time
 from tailrace.writing.recover import scan
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tailrace.schema.tables import TableState
     from tailrace.values.schema import TableDefinition, TableSchema
 
-Source = Literal["given", "ddl"]
+DefinedBy = Literal["given", "ddl"]
 Key = tuple[str, str]
 _MISFIT = "the DDL in these logs does not fit it"
 
@@ -171,7 +171,7 @@ class Catalogue:
         state = self._state(database, table)
         return None if state is None else state.definition
 
-    def source_of(self, database: str, table: str) -> Source | None:
+    def source_of(self, database: str, table: str) -> DefinedBy | None:
         """The source of `lookup`'s definition; None if there is none."""
         key = (database, table)
         if self._given_state(key) is not None:

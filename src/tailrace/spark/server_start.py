@@ -24,11 +24,12 @@ from tailrace.live.transport import ServerStream, ServerTransport
 from tailrace.log.reader import gtids_at
 from tailrace.position import Position
 from tailrace.printable import printable
-from tailrace.selection import Time, start_text
+from tailrace.selection import start_text
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.on_disk import write_file
 from tailrace.storage.search import Beginnings
+from tailrace.times import Time
 from tailrace.transports.gtids import Awaited
 
 if TYPE_CHECKING:

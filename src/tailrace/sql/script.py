@@ -7,10 +7,10 @@ from io import BytesIO
 from itertools import chain, count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tailrace.selection import time_text
 from tailrace.sql.settings import SessionState
 from tailrace.sql.statement import RowStatements, Statement
 from tailrace.sql.text import comment
+from tailrace.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,8 +15,8 @@ stream and what it did. Every choice in a check follows from its seed.
 from tailrace.testing.content import ANY_BYTES, Content
 from tailrace.testing.contract import CHECKS, StreamContract, check
 from tailrace.testing.expect import BrokenContract
+from tailrace.testing.faults import FAULTS, Faults, FaultyInput, FaultyOutput
 from tailrace.testing.reading import check_growth, check_read_faults, check_reading
-from tailrace.testing.store import FAULTS, Faults, Source, Store
 from tailrace.testing.stores import check_store, check_writable_store
 from tailrace.testing.writing import check_sync, check_write_faults, check_writing
 
@@ -27,8 +27,8 @@ __all__ = [
     "BrokenContract",
     "Content",
     "Faults",
-    "Source",
-    "Store",
+    "FaultyInput",
+    "FaultyOutput",
     "StreamContract",
     "check",
     "check_growth",

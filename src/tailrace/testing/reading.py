@@ -9,7 +9,7 @@ from tailrace.errors import StorageError
 from tailrace.storage.streams.base import RandomInput, RandomOutput, SeekableInput
 from tailrace.testing.content import ANY_BYTES
 from tailrace.testing.expect import expect, expect_bytes
-from tailrace.testing.store import FAULTS, Faults, Source, Store
+from tailrace.testing.faults import FAULTS, Faults, FaultyInput, FaultyOutput
 
 if TYPE_CHECKING:
     from tailrace.storage.streams.base import InputStream
@@ -21,7 +21,7 @@ _COUNTS = (1, 2, 3, 7, 16, 100, 511, 512, 513, 4096, 5000, 1 << 20)
 
 def stored(layer: Layer, pieces: list[bytes]) -> bytes:
     """The bytes that the layer writes for these pieces."""
-    store = Store()
+    store = FaultyOutput()
     output = layer.output(store)
     for piece in pieces:
         output.write(piece)
@@ -48,7 +48,7 @@ def check_reading(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> 
     pieces = content.pieces(chance)
     plain = b"".join(pieces)
     raw = stored(layer, pieces)
-    source = Source(raw, chance=chance)
+    source = FaultyInput(raw, chance=chance)
     stream = layer.input(source)
     expect_bytes(read_all(stream, chance), plain, "read from beginning to end")
     for _ in range(2):
@@ -56,7 +56,7 @@ def check_reading(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> 
     if isinstance(stream, RandomInput):
         _check_random(stream, content.starts(pieces), plain, chance)
     else:
-        stream = layer.input(Source(raw, chance=chance))
+        stream = layer.input(FaultyInput(raw, chance=chance))
         if isinstance(stream, SeekableInput):
             _check_forward(stream, content.starts(pieces), plain, chance)
     for each in (stream, layer.input(source)):
@@ -116,11 +116,11 @@ def check_read_faults(layer: Layer, content: Content = ANY_BYTES, seed: int = 0)
     plain = b"".join(pieces)
     raw = stored(layer, pieces)
     clean = Faults()
-    _read_on(layer, Source(raw, clean, Random(seed)), clean, plain)  # noqa: S311
+    _read_on(layer, FaultyInput(raw, clean, Random(seed)), clean, plain)  # noqa: S311
     for name, number in FAULTS.items():
         for call in _some(clean.calls, chance):
             faults = Faults(call, number)
-            source = Source(raw, faults, Random(seed))  # noqa: S311
+            source = FaultyInput(raw, faults, Random(seed))  # noqa: S311
             told = _read_on(layer, source, faults, plain)
             expect(
                 told or not faults.done, f"{name} at call {call} of the store: no error was raised"
@@ -132,7 +132,7 @@ def _some(calls: int, chance: Random) -> list[int]:
     return sorted(chance.sample(range(calls), min(calls, 60)))
 
 
-def _read_on(layer: Layer, source: Source, faults: Faults, plain: bytes) -> int:
+def _read_on(layer: Layer, source: FaultyInput, faults: Faults, plain: bytes) -> int:
     """Read everything in spite of errors; return how many there were."""
     told = 0
     chance = Random(len(plain))  # noqa: S311
@@ -160,14 +160,14 @@ def _read_on(layer: Layer, source: Source, faults: Faults, plain: bytes) -> int:
 def check_growth(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> None:
     """An input that was at the end sees what is appended and flushed (both are random-access)."""
     chance = Random(seed)  # noqa: S311
-    store = Store()
+    store = FaultyOutput()
     output = layer.output(store)
     pieces = content.pieces(chance)
     if not isinstance(output, RandomOutput) or not pieces:
         return
     output.write(pieces[0])
     output.flush()
-    stream = layer.input(Source(store.data, chance=chance))
+    stream = layer.input(FaultyInput(store.data, chance=chance))
     if not isinstance(stream, RandomInput):
         return
     found = read_all(stream, chance)

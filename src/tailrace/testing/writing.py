@@ -9,8 +9,8 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.storage.streams.base import RandomOutput
 from tailrace.testing.content import ANY_BYTES
 from tailrace.testing.expect import expect, expect_bytes
+from tailrace.testing.faults import FAULTS, Faults, FaultyInput, FaultyOutput
 from tailrace.testing.reading import read_all
-from tailrace.testing.store import FAULTS, Faults, Source, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.storage.streams.layer import Layer
     from tailrace.testing.content import Content
 
-    MakeStore = Callable[[Faults, float], Store]
+    MakeStore = Callable[[Faults, float], FaultyOutput]
     """Makes the lowest store: with these faults, and the share of a failed write that is stored."""
 
 
@@ -29,7 +29,7 @@ class _Writer:
     ``synced`` are the bytes that the last `sync` acknowledged, None before the first.
     """
 
-    def __init__(self, layer: Layer, content: Content, chance: Random, store: Store) -> None:
+    def __init__(self, layer: Layer, content: Content, chance: Random, store: FaultyOutput) -> None:
         self.layer = layer
         self.content = content
         self.chance = chance
@@ -139,7 +139,7 @@ class _Writer:
         allowed.
         """
         wanted = bytes(self.plain) if plain is None else plain
-        stream = self.layer.input(Source(raw, chance=self.chance))
+        stream = self.layer.input(FaultyInput(raw, chance=self.chance))
         found = read_all(stream, self.chance, None if whole else max(len(wanted), 1))
         if not whole:
             found = found[: len(wanted)]
@@ -167,7 +167,7 @@ class _Writer:
 
 
 def check_writing(
-    layer: Layer, content: Content = ANY_BYTES, seed: int = 0, store: MakeStore = Store
+    layer: Layer, content: Content = ANY_BYTES, seed: int = 0, store: MakeStore = FaultyOutput
 ) -> None:
     """Writes, changes and cuts: what is read is what was written; invalid ones are rejected."""
     chance = Random(seed)  # noqa: S311 - repeatable, not secret
@@ -195,7 +195,7 @@ def _check_refusals(output: RandomOutput) -> None:
 
 
 def check_write_faults(
-    layer: Layer, content: Content = ANY_BYTES, seed: int = 0, store: MakeStore = Store
+    layer: Layer, content: Content = ANY_BYTES, seed: int = 0, store: MakeStore = FaultyOutput
 ) -> None:
     """Each call of the store fails in turn: it is reported once, and the stream can be rolled
     back.
@@ -213,7 +213,7 @@ def check_write_faults(
             )
 
 
-def _write(layer: Layer, content: Content, seed: int, store: Store) -> int:
+def _write(layer: Layer, content: Content, seed: int, store: FaultyOutput) -> int:
     try:
         writer = _Writer(layer, content, Random(seed), store)  # noqa: S311
     except StorageError as error:
@@ -228,7 +228,7 @@ def _write(layer: Layer, content: Content, seed: int, store: Store) -> int:
 def check_sync(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> None:
     """A power failure at any moment: nothing is lost that `sync` acknowledged."""
     chance = Random(seed)  # noqa: S311
-    writer = _Writer(layer, content, chance, Store())
+    writer = _Writer(layer, content, chance, FaultyOutput())
     for step in writer.steps():
         step()
         if writer.synced is not None:

@@ -11,10 +11,10 @@ from tailrace.errors import LogError, TruncatedEvent, UsageError
 from tailrace.events import DecodeContext
 from tailrace.gtid import GtidState
 from tailrace.position import Position
-from tailrace.selection import Time
 from tailrace.storage import EventReader, LogFile, LogSeries
 from tailrace.storage.files import successor
 from tailrace.storage.search import Beginnings, find_time
+from tailrace.times import Time
 from tailrace.transports.base import check_among
 from tailrace.transports.gtids import already_read, locate_gtids
 

@@ -16,7 +16,7 @@ from tailrace.storage.objects.url import ObjectUrl
 from tailrace.storage.streams.base import RandomInput, RangedInput
 from tailrace.storage.streams.layer import Layer, stacked
 from tailrace.storage.streams.read_ahead import ReadAhead
-from tailrace.testing import Store, check_reading
+from tailrace.testing import FaultyOutput, check_reading
 from tests.storage.layers import ENCRYPTION, content
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def pieces(below: Any) -> RandomInput:
     return ReadAhead(ranges(below), block=1000, first=100)
 
 
-def same(store: Store) -> Store:
+def same(store: FaultyOutput) -> FaultyOutput:
     return store
 
 

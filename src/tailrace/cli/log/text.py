@@ -28,7 +28,7 @@ from tailrace.events import (
 from tailrace.log.reader import Step, TransactionHead
 from tailrace.position import Position
 from tailrace.printable import printable
-from tailrace.selection import time_text
+from tailrace.times import time_text
 from tailrace.transactions import TransactionKind
 from tailrace.transactions.statements import BEGIN_AND_COMMIT
 from tailrace.values.floats import float32_text

@@ -32,7 +32,7 @@ from tailrace.events.header import EventHeader
 from tailrace.gtid import GtidState
 from tailrace.log.reader import Reader
 from tailrace.position import Position
-from tailrace.selection import Time
+from tailrace.times import Time
 from tailrace.transactions import Boundary, State
 
 if TYPE_CHECKING:

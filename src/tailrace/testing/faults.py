@@ -1,4 +1,4 @@
-"""A store below a stream under test: it fails on request, and can lose power."""
+"""What is below a stream under test: an input and an output that fail on request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Faults:
         return error
 
 
-class Store:
+class FaultyOutput:
     """A `RandomOutput` in memory that knows what would survive a power failure.
 
     ``data`` is what was written to it, ``durable`` what the last `sync` acknowledged. A write that
@@ -130,7 +130,7 @@ class Store:
         return bytes(data)
 
 
-class Source:
+class FaultyInput:
     """A `RandomInput` over bytes that may grow, with failures and, by ``chance``, short reads."""
 
     def __init__(
