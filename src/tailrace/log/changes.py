@@ -114,8 +114,8 @@ class Changes:
     Left out are rows of a transaction that was rolled back, in part or later (XA), and those of a
     transaction whose end the log does not have; ``taken_back`` and ``unfinished`` count the rows
     events of both. A transaction is held until its end is read, up to ``most_held`` bytes. For a
-    larger one, files are read ahead once; for pipes, servers and followed logs, the rest is held in a
-    temporary file.
+    larger one, files are read ahead once; for pipes, servers and followed logs, the rest is held in
+    a temporary file.
 
     Reading ahead also finds whether a prepared XA transaction was rolled back later (for a
     server's log on a connection of its own). A followed log cannot be read ahead: there, its

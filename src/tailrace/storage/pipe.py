@@ -66,9 +66,9 @@ class Pipe:
             return bytes(memoryview(self._kept)[offset : offset + count])
         if offset != self.taken:
             raise StorageError(
-                f"{self.name}: whether a prepared XA transaction was rolled back is found by reading"
-                f" ahead, and of a pipe only the first {_KEPT >> 20} MiB can be read again: save it"
-                " as a file, and give that"
+                f"{self.name}: whether a prepared XA transaction was rolled back is found by"
+                f" reading ahead, and of a pipe only the first {_KEPT >> 20} MiB can be read again:"
+                " save it as a file, and give that"
             )
         data = self._lower.read(count)
         if self.taken == len(self._kept) and self.taken + len(data) <= _KEPT:
