@@ -1,0 +1,53 @@
+"""WL#3283, "Content handlers": each class of events has its method."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.events import (
+    DeleteRowsEvent,
+    Event,
+    IncidentEvent,
+    IntVarEvent,
+    QueryEvent,
+    RotateEvent,
+    TableMapEvent,
+    UpdateRowsEvent,
+    UserVarEvent,
+    WriteRowsEvent,
+    XidEvent,
+)
+from tailrace.handlers import Handler, Outcome
+
+METHODS = {
+    QueryEvent: "on_query",
+    WriteRowsEvent: "on_rows",
+    UpdateRowsEvent: "on_rows",
+    DeleteRowsEvent: "on_rows",
+    TableMapEvent: "on_table_map",
+    XidEvent: "on_xid",
+    UserVarEvent: "on_user_var",
+    IncidentEvent: "on_incident",
+    RotateEvent: "on_rotate",
+    IntVarEvent: "on_int_var",
+    Event: "on_event",
+}
+
+
+@pytest.mark.parametrize("kind", METHODS, ids=lambda kind: kind.__name__)
+def test_each_class_of_events_has_its_method(kind: type[Event]) -> None:
+    called = []
+
+    def method(name: str) -> object:
+        def one(_handler: Handler, event: Event) -> Outcome:
+            called.append(name)
+            return event
+
+        return one
+
+    names = set(METHODS.values())
+    handler = type("Each", (Handler,), {name: method(name) for name in names})()
+    handler.check()
+    event = kind(XidEvent.make(xid=1).header, bytes(8))
+    assert handler.handle(event) is event
+    assert called == [METHODS[kind]]
