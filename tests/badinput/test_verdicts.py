@@ -13,6 +13,7 @@ import pytest
 from tailrace.columns import plan_splits
 from tailrace.columns.read.committed import committed_in
 from tailrace.columns.read.planner import SplitPlanner
+from tailrace.constants import FILE_FLAGS_AT
 from tailrace.errors import (
     BadEventLength,
     BoundaryError,
@@ -23,6 +24,7 @@ from tailrace.errors import (
 )
 from tailrace.events import DecodeContext
 from tailrace.events.payload import PayloadFields, unpack
+from tailrace.events.walk import event_length
 from tailrace.log.reader import Reader
 from tailrace.transactions import Boundary, BoundaryParser
 from tests.recorded import CORPUS
@@ -537,6 +539,23 @@ def test_a_table_map_that_the_ddl_does_not_fit():
 
 def test_the_magic_alone():
     assert both(b"\xfebin").error == TruncatedEvent.__name__
+
+
+@pytest.mark.parametrize("in_use", [0, 1])
+def test_a_file_that_ends_inside_its_format_description(in_use):
+    """Of a server that crashed as it began the file; the log's first file must have begun."""
+    whole = of(MYSQL, GTID, QUERY, WRITE, XID).bytes()
+    begun = bytearray(whole[: 4 + event_length(whole, 4)])
+    begun[FILE_FLAGS_AT] |= in_use
+    for size in range(4, len(begun)):
+        for files in ((whole, begun[:size]), (whole, begun[:size], whole)):
+            if in_use and size >= 4 + 19:
+                assert len(both(*map(bytes, files)).rows) == len(both(whole).rows) * files.count(
+                    whole
+                )
+            else:
+                assert both(*map(bytes, files)).error == TruncatedEvent.__name__
+        assert both(bytes(begun[:size])).offset == 4
 
 
 @pytest.mark.parametrize("end", [b"\xfc", b"\xfd", b"\xfc\0", b"\xfd\0\0", b"\1\xfc", b"\1\xfd\0"])

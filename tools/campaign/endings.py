@@ -2,10 +2,11 @@
 
     ./run python -m tools.campaign badinput --endings 10 [--seed 1]      # one in ten of them
 
-Each small log of `tools.campaign.verdicts` is cut at each event's bounds and inside each event,
-behind the format description, once with the flag of a log in use and once without: a log that was
-closed, one that a server writes, one that it was writing as it crashed, and a copy of such a one;
-and once more with a file after it, as of a server that crashed and started again. The object path
+Each small log of `tools.campaign.verdicts`, those of MariaDB also as it encrypts them, is cut at
+each event's bounds and inside each event, once with the flag of a log in use and once without: a
+log that was closed, one that a server writes, one that it was writing as it crashed, and a copy of
+such a one; and once more with a file after it, as of a server that crashed and started again. What
+ends inside its format description comes after a whole file. The object path
 reads each twice, the second time ahead of every row, as it does in large transactions. The rows of
 a transaction without an end are none. Splits may tell of another error than the two paths, as they
 leave those inside a transaction to whoever decodes them.
@@ -17,8 +18,13 @@ import random
 from typing import TYPE_CHECKING
 
 from tailrace.columns import plan_splits, read_split
-from tailrace.constants import EventFlag
+from tailrace.constants import FILE_FLAGS_AT, HEADER_SIZE, MAGIC, EventFlag
 from tailrace.errors import TailraceError
+from tailrace.events.walk import event_length, walk
+from tailrace.log.reader import Reader
+from tailrace.storage.encryption.mariadb.format import Mode
+from tailrace.storage.encryption.mariadb.streams import MariadbBegin
+from tailrace.storage.keyring import Keyring
 from tools.campaign.mutate import Parsed
 from tools.campaign.verdicts import (
     Report,
@@ -38,25 +44,44 @@ if TYPE_CHECKING:
     from tailrace.storage import LogSeries
 
 
-def endings(log: bytes) -> Iterator[tuple[str, bytes]]:
-    """What a log may be where it ends, with its name."""
+class OneKey(Keyring):
+    """Any key is this one."""
+
+    def key(self, key_id: str, version: int | None = None) -> bytes:  # noqa: ARG002 - any
+        return bytes(range(16))
+
+
+def renumbered(log: bytes) -> bytes:
+    """A log with its events numbered as a server numbers them in a file of its own."""
     parsed, end = Parsed.of(log), 4
-    for number, event in enumerate(parsed.events):  # as a server numbers them in a file of its own
+    for number, event in enumerate(parsed.events):
         end += len(event)
         event[13:17] = end.to_bytes(4, "little")
         parsed.seal(number)
-    whole = b"\xfebin"
-    for number, event in enumerate(parsed.events):
-        ends = {"after": bytes(event)}
+    return parsed.bytes()
+
+
+def encrypted(log: bytes) -> Iterator[tuple[str, bytes]]:
+    """A log as MariaDB encrypts it, in each of its ways, with the way's name."""
+    if Reader(series_of(log)).format.flavour == "mariadb":
+        for mode in Mode:
+            yield mode.value, MariadbBegin.of(log, OneKey(), mode=mode, path="binlog.000001").raw
+
+
+def endings(log: bytes) -> Iterator[tuple[str, bytes]]:
+    """What a log, clear or encrypted, may be where it ends, with its name."""
+    events = walk(lambda at, count: log[at : at + count], len(MAGIC), len(log))
+    for number, (at, length, _) in enumerate(events):
+        ends = {"after": length, "behind the header of": HEADER_SIZE}
         if number:
-            ends["in the header of"] = bytes(event[:10])
-            ends["inside"] = bytes(event[: max(20, len(event) - 3)])
-        for where, part in ends.items():
-            data = bytearray(whole + part)
+            ends["in the header of"] = 10
+        ends["inside"] = max(HEADER_SIZE + 1, length - 3)
+        for where, size in ends.items():
+            data = bytearray(log[: at + size])
             for flag in (0, int(EventFlag.IN_USE)):
-                data[21] = data[21] & ~EventFlag.IN_USE | flag  # its checksum is that without
+                flags = data[FILE_FLAGS_AT] & ~EventFlag.IN_USE | flag
+                data[FILE_FLAGS_AT] = flags  # the event's checksum is that without
                 yield f"{where} event {number}, {'in use' if flag else 'closed'}", bytes(data)
-        whole += event
 
 
 def by_splits(log: LogSeries) -> Verdict:
@@ -88,14 +113,18 @@ def difference(log: LogSeries) -> tuple[str | None, Verdict]:
 def run(seed: int, every: int, *, say: Callable[[str], None] = lambda _text: None) -> Report:
     """Compare one in ``every`` of all endings; with 1 each."""
     report, rng = Report(seed), random.Random(f"endings/{seed}")
-    for name, log in bases():
-        for where, data in endings(log):
-            if rng.randrange(every):
-                continue
-            for files in ((data,), (data, log)):
-                differs, objects = difference(series_of(*files))
-                shown = objects.message or len(objects.rows)
-                kind = None if differs is None else differs.split(":")[0]
-                text = f"{name} cut {where}, {len(files)} files: {differs}; objects: {shown}"
-                report.take(objects, kind, text, say)
+    for name, base in bases():
+        plain = renumbered(base)
+        for way, log in (("clear", plain), *encrypted(plain)):
+            begun = len(MAGIC) + event_length(log, len(MAGIC))
+            for where, data in endings(log):
+                if rng.randrange(every):
+                    continue
+                before = () if len(data) >= begun else (log,)
+                for files in ((*before, data), (*before, data, log)):
+                    differs, objects = difference(series_of(*files, keyring=OneKey()))
+                    shown = objects.message or len(objects.rows)
+                    kind = None if differs is None else differs.split(":")[0]
+                    text = f"{name}, {way}, cut {where}, {len(files)} files: {differs}"
+                    report.take(objects, kind, f"{text}; objects: {shown}", say)
     return report

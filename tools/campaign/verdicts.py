@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from tailrace.log.changes import Change
+    from tailrace.storage.keyring import Keyring
     from tailrace.values.schema import TableSchema
 
 _CORPUS: Final = Path(__file__).resolve().parents[2] / "tests" / "corpus"
@@ -53,11 +54,13 @@ _LARGEST: Final = 6000
 _SAYS_EVERY: Final = 5000
 
 
-def series_of(*contents: bytes) -> LogSeries:
-    """A series of files with these contents, from ``binlog.000001`` on."""
+def series_of(*contents: bytes, keyring: Keyring | None = None) -> LogSeries:
+    """A series of files with these contents, from ``binlog.000001`` on; the keyring is for those
+    that are encrypted.
+    """
     store = MemoryFolder("verdicts")
     store.files = {f"binlog.{n:06}": bytearray(data) for n, data in enumerate(contents, 1)}
-    files = (LogFile(store, name, len(data)) for name, data in store.files.items())
+    files = (LogFile(store, name, len(data), keyring=keyring) for name, data in store.files.items())
     return LogSeries("binlog", tuple(files))
 
 

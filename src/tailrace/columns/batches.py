@@ -16,7 +16,9 @@ from tailrace.columns.read.begin import Begin
 from tailrace.columns.read.blocks import BLOCK, Blocks
 from tailrace.columns.read.decoder import LogDecoder
 from tailrace.columns.read.planner import whole_file
+from tailrace.constants import MAGIC
 from tailrace.errors import NoSuchColumn, NoSuchTable, TailraceError, TruncatedEvent, UsageError
+from tailrace.events.walk import frames
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
@@ -91,10 +93,6 @@ def _decode(
     """Decode a split. With ``threads`` one reads ahead, and with ``verify`` verifies checksums."""
     with Blocks(split.log, end=split.end, threads=threads, verify=verify) as blocks:
         blocks.check_magic()
-        if ends is not None and split.end <= blocks.offset:
-            raise TruncatedEvent(
-                "the file holds nothing but its magic", file=split.file, offset=blocks.offset
-            )
         if split.start > blocks.offset:
             _read_format_description(decoder, blocks)
             if split.inside is not None:
@@ -123,8 +121,9 @@ def _decode(
                 blocks.skip(offset + size)
                 consumed = 0
         yield from decoder.rest()
-        if blocks.offset < split.end:  # `next` has dropped the consumed bytes
-            raise _cut_off(split, blocks.offset)
+        if blocks.offset < split.end:  # what is left are held rows' events, and the torn one
+            held = max((end for _, end in frames(blocks.data.data, blocks.size)), default=0)
+            raise _cut_off(split, blocks.offset + held)
 
 
 def _next(
@@ -304,9 +303,22 @@ def _of_series(
     for log in begin.files:
         decoder.begin_file(log.name, begin.left_out(log.name) if begin.read_already else None)
         whole = whole_file(series.name, log, decoder.catalogue)
+        _check_begun(whole, first=log is series.files[0])
         if log.name == start.file:
             whole = replace(whole, start=start.offset)
         yield from decode(decoder, whole, "series" if log is series.files[-1] else "file")
+
+
+def _check_begun(whole: Split, *, first: bool) -> None:
+    """Raise `TruncatedEvent` for a file without an event; a later one in use may end inside it."""
+    begin = len(MAGIC)
+    if whole.log.size <= begin:
+        text = "the file holds nothing but its magic"
+    elif first and whole.end <= begin:
+        text = "the file ends inside its first event"
+    else:
+        return
+    raise TruncatedEvent(text, file=whole.file, offset=begin)
 
 
 def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = None) -> None:

@@ -51,6 +51,7 @@ class JoinedInput(ForwardInput):
         self._raw = b""  # received, not decrypted yet
         self._plain = b""  # decrypted, not given yet
         self._made = 0
+        self._unreadable = 0
         self._left = 0  # bytes of the current event that have yet to come
         self._keystream: Keystream | None = None  # MySQL's
         self._head: MariadbHead | None = None
@@ -83,8 +84,8 @@ class JoinedInput(ForwardInput):
         return len(piece)
 
     def size(self) -> int:
-        """The bytes that came so far."""
-        return self._made
+        """The bytes that came so far, with those of a torn event that cannot be decrypted."""
+        return self._made + self._unreadable
 
     def _make(self) -> bytes:
         """The next plain bytes, of one file; empty at the end."""
@@ -204,6 +205,7 @@ class JoinedInput(ForwardInput):
         if not end:  # damaged, or incomplete
             made.append(self._event(head, raw, self._file_at, whole=length < HEADER_SIZE))
             end = len(raw)
+            self._unreadable = end - len(made[0])
         self._raw = raw[end:]
         return b"".join(made)
 
@@ -213,4 +215,4 @@ class JoinedInput(ForwardInput):
         with self._placed():
             if self._cipher is None and whole:
                 self._cipher = head.cipher(self._key, raw)
-        return raw if self._cipher is None else self._cipher.decrypt(raw, offset)
+        return b"" if self._cipher is None else self._cipher.decrypt(raw, offset)

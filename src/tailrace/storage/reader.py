@@ -182,31 +182,43 @@ class EventReader:
     def _more(
         self, stream: RandomInput, held: bytes, length: int, offset: int, begin: int
     ) -> bytes:
-        """The held bytes and the next piece, or the whole of a larger event; b"" at the end."""
-        wanted = max(length - len(held), HEADER_SIZE - len(held), 1)
-        left = self._left_in(stream, wanted)
-        while left < wanted and self._comes_more(held, left, length, offset):
+        """The held bytes and the next piece, or the whole of a larger event; b"" at the end.
+
+        What can be read may end before the file does: of a torn event, MariaDB's encryption may
+        give nothing.
+        """
+        data, wanted = held, max(length - len(held), HEADER_SIZE - len(held), 1)
+        while True:
             left = self._left_in(stream, wanted)
-        data = held
-        if left >= wanted:
-            gathered = BytesIO()  # which gives what was written to it without copying it
-            try:
-                gathered.write(held)
-                ahead = 0 if wanted > _PIECE else min(_PIECE, left)  # a large one is read alone
-                while wanted > 0 and (piece := stream.read(min(max(wanted, ahead), _PIECE))):
-                    gathered.write(piece)
-                    wanted -= len(piece)
-                data = gathered.getvalue()
-            except MemoryError:
-                raise self._error(
-                    OutOfMemory, f"there is no memory for the {length} bytes of this event", offset
-                ) from None
-            left = 0
-        if data and (wanted <= 0 or _file_begins(stream, data, offset)):
-            return data
+            if left >= wanted:
+                have = len(data)
+                data = self._read_on(stream, data, wanted, left, length, offset)
+                wanted -= len(data) - have
+                if data and (wanted <= 0 or _file_begins(stream, data, offset)):
+                    return data
+                left = stream.size() - stream.tell()
+            if not self._comes_more(data, left, length, offset):
+                break
         if data or left > 0:
             self._torn(data, left, length, offset, begin)
         return b""
+
+    def _read_on(
+        self, stream: RandomInput, held: bytes, wanted: int, left: int, length: int, offset: int
+    ) -> bytes:
+        """The held bytes and those after them, ``wanted`` of them or more."""
+        gathered = BytesIO()  # which gives what was written to it without copying it
+        try:
+            gathered.write(held)
+            ahead = 0 if wanted > _PIECE else min(_PIECE, left)  # a large one is read alone
+            while wanted > 0 and (piece := stream.read(min(max(wanted, ahead), _PIECE))):
+                gathered.write(piece)
+                wanted -= len(piece)
+            return gathered.getvalue()
+        except MemoryError:
+            raise self._error(
+                OutOfMemory, f"there is no memory for the {length} bytes of this event", offset
+            ) from None
 
     def _left_in(self, stream: RandomInput, wanted: int) -> int:
         """Bytes to the file's current end; for a pipe, only reading shows how many are left."""
@@ -224,10 +236,11 @@ class EventReader:
         if self._may_be_torn(data, length, offset):
             self.torn_tail_offset = offset
             return
+        there = len(data) + max(left, 0)
         raise self._error(
             TruncatedEvent,
-            f"the event has {length or f'at least {HEADER_SIZE}'} bytes, and the file ends after"
-            f" {len(data) + left}",
+            f"the event has {length or f'at least {max(HEADER_SIZE, there + 1)}'} bytes, and the"
+            f" file ends after {there}",
             offset,
             data[4] if length else None,
         )

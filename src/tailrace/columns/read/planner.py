@@ -193,7 +193,7 @@ def is_written(log: LogFile) -> bool:
 
 def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
     """A split of a whole file; if it is being written, up to its last whole event."""
-    if log.size <= FILE_FLAGS_AT or not is_written(log):
+    if not is_written(log):
         return Split(source, log, 4, log.size, catalogue)
     scan = Scan(source, log, catalogue.copy(), Rollbacks(), TO_THE_END, 4)
     try:
@@ -208,10 +208,11 @@ def _is_damaged(log: LogFile, offset: int) -> bool:
     """Whether the last, incomplete event cannot be one that is being written: its header gives a
     different end.
     """
-    if log.size - offset < HEADER_SIZE:
-        return False
     with Blocks(log) as blocks:
-        header = EventHeader.parse(b"".join(blocks.read(offset, offset + HEADER_SIZE)))
+        raw = b"".join(blocks.read_some(offset, offset + HEADER_SIZE))
+        if len(raw) < HEADER_SIZE:  # the rest is not written yet, or cannot be decrypted yet
+            return False
+        header = EventHeader.parse(raw)
         flags = b"".join(blocks.read(FILE_FLAGS_AT, FILE_FLAGS_AT + 1))
     relay = bool(flags[0] & EventFlag.RELAY_LOG)
     return not relay and header.log_pos not in {0, (offset + header.length) & 0xFFFFFFFF}

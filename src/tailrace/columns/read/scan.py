@@ -179,7 +179,8 @@ class Scan:
                     blocks.skip(end_of_file + size)
                     end_of_file = blocks.offset
                     consumed = 0
-            torn = end_of_file != blocks.offset + blocks.size
+            # Of a torn event that is encrypted, blocks may have nothing; the file has some bytes.
+            torn = end_of_file < max(blocks.offset + blocks.size, self.log.size)
         just_begun = self._holding and end_of_file == len(MAGIC)  # the file is followed
         if torn and not in_use and not just_begun:
             raise TruncatedEvent(
@@ -434,8 +435,7 @@ def inside_of(log: LogFile, began: int) -> Inside:
 
 
 def is_in_use(blocks: Blocks) -> bool:
-    """Whether a log's first event says that it is being written."""
-    try:
-        return bool(b"".join(blocks.read(FILE_FLAGS_AT, FILE_FLAGS_AT + 1))[0] & EventFlag.IN_USE)
-    except TruncatedEvent:
-        return False
+    """Whether a log's first event, whose header is whole, says that it is being written."""
+    head = b"".join(blocks.read_some(0, len(MAGIC) + HEADER_SIZE))
+    whole = len(head) == len(MAGIC) + HEADER_SIZE
+    return whole and bool(head[FILE_FLAGS_AT] & EventFlag.IN_USE)
