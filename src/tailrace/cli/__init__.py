@@ -9,6 +9,7 @@ import traceback
 from cyclopts import App, CycloptsError, Parameter
 
 from tailrace.cli.output import say, warnings_said
+from tailrace.cli.standard import flush_quietly, use_standard_streams
 from tailrace.errors import MissingExtra, TailraceError
 from tailrace.extras import extra_of, missing
 from tailrace.printable import one_line
@@ -56,8 +57,9 @@ def main() -> None:
     0 is success. 1 means that a comparison found a difference (or a table is set aside, with the
     option for that). 2 is an error, including internal ones, and 130 is Ctrl-C. Tailrace's errors
     and unknown commands are one line on stderr; an internal fault is a traceback. A closed reader
-    (``| head``) and Ctrl-C end it silently.
+    (``| head``) and Ctrl-C end it silently. The status is the same if stderr cannot be written.
     """
+    use_standard_streams()
     try:
         with warnings_said():
             status = app(
@@ -116,11 +118,3 @@ def _missing_extra(error: BaseException | None) -> str | None:
             return str(missing(extra, package, "this command"))
         error = error.__cause__
     return None
-
-
-def flush_quietly() -> None:
-    """Write out what was printed before an error, if the reader still exists."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
