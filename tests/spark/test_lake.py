@@ -160,6 +160,13 @@ def test_closed_again_it_leaves_the_next_writer_alone(tmp_path):
         assert second.staging.is_dir()
 
 
+def test_a_path_that_is_not_utf8(tmp_path):
+    path = tmp_path / os.fsdecode(b"lake\xff")
+    with pytest.raises(PipelineError, match="must be UTF-8"), Lake(path):
+        pass
+    assert not path.exists()
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(PipelineError, match="no lake"), Lake(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from tailrace.columns import changes, read_split
 from tailrace.columns.read import planner as planner_module
 from tailrace.columns.read.planner import SplitPlanner
-from tailrace.errors import BoundaryError, TruncatedEvent
+from tailrace.errors import BoundaryError, StorageError, TruncatedEvent
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.storage import find
@@ -161,3 +163,16 @@ def test_about_a_split_for_each_core(cores, monkeypatch):
 def test_no_split_is_smaller_than_is_worth_it():
     (series,) = find(CORPUS / "mysql-9.7.several-tables")
     assert len(SplitPlanner().plan(series)) == 1
+
+
+@pytest.mark.parametrize(("folder", "file"), [(b"d\xff", b"binlog.000001"), (b"d", b"\xff.000001")])
+def test_a_name_that_is_not_utf8(tmp_path, folder, file):
+    """Record batches name their log: one error says so at the call, before anything is read."""
+    path = tmp_path / os.fsdecode(folder)
+    path.mkdir()
+    shutil.copy(logs("mysql-9.7.ddl")[0], path / os.fsdecode(file))
+    with pytest.raises(StorageError, match=r"\udcff.*its name is not UTF-8"):
+        changes(path)
+    (series,) = find(path)
+    with pytest.raises(StorageError, match="its name is not UTF-8"):
+        SplitPlanner().plan(series)

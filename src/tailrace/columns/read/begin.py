@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from tailrace.columns.read.committed import committed_in
 from tailrace.columns.read.scan import Scan
+from tailrace.columns.read.split import check_names
 from tailrace.errors import UsageError
 from tailrace.gtid import GtidState
 from tailrace.position import Position
@@ -41,8 +42,9 @@ class Begin:
         """A start's position in a series; ``known`` are the user's definitions.
 
         Raises UsageError for a start that is not there, GtidError for GTIDs that the logs do not
-        hold.
+        hold, StorageError for names that are not UTF-8.
         """
+        check_names(series)
         if start is None or start == "oldest":
             return cls(series, Position(series.files[0].name, 4), known.copy())
         if series.files[0].joined:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.blocks import Blocks
 from tailrace.columns.read.scan import Scan, is_in_use
-from tailrace.columns.read.split import Split, overlapping
+from tailrace.columns.read.split import Split, check_names, overlapping
 from tailrace.constants import FILE_FLAGS_AT, HEADER_SIZE, EventFlag
 from tailrace.errors import LogError, PipelineError
 from tailrace.events.header import EventHeader
@@ -84,6 +84,7 @@ class SplitPlanner:
         file
         that was scanned last is not in the series any more.
         """
+        check_names(series)
         splits: list[Split] = []
         left = self._left(series)
         for number, log in enumerate(left):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tailrace.errors import StorageError
+from tailrace.values.surrogates import has_surrogates
+
 if TYPE_CHECKING:
     from tailrace.columns.read.table_changes import TableChange
     from tailrace.schema.catalogue import Catalogue
     from tailrace.schema.tables import TableState
-    from tailrace.storage import LogFile
+    from tailrace.storage import LogFile, LogSeries
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +67,12 @@ def overlapping(
 ) -> tuple[tuple[int, int], ...]:
     """The ranges that overlap the one from ``start`` to ``end``, in order."""
     return tuple(sorted(each for each in ranges if each[0] < end and start < each[1]))
+
+
+def check_names(series: LogSeries) -> None:
+    """Raise StorageError for a name that is not UTF-8, which record batches hold as text."""
+    for path, name in ((series.name, series.name), *((log.path, log.name) for log in series.files)):
+        if has_surrogates(name):
+            raise StorageError(
+                f"{path}: its name is not UTF-8, and record batches name their log: rename it"
+            )

@@ -15,6 +15,7 @@ from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import committed, within
 from tailrace.storage.local import missing_folders
+from tailrace.values.surrogates import has_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +93,8 @@ class LakeFolder(Closing):
         return self._inner / "sources"
 
     def _open(self) -> None:
+        if has_surrogates(str(self.path)):
+            raise PipelineError(f"{self.path}: a lake's path must be UTF-8")
         if self.path.exists() and not self._inner.exists() and any(self.path.iterdir()):
             raise PipelineError(
                 f"{self.path} is not empty and no lake: give a new or empty folder for --into"
