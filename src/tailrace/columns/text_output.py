@@ -45,6 +45,10 @@ class BadRow(EventDecodeError):
         return type(self), (self.reason, self.row), {"message": self.message}
 
 
+class TooLarge(BadRow):
+    """A row up to which a column takes more bytes than 32-bit offsets reach."""
+
+
 def layout(array: pa.Array) -> tuple[int, int, int]:
     """Addresses of a binary or string array's bytes, of their end and of its first row's offset."""
     _, offsets, data = array.buffers()
@@ -68,18 +72,21 @@ def write(
     expected: int,
     what: str,
     by_hand: Callable[[int], bytes] | None = None,
-) -> pa.StringArray:
-    """Let a kernel write a text for each row of ``array`` that is not null.
+    type_: pa.DataType | None = None,
+) -> pa.Array:
+    """Let a kernel write a text, or bytes, for each row of ``array`` that is not null.
 
     ``frame`` holds the kernel's own words; the shared words are set here. ``expected`` is a guess
     of the text's bytes, ``what`` names the values in errors. ``by_hand`` gives the bytes of a row
-    that the kernel leaves to Python. Raises `BadRow`.
+    that the kernel leaves to Python. ``type_`` is the result's, text if it is None. Raises
+    `BadRow`.
     """
     rows = len(array)
     bitmap, bit = bits(array)
     lead = bit & 7 if bitmap else 0
     offsets = pa.allocate_buffer(4 * (lead + rows + 1))
-    np.frombuffer(offsets, np.int32)[: lead + 1] = 0
+    ends = np.frombuffer(offsets, np.int32)
+    ends[: lead + 1] = 0
     room = min(expected + 2 * f.ROOM, LARGEST)
     large = Pages(room) if room > LARGE * max(rows, 1) else None
     text: Any = large or pa.allocate_buffer(room, resizable=True)
@@ -93,27 +100,24 @@ def write(
         if result == f.DONE:
             break
         row = int(frame[f.ROW])
-        room = 2 * text.size
+        used = int(frame[f.USED])
+        made = b""
         if result == f.BY_HAND and by_hand is not None:
             made = by_hand(row)
-            used = int(frame[f.USED])
-            if used + len(made) <= text.size:
-                ctypes.memmove(text.address + used, made, len(made))
-                frame[f.ROW], frame[f.USED] = row + 1, used + len(made)
-                ctypes.c_int32.from_address(int(frame[f.OUT_OFFSETS]) + 4 * (row + 1)).value = int(
-                    frame[f.USED]
-                )
-                continue
-            room = max(room, used + len(made) + f.ROOM)
         elif result != f.MORE:
             raise BadRow(f"{what}: {_TROUBLE[result]}", row)
-        if text.size >= LARGEST:
-            raise BadRow(
-                f"{what} up to this one take more than 2 GiB as text: "
-                "read the log in smaller batches",
-                row,
-            )
-        text.resize(min(room, LARGEST))
+        if result == f.MORE or used + len(made) > text.size:
+            if max(text.size, used + len(made)) >= LARGEST:
+                raise TooLarge(
+                    f"{what} up to this one take more than 2 GiB as text: "
+                    "read the log in smaller batches",
+                    row,
+                )
+            text.resize(min(max(2 * text.size, used + len(made) + f.ROOM), LARGEST))
+        if result == f.BY_HAND:
+            ctypes.memmove(text.address + used, made, len(made))
+            frame[f.USED] = ends[lead + row + 1] = used + len(made)
+            frame[f.ROW] = row + 1
     used = int(frame[f.USED])
     if large is not None:
         large.resize(used)
@@ -123,4 +127,6 @@ def write(
     valid = None
     if bitmap:
         valid = array.buffers()[0].slice(array.offset >> 3)
-    return pa.StringArray.from_buffers(rows, offsets, text, valid, array.null_count, lead)
+    return pa.Array.from_buffers(
+        type_ or pa.string(), rows, [valid, offsets, text], array.null_count, lead
+    )

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tailrace.columns.write import output as encode_output
+from tailrace.columns import text_output
 from tailrace.columns.write import rows as encode
 from tailrace.columns.write.json import text_to_jsonb
 from tailrace.columns.write.rows import encode_rows
@@ -181,7 +181,7 @@ def test_json_texts(guarded: Guarded, room: Guarded, monkeypatch: pytest.MonkeyP
     """Whole, cut and broken ones, into room that grows from little."""
     rng = random.Random(7)
     made: list[Room] = []
-    monkeypatch.setattr(encode_output.pa, "allocate_buffer", allocator(room, rng, made))
+    monkeypatch.setattr(text_output.pa, "allocate_buffer", allocator(room, rng, made))
     for _ in range(4000):
         text = json.dumps(random_document(rng), ensure_ascii=rng.random() < 0.5)
         data = text.encode()[: rng.randrange(1, 3000)]
@@ -214,7 +214,7 @@ def test_charsets(
 ) -> None:
     rng = random.Random(8)
     made: list[Room] = []
-    monkeypatch.setattr(encode_output.pa, "allocate_buffer", allocator(room, rng, made))
+    monkeypatch.setattr(text_output.pa, "allocate_buffer", allocator(room, rng, made))
     for _ in range(500):
         text = "".join(rng.choice("aé日ж") for _ in range(rng.randrange(1, 400)))
         try:

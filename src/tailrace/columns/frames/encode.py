@@ -175,9 +175,6 @@ V_PLACE: Final = 6
 """Its index among its object's values, in the order of the text."""
 NODE_WORDS: Final = 8
 
-BY_HAND: Final = -20
-"""Only Python handles this: a number between two doubles, or a document that is not JSON."""
-
 # --- the frame of `charset_bytes` ----------------------------------------------------------------
 WIDE: Final = 11
 """As in `text_frames`: the kinds of UTF-16 and UTF-32; 0 for a set with a table."""

@@ -89,7 +89,7 @@ BAD_TIME: Final = -7
 BAD_CODE: Final = -8
 """Bytes that are not of the character set."""
 BY_HAND: Final = -9
-"""A value that is left to Python."""
+"""A value that is left to Python: it is rare, or not sound."""
 
 # --- documents of rows: the frame after the shared words ------------------------------------------
 COLUMNS: Final = 8

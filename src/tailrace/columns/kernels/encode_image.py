@@ -8,29 +8,26 @@ from __future__ import annotations
 
 from tailrace.columns.frames import encode as f
 from tailrace.columns.frames import plan as k
-from tailrace.columns.kernels.encode_network import put_inet4, put_inet6, put_uuid
-from tailrace.columns.kernels.encode_numbers import (
+from tailrace.columns.kernels.encode_values import (
     put_bits,
+    put_date,
+    put_datetime,
     put_decimal128,
     put_decimal_text,
     put_little_endian,
     put_long,
     put_medium,
-    put_short,
-    put_tiny,
-    put_year,
-)
-from tailrace.columns.kernels.encode_strings import bits_of, characters, copy_in, number_of
-from tailrace.columns.kernels.encode_temporal import (
-    put_date,
-    put_datetime,
     put_old_datetime,
     put_old_time,
     put_old_timestamp,
+    put_short,
     put_time,
     put_timestamp,
+    put_tiny,
+    put_year,
 )
 from tailrace.columns.kernels.memory import (
+    copy_in,
     get,
     helper,
     i8,
@@ -44,6 +41,64 @@ from tailrace.columns.kernels.memory import (
     u8,
     u32,
 )
+from tailrace.columns.kernels.network import put_inet4, put_inet6, put_uuid
+
+
+@helper
+def characters(p, size):
+    """The number of characters in UTF-8 text."""
+    count = 0
+    for index in range(size):
+        count += (u8(p + index) & 0xC0) != 0x80
+    return count
+
+
+@helper
+def _equal(one, other, size):
+    different = 0
+    for index in range(size):
+        different |= u8(one + index) ^ u8(other + index)
+    return different == 0
+
+
+@helper
+def number_of(p, size, names):
+    """The number of a name, counted from 1; 0 if there is none. ``names``: see `encode_frames`."""
+    mask = i64(names)
+    value = f.HASH_START ^ size
+    for index in range(size):
+        value = (value ^ u8(p + index)) * f.HASH_FACTOR
+    at = (value ^ ((value >> 32) & 0xFFFFFFFF)) & mask
+    while True:
+        entry = names + 8 + at * (f.NAME_WORDS * 8)
+        known = get(entry, f.N_SIZE)
+        if known < 0:
+            return 0
+        if known == size and _equal(get(entry, f.N_NAME), p, size):
+            return get(entry, f.N_NUMBER)
+        at = (at + 1) & mask
+
+
+@helper
+def bits_of(p, size, names):
+    """SET's bits from names separated by commas, and whether all names are known."""
+    bits = 0
+    sound = True
+    start = p
+    end = p + size
+    if size == 0:
+        return 0, True
+    while True:
+        if p == end or u8(p) == 0x2C:
+            number = number_of(start, p - start, names)
+            if number == 0:
+                sound = False
+            else:
+                bits |= 1 << (number - 1)
+            if p == end:
+                return bits, sound
+            start = p + 1
+        p += 1
 
 
 @helper

@@ -1,15 +1,28 @@
-"""Write rows of one table, from Arrow arrays, as whole events: the inverse of `rows`.
+"""Write rows of one table, from Arrow arrays, as whole events, and make these events of a file.
 
-An event is a prefix, the same for all, and as many rows as fit; its length is written into its
-header. When there is no more room the kernel stops at a row's start, to be called again with more.
+`encode_rows` is the inverse of `rows`. An event is a prefix, the same for all, and as many rows as
+fit; its length is written into its header. When there is no more room the kernel stops at a row's
+start, to be called again with more. `stamp_events` gives the events of a transaction's cache their
+positions and checksums.
 """
 
 from __future__ import annotations
 
 from tailrace.columns.frames import encode as f
+from tailrace.columns.kernels.crc import crc32
 from tailrace.columns.kernels.encode_image import encode_image
-from tailrace.columns.kernels.encode_strings import copy_in
-from tailrace.columns.kernels.memory import copy32, get, helper, put, put8, put32, put64, u8
+from tailrace.columns.kernels.memory import (
+    copy32,
+    copy_in,
+    get,
+    helper,
+    put,
+    put8,
+    put32,
+    put64,
+    u8,
+    u32,
+)
 
 
 @helper
@@ -95,3 +108,42 @@ def encode_rows(frame):
     put(frame, f.EVENT, event)
     put(frame, f.ROW, row)
     return result
+
+
+@helper
+def _size(frame):
+    """Bytes of all events with their checksums; OUTSIDE if one does not fit."""
+    p = get(frame, f.S_IN)
+    end = get(frame, f.S_END)
+    size = 0
+    while p < end:
+        put(frame, f.S_LAST, p - get(frame, f.S_IN))
+        if end - p < 19 or u32(p + 9) < 19 or u32(p + 9) > end - p:
+            return f.OUTSIDE
+        size += u32(p + 9) + get(frame, f.S_CHECKSUM)
+        p += u32(p + 9)
+    put(frame, f.S_SIZE, size)
+    return f.DONE
+
+
+def stamp_events(frame):
+    """Copy the events, each with its length, the low 32 bits of its end's offset, its checksum."""
+    if get(frame, f.S_COUNT_ONLY):
+        return _size(frame)
+    p = get(frame, f.S_IN)
+    end = get(frame, f.S_END)
+    out = get(frame, f.S_OUT)
+    tail = get(frame, f.S_CHECKSUM)
+    tables = get(frame, f.S_TABLES)
+    position = get(frame, f.S_POSITION)
+    while p < end:
+        size = u32(p + 9)
+        position += size + tail
+        copy_in(out, p, size, end)
+        put32(out + 9, size + tail)
+        put32(out + 13, position)
+        if tail:
+            put32(out + size, crc32(out, size, tables))
+        p += size
+        out += size + tail
+    return f.DONE

@@ -6,16 +6,20 @@ from typing import Final
 
 from tailrace.columns.frames import plan as k
 from tailrace.columns.kernels.memory import (
+    copy32,
     get,
     helper,
     i64,
     le24,
     length_encoded,
     put,
+    put8,
     put64,
     u8,
     u32,
 )
+from tailrace.columns.kernels.network import uuid_text
+from tailrace.columns.kernels.number_text import put_unsigned
 
 _LAST_NUMBER: Final = 0x7FFFFFFFFFFFFFFE
 _OPTIONAL: Final = 0x02 | 0x40 | 0x80
@@ -208,3 +212,22 @@ def mariadb_gtid(frame, p, body, end, sure):
     put64(transaction + k.T_DOMAIN * 8, u32(body + 8))
     put64(transaction + k.T_SERVER * 8, u32(p + 5))
     return k.DONE
+
+
+@helper
+def gtid_text(transaction, target):
+    """Write a transaction's GTID as the servers print it; returns the address after it."""
+    if get(transaction, k.T_KIND) == k.MARIADB_GTID:
+        target = put_unsigned(target, get(transaction, k.T_DOMAIN))
+        put8(target, 45)
+        target = put_unsigned(target + 1, get(transaction, k.T_SERVER))
+        put8(target, 45)
+    else:
+        target = uuid_text(transaction + k.T_UUID * 8, 16, target)
+        size = get(transaction, k.T_TAG_SIZE)
+        put8(target, 58)
+        if size > 0:
+            copy32(target + 1, transaction + k.T_TAG * 8)
+            target += size + 1
+            put8(target, 58)
+    return put_unsigned(target + 1, get(transaction, k.T_NUMBER))

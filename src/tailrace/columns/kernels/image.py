@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tailrace.columns.frames import plan as k
-from tailrace.columns.kernels.decimal_text import put_packed_decimal
 from tailrace.columns.kernels.json_diff import most_changed, put_changed
 from tailrace.columns.kernels.memory import (
     be32,
@@ -23,6 +22,8 @@ from tailrace.columns.kernels.memory import (
     u16,
     u32,
 )
+from tailrace.columns.kernels.network import inet4_text, inet6_text, uuid_text
+from tailrace.columns.kernels.number_text import put_packed_decimal
 from tailrace.columns.kernels.numbers import (
     DAY,
     MOST_MICROSECONDS,
@@ -33,12 +34,6 @@ from tailrace.columns.kernels.numbers import (
     fraction,
     packed_time,
     second_parts,
-)
-from tailrace.columns.kernels.text import (
-    inet4_text,
-    inet6_text,
-    set_text,
-    uuid_text,
 )
 
 _TIME_ZERO = 839 * 3600
@@ -193,6 +188,35 @@ def _temporal(frame, column, kind, argument, p, row, place):
 
 
 @helper
+def _set_text(target, bits, names):
+    """Write the names of a SET's bits, separated by commas; returns the address after them.
+
+    ``names`` is the address of what `tailrace.columns.read.table_columns` puts together: for each
+    four bits in turn, by their value, address and size of their names, with a comma after each.
+    """
+    out = target
+    while bits:
+        name = names + (bits & 15) * 16
+        size = i64(name + 8)
+        copy32(out, i64(name))
+        if size > 32:
+            move(out + 32, i64(name) + 32, size - 32)
+        out += size
+        names += 256
+        bits = (bits >> 4) & 0xFFFFFFFFFFFFFFF
+    if out == target:
+        return out
+    out -= 1
+    if u8(target) == 44:  # as in SELECT, there is no comma after empty names at the beginning
+        commas = 0
+        while target + commas < out and u8(target + commas) == 44:
+            commas += 1
+        out -= commas
+        move(target, target + commas, out - target)
+    return out
+
+
+@helper
 def _made_text(column, kind, argument, p, end, target, room):
     """Write text that is not copied: (bytes read, bytes written), or a reason to stop first."""
     if kind == k.DECIMAL_TEXT:
@@ -213,7 +237,7 @@ def _made_text(column, kind, argument, p, end, target, room):
             return k.BAD_VALUE, 0
         if get(names, 0) > room:
             return k.BATCH_FULL, 0
-        return argument & 255, set_text(target, bits, names + 8) - target
+        return argument & 255, _set_text(target, bits, names + 8) - target
     # k.UUID, k.INET4, INET6: a prefix byte, then bytes without their trailing zeros.
     size = u8(p)
     most = 4 if kind == k.INET4 else 16

@@ -11,17 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tailrace.columns.frames.text import (
-    BY_HAND,
-    CUT_SHORT,
-    DATA,
-    DATA_END,
-    LIMIT,
-    MORE,
-    OFFSETS,
-    WORK,
-    WORK_BYTES,
-)
+from tailrace.columns.frames import text as f
 from tailrace.columns.kernels.each_row import each_row
 from tailrace.columns.kernels.memory import (
     be32,
@@ -64,7 +54,7 @@ _CODE_BYTES: Final = _SYMBOLS + 2 * _LITERALS
 _FIXED: Final = 2 * _CODE_BYTES
 _LENGTHS: Final = 4 * _CODE_BYTES
 _PLACES: Final = _LENGTHS + 320
-_MADE: Final = WORK_BYTES - 1
+_MADE: Final = f.WORK_BYTES - 1
 
 
 @helper
@@ -165,7 +155,7 @@ def _read_codes(p: int, end: int, bits: int, held: int, work: int) -> tuple[int,
     bits >>= 14
     held -= 14
     if literals > 286 or distances > _DISTANCES:
-        return BY_HAND, 0, 0
+        return f.BY_HAND, 0, 0
     for index in range(19):
         if held < 32:
             bits |= _four(p, end) << held
@@ -177,7 +167,7 @@ def _read_codes(p: int, end: int, bits: int, held: int, work: int) -> tuple[int,
             bits >>= 3
             held -= 3
     if not _make_code(work, lengths, 19, work + _PLACES):
-        return BY_HAND, 0, 0
+        return f.BY_HAND, 0, 0
     done = 0
     while done < literals + distances:
         if held < 32:
@@ -193,7 +183,7 @@ def _read_codes(p: int, end: int, bits: int, held: int, work: int) -> tuple[int,
             length = symbol
         elif symbol == 16:
             if done == 0:
-                return BY_HAND, 0, 0
+                return f.BY_HAND, 0, 0
             length = u8(lengths + done - 1)
             times = 3 + (bits & 3)
             bits >>= 2
@@ -205,7 +195,7 @@ def _read_codes(p: int, end: int, bits: int, held: int, work: int) -> tuple[int,
             bits >>= extra
             held -= extra
         if done + times > literals + distances:
-            return BY_HAND, 0, 0
+            return f.BY_HAND, 0, 0
         for _ in range(times):
             put8(lengths + done, length)
             done += 1
@@ -214,7 +204,7 @@ def _read_codes(p: int, end: int, bits: int, held: int, work: int) -> tuple[int,
         or not _make_code(work, lengths, literals, work + _PLACES)
         or not _make_code(work + _CODE_BYTES, lengths + literals, distances, work + _PLACES)
     ):
-        return BY_HAND, 0, 0
+        return f.BY_HAND, 0, 0
     return p, bits, held
 
 
@@ -255,10 +245,10 @@ def inflate(p: int, end: int, out: int, size: int, work: int) -> int:
             p -= held >> 3
             bits = held = 0
             if end - p < 4:
-                return BY_HAND
+                return f.BY_HAND
             length = u16(p)
             if length + u16(p + 2) != 0xFFFF or length > end - p - 4 or length > stop - out:
-                return BY_HAND
+                return f.BY_HAND
             copy_exactly(out, p + 4, length)
             out += length
             p += 4 + length
@@ -270,7 +260,7 @@ def inflate(p: int, end: int, out: int, size: int, work: int) -> int:
         elif kind == 2:
             p, bits, held = _read_codes(p, end, bits, held, work)
         if kind == 3 or p < 0:
-            return BY_HAND
+            return f.BY_HAND
         while True:
             if held < 32:
                 bits |= _four(p, end) << held
@@ -282,7 +272,7 @@ def inflate(p: int, end: int, out: int, size: int, work: int) -> int:
             symbol >>= 4
             if symbol < _END_OF_BLOCK:
                 if out >= stop:
-                    return BY_HAND
+                    return f.BY_HAND
                 put8(out, symbol)
                 out += 1
                 continue
@@ -290,7 +280,7 @@ def inflate(p: int, end: int, out: int, size: int, work: int) -> int:
                 break
             symbol -= _END_OF_BLOCK + 1
             if symbol > 28:
-                return BY_HAND
+                return f.BY_HAND
             extra = (symbol >> 2) - 1 if 8 <= symbol < 28 else 0
             length = 3 + symbol if symbol < 8 else 3 + ((4 + (symbol & 3)) << extra)
             length = 258 if symbol == 28 else length + (bits & ((1 << extra) - 1))
@@ -310,11 +300,11 @@ def inflate(p: int, end: int, out: int, size: int, work: int) -> int:
             bits >>= extra
             held -= extra
             if symbol >= _DISTANCES or distance > out - start or length > stop - out:
-                return BY_HAND
+                return f.BY_HAND
             _repeat(out, distance, length)
             out += length
     p -= held >> 3
-    return p if p <= end and out == stop else BY_HAND
+    return p if p <= end and out == stop else f.BY_HAND
 
 
 @helper
@@ -337,10 +327,10 @@ def _adler32(p: int, size: int) -> int:
 def inflate_zlib(p: int, end: int, out: int, size: int, work: int) -> int:
     """As `inflate`, of a stream in zlib's format, whose checksum is verified."""
     if end - p < 6 or u8(p) & 0x8F != 8 or u8(p + 1) & 0x20 or (u8(p) << 8 | u8(p + 1)) % 31:
-        return BY_HAND
+        return f.BY_HAND
     p = inflate(p + 2, end, out, size, work)
     if p < 0 or end - p < 4 or be32(p) != _adler32(out, size):
-        return BY_HAND
+        return f.BY_HAND
     return p + 4
 
 
@@ -351,27 +341,27 @@ def inflate_rows(begin: int, end: int, out: int, room: int, work: int) -> int:
     """
     count = u8(begin) & 7
     if u8(begin) & 0xF8 != 0x80 or not 1 <= count <= 4 or end - begin <= count:
-        return BY_HAND
+        return f.BY_HAND
     size = 0
     for index in range(1, count + 1):
         size = size << 8 | u8(begin + index)
     if size > room:
-        return BY_HAND
-    return size if inflate_zlib(begin + 1 + count, end, out, size, work) == end else BY_HAND
+        return f.BY_HAND
+    return size if inflate_zlib(begin + 1 + count, end, out, size, work) == end else f.BY_HAND
 
 
 @each_row
 def uncompressed(out: int, row: int, frame: int, limit: int) -> int:
     """Write one value of a compressed column; without WORK nothing, but its size counts."""
-    offsets = get(frame, OFFSETS) + 4 * row
-    p = get(frame, DATA) + u32(offsets)
-    stop = get(frame, DATA) + u32(offsets + 4)
-    if stop < p or stop > get(frame, DATA_END):
-        return CUT_SHORT
+    offsets = get(frame, f.OFFSETS) + 4 * row
+    p = get(frame, f.DATA) + u32(offsets)
+    stop = get(frame, f.DATA) + u32(offsets + 4)
+    if stop < p or stop > get(frame, f.DATA_END):
+        return f.CUT_SHORT
     if p == stop:
         return out
     head = u8(p)
-    work = get(frame, WORK)
+    work = get(frame, f.WORK)
     p += 1
     size = 0
     if head == 0:
@@ -379,20 +369,20 @@ def uncompressed(out: int, row: int, frame: int, limit: int) -> int:
     else:
         count = head & 7
         if head & 0xF0 != 0x80 or not 1 <= count <= 4 or stop - p < count:
-            return BY_HAND if work else out
+            return f.BY_HAND if work else out
         for _ in range(count):
             size = size << 8 | u8(p)
             p += 1
-        if size > get(frame, LIMIT) or size > _BEST_RATIO * (stop - p):
-            return BY_HAND if work else out
+        if size > get(frame, f.LIMIT) or size > _BEST_RATIO * (stop - p):
+            return f.BY_HAND if work else out
     if work == 0:
         return out + size
     if out + size > limit:
-        return MORE
+        return f.MORE
     if head == 0:
         copy_exactly(out, p, size)
     elif head & 8:
         p = inflate(p, stop, out, size, work)
     else:
         p = inflate_zlib(p, stop, out, size, work)
-    return out + size if p > 0 else BY_HAND
+    return out + size if p > 0 else f.BY_HAND

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from tailrace.columns.frames import encode as f
 from tailrace.columns.frames import json_codes as j
-from tailrace.columns.frames.text import DATA, DATA_END, MORE, OFFSETS
+from tailrace.columns.frames import text as t
 from tailrace.columns.kernels.each_row import each_row
-from tailrace.columns.kernels.encode_strings import copy_in
 from tailrace.columns.kernels.json_parse import NODE, parse
-from tailrace.columns.kernels.memory import get, helper, put, put8, put16, put32, put64, u32
+from tailrace.columns.kernels.memory import (
+    copy_in,
+    get,
+    helper,
+    put,
+    put8,
+    put16,
+    put32,
+    put64,
+    u32,
+)
 
 
 @helper
 def _put_bytes(frame: int, out: int, source: int, size: int) -> None:
     """Copy bytes of the text, or of its unescaped strings."""
     texts, end = get(frame, f.TEXTS), get(frame, f.TEXTS_END)
-    copy_in(out, source, size, end if texts <= source < end else get(frame, DATA_END))
+    copy_in(out, source, size, end if texts <= source < end else get(frame, t.DATA_END))
 
 
 @helper
@@ -127,17 +136,17 @@ def _put_containers(frame: int, base: int, node: int, levels: int) -> None:
 @each_row
 def json_binary(out: int, row: int, frame: int, limit: int) -> int:
     """Write one row's document."""
-    data = get(frame, DATA)
-    offsets = get(frame, OFFSETS) + 4 * row
+    data = get(frame, t.DATA)
+    offsets = get(frame, t.OFFSETS) + 4 * row
     p, stop = data + u32(offsets), data + u32(offsets + 4)
-    if stop < p or stop > get(frame, DATA_END) or stop - p > get(frame, f.LONGEST):
-        return f.BY_HAND
+    if stop < p or stop > get(frame, t.DATA_END) or stop - p > get(frame, f.LONGEST):
+        return t.BY_HAND
     if parse(frame, p, stop) < 0:
-        return f.BY_HAND
+        return t.BY_HAND
     root = get(frame, f.NODES)
     size = get(root, f.V_SIZE)
     if out + size > limit:
-        return MORE
+        return t.MORE
     put8(out, get(root, f.V_TYPE))
     if get(root, f.V_TYPE) > 3:
         _put_scalar(frame, out + 1, root)

@@ -17,14 +17,7 @@ Python takes the row if it was a container or an opaque value (UNCHECKED).
 from __future__ import annotations
 
 from tailrace.columns.frames import json_codes as j
-from tailrace.columns.frames.plan import (
-    BY_HAND,
-    DIFF_WORK,
-    PATH_DEPTH,
-    UNCHECKED,
-    UNCHECKED_END,
-)
-from tailrace.columns.kernels.json_strings import utf8_width
+from tailrace.columns.frames import plan as k
 from tailrace.columns.kernels.memory import (
     behind_json_length,
     copy_exactly,
@@ -46,6 +39,7 @@ from tailrace.columns.kernels.memory import (
     u16,
     u32,
 )
+from tailrace.columns.kernels.strings import utf8_width
 
 _REPLACE = 0
 _INSERT = 1
@@ -116,7 +110,7 @@ def _value_size(at: int, type_: int, end: int) -> int:
         length = json_length(start, end) if start < end else -1
         if length >= 0:
             size = behind_json_length(start, end) + length - at
-    return size if 0 <= size <= room else BY_HAND
+    return size if 0 <= size <= room else k.BY_HAND
 
 
 @helper
@@ -174,11 +168,11 @@ def _shift(base: int, type_: int, border: int, by: int) -> None:
 def _move_content(path: int, at: int, size: int, by: int) -> None:
     """Move ``size`` bytes at ``at`` up, and note where unchecked values are then."""
     _move_up(at, size, by)
-    put(path, DIFF_WORK, get(path, DIFF_WORK) - (size >> 3))
-    if get(path, UNCHECKED) >= at:
-        put(path, UNCHECKED, get(path, UNCHECKED) + by)
-    if get(path, UNCHECKED_END) > at:
-        put(path, UNCHECKED_END, get(path, UNCHECKED_END) + by)
+    put(path, k.DIFF_WORK, get(path, k.DIFF_WORK) - (size >> 3))
+    if get(path, k.UNCHECKED) >= at:
+        put(path, k.UNCHECKED, get(path, k.UNCHECKED) + by)
+    if get(path, k.UNCHECKED_END) > at:
+        put(path, k.UNCHECKED_END, get(path, k.UNCHECKED_END) + by)
 
 
 @helper
@@ -200,7 +194,7 @@ def _grow(document: int, size: int, path: int, depth: int, head: int, data: int)
         large = get(path, 2 * number + 1) & 1
         total = _number(base + 2 + 2 * large, large)
         if not large and total + by > _SMALL:
-            return BY_HAND
+            return k.BY_HAND
         if end - base < total:
             _shift(base, get(path, 2 * number + 1), end - base, by)
         _put_number(base + 2 + 2 * large, large, total + by)
@@ -239,9 +233,9 @@ def _path_leg(p: int, end: int) -> tuple[int, int, int]:
             p += 1
         if start < p <= start + 10 and p < end and u8(p) == 0x5D:
             return p + 1, index, p
-        return BY_HAND, -1, p
+        return k.BY_HAND, -1, p
     if p + 1 >= end or u8(p) != 0x2E:  # .
-        return BY_HAND, -1, p
+        return k.BY_HAND, -1, p
     p += 1
     start = p
     if u8(p) == 0x22:
@@ -250,7 +244,7 @@ def _path_leg(p: int, end: int) -> tuple[int, int, int]:
             p += 1
         if p < end and u8(p) == 0x22:
             return p + 1, -1, start + 1
-        return BY_HAND, -1, start
+        return k.BY_HAND, -1, start
     while p < end:
         byte = u8(p)
         if 0x5E <= byte < 0x80:  # letters, mostly
@@ -259,9 +253,9 @@ def _path_leg(p: int, end: int) -> tuple[int, int, int]:
         if byte in (0x2E, 0x5B):
             break
         if byte <= 0x20 or byte in (0x22, 0x2A, 0x5C, 0x5D) or _may_be_space(u16(p)):
-            return BY_HAND, -1, start
+            return k.BY_HAND, -1, start
         p += 1
-    return (p if p > start else BY_HAND), -1, start
+    return (p if p > start else k.BY_HAND), -1, start
 
 
 @helper
@@ -291,7 +285,7 @@ def _find_member(
         if length == size:
             key = base + _number(entry, large)
             if key + size > base + total:
-                return -1, BY_HAND
+                return -1, k.BY_HAND
             if size == 0 or (
                 i64(key) << unused == first and (unused or same_bytes(key, name, size))
             ):
@@ -348,26 +342,26 @@ def _check(type_: int, at: int, end: int) -> int:
         sound = int((i64(at) >> 52) & _EXPONENT != _EXPONENT)
     elif type_ == j.STRING:
         sound = _is_utf8(behind_json_length(at, end), end)
-    return sound or BY_HAND
+    return sound or k.BY_HAND
 
 
 @helper
 def _leave_unchecked(path: int, at: int, end: int) -> None:
     """Note that the bytes of a value are not checked."""
-    put(path, UNCHECKED, min(at, get(path, UNCHECKED)) if get(path, UNCHECKED_END) else at)
-    put(path, UNCHECKED_END, max(end, get(path, UNCHECKED_END)))
+    put(path, k.UNCHECKED, min(at, get(path, k.UNCHECKED)) if get(path, k.UNCHECKED_END) else at)
+    put(path, k.UNCHECKED_END, max(end, get(path, k.UNCHECKED_END)))
 
 
 @helper
 def _is_unchecked(path: int, at: int, size: int) -> int:
     """Whether some of these bytes may be a value's that is not checked."""
-    return int(at < get(path, UNCHECKED_END) and at + size > get(path, UNCHECKED))
+    return int(at < get(path, k.UNCHECKED_END) and at + size > get(path, k.UNCHECKED))
 
 
 @helper
 def _drops_unchecked(path: int, base: int, type_: int, index: int) -> int:
     """Whether the value that is dropped from a container may be one that is not checked."""
-    if get(path, UNCHECKED_END) == 0:
+    if get(path, k.UNCHECKED_END) == 0:
         return 0
     large = type_ & 1
     width = 2 + 2 * large
@@ -425,27 +419,27 @@ def _locate(
     while p < path_end:
         large = type_ & 1
         width = 2 + 2 * large
-        if type_ > j.LARGE_ARRAY or index < 0 or depth == PATH_DEPTH or end - at < 2 * width:
-            return BY_HAND, 0, 0, 0, 0
+        if type_ > j.LARGE_ARRAY or index < 0 or depth == k.PATH_DEPTH or end - at < 2 * width:
+            return k.BY_HAND, 0, 0, 0, 0
         base = at
         count = _number(base, large)
         total = _number(base + width, large)
         values = 2 * width + count * _key_size(type_)
         head = values + count * (1 + width)
         if total > end - base or head > total:
-            return BY_HAND, 0, 0, 0, 0
+            return k.BY_HAND, 0, 0, 0, 0
         put(path, 2 * depth, base)
         put(path, 2 * depth + 1, type_)
-        put(path, DIFF_WORK, get(path, DIFF_WORK) - 3 * count)
+        put(path, k.DIFF_WORK, get(path, k.DIFF_WORK) - 3 * count)
         depth += 1
         p, index, name = _path_leg(p, path_end)
         if p < 0 or (index < 0) != (type_ <= j.LARGE_OBJECT):
-            return BY_HAND, 0, 0, 0, 0
+            return k.BY_HAND, 0, 0, 0, 0
         if index < 0:
             name_size = p - name - (u8(name - 1) == 0x22)
             index, place = _find_member(base, large, count, total, name, name_size)
             if place < 0:
-                return BY_HAND, 0, 0, 0, 0
+                return k.BY_HAND, 0, 0, 0, 0
         else:
             place = min(index, count)
             if index >= count:
@@ -455,10 +449,10 @@ def _locate(
             type_ = u8(entry)
             offset = _number(entry + 1, large)
             if type_ > j.LARGE_ARRAY or offset < head:
-                return BY_HAND, 0, 0, 0, 0
+                return k.BY_HAND, 0, 0, 0, 0
             inner = _value_size(base + offset, type_, base + total)
             if inner < 0 or not _is_apart(base, large, count, values, total, offset, inner):
-                return BY_HAND, 0, 0, 0, 0
+                return k.BY_HAND, 0, 0, 0, 0
             at = base + offset
             end = base + total
     return depth, index, place, name, name_size
@@ -516,25 +510,25 @@ def _change(
     """Apply one diff whose legs begin at ``p``: the document's new size, or BY_HAND."""
     depth, index, place, name, name_size = _locate(document, size, path, p, path_end)
     if depth < 0 or (index < 0 and operation != _INSERT):
-        return BY_HAND
+        return k.BY_HAND
     base = get(path, 2 * depth - 2)
     type_ = get(path, 2 * depth - 1)
     large = type_ & 1
     width = 2 + 2 * large
     key_size = _key_size(type_)
     if _is_unchecked(path, base, 1):
-        return BY_HAND
+        return k.BY_HAND
     if operation != _INSERT and _drops_unchecked(path, base, type_, index):
-        return BY_HAND
+        return k.BY_HAND
     if operation == _REMOVE:
         _remove(base, type_, index)
         return size
     data = _value_size(value + 1, u8(value), end)
     if data < 0:
-        return BY_HAND
+        return k.BY_HAND
     sound = is_last or _check(u8(value), value + 1, value + 1 + data)
     if sound < 0:
-        return BY_HAND
+        return k.BY_HAND
     inlined = _is_inlined(u8(value), large)
     if inlined:
         data = 0
@@ -546,13 +540,13 @@ def _change(
         if key_size == 0:
             name_size = 0
         elif index >= 0 or name_size > _LONGEST_KEY or not _is_in_order(base, large):
-            return BY_HAND
+            return k.BY_HAND
         if not is_last and not _is_utf8(name, name + name_size):
-            return BY_HAND
+            return k.BY_HAND
     target = base + _number(base + width, large) + head
     size = _grow(document, size, path, depth, head, name_size + data)
     if size < 0:
-        return BY_HAND
+        return k.BY_HAND
     if operation == _INSERT:
         _open_entry(base, type_, place, name, name_size, target)
         target += name_size
@@ -576,34 +570,34 @@ def put_changed(out: int, before: int, size: int, p: int, diffs: int, path: int)
     PATH_WORDS words.
     """
     if size == 0:
-        return BY_HAND
+        return k.BY_HAND
     end = p + diffs
-    put(path, DIFF_WORK, _WORK * (size + diffs))
-    put(path, UNCHECKED_END, 0)
+    put(path, k.DIFF_WORK, _WORK * (size + diffs))
+    put(path, k.UNCHECKED_END, 0)
     move(out, before, size)
     while p < end:
         operation = u8(p)
         length, at = length_encoded(p + 1, end)
         if operation > _REMOVE or length < 1 or length > end - at or u8(at) != 0x24:
-            return BY_HAND
+            return k.BY_HAND
         p = at + length
         value = value_end = p
         if operation != _REMOVE:
             data, value = length_encoded(p, end)
             if data < 1 or data > end - value:
-                return BY_HAND
+                return k.BY_HAND
             value_end = p = value + data
         if length > 1:
             size = _change(
                 out, size, path, operation, at + 1, at + length, value, value_end, int(p == end)
             )
-        elif operation == _REPLACE and get(path, UNCHECKED_END) == 0:
+        elif operation == _REPLACE and get(path, k.UNCHECKED_END) == 0:
             size = value_end - value
             move(out, value, size)
             if p < end:
                 _leave_unchecked(path, out, out + size)
         else:
-            return BY_HAND
-        if size < 0 or get(path, DIFF_WORK) < 0:
-            return BY_HAND
+            return k.BY_HAND
+        if size < 0 or get(path, k.DIFF_WORK) < 0:
+            return k.BY_HAND
     return size

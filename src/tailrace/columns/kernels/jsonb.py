@@ -6,28 +6,8 @@ Source: ``sql-common/json_binary.h`` (layout), ``json_dom.cc`` (text); facts she
 from __future__ import annotations
 
 from tailrace.columns.frames import json_codes as j
-from tailrace.columns.frames.text import (
-    BAD_NUMBER,
-    BAD_TIME,
-    BAD_TYPE,
-    CUT_SHORT,
-    DATA,
-    DATA_END,
-    DEPTH,
-    FRAME_WORDS,
-    MORE,
-    NOT_UTF8,
-    OFFSETS,
-    OVERLAP,
-    STACK,
-    TOO_DEEP,
-    TYPED,
-)
-from tailrace.columns.kernels.decimal_text import put_packed_decimal
-from tailrace.columns.kernels.digits import divide, put_signed, put_unsigned
+from tailrace.columns.frames import text as f
 from tailrace.columns.kernels.each_row import each_row
-from tailrace.columns.kernels.floats import put_float
-from tailrace.columns.kernels.json_strings import put_base64, put_quick_string
 from tailrace.columns.kernels.memory import (
     behind_json_length,
     get,
@@ -45,6 +25,14 @@ from tailrace.columns.kernels.memory import (
     u16,
     u32,
 )
+from tailrace.columns.kernels.number_text import (
+    divide,
+    put_float,
+    put_packed_decimal,
+    put_signed,
+    put_unsigned,
+)
+from tailrace.columns.kernels.strings import put_base64, put_quick_string
 from tailrace.columns.kernels.temporal_text import put_clock, put_date
 
 _LINE = 57  # bytes on each line of the server's base64
@@ -57,7 +45,7 @@ def _moment(out: int, field: int, packed: int) -> int:
     out += 1
     if packed < 0:
         if field != j.TIME:
-            return BAD_TIME
+            return f.BAD_TIME
         packed = -packed
         put8(out, 0x2D)
         out += 1
@@ -67,12 +55,12 @@ def _moment(out: int, field: int, packed: int) -> int:
     minute = (clock >> 6) & 63
     second = clock & 63
     if hour > 838 or minute > 59 or second > 59 or micros > 999999:
-        return BAD_TIME
+        return f.BAD_TIME
     if field != j.TIME:
         month = clock >> 22
         year = divide(month, 13)
         if year > 9999 or hour > 23:
-            return BAD_TIME
+            return f.BAD_TIME
         out = put_date(out, year, month - 13 * year, (clock >> 17) & 31)
         if field != j.DATE:
             put8(out, 0x20)
@@ -91,22 +79,22 @@ def _opaque(out: int, at: int, end: int, limit: int) -> int:
     """
     length = json_length(at + 1, end)
     if length < 0:
-        return CUT_SHORT
+        return f.CUT_SHORT
     field = u8(at)
     at = behind_json_length(at + 1, end)
     if length > end - at:
-        return CUT_SHORT
+        return f.CUT_SHORT
     if field == j.NEWDECIMAL:
         if length < 2:
-            return BAD_NUMBER
+            return f.BAD_NUMBER
         return put_packed_decimal(out, at + 2, length - 2, u8(at), u8(at + 1))
     if field == j.TIMESTAMP or j.DATE <= field <= j.DATETIME:
         if length != 8:
-            return BAD_TIME
+            return f.BAD_TIME
         return _moment(out, field, i64(at))
     if field == j.VAR_STRING:
         text = put_quick_string(out, at, length, end, limit)
-        if text != NOT_UTF8:
+        if text != f.NOT_UTF8:
             return text
     put64(out, 0x3A34366573616222)  # "base64:type
     put32(out + 8, 0x65707974)
@@ -125,32 +113,32 @@ def _scalar(out: int, type_: int, at: int, end: int, limit: int) -> int:
     room = end - at
     if type_ <= j.UINT16:
         if room < 1 + (type_ > j.LITERAL):
-            return CUT_SHORT
+            return f.CUT_SHORT
         if type_ > j.LITERAL:
             return put_signed(out, i16(at) if type_ == j.INT16 else u16(at))
         literal = u8(at)
         if literal > 2:
-            return BAD_TYPE
+            return f.BAD_TYPE
         text = 0x6C6C756E if literal == 0 else 0x65757274
         put64(out, 0x65736C6166 if literal == 2 else text)
         return out + 4 + (literal == 2)
     if type_ <= j.UINT32:
         if room < 4:
-            return CUT_SHORT
+            return f.CUT_SHORT
         return put_signed(out, i32(at) if type_ == j.INT32 else u32(at))
     if type_ <= j.DOUBLE:
         if room < 8:
-            return CUT_SHORT
+            return f.CUT_SHORT
         bits = i64(at)
         if type_ == j.INT64:
             return put_signed(out, bits)
         if type_ == j.UINT64:
             return put_unsigned(out, bits)
         if (bits >> 52) & 0x7FF == 0x7FF:
-            return BAD_NUMBER
+            return f.BAD_NUMBER
         return put_float(out, bits, 52, -14, 15, 0)
     if type_ != j.OPAQUE:
-        return BAD_TYPE
+        return f.BAD_TYPE
     return _opaque(out, at, end, limit)
 
 
@@ -163,12 +151,12 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
     ``budget`` counts down the bytes that headers, keys and values take, so that none may overlap.
     """
     if out > limit:
-        return MORE
+        return f.MORE
     if size == 0:
         put32(out, 0x6C6C756E)  # an empty value means null
         return out + 4
     budget = size
-    stack = get(words, STACK)
+    stack = get(words, f.STACK)
     depth = 0
     base = stop = key = value = left = kind = 0
     at = p + 1
@@ -177,7 +165,7 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
     inlined = False
     while True:
         if out > limit:
-            return MORE
+            return f.MORE
         between = 2
         if type_ == j.STRING:
             length = u8(at) if at < end else 0x80
@@ -188,20 +176,20 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
             budget -= length + text - at
             at = text
             if length < 0 or length > end - at or budget < 0:
-                return OVERLAP if budget < 0 else CUT_SHORT
+                return f.OVERLAP if budget < 0 else f.CUT_SHORT
             out = put_quick_string(out, at, length, safe, limit)
             if out <= 0:
                 return out
         elif type_ > j.LARGE_ARRAY:
             if type_ == j.OPAQUE:
-                if get(words, TYPED):
-                    put8(get(words, TYPED) + get(words, TYPED + 1), 1)
+                if get(words, f.TYPED):
+                    put8(get(words, f.TYPED) + get(words, f.TYPED + 1), 1)
                 length = json_length(at + 1, end)
                 budget -= length + behind_json_length(at + 1, end) - at
             elif not inlined:
                 budget -= min(8, 1 << ((type_ - j.LARGE_ARRAY) >> 1))
             if budget < 0:
-                return OVERLAP
+                return f.OVERLAP
             out = _scalar(out, type_, at, end, limit)
             if out <= 0:
                 return out
@@ -209,19 +197,19 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
             large = type_ & 1
             width = 2 + 2 * large
             if end - at < 2 * width:
-                return CUT_SHORT
+                return f.CUT_SHORT
             count = u32(at) if large else u16(at)
             total = u32(at + 4) if large else u16(at + 2)
             keys = count * (2 + width) if type_ <= j.LARGE_OBJECT else 0
             head = 2 * width + count * (1 + width) + keys
             budget -= head
             if total > end - at or head > total:
-                return CUT_SHORT
+                return f.CUT_SHORT
             if budget < 0:
-                return OVERLAP
-            if depth == DEPTH:
-                return TOO_DEEP
-            frame = stack + depth * 8 * FRAME_WORDS
+                return f.OVERLAP
+            if depth == f.DEPTH:
+                return f.TOO_DEEP
+            frame = stack + depth * 8 * f.FRAME_WORDS
             put(frame, 0, base)
             put(frame, 1, stop)
             put(frame, 2, key)
@@ -244,7 +232,7 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
             put8(out, 0x7D if kind <= j.LARGE_OBJECT else 0x5D)
             out += 1
             depth -= 1
-            frame = stack + depth * 8 * FRAME_WORDS
+            frame = stack + depth * 8 * f.FRAME_WORDS
             base = get(frame, 0)
             stop = get(frame, 1)
             key = get(frame, 2)
@@ -263,7 +251,7 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
             key += 4 + 2 * large
             budget -= length
             if at < floor or length > stop - at or budget < 0:
-                return OVERLAP if budget < 0 else CUT_SHORT
+                return f.OVERLAP if budget < 0 else f.CUT_SHORT
             out = put_quick_string(out, at, length, safe, limit)
             if out <= 0:
                 return out
@@ -279,18 +267,18 @@ def _document(out: int, p: int, size: int, safe: int, limit: int, words: int) ->
             at = base + (u32(at) if large else u16(at))
             end = stop
             if at < floor or at > stop:
-                return CUT_SHORT
+                return f.CUT_SHORT
 
 
 @each_row
 def json_text(out: int, row: int, frame: int, limit: int) -> int:
     """Write one row's document."""
-    data = get(frame, DATA)
-    safe = get(frame, DATA_END)
-    offsets = get(frame, OFFSETS) + 4 * row
+    data = get(frame, f.DATA)
+    safe = get(frame, f.DATA_END)
+    offsets = get(frame, f.OFFSETS) + 4 * row
     p = data + u32(offsets)
     stop = data + u32(offsets + 4)
     if stop < p or stop > safe:
-        return CUT_SHORT
-    put(frame, TYPED + 1, row)
+        return f.CUT_SHORT
+    put(frame, f.TYPED + 1, row)
     return _document(out, p, stop - p, safe, limit, frame)

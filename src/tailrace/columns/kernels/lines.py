@@ -8,21 +8,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns.frames.text import (
-    L_END,
-    L_FOUND,
-    L_KEEP,
-    L_OFFSETS,
-    L_ORDER,
-    L_OUT,
-    L_PRINTABLE,
-    L_ROWS,
-    L_SIZES,
-    L_STARTS,
-    L_TEXT,
-)
-from tailrace.columns.kernels.digits import low_zeros
+from tailrace.columns.frames import text as f
 from tailrace.columns.kernels.memory import copy32, get, helper, i64, put8, put64, u8, u32
+from tailrace.columns.kernels.number_text import low_zeros
 
 
 @intrinsic
@@ -73,12 +61,12 @@ def odd_lines(frame):
 
     -1 if there are characters other than ASCII, and no table of printable ones.
     """
-    text = get(frame, L_TEXT)
-    end = get(frame, L_END)
-    offsets = get(frame, L_OFFSETS)
-    printable = get(frame, L_PRINTABLE)
-    keep = get(frame, L_KEEP)
-    rows = get(frame, L_ROWS)
+    text = get(frame, f.L_TEXT)
+    end = get(frame, f.L_END)
+    offsets = get(frame, f.L_OFFSETS)
+    printable = get(frame, f.L_PRINTABLE)
+    keep = get(frame, f.L_KEEP)
+    rows = get(frame, f.L_ROWS)
     found = 0
     row = 0
     p = text
@@ -98,7 +86,7 @@ def odd_lines(frame):
             continue
         while row < rows and text + u32(offsets + 4 * row + 4) <= p:
             row += 1
-        put64(get(frame, L_FOUND) + 8 * found, row)
+        put64(get(frame, f.L_FOUND) + 8 * found, row)
         found += 1
         p = text + u32(offsets + 4 * row + 4)
         row += 1
@@ -127,13 +115,13 @@ def _copy(target, source, size):
 
 def gather_lines(frame):
     """Write lines one after the other in the given order; returns their bytes."""
-    order = get(frame, L_ORDER)
-    starts = get(frame, L_STARTS)
-    sizes = get(frame, L_SIZES)
-    out = get(frame, L_OUT)
+    order = get(frame, f.L_ORDER)
+    starts = get(frame, f.L_STARTS)
+    sizes = get(frame, f.L_SIZES)
+    out = get(frame, f.L_OUT)
     begin = 0
     size = 0
-    for number in range(get(frame, L_ROWS)):
+    for number in range(get(frame, f.L_ROWS)):
         index = i64(order + 8 * number)
         start = i64(starts + 8 * index)
         if start != begin + size:
@@ -143,4 +131,4 @@ def gather_lines(frame):
             size = 0
         size += i64(sizes + 8 * index)
     _copy(out, begin, size)
-    return out + size - get(frame, L_OUT)
+    return out + size - get(frame, f.L_OUT)

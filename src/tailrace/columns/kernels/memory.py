@@ -251,6 +251,15 @@ def copy_exactly(target: int, source: int, size: int) -> None:
 
 
 @helper
+def copy_in(target, source, size, end):
+    """Copy ``size`` bytes, which end at ``end`` or before; reads no byte at or after ``end``."""
+    if end - source >= size + 31:
+        move(target, source, size)
+        return
+    copy_exactly(target, source, size)
+
+
+@helper
 def prefix(p, size):
     """The length before a variable-length value."""
     if size == 1:

@@ -11,6 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from tailrace.columns.frames import text as f
 from tailrace.columns.frames.sql import (
     ALL_DIGITS,
     AS_BYTES,
@@ -56,26 +57,6 @@ from tailrace.columns.frames.sql import (
     SET,
     SIGNED,
 )
-from tailrace.columns.frames.text import (
-    BAD_NUMBER,
-    BAD_TYPE,
-    COLUMN_WORDS,
-    COLUMNS,
-    CUT_SHORT,
-    DECIMAL,
-    DOUBLE_FLOAT,
-    FLOAT,
-    KIND,
-    MORE,
-    NOT_UTF8,
-    ODD_END,
-    PRESENT,
-    TEXT,
-    UINT64,
-    VALUE_OFFSETS,
-    VALUES,
-    VALUES_END,
-)
 from tailrace.columns.kernels.column_value import (
     has_value,
     is_present,
@@ -87,11 +68,7 @@ from tailrace.columns.kernels.column_value import (
     same_value,
     whole_number,
 )
-from tailrace.columns.kernels.digits import put_signed, put_unsigned
 from tailrace.columns.kernels.each_row import each_row
-from tailrace.columns.kernels.floats import put_float
-from tailrace.columns.kernels.json_strings import utf8_width
-from tailrace.columns.kernels.marked import copying, copying16
 from tailrace.columns.kernels.memory import (
     get,
     helper,
@@ -105,6 +82,8 @@ from tailrace.columns.kernels.memory import (
     u8,
     u32,
 )
+from tailrace.columns.kernels.number_text import put_float, put_signed, put_unsigned
+from tailrace.columns.kernels.strings import copying, copying16, utf8_width
 
 _LARGEST_FLOAT = 0x7F7FFFFF
 _IS_NULL, _IS_VALUE, _IS_ODD, _IS_ABSENT = 0, 1, 2, 3
@@ -130,7 +109,7 @@ def _put(out, text, limit):
     """Write one of the frame's texts, given the address of its two words."""
     size = i64(text + 8)
     if out + size > limit:
-        return MORE
+        return f.MORE
     move(out, i64(text), size)
     return out + size
 
@@ -139,7 +118,7 @@ def _put(out, text, limit):
 def _put_hexadecimal(out, p, size, zeros, limit):
     """Write bytes, and ``zeros`` zeros after them, as a literal."""
     if out + 2 * (size + zeros) > limit:
-        return MORE
+        return f.MORE
     put16(out, 0x2758)
     out += 2
     for i in range(size):
@@ -167,7 +146,7 @@ def _put_plain(out, p, size, end, ascii_, frame, limit):
     out += 1
     while p < stop:
         if out > limit:
-            return MORE
+            return f.MORE
         if ascii_ == 0:
             step, marked = _copy_plain(out, p, stop, end)
             out += step
@@ -190,7 +169,7 @@ def _put_plain(out, p, size, end, ascii_, frame, limit):
             return -1
         if printable == 0:
             put(frame, S_ASKED, 1)
-            return NOT_UTF8 - 1
+            return f.NOT_UTF8 - 1
         point = byte & (0x7F >> width)
         put8(out, byte)
         for i in range(1, width):
@@ -264,7 +243,7 @@ def _put_double(out, bits, hidden):
     """Write a double or a float, the shortest way; a negative zero keeps its sign."""
     exponents = 0x7FF if hidden == 52 else 0xFF
     if bits >> hidden & exponents == exponents:
-        return BAD_NUMBER
+        return f.BAD_NUMBER
     if bits == (1 << 31 if hidden == 23 else -0x8000000000000000):
         put32(out, 0x3065302D)  # -0e0
         return out + 4
@@ -274,21 +253,21 @@ def _put_double(out, bits, hidden):
 @helper
 def _put_number(out, values, row, form):
     """Write a number."""
-    kind = get(values, KIND)
-    p = get(values, VALUES)
-    if kind == UINT64 and form == SIGNED and i64(p + 16 * row + 8) == 0:
+    kind = get(values, f.KIND)
+    p = get(values, f.VALUES)
+    if kind == f.UINT64 and form == SIGNED and i64(p + 16 * row + 8) == 0:
         return put_signed(out, i64(p + 16 * row))
-    if kind <= UINT64 or kind == DECIMAL:
+    if kind <= f.UINT64 or kind == f.DECIMAL:
         return put_number(out, values, row)
-    if kind == DOUBLE_FLOAT:
+    if kind == f.DOUBLE_FLOAT:
         return _put_double(out, i64(p + 8 * row), 52)
-    if kind != FLOAT:
-        return BAD_TYPE
+    if kind != f.FLOAT:
+        return f.BAD_TYPE
     bits = u32(p + 4 * row)
     if form != ALL_DIGITS and bits & 0x7FFFFFFF != _LARGEST_FLOAT:
         return _put_double(out, bits, 23)
     if bits >> 23 & 0xFF == 0xFF:
-        return BAD_NUMBER
+        return f.BAD_NUMBER
     return _put_double(out, _widened(bits), 52)
 
 
@@ -296,7 +275,7 @@ def _put_number(out, values, row, form):
 def _put_copied(out, p, size, limit):
     """Write bytes as they are."""
     if out + size > limit:
-        return MORE
+        return f.MORE
     for i in range(size):
         put8(out + i, u8(p + i))
     return out + size
@@ -316,14 +295,14 @@ def _put_quoted(out, p, size, limit):
 @helper
 def _put_variable(out, values, row, form, column, documents, frame, limit):
     """Write a value of variable length."""
-    safe = get(values, VALUES_END)
-    offsets = get(values, VALUE_OFFSETS) + 4 * row
-    p = get(values, VALUES) + u32(offsets)
+    safe = get(values, f.VALUES_END)
+    offsets = get(values, f.VALUE_OFFSETS) + 4 * row
+    p = get(values, f.VALUES) + u32(offsets)
     typed = False
     if form in (DOCUMENT, BINARY_DOCUMENT):
         if u8(get(documents, J_TYPED) + row):
             if form == BINARY_DOCUMENT:
-                return BAD_TYPE  # it may not be printable
+                return f.BAD_TYPE  # it may not be printable
             documents += 8 * J_EXPRESSIONS
             typed = True
         safe = get(documents, J_END)
@@ -331,7 +310,7 @@ def _put_variable(out, values, row, form, column, documents, frame, limit):
         p = get(documents, J_VALUES) + u32(offsets)
     size = u32(offsets + 4) - u32(offsets)
     if size < 0 or p + size > safe:
-        return CUT_SHORT
+        return f.CUT_SHORT
     if form == AS_BYTES:
         return _put_hexadecimal(out, p, size, 0, limit)
     if form == PADDED:
@@ -347,13 +326,13 @@ def _put_variable(out, values, row, form, column, documents, frame, limit):
 def _put_value(out, values, row, form, column, documents, frame, limit):
     """Write a value that is not NULL."""
     if out > limit:
-        return MORE
-    kind = get(values, KIND)
-    if kind >= TEXT:
+        return f.MORE
+    kind = get(values, f.KIND)
+    if kind >= f.TEXT:
         return _put_variable(out, values, row, form, column, documents, frame, limit)
     if form in (ENUM, SET):
         return _put_members(out, whole_number(values, row), form, column, limit)
-    if kind <= DECIMAL:
+    if kind <= f.DECIMAL:
         return _put_number(out, values, row, form)
     put8(out, 0x27)
     out = put_time(out + 1, values, row)
@@ -377,8 +356,8 @@ def _state(image, values, row):
 def _put_odd(out, image, values, row, limit):
     """Write a date or a time that Arrow does not have."""
     p, size = odd_text(image, odd_value(image, values, row))
-    if p + size > get(image, ODD_END):
-        return CUT_SHORT
+    if p + size > get(image, f.ODD_END):
+        return f.CUT_SHORT
     return _put_quoted(out, p, size, limit)
 
 
@@ -386,9 +365,9 @@ def _put_odd(out, image, values, row, limit):
 def _put_given(out, images, number, row, form, frame, limit):
     """Write a column's value in an image (``images`` are its two words of the frame), or NULL."""
     if out > limit:
-        return MORE
+        return f.MORE
     image = i64(images)
-    values = get(image, COLUMNS) + number * 8 * COLUMN_WORDS
+    values = get(image, f.COLUMNS) + number * 8 * f.COLUMN_WORDS
     state = _state(image, values, row)
     if state == _IS_VALUE:
         column = get(frame, S_COLUMNS) + number * 8 * Q_WORDS
@@ -406,16 +385,16 @@ def _put_literal(out, images, number, row, frame, limit):
     column = get(frame, S_COLUMNS) + number * 8 * Q_WORDS
     if get(column, Q_ENUM):
         image = i64(images)
-        values = get(image, COLUMNS) + number * 8 * COLUMN_WORDS
+        values = get(image, f.COLUMNS) + number * 8 * f.COLUMN_WORDS
         if _state(image, values, row) == _IS_VALUE and whole_number(values, row) == 0:
-            return BAD_TYPE  # it needs another sql_mode
+            return f.BAD_TYPE  # it needs another sql_mode
     return _put_given(out, images, number, row, get(column, Q_LITERAL), frame, limit)
 
 
 @helper
 def _column_state(images, number, row):
     image = i64(images)
-    return _state(image, get(image, COLUMNS) + number * 8 * COLUMN_WORDS, row)
+    return _state(image, get(image, f.COLUMNS) + number * 8 * f.COLUMN_WORDS, row)
 
 
 @helper
@@ -431,7 +410,7 @@ def _put_insert(out, images, row, whole, frame, limit):
     writable = get(frame, S_WRITABLE)
     count = get(frame, S_WRITABLE + 1)
     all_there = True
-    if get(i64(images), PRESENT):
+    if get(i64(images), f.PRESENT):
         for place in range(count):
             if _column_state(images, i64(writable + 8 * place), row) == _IS_ABSENT:
                 all_there = False
@@ -440,7 +419,7 @@ def _put_insert(out, images, row, whole, frame, limit):
         if out <= 0:
             return out
     elif whole:
-        return BAD_TYPE
+        return f.BAD_TYPE
     else:
         out = _put(out, frame + 8 * S_INSERT, limit)
         if out <= 0:
@@ -477,7 +456,7 @@ def _put_insert(out, images, row, whole, frame, limit):
 def _put_condition(out, images, number, row, by_bytes, frame, limit):
     """Write the condition that a column has its value in an image."""
     if out > limit:
-        return MORE
+        return f.MORE
     column = get(frame, S_COLUMNS) + number * 8 * Q_WORDS
     if _column_state(images, number, row) == _IS_NULL:
         out = _put(out, column + 8 * Q_NAME, limit)
@@ -520,7 +499,7 @@ def _put_where(out, first, second, row, whole, frame, limit):
             state = _column_state(second, number, row)
         if state == _IS_ABSENT:
             if count or whole:
-                return BAD_TYPE
+                return f.BAD_TYPE
             continue
         if count and by_bytes and state == _IS_NULL:
             continue  # it is already in the condition on the key
@@ -531,7 +510,7 @@ def _put_where(out, first, second, row, whole, frame, limit):
         if out <= 0:
             return out
     if not some:
-        return BAD_TYPE
+        return f.BAD_TYPE
     if count == 0:
         put64(out, 0x312054494D494C20)  # LIMIT 1
         out += 8
@@ -542,8 +521,8 @@ def _put_where(out, first, second, row, whole, frame, limit):
 def _differs(before, after, number, row):
     """Whether an update changed a column."""
     old_image, new_image = i64(before), i64(after)
-    old = get(old_image, COLUMNS) + number * 8 * COLUMN_WORDS
-    new = get(new_image, COLUMNS) + number * 8 * COLUMN_WORDS
+    old = get(old_image, f.COLUMNS) + number * 8 * f.COLUMN_WORDS
+    new = get(new_image, f.COLUMNS) + number * 8 * f.COLUMN_WORDS
     was, is_ = _state(old_image, old, row), _state(new_image, new, row)
     if is_ == _IS_ABSENT:
         return 0
@@ -578,7 +557,7 @@ def _put_update(out, row, frame, limit):
             clocks += get(columns + number * 8 * Q_WORDS, Q_CLOCK)
             continue
         if _column_state(given, number, row) == _IS_ABSENT:
-            return BAD_TYPE
+            return f.BAD_TYPE
         if some:
             out = _put_comma(out)
         some = True
@@ -618,7 +597,7 @@ def row_sql(out: int, row: int, frame: int, limit: int) -> int:
     op = u8(get(frame, S_OP) + row)
     undo = get(frame, S_UNDO)
     if out > limit:
-        return MORE
+        return f.MORE
     if op == 1:
         out = _put_update(out, row, frame, limit)
     else:
@@ -632,6 +611,6 @@ def row_sql(out: int, row: int, frame: int, limit: int) -> int:
     if out <= 0 or out == begin:
         return out
     if out > limit:
-        return MORE
+        return f.MORE
     put16(out, 0x0A3B)
     return out + 2

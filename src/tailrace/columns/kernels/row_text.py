@@ -8,37 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tailrace.columns.frames.text import (
-    BAD_COLUMN,
-    BAD_NUMBER,
-    BARE,
-    BINARY,
-    COLUMN_COUNT,
-    COLUMN_WORDS,
-    COLUMNS,
-    CUT_SHORT,
-    DECIMAL,
-    DECLARED_JSON,
-    DOUBLE_FLOAT,
-    FLOAT,
-    JSON,
-    KEY,
-    KIND,
-    MORE,
-    NOT_UTF8,
-    NULL,
-    ODD_END,
-    R_HEADS,
-    R_IMAGES,
-    R_KEY,
-    R_OP,
-    R_TIES,
-    TEXT,
-    VALUE_OFFSETS,
-    VALUES,
-    VALUES_END,
-    VECTOR,
-)
+from tailrace.columns.frames import text as f
 from tailrace.columns.kernels.column_value import (
     has_value,
     is_present,
@@ -51,10 +21,7 @@ from tailrace.columns.kernels.column_value import (
     same_odd,
     same_value,
 )
-from tailrace.columns.kernels.digits import put_unsigned
 from tailrace.columns.kernels.each_row import each_row
-from tailrace.columns.kernels.json_strings import utf8_width
-from tailrace.columns.kernels.marked import copying, copying16
 from tailrace.columns.kernels.memory import (
     get,
     helper,
@@ -67,6 +34,8 @@ from tailrace.columns.kernels.memory import (
     u8,
     u32,
 )
+from tailrace.columns.kernels.number_text import put_unsigned
+from tailrace.columns.kernels.strings import copying, copying16, utf8_width
 
 _LONGEST = 200
 """Characters of a value that are shown, as in `tailrace.cli.log.text`."""
@@ -124,7 +93,7 @@ def _put_marked(out, p, size, end, quoted, limit):
     stop = p + size
     while p < stop:
         if out > limit:
-            return MORE
+            return f.MORE
         step, marked = _copy_plain(out, p, stop, end)
         out += step
         p += step
@@ -215,7 +184,7 @@ def _put_text(out, p, size, end, bare, limit):
     """Write text in quotes."""
     cut, chars = _measure(p, size, end)
     if cut < 0:
-        return NOT_UTF8
+        return f.NOT_UTF8
     if bare == 0:
         put8(out, 0x27)
         out += 1
@@ -232,7 +201,7 @@ def _put_document(out, p, size, end, limit):
     """Write a JSON document on one line."""
     cut, chars = _measure(p, size, end)
     if cut < 0:
-        return NOT_UTF8
+        return f.NOT_UTF8
     out = _put_marked(out, p, cut, end, 0, limit)
     return out if out <= 0 else _put_characters(out, chars - _LONGEST)
 
@@ -257,7 +226,7 @@ def _put_bytes(out, p, size, ties):
         out += 2
     if size > shown:
         if size - shown >= 999950:
-            return BAD_NUMBER
+            return f.BAD_NUMBER
         out = _put_size(out, size - shown, ties)
     return out
 
@@ -267,7 +236,7 @@ def _put_floats(out, column, row, limit):
     """Write a vector."""
     shown = _LONGEST // 10
     out = put_vector(out, column, row, shown, limit)
-    offsets = get(column, VALUE_OFFSETS) + 4 * row
+    offsets = get(column, f.VALUE_OFFSETS) + 4 * row
     more = u32(offsets + 4) - u32(offsets) - shown
     if out > 0 and more > 0:
         out = _put_count(_put_more(out), more)
@@ -280,28 +249,28 @@ def _put_floats(out, column, row, limit):
 @helper
 def _put_variable(out, column, row, ties, limit):
     """Write a value of variable length."""
-    kind = get(column, KIND)
-    if kind == VECTOR:
+    kind = get(column, f.KIND)
+    if kind == f.VECTOR:
         return _put_floats(out, column, row, limit)
-    safe = get(column, VALUES_END)
-    offsets = get(column, VALUE_OFFSETS)
-    p = get(column, VALUES) + u32(offsets + 4 * row)
-    stop = get(column, VALUES) + u32(offsets + 4 * row + 4)
+    safe = get(column, f.VALUES_END)
+    offsets = get(column, f.VALUE_OFFSETS)
+    p = get(column, f.VALUES) + u32(offsets + 4 * row)
+    stop = get(column, f.VALUES) + u32(offsets + 4 * row + 4)
     if stop < p or stop > safe:
-        return CUT_SHORT
+        return f.CUT_SHORT
     if out > limit - 3 * _LONGEST:
-        return MORE
-    if kind == BINARY:
+        return f.MORE
+    if kind == f.BINARY:
         return _put_bytes(out, p, stop - p, ties)
-    if kind in (JSON, DECLARED_JSON):
+    if kind in (f.JSON, f.DECLARED_JSON):
         return _put_document(out, p, stop - p, safe, limit)
-    return _put_text(out, p, stop - p, safe, get(column, BARE), limit)
+    return _put_text(out, p, stop - p, safe, get(column, f.BARE), limit)
 
 
 @helper
 def _put_fixed(out, column, row):
     """Write a value of fixed size."""
-    if get(column, KIND) <= DECIMAL:
+    if get(column, f.KIND) <= f.DECIMAL:
         return put_number(out, column, row)
     put8(out, 0x27)
     out = put_time(out + 1, column, row)
@@ -315,9 +284,9 @@ def _put_fixed(out, column, row):
 def _put_value(out, column, row, image, ties, limit):
     """Write a value, or NULL."""
     if out > limit:
-        return MORE
+        return f.MORE
     if has_value(column, row):
-        if get(column, KIND) >= TEXT:
+        if get(column, f.KIND) >= f.TEXT:
             return _put_variable(out, column, row, ties, limit)
         return _put_fixed(out, column, row)
     index = odd_value(image, column, row)
@@ -325,14 +294,14 @@ def _put_value(out, column, row, image, ties, limit):
         put32(out, 0x4C4C554E)
         return out + 4
     p, size = odd_text(image, index)
-    return _put_text(out, p, size, get(image, ODD_END), 0, limit)
+    return _put_text(out, p, size, get(image, f.ODD_END), 0, limit)
 
 
 @helper
 def _put_assigned(out, column, row, image, ties, limit):
     """Write `` name=value``."""
     put8(out, 0x20)
-    out = put_words(out + 1, get(column, KEY), get(column, KEY + 1), limit)
+    out = put_words(out + 1, get(column, f.KEY), get(column, f.KEY + 1), limit)
     if out <= 0:
         return out
     put8(out, 0x3D)
@@ -350,17 +319,17 @@ def _same_number(a, b, exponent, sign):
 @helper
 def _same_present(old, new, row):
     """Whether two values of a column that are not NULL are equal."""
-    kind = get(old, KIND)
-    p, q = get(old, VALUES), get(new, VALUES)
-    if kind == DOUBLE_FLOAT:
+    kind = get(old, f.KIND)
+    p, q = get(old, f.VALUES), get(new, f.VALUES)
+    if kind == f.DOUBLE_FLOAT:
         return _same_number(
             i64(p + 8 * row), i64(q + 8 * row), 0x7FF0000000000000, -0x8000000000000000
         )
-    if kind == FLOAT:
+    if kind == f.FLOAT:
         return _same_number(u32(p + 4 * row), u32(q + 4 * row), 0x7F800000, 0x80000000)
-    if kind != VECTOR:
+    if kind != f.VECTOR:
         return same_value(old, new, row)
-    a, b = get(old, VALUE_OFFSETS) + 4 * row, get(new, VALUE_OFFSETS) + 4 * row
+    a, b = get(old, f.VALUE_OFFSETS) + 4 * row, get(new, f.VALUE_OFFSETS) + 4 * row
     size = u32(a + 4) - u32(a)
     if size != u32(b + 4) - u32(b):
         return 0
@@ -374,7 +343,7 @@ def _same_present(old, new, row):
 @helper
 def _same(old, new, row, before, after):
     """Whether an update left a column's value unchanged."""
-    if get(old, KIND) == NULL:
+    if get(old, f.KIND) == f.NULL:
         return 1
     one, two = has_value(old, row), has_value(new, row)
     if one and two:
@@ -390,15 +359,15 @@ def _same(old, new, row, before, after):
 @helper
 def _put_image(out, row, image, key, count, ties, limit):
     """Write the columns of an image: all, or ``count`` of them, whose numbers are at ``key``."""
-    columns = get(image, COLUMNS)
-    for place in range(count if key else get(image, COLUMN_COUNT)):
+    columns = get(image, f.COLUMNS)
+    for place in range(count if key else get(image, f.COLUMN_COUNT)):
         number = i64(key + 8 * place) if key else place
-        column = columns + number * 8 * COLUMN_WORDS
+        column = columns + number * 8 * f.COLUMN_WORDS
         if is_present(image, column, row) == 0:
             continue
         out = _put_assigned(out, column, row, image, ties, limit)
         if out <= 0:
-            put(image, BAD_COLUMN, number)
+            put(image, f.BAD_COLUMN, number)
             return out
     return out
 
@@ -408,11 +377,11 @@ def _put_change(out, row, before, after, ties, limit):
     """Write what an update changed."""
     put8(out, 0x20)
     out += 1
-    olds, news = get(before, COLUMNS), get(after, COLUMNS)
+    olds, news = get(before, f.COLUMNS), get(after, f.COLUMNS)
     changed = 0
-    for number in range(get(after, COLUMN_COUNT)):
-        old = olds + number * 8 * COLUMN_WORDS
-        new = news + number * 8 * COLUMN_WORDS
+    for number in range(get(after, f.COLUMN_COUNT)):
+        old = olds + number * 8 * f.COLUMN_WORDS
+        new = news + number * 8 * f.COLUMN_WORDS
         if is_present(after, new, row) == 0:
             continue
         was = is_present(before, old, row)
@@ -423,7 +392,7 @@ def _put_change(out, row, before, after, ties, limit):
             out += 1
         changed = 1
         put8(out, 0x20)
-        out = put_words(out + 1, get(new, KEY), get(new, KEY + 1), limit)
+        out = put_words(out + 1, get(new, f.KEY), get(new, f.KEY + 1), limit)
         if out <= 0:
             return out
         put16(out, 0x203A)
@@ -449,21 +418,21 @@ def _put_change(out, row, before, after, ties, limit):
 @each_row
 def row_text(out: int, row: int, frame: int, limit: int) -> int:
     """Write one row's line; returns the address after it, or a code."""
-    op = u8(get(frame, R_OP) + row)
-    ties = get(frame, R_TIES)
-    head = get(frame, R_HEADS) + 16 * op
+    op = u8(get(frame, f.R_OP) + row)
+    ties = get(frame, f.R_TIES)
+    head = get(frame, f.R_HEADS) + 16 * op
     out = put_words(out, i64(head), i64(head + 8), limit)
     if out <= 0:
         return out
-    before, after = get(frame, R_IMAGES), get(frame, R_IMAGES + 3)
+    before, after = get(frame, f.R_IMAGES), get(frame, f.R_IMAGES + 3)
     image = after if op == 0 else before
-    key = get(frame, R_KEY) if op == 1 else 0
-    out = _put_image(out, row, image, key, get(frame, R_KEY + 1), ties, limit)
+    key = get(frame, f.R_KEY) if op == 1 else 0
+    out = _put_image(out, row, image, key, get(frame, f.R_KEY + 1), ties, limit)
     if out > 0 and op == 1:
         out = _put_change(out, row, before, after, ties, limit)
     if out <= 0:
         return out
     if out > limit:
-        return MORE
+        return f.MORE
     put8(out, 0x0A)
     return out + 1

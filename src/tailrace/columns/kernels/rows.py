@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from tailrace.columns.frames import plan as k
+from tailrace.columns.kernels.gtids import gtid_text
 from tailrace.columns.kernels.image import clear_bit, decode_image, no_image
 from tailrace.columns.kernels.memory import (
     get,
@@ -22,9 +23,6 @@ from tailrace.columns.kernels.memory import (
     put64,
     u8,
     u32,
-)
-from tailrace.columns.kernels.text import (
-    gtid_text,
 )
 
 _LINE: Final = 64

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tailrace.columns.frames.text import BAD_TIME
-from tailrace.columns.kernels.digits import ZEROS, digits8, divide, put_unsigned
 from tailrace.columns.kernels.memory import helper, put8, put16, put64
+from tailrace.columns.kernels.number_text import ZEROS, digits8, divide, put_unsigned
 
 _DAYS_BEFORE_1970 = 719468  # since 0000-03-01
 

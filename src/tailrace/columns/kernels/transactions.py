@@ -15,11 +15,11 @@ from tailrace.columns.frames.text import (
     H_FILE,
     MORE,
 )
-from tailrace.columns.kernels.digits import put_unsigned
 from tailrace.columns.kernels.each_row import each_row
+from tailrace.columns.kernels.gtids import gtid_text
 from tailrace.columns.kernels.memory import get, move, put8, put16, put64, u8, u32
+from tailrace.columns.kernels.number_text import put_unsigned
 from tailrace.columns.kernels.temporal_text import put_moment
-from tailrace.columns.kernels.text import gtid_text
 
 
 @each_row

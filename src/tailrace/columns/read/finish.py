@@ -116,7 +116,7 @@ def _uncompressed(array: pa.BinaryArray, limit: int) -> pa.BinaryArray:
     kernel(frame.ctypes.data)
     size = int(frame[f.USED])
     frame[f.WORK] = work.ctypes.data
-    return write(kernel, frame, array, size, "compressed values", by_hand).view(pa.binary())
+    return write(kernel, frame, array, size, "compressed values", by_hand, pa.binary())
 
 
 def _vector(array: pa.BinaryArray) -> pa.ListArray:

@@ -7,12 +7,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from tailrace.columns import native
 from tailrace.columns.frames import encode as f
 from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.frames.text import DEPTH
-from tailrace.columns.write.output import short_offsets, write_bytes
-from tailrace.columns.write.text import check_utf8
+from tailrace.columns.write.text import check_utf8, short_offsets, to_bytes
 from tailrace.columns.write.types import Rejected
 from tailrace.errors import ValueRejected
 from tailrace.values.jsonb import dump_json
@@ -50,4 +48,4 @@ def text_to_jsonb(array: pa.Array) -> pa.BinaryArray:
             raise Rejected(str(error), row) from None
 
     expected = array.nbytes + array.nbytes // 4
-    return write_bytes(native.kernel("json_binary"), frame, array, expected, by_hand)
+    return to_bytes("json_binary", frame, array, expected, by_hand)

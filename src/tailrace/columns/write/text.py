@@ -15,15 +15,19 @@ import pyarrow.compute as pc
 
 from tailrace.columns import native
 from tailrace.columns.frames import encode as f
-from tailrace.columns.write.output import short_offsets, write_bytes
+from tailrace.columns.frames import text as t
+from tailrace.columns.text_output import TooLarge, layout, write
 from tailrace.columns.write.types import Rejected
 from tailrace.constants import ColumnType as T
 from tailrace.errors import ValueRejected
 from tailrace.values.charsets import BINARY, UTF8, encoder, longest_character, single_byte_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.values.schema import Column
 
+_TOO_LARGE: Final = "the column takes more than 2 GiB: write it in smaller tables"
 _WIDE: Final = {"utf16": 2, "ucs2": 2, "utf16le": 3, "utf32": 4}
 _BASIC_PLANE: Final = frozenset({"utf8mb3", "ucs2"})
 _BASIC: Final = [*map(chr, range(0xD800)), *map(chr, range(0xE000, 0x10000))]
@@ -49,6 +53,34 @@ def from_utf8(array: pa.Array, column: Column) -> pa.Array:
     if highest < 0x80 and _is_plain(charset):
         return array
     return _translated(short_offsets(array), charset)
+
+
+def to_bytes(
+    kernel: str,
+    frame: np.ndarray[Any, np.dtype[np.int64]],
+    array: pa.StringArray,
+    expected: int,
+    by_hand: Callable[[int], bytes],
+) -> pa.BinaryArray:
+    """Let a kernel write bytes for each text that is not null, ``expected`` ones or more.
+
+    ``by_hand`` encodes a row that the kernel cannot, or raises.
+    """
+    frame[t.DATA], frame[t.DATA_END], frame[t.OFFSETS] = layout(array)
+    try:
+        return write(native.kernel(kernel), frame, array, expected, "texts", by_hand, pa.binary())
+    except TooLarge as error:
+        raise Rejected(_TOO_LARGE, error.row) from None
+
+
+def short_offsets(array: pa.Array) -> pa.StringArray:
+    """The texts with 32-bit offsets, which kernels need."""
+    if pa.types.is_string(array.type):
+        return array
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowException:
+        raise Rejected(_TOO_LARGE) from None
 
 
 def check_utf8(array: pa.Array) -> int:
@@ -105,8 +137,7 @@ def _translated(array: pa.StringArray, charset: str) -> pa.BinaryArray:
     def by_hand(row: int) -> bytes:
         return _by_encoder(array[row].as_py(), charset, row)
 
-    kernel = native.kernel("charset_bytes")
-    return write_bytes(kernel, frame, array, 2 * array.nbytes, by_hand)
+    return to_bytes("charset_bytes", frame, array, 2 * array.nbytes, by_hand)
 
 
 @cache

@@ -1,12 +1,87 @@
-"""MariaDB's UUID, INET4 and INET6: from their texts to bytes.
+"""UUID and MariaDB's INET4 and INET6: from their bytes to text and back.
 
-`put_uuid` and the others write 16 (or 4) bytes at the given address and return 1, or 0 if the text
-is malformed.
+Those that read text write 16 (or 4) bytes at the given address and return 1, or 0 if the text is
+malformed. Stored values lack their trailing zeros.
 """
 
 from __future__ import annotations
 
 from tailrace.columns.kernels.memory import helper, put8, put64, u8
+from tailrace.columns.kernels.number_text import put_unsigned
+
+
+@helper
+def hex_digit(value):
+    """The hexadecimal digit of 0 to 15."""
+    return value + (48 if value < 10 else 87)
+
+
+@helper
+def uuid_text(p, size, target):
+    """16 bytes, of which those after the first ``size`` are 0, as 8-4-4-4-12 at ``target``."""
+    for index in range(16):
+        byte = u8(p + index) if index < size else 0
+        put8(target, hex_digit(byte >> 4))
+        put8(target + 1, hex_digit(byte & 15))
+        target += 2
+        if index in (3, 5, 7, 9):
+            put8(target, 45)
+            target += 1
+    return target
+
+
+@helper
+def inet4_text(p, size, target):
+    """Four bytes in dotted form; returns the address after it."""
+    for index in range(4):
+        target = put_unsigned(target, u8(p + index) if index < size else 0)
+        if index < 3:
+            put8(target, 46)
+            target += 1
+    return target
+
+
+@helper
+def _group(p, size, index):
+    high = u8(p + 2 * index) if 2 * index < size else 0
+    low = u8(p + 2 * index + 1) if 2 * index + 1 < size else 0
+    return (high << 8) | low
+
+
+@helper
+def inet6_text(p, size, target):
+    """16 bytes as MariaDB prints an INET6: its longest run of zero groups, even one, left out."""
+    best = best_size = 0
+    run = 0
+    for index in range(8):
+        run = run + 1 if _group(p, size, index) == 0 else 0
+        if run > best_size:
+            best_size = run
+            best = index - run + 1
+    mapped = best == 0 and (best_size == 6 or (best_size == 5 and _group(p, size, 5) == 0xFFFF))
+    index = 0
+    while index < 8:
+        if best_size and index == best:
+            put8(target, 58)
+            put8(target + 1, 58)
+            target += 2
+            index += best_size
+            continue
+        if mapped and index == 6:
+            return inet4_text(p + 12, size - 12, target)
+        value = _group(p, size, index)
+        shift = 12
+        while shift > 0 and value >> shift == 0:
+            shift -= 4
+        while shift >= 0:
+            put8(target, hex_digit((value >> shift) & 15))
+            target += 1
+            shift -= 4
+        index += 1
+        if index < 8 and not (best_size and index == best):
+            put8(target, 58)
+            target += 1
+    return target
 
 
 @helper
