@@ -82,6 +82,22 @@ def test_verify(run, shop, corpus):
             assert run("log", folder, "--verify").lines[-1].endswith(end)
 
 
+def test_verify_of_a_last_file_that_has_just_begun(run, shop, tmp_path):
+    first, second, *_ = sorted((shop / "mysql").glob("binlog.0*"))
+    shutil.copy(first, tmp_path)
+    data = bytearray(second.read_bytes()[:60])
+    for in_use, status, end in (
+        (1, 0, "ends inside an event at 4: it is being written, or was cut off"),
+        (0, 2, "and the file ends after 56"),
+    ):
+        data[21] = in_use
+        (tmp_path / second.name).write_bytes(data)
+        ran = run("log", tmp_path, "--verify")
+        assert ran.status == status
+        assert ran.lines[0].endswith("rows, checksums")
+        assert ran.lines[1].endswith(end)
+
+
 def test_verify_goes_on_behind_a_damaged_file(run, shop, tmp_path):
     for path in (shop / "mysql").glob("binlog.0*"):
         shutil.copy(path, tmp_path)

@@ -40,23 +40,33 @@ class SeriesTransport:
     """Reads the files of a series.
 
     ``next_file`` gives the file that currently follows a given one, None while there is none. A log
-    that is followed continues there.
+    that is followed continues there. With ``goes_on`` the series goes on with a log that was read:
+    as a later file of it, its first one may end inside its first event, if it is in use.
     """
 
     def __init__(
-        self, series: LogSeries, next_file: Callable[[LogFile], LogFile | None] = successor
+        self,
+        series: LogSeries,
+        next_file: Callable[[LogFile], LogFile | None] = successor,
+        *,
+        goes_on: bool = False,
     ) -> None:
         self.series = series
+        self._goes_on = goes_on
         self.name = series.name
         self._next_file = next_file
         self._read: tuple[GtidState, Position, AlreadyRead] | None = None
 
     def peek(self) -> Record | None:
-        """The first event of the first file. Raises BadMagic, TruncatedEvent, ..."""
+        """The first event of the first file; None if a file that goes on has none yet. Raises
+        BadMagic, TruncatedEvent, ...
+        """
         file = self.series.files[0]
         reader = EventReader(file)
         first = next(iter(reader), None)
         if first is None:
+            if self._goes_on:
+                return None
             raise TruncatedEvent(
                 "the file ends inside its first event", file=file.path, offset=len(MAGIC)
             )

@@ -14,6 +14,7 @@ from tailrace.log.reader import Reader, Step
 from tailrace.printable import one_line
 from tailrace.storage import LogSeries
 from tailrace.transactions import Boundary
+from tailrace.transports import SeriesTransport
 from tailrace.values.row import RowSet
 from tailrace.values.schema import Logical
 
@@ -73,7 +74,11 @@ def _verify_series(
         counts = _Counts()
         try:
             make = reader_for(alone, CHECK)
-            reader = make(alone, catalogue=catalogue, verify_checksums=verify_checksums)
+            reader = make(
+                SeriesTransport(alone, goes_on=number > 0),
+                catalogue=catalogue,
+                verify_checksums=verify_checksums,
+            )
             for part in parts(reader):
                 if isinstance(part, Step):
                     _count(part, counts)
