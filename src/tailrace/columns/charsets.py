@@ -40,8 +40,7 @@ def to_utf8(
 
     UTF-8, and plain ASCII in nearly all sets, is checked and used as it is, without a copy. A
     value with surrogates, which UTF-8 cannot hold, becomes NULL, and its text goes to ``odd`` by
-    its
-    row, as in ``_raw``. Raises `EventDecodeError`, which names the row, for bytes that are not
+    its row, as in ``_raw``. Raises `EventDecodeError`, which names the row, for bytes that are not
     well-formed, and for surrogates without an ``odd``; `SchemaError` for a character set that no
     server has. With ``spent`` the bytes of a single large value are not needed afterwards.
     """

@@ -19,10 +19,8 @@ def jsonb_to_text(array: pa.BinaryArray, typed: Array | None = None) -> pa.Strin
 
     Keys stay in their stored order; an empty value means ``null``; nulls stay nulls. Raises
     `EventDecodeError`, which names the row, for bytes that are not the server's JSON. ``typed`` is
-    an
-    array of zeros (uint8): rows whose document holds a date, a decimal or bytes get a 1. Source:
-    facts
-    sheet section 3.2.
+    an array of zeros (uint8): rows whose document holds a date, a decimal or bytes get a 1. Source:
+    facts sheet section 3.2.
     """
     if len(array) == 0:
         return pa.array([], pa.string())

@@ -345,8 +345,7 @@ C_NULLS: Final = 7
 """Not 0 where a value may have been NULL."""
 C_TABLE: Final = 8
 """Address of ENUM's and SET's names (two words each, address and size), of the calendar for dates,
-or
-of the powers of ten for decimals."""
+or of the powers of ten for decimals."""
 COLUMN_WORDS: Final = 9
 
 NO_DATE: Final = -(1 << 40)

@@ -1,6 +1,5 @@
 """One value of an Arrow column, read with the words of `tailrace.columns.frames.text`: whether a
-row
-has it, and numbers, times and vectors as text.
+row has it, and numbers, times and vectors as text.
 
 Functions that write take the address to write at and return the address after what they wrote, or a
 code <= 0. The caller writes the quotes.

@@ -28,8 +28,7 @@ def each_row(write: Callable[[int, int, int, int], int]) -> Callable[[int], int]
     """Make a kernel from ``write(out, row, frame, limit)``.
 
     ``write`` writes one row's text at ``out`` and returns the address after it, or a code <= 0,
-    with
-    which the kernel then stops.
+    with which the kernel then stops.
     """
     one = njit(error_model="numpy", inline="always")(write)  # saves LLVM a pass over all of it
 

@@ -1,9 +1,8 @@
 """Unaligned loads, stores and copies at raw addresses, as single machine instructions.
 
 Kernels work on addresses (``int64``), not on arrays. Numba checks no bounds of these, so every
-kernel
-checks lengths itself before it reads. If a kernel says so, loads may run up to `PADDING` bytes past
-the requested bytes; buffers given to kernels have that much slack.
+kernel checks lengths itself before it reads. If a kernel says so, loads may run up to `PADDING`
+bytes past the requested bytes; buffers given to kernels have that much slack.
 """
 
 from __future__ import annotations

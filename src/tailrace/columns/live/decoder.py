@@ -39,9 +39,8 @@ class LiveDecoder:
 
     Rows are given when their transaction has ended, and those of an XA transaction when it was
     committed (`XaRows.AT_COMMIT`): no rows are given that are rolled back later. Until then the
-    bytes
-    of the transaction (for XA, its batches) are held, 64 MiB in memory, more in a temporary file.
-    This adds no delay: a source sends a transaction only when all of it is logged.
+    bytes of the transaction (for XA, its batches) are held, 64 MiB in memory, more in a temporary
+    file. This adds no delay: a source sends a transaction only when all of it is logged.
     """
 
     def __init__(self, decoder: LogDecoder) -> None:

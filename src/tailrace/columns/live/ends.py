@@ -94,8 +94,7 @@ class Ends:
         """The steps for whole events at the file's ``offset``, in order.
 
         The events after the last step belong to a transaction that has not ended. If one was
-        unfinished
-        before, the first step is its end. Raises BoundaryError, EventDecodeError.
+        unfinished before, the first step is its end. Raises BoundaryError, EventDecodeError.
         """
         frame = self._frame
         start = int(block.ctypes.data)
