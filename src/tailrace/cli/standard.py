@@ -20,8 +20,8 @@ class _Output(io.FileIO):
     of stderr it never comes: nobody could be told.
     """
 
-    def __init__(self, stream: TextIO, *, raises: bool) -> None:
-        super().__init__(stream.fileno(), "w", closefd=False)
+    def __init__(self, handle: int, *, raises: bool) -> None:
+        super().__init__(handle, "w", closefd=False)
         self._raises = raises
         self._failed = False
 
@@ -51,10 +51,14 @@ def use_standard_streams() -> None:
 
 
 def _told(stream: TextIO, *, raises: bool) -> TextIO:
+    try:
+        handle = stream.fileno()
+    except OSError:  # the caller's own, in memory
+        return stream
     if type(stream) is not io.TextIOWrapper:  # a test's
         return stream
     stream.flush()
-    raw = _Output(stream, raises=raises)
+    raw = _Output(handle, raises=raises)
     return io.TextIOWrapper(
         raw if stream.write_through else io.BufferedWriter(raw),
         encoding=stream.encoding,
