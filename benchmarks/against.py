@@ -50,7 +50,7 @@ from tailrace.spark import mirror, session
 spark = session(1)
 lake = pathlib.Path(folder) / "lake"
 def land():
-    mirror(source, lake, spark=spark)
+    mirror(source, lake, spark=spark, incomplete="accept")
     shutil.rmtree(lake)
 """
 
