@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 
 from cyclopts import App, CycloptsError, Parameter
 
 from tailrace.cli.output import say, warnings_said
-from tailrace.cli.standard import flush_quietly, use_standard_streams
+from tailrace.cli.standard import discard_output, flush_quietly, use_standard_streams
 from tailrace.errors import MissingExtra, TailraceError
 from tailrace.extras import extra_of, missing
 from tailrace.printable import one_line
@@ -81,7 +80,7 @@ def main() -> None:
         status = USAGE_ERROR
     except BrokenPipeError:
         status = 0
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
     except KeyboardInterrupt:
         flush_quietly()
         status = INTERRUPTED

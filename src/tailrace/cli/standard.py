@@ -75,4 +75,9 @@ def flush_quietly() -> None:
     except StorageError:  # one error is said
         return
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
+
+
+def discard_output() -> None:
+    """Drop what standard output still holds: nobody reads it any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
