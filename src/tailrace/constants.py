@@ -11,6 +11,10 @@ from typing import Final
 MAGIC: Final = b"\xfebin"
 ENCRYPTED_MAGIC: Final = b"\xfdbin"
 HEADER_SIZE: Final = 19
+TYPE_AT: Final = 4
+"""Offset of an event's type in its header."""
+LOG_POS_AT: Final = 13
+"""Offset in an event's header of where the event ends in its file: four bytes."""
 FLAGS_AT: Final = 17
 """Offset of the flags in an event's header; IN_USE and RELAY_LOG are in their first byte."""
 FILE_FLAGS_AT: Final = len(MAGIC) + FLAGS_AT

@@ -11,6 +11,7 @@ from tailrace.constants import (
     CHECKSUM_SIZE,
     FLAGS_AT,
     HEADER_SIZE,
+    LOG_POS_AT,
     ChecksumAlgorithm,
     EventFlag,
     EventType,
@@ -37,7 +38,6 @@ _FIXED_SIZE: Final = _FIXED.size
 _TRIPLE: Final = re.compile(rb"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _AWARE_SINCE: Final = {Flavour.MYSQL: (5, 6, 1), Flavour.MARIADB: (5, 3, 0)}
 _MOST_TYPES_UNAWARE: Final = 30  # MySQL 5.5 knew 27 types; a longer array precedes a checksum
-_LOG_POS_AT: Final = 13
 
 
 def _server(raw: bytes | memoryview) -> tuple[bytes, Flavour, bool]:
@@ -77,7 +77,7 @@ def verify(raw: bytes | memoryview, end: int, stored: int) -> None:
     if computed == stored:
         return
     if clear[-1] == ChecksumAlgorithm.NONE:
-        from_file = any(clear[_LOG_POS_AT : _LOG_POS_AT + 4])
+        from_file = any(clear[LOG_POS_AT : LOG_POS_AT + 4])
         mariadb = _server(raw)[1] is Flavour.MARIADB
         clear[-1] = ChecksumAlgorithm.CRC32
         was_switched_off = crc32(clear) == stored

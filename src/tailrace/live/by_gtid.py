@@ -12,7 +12,7 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import EventType, Flavour
+from tailrace.constants import TYPE_AT, EventType, Flavour
 from tailrace.errors import LogReset, ProtocolError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
 from tailrace.events.rows import ROWS_TYPES
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 HELD: Final = 16 << 20
 """Bytes of an unfinished transaction that are held; a larger one is given as it comes."""
-_TYPE_AT: Final = 4
 _ROWS: Final = ROWS_TYPES | {code for code, token in TOKENS.items() if token is Token.ROWS}
 """Events that change nothing in an open transaction: they need not be decoded there."""
 _NOWHERE: Final = Position("", 0)
@@ -217,7 +216,7 @@ class WholeTransactions:
     def _chunk(self, chunk: Chunk) -> Iterator[Chunk]:
         first = last = 0  # the events of the chunk that are to be given
         for number, (start, end) in enumerate(chunk.events()):
-            if self._parser.state is State.OPEN and chunk.data[start + _TYPE_AT] in _ROWS:
+            if self._parser.state is State.OPEN and chunk.data[start + TYPE_AT] in _ROWS:
                 continue
             event = self._context.decode(
                 chunk.data[start:end],

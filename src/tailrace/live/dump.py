@@ -8,7 +8,7 @@ from array import array
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, event_name
+from tailrace.constants import HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, TYPE_AT, event_name
 from tailrace.errors import ConnectionLost, HeartbeatTimeout, LogReset, MalformedPacket
 from tailrace.events.walk import event_length
 from tailrace.live.chunks import END, PADDING, Chunk, EndOfDump, FileBegin
@@ -53,7 +53,6 @@ SIZE: Final = 4 << 20
 _PARTS: Final = 8
 """The number of waits into which the time limit for silence is divided."""
 _WANTS = (BlockingIOError, InterruptedError, ssl.SSLWantReadError)
-_TYPE_AT: Final = 4
 EVENTS: Final = 1 << 16
 """The most events of a chunk."""
 QUIET: Final = 2
@@ -312,7 +311,7 @@ class Dump:
                 raise self.place.error(f"{event_name(kind)} comes where no event may come")
             data = self._arrivals.data[state[BEGIN] : state[WRITE]]
             self.place.prove(data[: self._starts[1] if count > 1 else len(data)])
-            self.place.moved(state[OFFSET], data[self._starts[count - 1] + _TYPE_AT])
+            self.place.moved(state[OFFSET], data[self._starts[count - 1] + TYPE_AT])
             return Chunk(self.place.file, offset, data, memoryview(self._starts)[:count])
         return None if reason in {MORE, FULL} else self._packet(reason)
 
@@ -436,7 +435,7 @@ class Dump:
         if event.obj is not data.obj:
             event = memoryview(bytearray(bytes(event) + bytes(PADDING)))[: len(event)]
         offset = place.offset
-        place.moved(offset + len(event), event[_TYPE_AT])
+        place.moved(offset + len(event), event[TYPE_AT])
         return Chunk(place.file, offset, event, array("q", [0]))
 
     # --- observers -------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from tailrace.constants import MAGIC, EventType
+from tailrace.constants import MAGIC, TYPE_AT, EventType
 from tailrace.errors import LogReset, ServerError, StorageError, UsageError
 from tailrace.events import DecodeContext, GtidListEvent, PreviousGtidsEvent
 from tailrace.gtid import GtidState
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tailrace.replication.copy.folder import CopyFolder
     from tailrace.replication.copy.scan import CopiedFile
 
-_TYPE_AT: Final = 4
 _LISTS: Final = frozenset({EventType.PREVIOUS_GTIDS, EventType.GTID_LIST})
 
 
@@ -93,7 +92,7 @@ class Follows:
         if self.form is not None:
             context.checksum_algorithm = self.form.checksum_algorithm
         for start, end in chunk.events():
-            if chunk.data[start + _TYPE_AT] not in _LISTS:
+            if chunk.data[start + TYPE_AT] not in _LISTS:
                 continue
             raw = bytes(chunk.data[start:end])
             event = context.decode(raw, file=chunk.file, offset=chunk.offset + start)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
-from tailrace.constants import GTID_TYPES
+from tailrace.constants import GTID_TYPES, TYPE_AT
 from tailrace.errors import PipelineError, TailraceError
 from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerTransport
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _MOST_COUNTED: Final = 1000
 _LOOK_SECONDS: Final = 0.2
-_TYPE_AT: Final = 4
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class Lag(Closing):
             for file, offset, event in stream:
                 if Position(file, offset) >= end or count >= _MOST_COUNTED:
                     break
-                count += event[_TYPE_AT] in GTID_TYPES
+                count += event[TYPE_AT] in GTID_TYPES
         return count
 
     def wait(self, end: Position, seconds: float) -> bool:

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import MAGIC, EventType, Flavour
+from tailrace.constants import MAGIC, TYPE_AT, EventType, Flavour
 from tailrace.errors import LogReset, ProtocolError, StorageError, UsageError
 from tailrace.events.format_description import marked
 from tailrace.events.walk import frames, whole_events
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tailrace.replication.copy.folder import CopyFolder
 
 _log: Final = logging.getLogger("tailrace.receiver")
-_TYPE_AT: Final = 4
 _PIECE: Final = 1 << 22
 _CLOSING: Final = frozenset({EventType.ROTATE, EventType.STOP})
 
@@ -233,11 +232,11 @@ class Copy:
             taken = bisect_right(starts, file.position - at)
             kept = at + (starts[taken - 1] if taken else 0)
             if taken > 1:
-                self._last_type = data[starts[taken - 2] + _TYPE_AT]
+                self._last_type = data[starts[taken - 2] + TYPE_AT]
             with suppress(StorageError):
                 file.truncate(kept)
             raise self._refused(error, Position(file.name, kept)) from error
-        self._last_type = data[starts[-1] + _TYPE_AT]
+        self._last_type = data[starts[-1] + TYPE_AT]
 
     def _cannot_grow(self) -> Exception:
         if self.last is None:

@@ -19,8 +19,10 @@ from tailrace.constants import (
     CHECKSUM_SIZE,
     GTID_TYPES,
     HEADER_SIZE,
+    LOG_POS_AT,
     MAGIC,
     MAX_FORMAT_SIZE,
+    TYPE_AT,
     ChecksumAlgorithm,
     EventFlag,
     EventType,
@@ -37,9 +39,7 @@ if TYPE_CHECKING:
     from tailrace.storage.store import WritableStore
 
 _PIECE: Final = 1 << 22
-_TYPE_AT: Final = 4
 _U32: Final = Struct("<I").unpack_from
-_END_AT: Final = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +164,14 @@ def _walk(found: CopiedFile, folder: WritableStore) -> None:
             if length < least:
                 found.reason = f"there is no event at {at}: it would have {length} bytes"
             elif not checksums:
-                stated = _U32(event, _END_AT)[0]
+                stated = _U32(event, LOG_POS_AT)[0]
                 if stated not in {0, (at + length) & 0xFFFFFFFF}:
                     found.reason = f"the event at {at} says that it ends at {stated}"
             elif not _is_whole(read, start, length, event):
                 found.reason = f"the event at {at} has a wrong checksum"
             if found.reason:
                 break
-            last = event[_TYPE_AT]
+            last = event[TYPE_AT]
             if last in GTID_TYPES:
                 begun = at
             at += length

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from tailrace.constants import GTID_TYPES
+from tailrace.constants import GTID_TYPES, TYPE_AT
 from tailrace.errors import LogError, ProtocolError, UsageError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
 from tailrace.live.chunks import Chunk
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tailrace.replication.copy.files import Copy
 
 _log: Final = logging.getLogger("tailrace.receiver")
-_TYPE_AT: Final = 4
 _ENDS: Final = frozenset({Boundary.END, Boundary.OUTSIDE})
 MOST_BYTES: Final = 32 << 20
 """The most bytes of a group, so that the wait for its acknowledgement is limited."""
@@ -117,7 +116,7 @@ class TransactionEnds:
     def note(self, chunk: Chunk) -> None:
         """Look for the last GTID event of a chunk, and no further."""
         for number in range(len(chunk.starts) - 1, -1, -1):
-            if chunk.data[chunk.starts[number] + _TYPE_AT] in GTID_TYPES:
+            if chunk.data[chunk.starts[number] + TYPE_AT] in GTID_TYPES:
                 self._begins(chunk, number)
                 return
 
@@ -126,7 +125,7 @@ class TransactionEnds:
         groups = [
             number
             for number, start in enumerate(chunk.starts)
-            if chunk.data[start + _TYPE_AT] in GTID_TYPES
+            if chunk.data[start + TYPE_AT] in GTID_TYPES
         ]
         ends = [number for number in groups if number]
         if groups:

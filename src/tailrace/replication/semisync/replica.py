@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from tailrace.constants import LOG_POS_AT
 from tailrace.errors import (
     ConnectionLost,
     MalformedPacket,
@@ -28,7 +29,6 @@ _log: Final = logging.getLogger("tailrace.semisync")
 
 _ENABLED: Final = ("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")
 """The variables of MySQL's plugin, under its current and its old name."""
-_LOG_POS_AT: Final = 13
 _SYNCED: Final = int(RelayFlag.SYNCED)
 _WRAP: Final = 1 << 32
 
@@ -183,7 +183,7 @@ def _offers(connection: ConnectionService, *, mariadb: bool) -> bool:
 def _end(start: int, event: memoryview) -> int:
     """The end position of an event that begins at ``start``."""
     end = start + len(event)
-    low = int.from_bytes(event[_LOG_POS_AT : _LOG_POS_AT + 4], "little")
+    low = int.from_bytes(event[LOG_POS_AT : LOG_POS_AT + 4], "little")
     if not low or low == end % _WRAP:
         return end
     true = start - start % _WRAP + low

@@ -21,6 +21,7 @@ from tailrace.constants import (
     CHECKSUM_SIZE,
     FLAGS_AT,
     HEADER_SIZE,
+    LOG_POS_AT,
     MAGIC,
     MAX_FORMAT_SIZE,
     ChecksumAlgorithm,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 
 TEXT_AT: Final = 4
-_LOG_POS: Final = slice(13, 17)
 _LOW: Final = 0xFFFFFFFF
 
 
@@ -107,7 +107,8 @@ def sound(plain: bytes, offset: int, *, checksums: bool) -> bool:
     if checksums:
         stored = int.from_bytes(plain[-CHECKSUM_SIZE:], "little")
         return crc32(memoryview(plain)[:-CHECKSUM_SIZE]) == stored
-    return int.from_bytes(plain[_LOG_POS], "little") in {0, (offset + len(plain)) & _LOW}
+    end = int.from_bytes(plain[LOG_POS_AT : LOG_POS_AT + 4], "little")
+    return end in {0, (offset + len(plain)) & _LOW}
 
 
 KEY_ID: Final = "1"

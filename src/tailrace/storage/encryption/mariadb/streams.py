@@ -8,12 +8,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from tailrace.constants import (
-    CHECKSUM_SIZE,
-    HEADER_SIZE,
-    ChecksumAlgorithm,
-    EventType,
-)
+from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, LOG_POS_AT, ChecksumAlgorithm, EventType
 from tailrace.errors import BadEventLength, EncryptionError, StorageError, UsageError
 from tailrace.events import FormatDescriptionEvent, StartEncryptionEvent
 from tailrace.events.walk import (
@@ -257,7 +252,6 @@ def read_head(lower: RandomInput, path: str) -> MariadbHead | None:
 
 
 _NONCE_SIZE: Final = 12
-_LOG_POS_AT: Final = 13
 _U32: Final = Struct("<I")
 
 
@@ -463,9 +457,9 @@ def _moved(event: bytes, by: int, *, checksums: bool) -> bytes:
     if not by:
         return event
     made = bytearray(event)
-    end = _U32.unpack_from(made, _LOG_POS_AT)[0]
+    end = _U32.unpack_from(made, LOG_POS_AT)[0]
     if end:
-        _U32.pack_into(made, _LOG_POS_AT, end + by)
+        _U32.pack_into(made, LOG_POS_AT, end + by)
     if checksums:
         digest = crc32(memoryview(made)[:-CHECKSUM_SIZE])
         _U32.pack_into(made, len(made) - CHECKSUM_SIZE, digest)
