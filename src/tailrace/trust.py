@@ -14,9 +14,8 @@ def who_else(path: str | Path) -> str | None:
 
     Nobody else may if it, and every folder above it, belongs to this process's user or to root, and
     neither its group nor others may write to it. Above a file or folder that is safe itself, a
-    folder
-    that others may write to is accepted if it is sticky, as ``/tmp`` is: others cannot rename or
-    remove there what is not theirs. ``path`` is resolved first: symbolic links on the way
+    folder that others may write to is accepted if it is sticky, as ``/tmp`` is: others cannot
+    rename or remove there what is not theirs. ``path`` is resolved first: symbolic links on the way
     do not count. Raises OSError if it does not exist.
     """
     real = Path(os.path.realpath(path, strict=True))

@@ -195,8 +195,7 @@ class _Form:
     """The kernel's parameters for a character set; ``plain`` if bytes below 128 are ASCII.
 
     ``sizes`` are the UTF-8 bytes of each byte's character, 0 if it has none; for sets of one byte
-    per
-    character.
+    per character.
     """
 
     plain: bool

@@ -204,10 +204,9 @@ class Log(Closing):
         """The next event; None if none came in ``timeout`` seconds, and at the log's end.
 
         ``at_end`` distinguishes the two: it is true only when the log has no more events. Connects
-        if
-        the log is not connected. Without ``timeout`` it waits as long as it takes. An error is
-        raised
-        after all events before it, and then again at each call, until `seek`, `connect` or `close`.
+        if the log is not connected. Without ``timeout`` it waits as long as it takes. An error is
+        raised after all events before it, and then again at each call, until `seek`, `connect` or
+        `close`.
         """
         if self._link is None:
             self.connect()
@@ -334,8 +333,7 @@ class Log(Closing):
         """The transactions, one held at a time; control events between them are left out.
 
         They are made from the output of the handlers. The last may be incomplete, and one that a
-        crash
-        interrupted is given as incomplete.
+        crash interrupted is given as incomplete.
         """
         running = self._transactions(self._events(expand=False))
         self._running.append(running)
@@ -398,14 +396,12 @@ def open(  # noqa: A001 - it is tailrace.open
     adds), ``-`` for standard input, a `LogSeries`, or a transport.
 
     ``start`` is where reading begins (see `Log.seek`; for a server, None is the start in its URL,
-    and
-    a different one is an error); ``follow`` waits at the log's end for more.
-    ``keyring`` has the keys of encrypted logs: a path, or as
-    `tailrace.storage.keyring.open` takes it; a `LogSeries` has its own. Raises
-    StorageError if there is no log, KeyMissing if it is encrypted and the key is not there,
-    BadMagic and other kinds of LogError if it cannot be read as a log, UsageError if the folder
-    holds several series, for a URL scheme that no transport reads, and for a start that is not in
-    the log, GtidError for GTIDs that it no longer holds.
+    and a different one is an error); ``follow`` waits at the log's end for more. ``keyring`` has
+    the keys of encrypted logs: a path, or as `tailrace.storage.keyring.open` takes it; a
+    `LogSeries` has its own. Raises StorageError if there is no log, KeyMissing if it is encrypted
+    and the key is not there, BadMagic and other kinds of LogError if it cannot be read as a log,
+    UsageError if the folder holds several series, for a URL scheme that no transport reads, and for
+    a start that is not in the log, GtidError for GTIDs that it no longer holds.
     """
     transport = transport_of(source, keyring)
     return Log(

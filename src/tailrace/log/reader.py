@@ -106,8 +106,7 @@ class Reader:
 
     ``source`` are files, or the transport of any other log, such as a server's. ``catalogue`` has
     the tables known beforehand (the user's schema). DDL in the log updates it; in files that
-    includes
-    DDL before the selected part; of a server, events before a position are not read.
+    includes DDL before the selected part; of a server, events before a position are not read.
     ``notice`` is called once for each table whose column names do not come from the log, and says
     where they come from. A transaction that begins in the selected part is read to its end. Of the
     selected part, ``picks`` say which transactions are given; ``picked`` counts those. Without

@@ -88,8 +88,7 @@ class TransactionAssembler:
     """Gathers the events of each transaction. Feed it like `BoundaryParser`.
 
     It holds one transaction's events at a time; ``boundary`` is that of the last event. Control
-    events
-    belong to no transaction.
+    events belong to no transaction.
     """
 
     __slots__ = ("_events", "_parser", "boundary")

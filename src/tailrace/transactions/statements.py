@@ -85,8 +85,7 @@ def xa_statement(sql: str) -> tuple[str, XaName] | None:
 
 def xa_name(event: Event) -> tuple[str, XaName] | None:
     """What an event does to an XA transaction (``START``, ``PREPARE``, ``COMMIT``, ``ROLLBACK``),
-    and
-    the transaction's name. None for other events, and for a commit in one phase.
+    and the transaction's name. None for other events, and for a commit in one phase.
     """
     if isinstance(event, XaPrepareEvent):
         xid = event.xid

@@ -67,8 +67,7 @@ Q_WIDTH: Final = 12
 """Bytes of a BINARY column, to which zeros are added; 0 for others."""
 Q_MEMBERS: Final = 13
 """Address of two words for each member's quoted name (size -1 where it must be written as a
-number),
-and in the next word how many there are."""
+number), and in the next word how many there are."""
 Q_CLOCK: Final = 15
 """1 where the server may set the column by itself."""
 Q_ENUM: Final = 16

@@ -63,7 +63,7 @@ def _equal(one, other, size):
 
 @helper
 def number_of(p, size, names):
-    """The number of a name, counted from 1; 0 if there is none. ``names``: see `encode_frames`."""
+    """The number of a name, counted from 1; 0 if there is none. ``names``: see `frames.encode`."""
     mask = i64(names)
     value = f.HASH_START ^ size
     for index in range(size):

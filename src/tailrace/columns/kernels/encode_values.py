@@ -1,8 +1,9 @@
-"""Numbers into the bytes that a row holds for them: the inverse of `numbers` (facts sheet 3.1).
+"""Numbers, decimals, dates and times into the bytes that a row holds for them: the inverse of
+`numbers` (facts sheet 3.1).
 
 Functions that write take the address to write at; they may write up to 8 bytes past the address
 that they return. Those that can fail return the address after, or a code below 0 of
-`encode_frames`.
+`frames.encode`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A JSON text as a tree of values, each of NODE_WORDS words (see `encode_frames`)."""
+"""A JSON text as a tree of values, each of NODE_WORDS words (see `frames.encode`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Walk the headers of a log: where transactions begin and end, where it can be split, and which
-events
-Python has to handle.
+events Python has to handle.
 """
 
 from __future__ import annotations

@@ -81,8 +81,7 @@ class SplitPlanner:
 
         With ``enough`` no further file is scanned once there are splits of that many bytes. Raises
         `BoundaryError` if rows that were already given were rolled back, `PipelineError` if the
-        file
-        that was scanned last is not in the series any more.
+        file that was scanned last is not in the series any more.
         """
         check_names(series)
         splits: list[Split] = []

@@ -35,8 +35,7 @@ class Split:
     ``start`` and ``end`` are 64-bit offsets into the plain log. It pickles, and holds all that
     decoding needs in addition to the file (for an encrypted one, where its key is, not the key):
     ``catalogue`` has the tables that are known where it begins, ``changes`` what statements inside
-    it
-    change about tables.
+    it change about tables.
     """
 
     source: str

@@ -170,7 +170,7 @@ def _most_characters(column: Column) -> int:
 
 
 def _name_table(members: Sequence[str]) -> tuple[Array, ...]:
-    """The hash table of `encode_frames.NAME_WORDS`, and the bytes that it points to."""
+    """The hash table of `frames.encode.NAME_WORDS`, and the bytes that it points to."""
     encoded = [name.encode("utf-8", "surrogatepass") for name in members]
     data = np.frombuffer(b"".join(encoded) + bytes(k.PADDING), np.uint8)
     places = max(4, 1 << (2 * len(encoded)).bit_length())

@@ -89,11 +89,10 @@ def encode_rows(
     """Write rows as rows events in cache form: no checksum, no position.
 
     ``before`` and ``after`` are the images (``kind`` says which of them exist), columns by their
-    names.
-    A column that is left out is absent from the image; ``prefix`` must say the same (`present_of`).
-    Each event is ``prefix``, a header and body up to the rows, and as many rows as keep it within
-    ``most`` bytes, but at least one; its header gets its length. ``raw`` is the change record's
-    ``_raw``: values that no Arrow type holds, which are NULL in the images.
+    names. A column that is left out is absent from the image; ``prefix`` must say the same
+    (`present_of`). Each event is ``prefix``, a header and body up to the rows, and as many rows as
+    keep it within ``most`` bytes, but at least one; its header gets its length. ``raw`` is the
+    change record's ``_raw``: values that no Arrow type holds, which are NULL in the images.
     ``filler`` sets the unused bits after the last column's in each map of NULLs, as MariaDB does.
 
     Raises `UnknownColumn`, `UnsupportedType`, and `ValueRejected` with the column and the row of a
