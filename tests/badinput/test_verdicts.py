@@ -24,6 +24,7 @@ from tailrace.errors import (
 )
 from tailrace.events import DecodeContext
 from tailrace.events.payload import PayloadFields, unpack
+from tailrace.events.serialization import write_unsigned
 from tailrace.events.walk import event_length
 from tailrace.log.reader import Reader
 from tailrace.transactions import Boundary, BoundaryParser
@@ -446,6 +447,23 @@ def test_a_tag_that_is_not_in_its_plain_form(tag):
     found = both(parsed.bytes())
     assert (found.error, found.offset) == ("EventDecodeError", parsed_offset(parsed, index))
     assert "not a tag" in found.message
+
+
+@pytest.mark.parametrize("number", [12, 57, 63, 64, 255, 8192, 1 << 32, (1 << 63) - 1, 1 << 63])
+def test_fields_of_a_newer_server_in_a_tagged_gtid(number):
+    """They may be skipped where the message says so, whatever their numbers (facts sheet 2.5)."""
+    parsed = of("mysql-9.7.tagged-gtids", GTID_TAGGED)
+    whole = both(parsed.bytes()).rows
+    index = index_of(parsed, GTID_TAGGED)
+    event = parsed.events[index]
+    at = event.index(b"orders") + 6
+    coded = write_unsigned(number)
+    event[at : at + len(coded)] = coded
+    parsed.seal(index)
+    assert len(both(parsed.bytes()).rows) == len(whole) > 0
+    del event[at + 1 : len(event) - parsed.tail]  # the number of the field is cut
+    parsed.seal(index)
+    assert both(parsed.bytes()).error == "EventDecodeError"
 
 
 @pytest.mark.parametrize("size", [1000, (16 << 20) + 1, 1 << 30])

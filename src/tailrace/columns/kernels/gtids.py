@@ -137,13 +137,16 @@ def tagged_gtid(frame, p, body, end, sure):
     transaction = _new_transaction(frame, u32(p) * 1000000, k.MYSQL_GTID)
     seen = 0
     while at < end:
+        start = at
         field, at = _varint(at, end)
-        if field < 0 or seen >> field:
+        if at == start:
             return k.DOUBT
-        if field > 11:
+        if field < 0 or field > 11:  # a newer server's, of up to 64 bits
             if not sure:
                 return k.DOUBT
             break
+        if seen >> field:
+            return k.DOUBT
         seen |= 1 << field
         value = 0
         if field == 1:
