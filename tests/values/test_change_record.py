@@ -19,7 +19,7 @@ from tailrace.values.image import Image, decoder_of
 from tailrace.values.resolve import resolve_table
 from tailrace.values.row import RowSet
 from tailrace.values.schema import ColumnDefinition, Logical, TableDefinition
-from tests.values.made import Rows, TableMap, spec
+from tests.values.made import TableMap, rows_event, spec
 from tests.values.test_rows import AFTER, JSON_SCHEMA, partial
 
 T = ColumnType
@@ -39,7 +39,7 @@ def written(column, value: object, definition: ColumnDefinition | None = None) -
 def test_whole_record() -> None:
     columns = (spec(T.LONG, name="id"), spec(T.VARCHAR, 20, name='n"', collation=45))
     schema = resolve_table(TableMap(columns), Flavour.MYSQL)
-    (row,) = RowSet(Rows("update", b"\x01", b"\x03", b"\0\x01\0\0\0\x02\x02\0\0\0"), schema)
+    (row,) = RowSet(rows_event("update", b"\x01", b"\x03", b"\0\x01\0\0\0\x02\x02\0\0\0"), schema)
     assert change_json(row, schema, ORIGIN) == (
         '{"_op":"update","_db":"shop","_table":"orders","_ts":1700000000123456,"_gtid":"uuid:7",'
         '"_file":"binlog.000003","_pos":1234,"_seq":"14855280471771903420050440192","_server_id":42,'
@@ -77,7 +77,7 @@ def test_values(column, value: object, text: str) -> None:
 
 def test_small_decimals_have_no_exponent() -> None:
     schema = resolve_table(TableMap((spec(T.NEWDECIMAL, 30 << 8 | 30),)), Flavour.MYSQL)
-    (row,) = RowSet(Rows("insert", None, b"\x01", b"\0\x80" + bytes(12) + b"\x01"), schema)
+    (row,) = RowSet(rows_event("insert", None, b"\x01", b"\0\x80" + bytes(12) + b"\x01"), schema)
     assert image_json(row.after) == f'{{"c1":"0.{"0" * 29}1"}}'
 
 

@@ -21,7 +21,7 @@ from tailrace.values.schema import (
     TableDefinition,
     TableSchema,
 )
-from tests.values.made import Rows, TableMap, spec
+from tests.values.made import TableMap, decoded, rows_event, spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,15 +46,7 @@ OTHER = {**ROW, "name": None, "notes": "[]"}
 
 
 def rows_of(groups: Iterator[RowGroup], schema: TableSchema = SCHEMA) -> list[Row]:
-    """The rows that a reader finds in events made of the groups."""
-    return [
-        row
-        for group in groups
-        for row in RowSet(
-            Rows(group.kind, group.present_before, group.present_after, b"".join(group.images)),
-            schema,
-        )
-    ]
+    return decoded(groups, schema)
 
 
 def test_the_bytes_of_an_insert() -> None:
@@ -89,7 +81,7 @@ def test_all_ways_to_give_a_row(row: Any) -> None:
 def test_rows_of_a_log_are_passed_on_as_they_are() -> None:
     """Their bytes are not looked at: these are no utf8mb4, and no JSON."""
     data = b"\x00\x01\0\0\0\x01\xff\x00\x00\x01\0\0\0\xff"
-    (row,) = RowSet(Rows("insert", None, ALL, data), SCHEMA)
+    (row,) = RowSet(rows_event("insert", None, ALL, data), SCHEMA)
     for given in (row, row.after):
         (group,) = RowEncoder(schema_of()).insert([given])
         assert group.images == [data]
@@ -274,11 +266,11 @@ def test_a_partial_update_is_made_whole() -> None:
     (insert,) = RowEncoder(schema).insert([(1, "[1, 2]")])
     diffs = b"\x00\x04$[0]\x02\x04\x01"
     after = b"\x01\x01" + b"\x00\x01\0\0\0" + len(diffs).to_bytes(4, "little") + diffs
-    event = Rows("update", b"\x03", b"\x03", insert.images[0] + after, partial=True)
+    event = rows_event("update", b"\x03", b"\x03", insert.images[0] + after, partial=True)
     (row,) = rows_of(RowEncoder(schema).update(RowSet(event, schema)), schema)
     assert row.before["notes"] == "[1, 2]"
     assert row.after["notes"] == "[true, 2]"
-    event = Rows("update", b"\x01", b"\x03", b"\x00\x01\0\0\0" + after, partial=True)
+    event = rows_event("update", b"\x01", b"\x03", b"\x00\x01\0\0\0" + after, partial=True)
     with pytest.raises(UnsupportedType, match=r"shop\.orders\.notes: only the change"):
         list(RowEncoder(schema, "minimal").update(RowSet(event, schema)))
 

@@ -21,6 +21,7 @@ from tailrace.values.row import RowSet
 from tailrace.values.schema import Logical, TableSchema
 from tests.columns.random_log import logs
 from tests.recorded import has
+from tests.values.made import decoded
 from tests.values.replay import CORPUS, Case, cases, changes
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def test_whole_rows_are_reduced_as_the_server_does(server: str, image: str) -> N
             (group,) = encoder.delete([before])
         else:
             (group,) = encoder.update([before], [after])
-        (row,) = RowSet(as_event(group), schema)
+        (row,) = decoded([group], schema)
         assert given_columns(row.before) == given_columns(logged.before)
         # Of a row that is given whole only what changed is logged; the servers log what was
         # assigned, and MariaDB all columns where there is no key.
@@ -142,22 +143,6 @@ def test_whole_rows_are_reduced_as_the_server_does(server: str, image: str) -> N
                 assert mine[name] == theirs[name]
         count += 1
     assert count > 40
-
-
-class as_event:  # noqa: N801  # stands for an event
-    """What a row set asks of an event, made of a group."""
-
-    file = offset = None
-    name = "ROWS"
-    partial = False
-
-    def __init__(self, group: RowGroup) -> None:
-        self.kind = group.kind
-        self.present_before, self.present_after = group.present_before, group.present_after
-        self._rows = b"".join(group.images)
-
-    def rows_in(self) -> tuple[bytes, int]:
-        return self._rows, 0
 
 
 def no_server_has(column: Column, value: Any) -> bool:

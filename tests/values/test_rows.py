@@ -13,9 +13,10 @@ from tailrace.values.image import ABSENT
 from tailrace.values.json_diff import JsonDiffs, Operation, parse_diffs, parse_path
 from tailrace.values.resolve import resolve_table
 from tailrace.values.row import RowSet
-from tests.values.made import Rows, TableMap, spec
+from tests.values.made import TableMap, rows_event, spec
 
 if TYPE_CHECKING:
+    from tailrace.events import RowsEvent
     from tailrace.values.schema import TableSchema
 
 T = ColumnType
@@ -33,7 +34,7 @@ def schema_of(*columns) -> TableSchema:
 SCHEMA = schema_of()
 ONE = b"\x00\x01\0\0\0\x02ab\x01\0\xff"
 TWO = b"\x06\x02\0\0\0"  # name and photo are NULL
-INSERT = Rows("insert", None, b"\x07", ONE + TWO)
+INSERT = rows_event("insert", None, b"\x07", ONE + TWO)
 
 
 def test_inserts() -> None:
@@ -49,7 +50,7 @@ def test_inserts() -> None:
 
 
 def test_images_are_mappings() -> None:
-    (row,) = RowSet(Rows("update", b"\x01", b"\x02", b"\0\x01\0\0\0\0\x01x"), SCHEMA)
+    (row,) = RowSet(rows_event("update", b"\x01", b"\x02", b"\0\x01\0\0\0\0\x01x"), SCHEMA)
     assert dict(row.before) == {"id": 1}
     assert dict(row.after) == {"name": "x"}
     assert row.after["photo"] is ABSENT
@@ -67,7 +68,7 @@ def test_images_are_mappings() -> None:
 
 
 def test_deletes() -> None:
-    (row,) = RowSet(Rows("delete", b"\x07", None, ONE), SCHEMA)
+    (row,) = RowSet(rows_event("delete", b"\x07", None, ONE), SCHEMA)
     assert row.after is None
     assert row.values == (1, "ab", b"\xff")
 
@@ -77,7 +78,7 @@ def test_rows_pickle() -> None:
     copy = pickle.loads(pickle.dumps(row))
     assert copy == row
     assert copy.values == row.values
-    (update,) = RowSet(Rows("update", b"\x01", b"\x02", b"\0\x01\0\0\0\0\x01x"), SCHEMA)
+    (update,) = RowSet(rows_event("update", b"\x01", b"\x02", b"\0\x01\0\0\0\0\x01x"), SCHEMA)
     copy = pickle.loads(pickle.dumps(update))
     assert copy == update
     assert copy.after["photo"] is ABSENT
@@ -85,37 +86,39 @@ def test_rows_pickle() -> None:
 
 @pytest.mark.parametrize("size", [*range(1, len(ONE)), *range(len(ONE) + 1, len(ONE + TWO))])
 def test_truncated(size: int) -> None:
-    event = Rows("insert", None, b"\x07", (ONE + TWO)[:size])
-    with pytest.raises(EventDecodeError, match=r"binlog.000001 at 400 \(ROWS\): a row of shop"):
+    event = rows_event("insert", None, b"\x07", (ONE + TWO)[:size])
+    with pytest.raises(
+        EventDecodeError, match=r"binlog.000001 at 400 \(WRITE_ROWS\): a row of shop"
+    ):
         len(RowSet(event, SCHEMA))
 
 
 def test_left_over_bytes() -> None:
     with pytest.raises(EventDecodeError):
-        list(RowSet(Rows("insert", None, b"\x07", ONE + b"\0"), SCHEMA))
+        list(RowSet(rows_event("insert", None, b"\x07", ONE + b"\0"), SCHEMA))
 
 
 @pytest.mark.parametrize("present", [b"", b"\x07\x00"])
 def test_bitmap_of_another_table(present: bytes) -> None:
     with pytest.raises(EventDecodeError, match="bitmap"):
-        list(RowSet(Rows("insert", None, present, ONE), SCHEMA))
+        list(RowSet(rows_event("insert", None, present, ONE), SCHEMA))
 
 
 def test_no_rows() -> None:
-    assert list(RowSet(Rows("insert", None, b"\x07", b""), SCHEMA)) == []
+    assert list(RowSet(rows_event("insert", None, b"\x07", b""), SCHEMA)) == []
 
 
 def test_a_row_without_columns() -> None:
     """MySQL logs INSERT INTO t () VALUES () so, with a MINIMAL image; at most one row an event."""
-    (row,) = RowSet(Rows("insert", None, b"\x00", b""), SCHEMA)
+    (row,) = RowSet(rows_event("insert", None, b"\x00", b""), SCHEMA)
     assert row.values == (ABSENT, ABSENT, ABSENT)
     with pytest.raises(EventDecodeError, match="no columns"):
-        list(RowSet(Rows("insert", None, b"\x00", b"\0"), SCHEMA))
+        list(RowSet(rows_event("insert", None, b"\x00", b"\0"), SCHEMA))
 
 
 def test_a_value_that_cannot_be_decoded_says_where() -> None:
-    (row,) = RowSet(Rows("insert", None, b"\x02", b"\0\x01\xff"), SCHEMA)
-    message = r"binlog.000001 at 400 \(ROWS\): shop.orders.name: text that is not utf8mb4"
+    (row,) = RowSet(rows_event("insert", None, b"\x02", b"\0\x01\xff"), SCHEMA)
+    message = r"binlog.000001 at 400 \(WRITE_ROWS\): shop.orders.name: text that is not utf8mb4"
     for read in (lambda: row.after["name"], row.after.as_tuple):
         with pytest.raises(EventDecodeError, match=message) as caught:
             read()
@@ -124,8 +127,10 @@ def test_a_value_that_cannot_be_decoded_says_where() -> None:
 
 def test_a_type_without_rows_says_where() -> None:
     schema = schema_of(spec(T.LONG), spec(T.TYPED_ARRAY))
-    with pytest.raises(UnsupportedType, match=r"at 400 \(ROWS\): shop.orders: column c2 .*TYPED"):
-        list(RowSet(Rows("insert", None, b"\x03", b"\0\0"), schema))
+    with pytest.raises(
+        UnsupportedType, match=r"at 400 \(WRITE_ROWS\): shop.orders: column c2 .*TYPED"
+    ):
+        list(RowSet(rows_event("insert", None, b"\x03", b"\0\0"), schema))
 
 
 def test_a_flipped_byte_is_a_row_or_our_error() -> None:
@@ -134,7 +139,7 @@ def test_a_flipped_byte_is_a_row_or_our_error() -> None:
         for flip in (0x01, 0x10, 0x80, 0xFF):
             changed = data[:place] + bytes([data[place] ^ flip]) + data[place + 1 :]
             try:
-                for row in RowSet(Rows("insert", None, b"\x07", changed), SCHEMA):
+                for row in RowSet(rows_event("insert", None, b"\x07", changed), SCHEMA):
                     assert len(row.values) == 3
             except LogError:
                 continue
@@ -156,8 +161,8 @@ def u32(data: bytes) -> bytes:
     return len(data).to_bytes(4, "little") + data
 
 
-def partial(before: bytes, after: bytes, present: bytes = b"\x0f") -> Rows:
-    return Rows("update", present, b"\x0f", before + after, partial=True)
+def partial(before: bytes, after: bytes, present: bytes = b"\x0f") -> RowsEvent:
+    return rows_event("update", present, b"\x0f", before + after, partial=True)
 
 
 BEFORE = b"\x08\x01\0\0\0" + u32(DOCUMENT) + b"\x07\0\0\0"

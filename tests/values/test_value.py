@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from tailrace.constants import ColumnType as T
-from tailrace.errors import ConversionError, UnknownColumn
+from tailrace.errors import ConversionError, SchemaError, UnknownColumn, UsageError
 from tailrace.events import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 from tailrace.schema.table import Table
 from tailrace.values.image import ABSENT
@@ -184,4 +184,26 @@ def test_a_row_set_of_a_table_map_is_that_of_its_schema() -> None:
     assert [row.after for row in by_map] == [
         row.after for row in RowSet(by_map.event, TABLE.schema)
     ]
-    assert by_map.schema is RowSet(by_map.event, TABLE.table_map(8)).schema
+    assert by_map.schema is RowSet(by_map.event, TABLE.table_map(7)).schema
+
+
+def test_the_table_map_must_be_that_of_the_event() -> None:
+    """WL#3283, Row_event_set(): of another table with the same columns, it is an error."""
+    event = rows(WriteRowsEvent, FIRST).event
+    other = Table.parse("CREATE TABLE d.u (a INT, v VARCHAR(300), b TINYINT UNSIGNED)")
+    event.file, event.offset = "binlog.000001", 400
+    message = r"^binlog.000001 at 400 \(WRITE_ROWS\): .* table id 7, the table map of d.u is of 8: "
+    with pytest.raises(SchemaError, match=message):
+        RowSet(event, other.table_map(8))
+    assert len(RowSet(event, event.table_map)) == 1
+
+
+def test_a_row_set_of_anything_else_is_a_wrong_call() -> None:
+    """WL#3283: it should be difficult to use the interface in the wrong way."""
+    event, table_map = rows(WriteRowsEvent, FIRST).event, TABLE.table_map(7)
+    with pytest.raises(UsageError, match="of a rows event, not of TABLE_MAP"):
+        RowSet(table_map, table_map)
+    with pytest.raises(UsageError, match="takes a table map or a TableSchema, not WRITE_ROWS"):
+        RowSet(event, event)
+    with pytest.raises(UsageError, match="not Table"):
+        RowSet(event, TABLE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from tailrace.errors import EventDecodeError, LogError, UnknownColumn
+from tailrace.errors import EventDecodeError, LogError, SchemaError, UnknownColumn, UsageError
+from tailrace.events import Event, RowsEvent, TableMapEvent
 from tailrace.values.image import Image, ImageDecoder, ImagePlan, ImageSource, decoder_of, placed
 from tailrace.values.resolve import resolve_table
 from tailrace.values.schema import TableSchema
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tailrace.constants import Flavour
-    from tailrace.events.rows import RowsEvent
-    from tailrace.events.table_map import TableLayout, TableMapEvent
+    from tailrace.events import TableLayout
     from tailrace.values.image import Absent
     from tailrace.values.value import Value
 
@@ -111,17 +111,23 @@ class RowSet:
     """The rows of a rows event (the worklog's ``Row_event_set``).
 
     ``table`` is the event's table map, or the schema that it and a definition resolve to. It can be
-    iterated any number of times; its length is the number of rows. Raises `EventDecodeError`, with
-    the event's position, for row data that does not follow the format, including bytes left over;
-    `SchemaError` for a schema of another table; `UnsupportedType` for columns that cannot be
+    iterated any number of times; its length is the number of rows. Raises `SchemaError` for a table
+    map with another table id than the event's, and `UsageError` for arguments of other types. When
+    iterated it raises `EventDecodeError`, with the event's position, for row data that does not
+    follow the format, including bytes left over; `UnsupportedType` for columns that cannot be
     decoded.
     """
 
     def __init__(self, event: RowsEvent, table: TableSchema | TableMapEvent) -> None:
+        if not isinstance(event, RowsEvent):
+            raise UsageError(f"a RowSet is of a rows event, not of {_kind(event)}")
         self.event = event
-        self.schema = (
-            table if isinstance(table, TableSchema) else _resolved(table.layout, table.form.flavour)
-        )
+        if isinstance(table, TableSchema):
+            self.schema = table
+        elif isinstance(table, TableMapEvent):
+            self.schema = _schema_of(event, table)
+        else:
+            raise UsageError(f"a RowSet takes a table map or a TableSchema, not {_kind(table)}")
 
     @cached_property
     def _length(self) -> int:
@@ -169,6 +175,21 @@ class RowSet:
                 after, at = _image(after_plan, source, at, partial)
             yield Row(event.kind, before, after, number)
             number += 1
+
+
+def _kind(value: object) -> str:
+    return value.name if isinstance(value, Event) else type(value).__name__
+
+
+def _schema_of(event: RowsEvent, table_map: TableMapEvent) -> TableSchema:
+    """The schema from the event's table map. Raises SchemaError if it is another table's."""
+    if table_map.table_id != event.table_id:
+        raise event.error(
+            f"its rows are of table id {event.table_id}, the table map of {table_map.database}."
+            f"{table_map.table} is of {table_map.table_id}: event.table_map is the one to use",
+            SchemaError,
+        )
+    return _resolved(table_map.layout, table_map.form.flavour)
 
 
 @lru_cache(maxsize=256)
