@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import shutil
+import struct
 import subprocess
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tailrace.constants import EventType
-from tailrace.errors import ChecksumMismatch, StorageError
+from tailrace.errors import ChecksumMismatch, OutOfMemory, StorageError
 from tailrace.events import FormatDescriptionEvent
+from tailrace.events.rows import RowsEvent
 from tailrace.storage import LogFile, find, keyring
 from tailrace.storage.event_streams import EventData, Events
 from tests.recorded import CORPUS
@@ -66,6 +71,53 @@ def test_the_format_description_is_fetched_or_given(name: str) -> None:
         list(Events(path, 1 << 40, format_description=first))
 
 
+def files_of(name: str) -> list[Path]:
+    return [Path(file.path) for file in find(CORPUS / name)[0].files]
+
+
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+def test_the_format_description_is_given_for_relay_logs(server: str) -> None:
+    """WL#10956, Basic_binlog_file_reader::open: with the relay log's own, its source's as it stands
+    there, and the source's as it stands in the source's own log.
+    """
+    own = next(iter(Events(path_of(f"{server}.interleaved"))))
+    assert isinstance(own, FormatDescriptionEvent)
+    sources = 0
+    for path in files_of(f"{server}.relay-log"):
+        whole = list(Events(path))
+        there = [event for event in whole if isinstance(event, FormatDescriptionEvent)]
+        sources += len(there) - 1
+        inside = False  # a statement's rows need its table map
+        for number, event in enumerate(whole):
+            for given in (*there, own):
+                found = EventData(path, event.offset, format_description=given)
+                assert [offset for offset, _ in found] == [e.offset for e in whole[number:]]
+                if not inside:
+                    objects = Events(path, event.offset, format_description=given)
+                    assert [e.fields() for e in objects] == [e.fields() for e in whole[number:]]
+            inside = event.type == EventType.TABLE_MAP
+        for given in (*there, own):
+            with pytest.raises(StorageError, match="no event begins at 7"):
+                list(Events(path, 7, format_description=given))
+    assert sources == 3
+
+
+def test_a_relay_log_whose_source_has_no_checksums(tmp_path: Path) -> None:
+    """The description given is the relay log's own, and its source's is in force."""
+    relay = files_of("mysql-9.7.relay-log")[0]
+    source = path_of("mysql-9.7.checksum-none")
+    wanted = list(Events(source))
+    path = tmp_path / "relay.000001"
+    path.write_bytes(relay.read_bytes() + source.read_bytes()[4:])
+    own = next(iter(Events(relay)))
+    assert isinstance(own, FormatDescriptionEvent)
+    start = len(relay.read_bytes()) + wanted[0].header.length
+    found = list(Events(path, start, format_description=own))
+    assert [event.fields() for event in found] == [event.fields() for event in wanted[1:]]
+    data = EventData(path, start, format_description=own)
+    assert [bytes(raw) for _, raw in data] == [event.encode() for event in wanted[1:]]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_memory_is_what_the_caller_gives(name: str) -> None:
     path = path_of(name)
@@ -85,6 +137,96 @@ def test_memory_is_what_the_caller_gives(name: str) -> None:
         made.append((offset, bytes(raw)))
     assert made == wanted
     assert asked == [len(raw) for _, raw in wanted]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "mariadb-10.11.relay-log"])
+def test_objects_in_memory_that_the_caller_gives(name: str) -> None:
+    """WL#10956, read_event_object: allocator: one memory serves all events, also those which later
+    ones need (table maps).
+    """
+    path = files_of(name)["relay" in name]  # the second of the relay logs has rows
+    memory = bytearray(1 << 20)
+    whole = list(Events(path))
+    seen = 0
+    for event, wanted in zip(Events(path, allocate=lambda _: memory), whole, strict=True):
+        assert event.encode() == memory[: event.header.length]
+        assert event == wanted
+        assert pickle.loads(pickle.dumps(event)) == wanted
+        assert event.fields() == wanted.fields()
+        if isinstance(event, RowsEvent):
+            assert event.table_map == wanted.table_map
+            seen += 1
+    assert seen
+    start = whole[-1].offset
+    asked: list[int] = []
+    last = Events(path, start, format_description=whole[0], allocate=bytearray)
+    assert [event.encode() for event in last] == [whole[-1].encode()]
+    data = EventData(
+        path,
+        start,
+        format_description=whole[0],
+        allocate=lambda size: asked.append(size) or memory,
+    )
+    assert len(list(data)) == len(asked) == 1
+
+
+LARGE = 40 << 20
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with an event of 40 MiB, of a type that may be passed over."""
+    head = path_of("mysql-9.7.checksum-none").read_bytes()
+    head = head[: 4 + int.from_bytes(head[13:17], "little")]
+    event = struct.pack("<IBIIIH", 0, 200, 1, LARGE, len(head) + LARGE, 0x80)
+    path = tmp_path_factory.mktemp("large") / "binlog.000001"
+    path.write_bytes(head + event + bytes(range(256)) * (LARGE // 256 - 1) + bytes(256 - 19))
+    return path
+
+
+@pytest.mark.parametrize("kind", [EventData, Events])
+def test_an_event_is_read_into_that_memory(large: Path, kind: type[EventData | Events]) -> None:
+    """WL#10956, read_event_data: allocator: there is no second copy of the event."""
+    memory = bytearray(LARGE)
+    reading = iter(kind(large, allocate=lambda _: memory))
+    tracemalloc.start()
+    try:
+        next(reading)
+        next(reading)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert memory == large.read_bytes()[-LARGE:]
+    assert peak < 4 << 20
+
+
+@pytest.mark.parametrize("name", ["large", *NAMES])
+@pytest.mark.parametrize("kind", [EventData, Events])
+@pytest.mark.parametrize(
+    ("allocate", "said"),
+    [
+        (lambda size: bytearray(size - 1), r"allocate gave \d+ bytes of memory for the \d+ bytes"),
+        (lambda size: memoryview(bytes(size)), "memory that is read-only"),
+        (lambda size: bytearray(1 << 62), "there is no memory for the"),
+    ],
+    ids=["too little", "read-only", "none"],
+)
+def test_too_little_memory(
+    large: Path, name: str, kind: type[EventData | Events], allocate: Any, said: str
+) -> None:
+    """WL#10956, MEM_ALLOCATE: an error of ours, with the event's place."""
+    path = large if name == "large" else path_of(name)
+    second = [offset for offset, _ in EventData(path)][1]
+    calls = 0
+
+    def give(size: int) -> Any:
+        nonlocal calls
+        calls += 1
+        return bytearray(size) if calls == 1 else allocate(size)
+
+    with pytest.raises(OutOfMemory, match=said) as caught:
+        list(kind(path, allocate=give))
+    assert (caught.value.file, caught.value.offset) == (str(path), second)
 
 
 @pytest.mark.parametrize("name", NAMES[:2])

@@ -116,6 +116,7 @@ class Event(metaclass=EventMeta):
     """
 
     __slots__ = (
+        "_borrowed",
         "_cache",
         "body",
         "checksum",
@@ -165,15 +166,30 @@ class Event(metaclass=EventMeta):
         self.inner_index: int | None = None
         self.outer_length: int | None = None
         self._cache: dict[str, Any] | None = None
+        self._borrowed: memoryview | None = None
 
     if not TYPE_CHECKING:  # type checkers would accept every misspelt name
 
         def __getattr__(self, name: str) -> Any:
             """A field that is not decoded yet: decode the body."""
+            if name == "body":  # it is in memory that was lent, see `borrow`
+                self.body = bytes(self._borrowed)
+                self._borrowed = None
+                return self.body
             if name not in self._READ:
                 raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
             self._read()
             return object.__getattribute__(self, name)
+
+    def borrow(self, memory: memoryview) -> Self:
+        """The same event, its body in memory of the caller's until it is first used."""
+        self._borrowed = memory
+        del self.body
+        return self
+
+    def peek(self) -> bytes | memoryview:
+        """The body where it is: nothing is copied."""
+        return self.body if self._borrowed is None else self._borrowed
 
     def _read(self) -> None:
         """Decode the body."""
@@ -380,7 +396,7 @@ class Event(metaclass=EventMeta):
         return kind(message, file=self.file, offset=self.offset, event_type=self.name)
 
     def _state(self) -> dict[str, Any]:
-        kept = (*Event.__slots__[1:], *self.FROM_CONTEXT)
+        kept = (*Event.__slots__[2:], *self.FROM_CONTEXT)
         return {name: getattr(self, name) for name in kept}
 
     def __eq__(self, other: object) -> bool:
@@ -395,7 +411,7 @@ class Event(metaclass=EventMeta):
         return self._state()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._cache = None
+        self._cache = self._borrowed = None
         for name, value in state.items():
             setattr(self, name, value)
 

@@ -76,12 +76,15 @@ class DecodeContext(LogState):
         file: str | None = None,
         offset: int | None = None,
         verify_checksum: bool = True,
+        borrowed: bool = False,
     ) -> Event:
         """Decode one whole event, and update the state by it.
 
         ``raw`` holds exactly the event: header, body, checksum. ``file`` and ``offset`` become the
         event's position. The body is decoded when one of its fields is used, except for what the
-        state needs. Raises TruncatedEvent, ChecksumMismatch, UnknownEvent, EventDecodeError,
+        state needs. ``borrowed`` says that ``raw`` is memory that will be reused: the body is
+        copied out of it when it is first used, and at once if the state keeps the event. Raises
+        TruncatedEvent, ChecksumMismatch, UnknownEvent, EventDecodeError,
         MissingTableMap; the state is then unchanged.
         """
         size = len(raw)
@@ -105,7 +108,10 @@ class DecodeContext(LogState):
                 if verify_checksum:
                     verify_event(raw, end, code, checksum)
             kind = REGISTRY.get(code) or self._class_of(header)
-            event = kind(header, bytes(raw[HEADER_SIZE:end]))
+            if borrowed:
+                event = kind(header, b"").borrow(memoryview(raw)[HEADER_SIZE:end])
+            else:
+                event = kind(header, bytes(raw[HEADER_SIZE:end]))
             event.form = self.format or NO_FORMAT
             event.checksum = checksum
             event.file = file

@@ -267,7 +267,7 @@ class RowsEvent(Event):
 
     def _read_id(self, fixed_size: int) -> int:
         """Set table id and flags; returns where they end."""
-        body = self.body
+        body = self.peek()
         id_size = 4 if fixed_size == _OLD_HEADER else 6
         if len(body) < id_size + 2:
             raise EventDecodeError(f"{len(body)} bytes, the fixed part needs {id_size + 2}")

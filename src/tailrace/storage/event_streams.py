@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import CHECKSUM_SIZE, ChecksumAlgorithm, EventType, event_name
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event
     from tailrace.storage.file import LogFile
-
-Allocator = Callable[[int], bytearray | memoryview]
-"""Returns memory of at least the given size; it may be the same each time."""
+    from tailrace.storage.reader import Allocator
 
 _FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
 
@@ -31,12 +28,17 @@ class EventData:
     """Iterates over ``(offset, bytes)`` of a file's events, checksums verified if asked.
 
     ``start`` is where to begin. The format description in force there is read from the file's
-    beginning, and given first, unless the caller has it (``format_description``). With ``allocate``
-    an event's bytes are a view of the caller's memory, which can be reused when the event is done;
-    else each event has its own memory.
+    beginning, and given first, unless the caller has it (``format_description``): then only the
+    events from ``start`` on come. In a relay log, the format descriptions of its sources are in
+    force over the one that was given, where they stand before ``start``.
 
-    Raises what `EventReader` raises, ChecksumMismatch, and LogError for a format description that
-    cannot be decoded.
+    With ``allocate`` an event is read into the caller's memory, and its bytes are a view of that,
+    which can be reused when the event is done; else each event has its own memory. ``allocate`` is
+    called with the event's size in bytes, and returns a bytearray or memoryview of at least that
+    size, which may be the same each time.
+
+    Raises what `EventReader` raises, ChecksumMismatch, OutOfMemory where ``allocate`` gives too
+    little memory, and LogError for a format description that cannot be decoded.
     """
 
     def __init__(
@@ -54,23 +56,25 @@ class EventData:
         self._allocate = allocate
 
     def __iter__(self) -> Iterator[tuple[int, bytes | memoryview]]:
-        allocate = self._allocate
-        events = self._verified() if self._verify else iter(self.reader)
-        if allocate is None:
-            yield from events
-            return
-        for offset, raw in events:
-            size = len(raw)
-            data = memoryview(allocate(size))[:size]
-            data[:] = raw
-            yield offset, data
+        return self._verified() if self._verify else self.within(DecodeContext())
 
-    def _verified(self) -> Iterator[tuple[int, bytes]]:
-        file = self.reader.file.path
-        context = DecodeContext()
+    def within(self, context: DecodeContext) -> Iterator[tuple[int, bytes | memoryview]]:
+        """The events, not verified; ``context`` learns the format description in force."""
         if self._format is not None:
             self._format.update(context)
-        for offset, raw in self.reader:
+        reader = self.reader
+        events: Iterator[tuple[int, bytes | memoryview]]
+        events = iter(reader) if self._allocate is None else reader.into(self._allocate)
+        for count, (offset, raw) in enumerate(events):
+            if not count and reader.passed_format is not None:
+                passed_at, passed = reader.passed_format
+                context.decode(passed, file=reader.file.path, offset=passed_at)
+            yield offset, raw
+
+    def _verified(self) -> Iterator[tuple[int, bytes | memoryview]]:
+        file = self.reader.file.path
+        context = DecodeContext()
+        for offset, raw in self.within(context):
             if raw[4] == _FORMAT:
                 context.decode(raw, file=file, offset=offset)
             elif context.checksum_algorithm is ChecksumAlgorithm.CRC32:
@@ -85,6 +89,9 @@ class EventData:
 class Events:
     """Iterates over a file's events as objects; arguments as those of `EventData`.
 
+    With ``allocate`` an event's body stays in the caller's memory until a field is used: only then
+    is it copied. So use an event, or pass over it, before the next is read into the same memory.
+
     ``context`` holds the state from earlier events that later ones need. Raises what `EventData`
     and `DecodeContext.decode` raise.
     """
@@ -96,18 +103,24 @@ class Events:
         *,
         format_description: FormatDescriptionEvent | None = None,
         verify_checksums: bool = True,
+        allocate: Allocator | None = None,
     ) -> None:
         self.data = EventData(
-            file, start, format_description=format_description, verify_checksums=False
+            file,
+            start,
+            format_description=format_description,
+            verify_checksums=False,
+            allocate=allocate,
         )
-        self._format = format_description
         self._verify = verify_checksums
+        self._borrowed = allocate is not None
         self.context = DecodeContext()
 
     def __iter__(self) -> Iterator[Event]:
         context = self.context = DecodeContext()
-        if self._format is not None:
-            self._format.update(context)
-        file = self.data.reader.file
-        for offset, raw in self.data:
-            yield context.decode(raw, file=file.name, offset=offset, verify_checksum=self._verify)
+        file = self.data.reader.file.name
+        verify, borrowed = self._verify, self._borrowed
+        for offset, raw in self.data.within(context):
+            yield context.decode(
+                raw, file=file, offset=offset, verify_checksum=verify, borrowed=borrowed
+            )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from tailrace.constants import (
     HEADER_SIZE,
@@ -32,10 +33,14 @@ from tailrace.storage.joined import JoinedInput
 from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tailrace.events import FormatDescriptionEvent
     from tailrace.storage.streams.base import RandomInput
+
+Raw: TypeAlias = bytes | memoryview
+Allocator = Callable[[int], bytearray | memoryview]
+"""Returns memory of at least the given size; it may be the same each time."""
 
 _PIECE: Final = 1 << 20
 
@@ -74,9 +79,51 @@ class EventReader:
         self._relay = False
         self._file_at = 0  # where the file begins in a pipe
         self.torn_tail_offset: int | None = None
+        self.passed_format: tuple[int, bytes] | None = None
+        self._allocate: Allocator | None = None
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        self._allocate = None
+        return cast("Iterator[tuple[int, bytes]]", self._events())
+
+    def into(self, allocate: Allocator) -> Iterator[tuple[int, memoryview]]:
+        """Iterate over ``(offset, view)``: each event is read into the memory of ``allocate``.
+
+        It is asked for as many bytes as the event has, and may give the same memory each time. A
+        large event is read directly into it, others are copied there once, from the piece that was
+        read. Raises OutOfMemory if it gives fewer bytes, or none that can be written, or raises
+        MemoryError.
+        """
+        self._allocate = allocate
+        for offset, raw in self._events():
+            view = cast("memoryview", raw)
+            if view.readonly:  # in a piece; a large event is in its place already
+                there = self._memory(len(view), offset, view[4])
+                there[:] = view
+                view = there
+            yield offset, view
+
+    def _memory(self, size: int, offset: int, code: int) -> memoryview:
+        """``size`` bytes of the caller's memory. Raises OutOfMemory."""
+        allocate = cast("Allocator", self._allocate)
+        try:
+            view = memoryview(allocate(size)).cast("B")
+        except MemoryError:
+            message = f"there is no memory for the {size} bytes of this event"
+            raise self._error(OutOfMemory, message, offset, code) from None
+        if view.nbytes < size or view.readonly:
+            what = "memory that is read-only" if view.readonly else f"{view.nbytes} bytes of memory"
+            raise self._error(
+                OutOfMemory,
+                f"allocate gave {what} for the {size} bytes of this event",
+                offset,
+                code,
+            )
+        return view[:size]
+
+    def _events(self) -> Iterator[tuple[int, Raw]]:
         self.torn_tail_offset = None
+        self.passed_format = None
         self._file_at = 0
         try:
             with closing(self.file.open()) as stream:
@@ -84,19 +131,23 @@ class EventReader:
         except OSError as error:
             raise ReadFailed(error.strerror or str(error), file=self.file.path) from None
 
-    def _read(self, stream: RandomInput) -> Iterator[tuple[int, bytes]]:
+    def _read(self, stream: RandomInput) -> Iterator[tuple[int, Raw]]:
         self._check_magic(stream)
         if self._format is not None and self.start is not None and self.start > len(MAGIC):
             self._note_flags(self._format.header)
+            head = read_exactly(stream, len(MAGIC), HEADER_SIZE)
+            if len(head) == HEADER_SIZE:  # the one that was given may be of another file
+                self._note_format(head)
             if not self._relay and not self.file.joined:
                 self._check_start(stream, self.start, len(MAGIC))
                 yield from self._walk(stream, self.start)
                 return
+            stream.seek(len(MAGIC))
         walk = self._walk(stream, len(MAGIC))
         first = next(walk, None)
         if first is None:
             return
-        if self._format is None:
+        if self._format is None or self.start is None or self.start <= len(MAGIC):
             yield first
         begin = first[0] + len(first[1])
         second = next(walk, None)
@@ -110,8 +161,8 @@ class EventReader:
         yield from self._from_start(stream, walk, begin)
 
     def _from_start(
-        self, stream: RandomInput, walk: Iterator[tuple[int, bytes]], begin: int
-    ) -> Iterator[tuple[int, bytes]]:
+        self, stream: RandomInput, walk: Iterator[tuple[int, Raw]], begin: int
+    ) -> Iterator[tuple[int, Raw]]:
         """The requested events after the first one; ``walk`` gives them."""
         if self.start is None or self.start <= len(MAGIC) or self.start == begin:
             return walk
@@ -121,9 +172,11 @@ class EventReader:
         return self._walk(stream, self.start)
 
     def _after_formats(
-        self, walk: Iterator[tuple[int, bytes]], start: int
-    ) -> Iterator[tuple[int, bytes]]:
-        """A relay log from ``start`` on; before it only the formats of its sources."""
+        self, walk: Iterator[tuple[int, Raw]], start: int
+    ) -> Iterator[tuple[int, Raw]]:
+        """A relay log from ``start`` on; before it only the formats of its sources, of which
+        the last is noted instead if the caller gave one.
+        """
         reached = False
         end = 0
         for offset, raw in walk:
@@ -131,21 +184,26 @@ class EventReader:
                 if offset > start:
                     break
                 reached = True
-            if reached or raw[4] == EventType.FORMAT_DESCRIPTION:
+            if not reached and raw[4] == EventType.FORMAT_DESCRIPTION and self._format is not None:
+                self.passed_format = offset, bytes(raw)
+            elif reached or raw[4] == EventType.FORMAT_DESCRIPTION:
                 yield offset, raw
             end = offset + len(raw)
         if not reached and end != start:
             raise StorageError(f"{self.file.path}: no event begins at {start}")
 
-    def _walk(self, stream: RandomInput, offset: int) -> Iterator[tuple[int, bytes]]:
-        """The events from ``offset`` on, where the stream stands."""
+    def _walk(self, stream: RandomInput, offset: int) -> Iterator[tuple[int, Raw]]:
+        """The events from ``offset`` on, where the stream stands: for `into` as read-only views,
+        or where a large one lies in the caller's memory.
+        """
         data = b""
         begin = len(MAGIC)
         while True:
             end = 0
             size = min(len(data), _next_file(stream, offset) - offset)
+            shown = data if self._allocate is None else memoryview(data)
             for start, end in frames(data, size):
-                raw = data[start:end]
+                raw = shown[start:end]
                 if offset + start == begin:
                     self._note_format(raw)
                 yield offset + start, raw
@@ -156,8 +214,8 @@ class EventReader:
                 offset, data = begin, held[len(MAGIC) :]
                 continue
             length = self._length(held, offset)
-            data = self._more(stream, held, length, offset, begin)
-            if not data:
+            more = self._more(stream, held, length, offset, begin)
+            if not more:
                 if offset == begin and self.torn_tail_offset is None:
                     raise self._error(
                         TruncatedEvent, "the file holds nothing but its magic", offset
@@ -165,10 +223,14 @@ class EventReader:
                 return
             if length > _PIECE:  # nothing here holds it while others work on it
                 if offset == begin:
-                    self._note_format(data)
-                whole, data, held = [data[:length]], data[length:], b""
+                    self._note_format(more)
+                shown = more if self._allocate is None else memoryview(more)
+                whole, data = [shown[:length]], bytes(more[length:])
+                more = shown = held = b""
                 yield offset, whole.pop()
                 offset += length
+            else:
+                data = bytes(more)
 
     def _length(self, held: bytes, offset: int) -> int:
         """The length of the event that has begun, 0 if it is not known yet."""
@@ -179,15 +241,14 @@ class EventReader:
         except BadEventLength as error:
             raise error.at(self.file.path, offset, event_name(held[4])) from None
 
-    def _more(
-        self, stream: RandomInput, held: bytes, length: int, offset: int, begin: int
-    ) -> bytes:
+    def _more(self, stream: RandomInput, held: bytes, length: int, offset: int, begin: int) -> Raw:
         """The held bytes and the next piece, or the whole of a larger event; b"" at the end.
 
         What can be read may end before the file does: of a torn event, MariaDB's encryption may
         give nothing.
         """
-        data, wanted = held, max(length - len(held), HEADER_SIZE - len(held), 1)
+        data: Raw = held
+        wanted = max(length - len(held), HEADER_SIZE - len(held), 1)
         while True:
             left = self._left_in(stream, wanted)
             if left >= wanted:
@@ -204,9 +265,16 @@ class EventReader:
         return b""
 
     def _read_on(
-        self, stream: RandomInput, held: bytes, wanted: int, left: int, length: int, offset: int
-    ) -> bytes:
+        self, stream: RandomInput, held: Raw, wanted: int, left: int, length: int, offset: int
+    ) -> Raw:
         """The held bytes and those after them, ``wanted`` of them or more."""
+        if wanted > _PIECE and self._allocate is not None and offset >= (self.start or 0):
+            view = self._memory(length, offset, held[4])
+            have = len(held)
+            view[:have] = held
+            while have < length and (count := stream.readinto(view[have : have + _PIECE])):
+                have += count
+            return view[:have]
         gathered = BytesIO()  # which gives what was written to it without copying it
         try:
             gathered.write(held)
@@ -226,7 +294,7 @@ class EventReader:
             return max(wanted, _PIECE)
         return stream.size() - stream.tell()
 
-    def _torn(self, data: bytes, left: int, length: int, offset: int, begin: int) -> None:
+    def _torn(self, data: Raw, left: int, length: int, offset: int, begin: int) -> None:
         """The file ends inside an event: an error, unless the file was open.
 
         A length that the header's own end contradicts is damage in an open file, too.
@@ -245,10 +313,10 @@ class EventReader:
             data[4] if length else None,
         )
 
-    def _may_be_torn(self, data: bytes, length: int, offset: int) -> bool:
+    def _may_be_torn(self, data: Raw, length: int, offset: int) -> bool:
         return self.in_use and (not length or self._fits(EventHeader.parse(data), offset))
 
-    def _comes_more(self, held: bytes, left: int, length: int, offset: int) -> bool:
+    def _comes_more(self, held: Raw, left: int, length: int, offset: int) -> bool:
         """Whether to look again at the end of a file that is followed. Not at damage."""
         if self._follow is None:
             return False
@@ -262,7 +330,7 @@ class EventReader:
             return False
         return self._follow()
 
-    def _note_format(self, raw: bytes) -> None:
+    def _note_format(self, raw: Raw) -> None:
         """Note the flags of a file's first event."""
         header = EventHeader.parse(raw)
         if header.type == EventType.FORMAT_DESCRIPTION:
@@ -322,12 +390,12 @@ def _next_file(stream: RandomInput, offset: int) -> int:
     return stream.next_begin(offset) if isinstance(stream, JoinedInput) else sys.maxsize
 
 
-def _file_begins(stream: RandomInput, data: bytes, offset: int) -> bool:
+def _file_begins(stream: RandomInput, data: Raw, offset: int) -> bool:
     """Whether the magic of a pipe's next file is here, in place of a header."""
-    return data.startswith(MAGIC) and _next_file(stream, offset) == offset
+    return data[: len(MAGIC)] == MAGIC and _next_file(stream, offset) == offset
 
 
-def _begins_encryption(raw: bytes) -> bool:
+def _begins_encryption(raw: Raw) -> bool:
     """Whether the events after this one are encrypted by MariaDB.
 
     In a log that a server sent, which is not encrypted, the event is marked ignorable.
