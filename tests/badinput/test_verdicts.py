@@ -622,3 +622,17 @@ def test_an_error_names_table_column_file_and_position():
         assert found.offset == offset
         for word in ("binlog.000001", f"at {offset}", "corpus.datetimes", "f0"):
             assert word in found.message, found.message
+
+
+def test_more_savepoints_than_are_noted_at_a_time():
+    """The scan notes 4,096 of them for Python at once; the last one of a name counts."""
+    log = CORPUS / "mariadb-11.8.savepoints" / "binlog.000001"
+    parsed = Parsed.of(log.read_bytes())
+    places = [n for n, event in enumerate(parsed.events) if b"SAVEPOINT `" in event]
+    back = next(n for n, event in enumerate(parsed.events) if b"ROLLBACK TO `" in event)
+    before = max(n for n in places if n < back)
+    whole = both(parsed.bytes()).rows
+    parsed.events[before:before] = [parsed.events[before]] * 5000
+    found = both(parsed.bytes()).rows
+    assert [images(row) for row in found] == [images(row) for row in whole]
+    assert len(found) > 1

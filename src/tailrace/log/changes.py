@@ -359,7 +359,11 @@ class Changes:
         before, self._before = tuple(self._before), []
         if self._savepoints.set_by(sql, len(self._held)):
             return None
-        if (kept := self._savepoints.back_to(event)) is not None:
+        try:
+            kept = self._savepoints.back_to(sql)
+        except BoundaryError as error:
+            raise error.at(event.file, event.offset, event.name) from None
+        if kept is not None:
             self._roll_back_to(event, kept)
         elif self._keeps and event.header.type not in _LOADED:
             if classify(sql) is not StatementKind.CONTROL:

@@ -90,16 +90,16 @@ class Savepoints(Generic[T]):
             self._places[name] = here
         return name is not None
 
-    def back_to(self, event: QueryEvent) -> T | None:
+    def back_to(self, sql: str) -> T | None:
         """The place from which on a statement rolls back; None for one that is no ROLLBACK TO.
 
         Raises BoundaryError for a savepoint that was not set.
         """
-        name = savepoint_of_rollback(event.sql)
+        name = savepoint_of_rollback(sql)
         if name is None:
             return None
         if name not in self._places:
-            raise event.error(NO_SAVEPOINT, BoundaryError)
+            raise BoundaryError(NO_SAVEPOINT)
         return self._places[name]
 
 
@@ -126,9 +126,10 @@ class Rollbacks:
         Raises BoundaryError where rows are rolled back that were already delivered.
         """
         known = len(self.ranges)
-        self._feed(event, parts)
+        here = _start_of(event)
+        self._feed(event, parts, here)
         if self.delivered is not None and len(self.ranges) > known:
-            self._check(self.ranges[known:], Position(event.file or "", event.offset or 0))
+            self._check(self.ranges[known:], here)
 
     def _check(self, ranges: list[Range], here: Position) -> None:
         for file, start, _ in ranges:
@@ -155,13 +156,16 @@ class Rollbacks:
         self.delivered = end
         self.ranges = [each for each in self.ranges if not Position(each[0], each[1]) < end]
 
-    def _feed(self, event: Event, parts: Mapping[str, int]) -> None:
-        here = Position(event.file or "", event.offset or 0)
-        group = Position(*next(iter(parts.items())))
-        if group != self._group:
-            self._group = group
-            self._savepoints.clear()
-        if isinstance(event, XaPrepareEvent):
+    def _feed(self, event: Event, parts: Mapping[str, int], here: Position) -> None:
+        if isinstance(event, QueryEvent):
+            sql = event.sql
+            try:
+                known = self.savepoint(sql, parts, here)
+            except BoundaryError as error:
+                raise error.at(here.file, here.offset, event.name) from None
+            if not known:
+                self._end(event.sql_bytes, sql, parts, here)
+        elif isinstance(event, XaPrepareEvent):
             if not event.one_phase:
                 xid = event.xid
                 self.prepared((xid.format_id, xid.gtrid, xid.bqual), parts, here)
@@ -169,22 +173,34 @@ class Rollbacks:
             inside = prepared_in(event.pieces(), event.form)
             if inside is not None:
                 self.prepared(inside, parts, Position(here.file, here.offset + 1))
-        elif isinstance(event, QueryEvent):
-            self._statement(event, parts, here)
+
+    def savepoint(self, sql: str, parts: Mapping[str, int], here: Position) -> bool:
+        """Take in a statement that sets a savepoint or rolls back to one; False for any other.
+
+        ``parts`` are those of its transaction (`TransactionParts`), ``here`` is where its event
+        begins. Raises BoundaryError for a savepoint that was not set.
+        """
+        group = Position(*next(iter(parts.items())))
+        if group != self._group:
+            self._group = group
+            self._savepoints.clear()
+        if self._savepoints.set_by(sql, here):
+            return True
+        start = self._savepoints.back_to(sql)
+        if start is None:
+            return False
+        files = list(parts)
+        later = {file: parts[file] for file in files[files.index(start.file) :]}
+        self.ranges += ranges_of({**later, start.file: start.offset}, here)
+        return True
 
     def prepared(self, name: XaName, parts: Mapping[str, int], end: Position) -> None:
         """An XA transaction of these parts was prepared; its rows end before ``end``."""
         self._prepared[name] = Position(*next(iter(parts.items()))), ranges_of(parts, end)
 
-    def _statement(self, event: QueryEvent, parts: Mapping[str, int], here: Position) -> None:
-        sql = event.sql
-        if self._savepoints.set_by(sql, here):
-            return
-        if (start := self._savepoints.back_to(event)) is not None:
-            files = list(parts)
-            later = {file: parts[file] for file in files[files.index(start.file) :]}
-            self.ranges += ranges_of({**later, start.file: start.offset}, here)
-        elif rolls_back(event.sql_bytes):
+    def _end(self, raw: bytes, sql: str, parts: Mapping[str, int], here: Position) -> None:
+        """Take in a statement that may roll back this transaction, or end a prepared one."""
+        if rolls_back(raw):
             self.ranges += ranges_of(parts, here)
         elif (said := xa_statement(sql)) is not None and said[0] != "START":
             prepared = self._prepared.pop(said[1], None)

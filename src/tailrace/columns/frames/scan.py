@@ -50,7 +50,14 @@ TYPES: Final = 21
 """As in the plan's frame."""
 FIRST_END: Final = 22
 """Where the first transaction ended, as an offset; the kernel sets it where it is negative."""
-WORDS: Final = 23
+SAVEPOINTS: Final = 23
+"""Address of statements about savepoints, SAVEPOINT_WORDS each: the event's offset, where the
+transaction began, and the statement's address and size in bytes."""
+SAVEPOINT_COUNT: Final = 24
+SAVEPOINT_CAPACITY: Final = 25
+"""0 where Python handles them like other statements."""
+SAVEPOINT_WORDS: Final = 4
+WORDS: Final = 26
 
 # Why the kernel stopped.
 DONE: Final = 0
@@ -58,5 +65,5 @@ DONE: Final = 0
 AT_EVENT: Final = 1
 """Python has to handle the event at the cursor, also if STEPS has no step for it."""
 FULL: Final = 2
-"""No room for more bounds or payloads."""
+"""No room for more bounds, payloads or savepoints."""
 BAD_LENGTH: Final = -1

@@ -33,6 +33,7 @@ from tailrace.columns.kernels.memory import (
     u32,
     umulh,
 )
+from tailrace.columns.kernels.statements import begin_or_commit, rolls_back_to, sets_savepoint
 
 _MULTIPLIER: Final = 0x1E3779B97F4A7C15
 _DUMMY_TABLE: Final = 0xFFFFFF
@@ -240,13 +241,12 @@ def _savepoint(frame, p, text, length):
     if length < 11 or not get(frame, k.SAVEPOINTS) or not _ascii(text, length):
         return False
     state = get(frame, k.STATE)
-    if i64(text) == k.SAVEPOINT and u16(text + 8) == 0x2054:
+    if sets_savepoint(text, length):
         return state in (k.OPEN, k.IN_PAYLOAD)
     before = get(frame, k.RANGES) + (get(frame, k.RANGE) - 1) * 16
     return (
         state == k.OPEN
-        and i64(text) == k.ROLLBACK_TO
-        and u32(text + 8) == k.TO
+        and rolls_back_to(text, length)
         and get(frame, k.RANGE) > 0
         and i64(before + 8) == p + get(frame, k.BASE)
     )
@@ -264,14 +264,11 @@ def _query(frame, p, body, end, size, form):
     length = end - text
     if length < 0 or u8(text - 1):
         return k.DOUBT
-    if length == 5 and u32(text) == k.BEGIN and u8(text + 4) == 78:
-        token = k.T_BEGIN
-    elif length == 6 and u32(text) == k.COMMIT and u16(text + 4) == 0x5449:
-        token = k.T_COMMIT
-    elif _savepoint(frame, p, text, length):
+    token = begin_or_commit(text, length)
+    if not token:
+        if not _savepoint(frame, p, text, length):
+            return k.AT_EVENT
         token = k.T_STATEMENT
-    else:
-        return k.AT_EVENT
     like = get(frame, k.SOUND_QUERY)  # sizes, status variables and database are mostly the same
     if like == 0 or not _same_words(like + 8, body + 8, text - body - 8):
         if get(frame, k.CHECKED) != p and not (

@@ -10,6 +10,7 @@ from tailrace.columns.frames import scan as f
 from tailrace.columns.kernels.event_types import is_rows
 from tailrace.columns.kernels.memory import get, helper, put, put64, u8, u16, u32
 from tailrace.columns.kernels.payloads import frames_at
+from tailrace.columns.kernels.statements import begin_or_commit, rolls_back_to, sets_savepoint
 
 
 @helper
@@ -88,21 +89,41 @@ def _note_payload(frame, p, size):
 
 
 @helper
+def _note_savepoint(frame, p, text, length):
+    """Note a statement inside a transaction that sets a savepoint or rolls back to one.
+
+    DONE; FULL as for `_note_begin`; AT_EVENT for other statements and where none are asked for.
+    """
+    capacity = get(frame, f.SAVEPOINT_CAPACITY)
+    if not capacity or get(frame, f.STATE) != k.OPEN:
+        return f.AT_EVENT
+    if not (sets_savepoint(text, length) or rolls_back_to(text, length)):
+        return f.AT_EVENT
+    count = get(frame, f.SAVEPOINT_COUNT)
+    if count >= capacity:
+        return f.FULL
+    entry = get(frame, f.SAVEPOINTS) + count * (f.SAVEPOINT_WORDS * 8)
+    put64(entry, p + get(frame, f.BASE))
+    put64(entry + 8, get(frame, f.BEGAN))
+    put64(entry + 16, text)
+    put64(entry + 24, length)
+    put(frame, f.SAVEPOINT_COUNT, count + 1)
+    return f.DONE
+
+
+@helper
 def _statement(frame, p, size, tail):
-    """Skip BEGIN and COMMIT; Python handles every other statement."""
+    """Take the step of BEGIN and COMMIT, note savepoints; Python handles every other statement."""
     if size < 32 + tail:
         return f.AT_EVENT
     text = p + 32 + u16(p + 30) + u8(p + 27) + 1
     length = p + size - tail - text
     if length < 0:
         return f.AT_EVENT
-    if length == 5 and u32(text) == k.BEGIN and u8(text + 4) == 78:
-        token = k.T_BEGIN
-    elif length == 6 and u32(text) == k.COMMIT and u16(text + 4) == 0x5449:
-        token = k.T_COMMIT
-    else:
-        return f.AT_EVENT
-    return _step(frame, p, size, token)
+    token = begin_or_commit(text, length)
+    if token:
+        return _step(frame, p, size, token)
+    return _note_savepoint(frame, p, text, length)
 
 
 def scan_events(frame):

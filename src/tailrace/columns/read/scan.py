@@ -118,6 +118,7 @@ class Scan:
         self._bounds = np.zeros(_ROOM, np.int64)
         self._inner = np.zeros((_ROOM, f.INNER_WORDS), np.int64)
         self._payloads = np.zeros((_ROOM, k.PAYLOAD_WORDS), np.int64)
+        self._savepoints = np.zeros((_ROOM, f.SAVEPOINT_WORDS), np.int64)
         frame = self._frame = np.zeros(f.WORDS, np.int64)
         frame[f.SAFE] = 4
         frame[f.STATE] = state
@@ -126,7 +127,8 @@ class Scan:
         frame[f.BOUNDS] = self._bounds.ctypes.data
         frame[f.INNER] = self._inner.ctypes.data
         frame[f.PAYLOADS] = self._payloads.ctypes.data
-        frame[[f.BOUND_CAPACITY, f.INNER_CAPACITY]] = _ROOM
+        frame[f.SAVEPOINTS] = self._savepoints.ctypes.data
+        frame[[f.BOUND_CAPACITY, f.INNER_CAPACITY, f.SAVEPOINT_CAPACITY]] = _ROOM
         frame[f.PAYLOAD_CAPACITY] = _ROOM if holding else 0
         frame[[f.BOUND_TARGET, f.INNER_TARGET]] = target
         frame[f.LAST] = max(start, 4) if start < TO_THE_END else TO_THE_END
@@ -282,7 +284,8 @@ class Scan:
         begins = self._bounds[: frame[f.BOUND_COUNT]]
         inner = self._inner[: frame[f.INNER_COUNT]]
         payloads = self._payloads[: frame[f.PAYLOAD_COUNT]]
-        frame[[f.BOUND_COUNT, f.INNER_COUNT, f.PAYLOAD_COUNT]] = 0
+        savepoints = self._savepoints[: frame[f.SAVEPOINT_COUNT]]
+        frame[[f.BOUND_COUNT, f.INNER_COUNT, f.PAYLOAD_COUNT, f.SAVEPOINT_COUNT]] = 0
         if len(begins) or len(inner):
             self._take_bounds(begins, inner)
         if len(payloads):
@@ -291,6 +294,18 @@ class Scan:
                 payloads, -int(frame[f.BASE]), tail, form, self.log.name
             ):
                 self._prepared(name, offset, began)
+        if len(savepoints):
+            self._take_savepoints(savepoints)
+
+    def _take_savepoints(self, found: Array) -> None:
+        """Take in the statements that set savepoints or roll back to one."""
+        file = self.log.name
+        for offset, began, text, size in found.tolist():
+            sql = ctypes.string_at(text, size).decode(errors="backslashreplace")
+            try:
+                self._rollbacks.savepoint(sql, {file: began}, Position(file, offset))
+            except BoundaryError as error:
+                raise error.at(file, offset, event_name(EventType.QUERY)) from None
 
     def _take_bounds(self, begins: Array, inner: Array) -> None:
         """Take in where transactions begin, and statements inside them with where these began."""
