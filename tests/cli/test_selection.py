@@ -209,7 +209,7 @@ def test_an_end_where_no_transaction_is_open(run, log, tmp_path, until):
         ),
         (["--from", f"{UUID}:999999"], "999999 is not in the logs"),
         (["--until", f"{UUID}:999999"], f"these GTIDs were not read: {UUID}:999999"),
-        (["--from", "binlog.000001:160"], "binlog.000001 at 160"),
+        (["--from", "binlog.000001:160"], "binlog.000001: no event begins at 160"),
         (["--from", "binlog.000001:99999999"], "no position 99999999"),
         (["--from", "soon"], "--from is oldest, now, a position"),
     ],

@@ -20,7 +20,15 @@ from tailrace.errors import (
     UnknownEvent,
     UsageError,
 )
-from tailrace.events import FormatDescriptionEvent, TransactionPayloadEvent, UnknownIgnorableEvent
+from tailrace.events import (
+    Event,
+    FormatDescriptionEvent,
+    RowsEvent,
+    TableMapEvent,
+    TransactionPayloadEvent,
+    UnknownIgnorableEvent,
+    XidEvent,
+)
 from tailrace.log import open as open_log
 from tailrace.position import Position
 from tailrace.storage import find
@@ -30,6 +38,7 @@ from tests.events.test_payload import INNER, PLAIN, compress, payload_body
 from tests.recorded import CORPUS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 E = EventType
@@ -234,6 +243,100 @@ def test_resuming_in_real_logs(case: str) -> None:
         assert [one.events for one in resumed] == [one.events for one in whole[number + 1 :]]
         with pytest.raises(StorageError, match=f"no event begins at {end.offset + 1}"):
             list(open_log(source, start=Position(end.file, end.offset + 1)))
+
+
+def without_formats(events: Iterable[Event]) -> list[Event]:
+    return [event for event in events if not isinstance(event, FormatDescriptionEvent)]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "mysql-9.7.checksum-none",
+        "mysql-9.7.payload-full",
+        "mysql-9.7.relay-log",
+        "mariadb-11.8.several-tables",
+        "mariadb-11.8.xa",
+        "mariadb-11.8.relay-log",
+    ],
+)
+def test_every_event_is_a_position(case: str) -> None:
+    """WL#3283, position(filename, position): also inside a transaction, with its table maps."""
+    opened = open_log(CORPUS / case)
+    whole = [event for event in opened if event.inner_index is None]
+    inside = 0
+    for number, event in enumerate(whole):
+        if number % 3 or event.offset == 4 or isinstance(event, FormatDescriptionEvent):
+            continue
+        place = Position(event.file or "", event.offset or 0)
+        opened.seek(place)
+        assert opened.position == place
+        events = [each for each in opened if each.inner_index is None]
+        assert isinstance(events[0], FormatDescriptionEvent)
+        assert without_formats(events) == without_formats(whole[number:])
+        rows = [each for each in events if isinstance(each, RowsEvent) and not each.is_dummy]
+        assert all(each.table_map.table_id == each.table_id for each in rows)
+        inside += isinstance(event, (TableMapEvent, RowsEvent, XidEvent))
+    assert inside > 2 or "payload" in case
+
+
+@pytest.mark.parametrize("case", ["mysql-9.7.checksum-none", "mariadb-11.8.several-tables"])
+def test_where_no_event_begins_is_an_error_at_once(case: str) -> None:
+    """WL#3283, position(position): setting a position succeeds, or is an error and changes nothing."""
+    opened = open_log(CORPUS / case)
+    first = opened.position.file
+    events = [each for each in opened if each.file == first and each.inner_index is None]
+    size = events[-1].end_offset or 0
+    begin = opened.position
+    starts = {0, 4, size} | {each.offset for each in events}
+    for offset in range(min(size, 1500)):
+        if offset in starts or offset < 4:
+            continue
+        with pytest.raises(StorageError, match=f"no event begins at {offset}$"):
+            opened.seek(f"{first}:{offset}")
+        assert opened.position == begin
+    with pytest.raises(StorageError, match=f"has {size} bytes and no position"):
+        opened.seek(Position(first, size + 1))
+
+
+def test_an_offset_alone_is_in_the_current_file(tmp_path: Path) -> None:
+    """WL#3283, position(position): "using the current filename"."""
+    log(tmp_path, 1, DDL, raw_event(E.ROTATE, bytes([4, *bytes(7)]) + b"binlog.000002"))
+    log(tmp_path, 2, BEGIN, XID, DDL)
+    opened = open_log(tmp_path)
+    opened.seek(4)
+    assert opened.position == Position("binlog.000001", 4)
+    events = list(opened)
+    assert opened.position.file == "binlog.000002"
+    opened.position = events[-1].offset
+    assert opened.position == Position("binlog.000002", events[-1].offset or 0)
+    assert list(opened)[1:] == events[-1:]
+    with pytest.raises(StorageError, match="no event begins at 77"):
+        opened.position = 77
+    with pytest.raises(UsageError, match="start is"):
+        opened.seek(True)
+    with pytest.raises(UsageError, match="start is"):
+        open_log(tmp_path, start=4)
+
+
+def test_transactions_do_not_begin_inside_one(tmp_path: Path) -> None:
+    path = log(tmp_path, 1, DDL, BEGIN, XID)
+    opened = open_log(path)
+    _, _, begin, xid = opened
+    opened.seek(xid.offset)
+    assert [event.name for event in opened] == ["FORMAT_DESCRIPTION", "XID"]
+    assert opened.position.offset == xid.end_offset
+    message = (
+        rf"^binlog.000001:{xid.offset} is inside the .* begins at binlog.000001:{begin.offset}:"
+    )
+    with pytest.raises(UsageError, match=message):
+        list(opened.transactions())
+    opened.seek(begin.offset)
+    assert [one.events for one in opened.transactions()] == [[begin, xid]]
+    opened.seek(xid.offset)
+    with opened:
+        opened.connect()
+        assert [event.name for event in opened] == ["FORMAT_DESCRIPTION", "XID"]
 
 
 @pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"])

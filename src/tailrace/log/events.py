@@ -52,11 +52,12 @@ class Log(Closing):
     file's bytes takes a fourteenth of the time of decoding its events, and Python works in one
     thread at a time, so the queue only costs (a fifth, ``python -m benchmarks handlers``).
 
-    ``position`` is where to resume: the end of the last transaction that was taken whole; it
-    moves when the next event is requested, never before. Assigning to it is `seek`. ``ignored``
-    counts events of unknown type that the format allows a reader to skip (they are given, too).
-    ``torn_tail`` is set if a live log ended inside an event. ``incomplete`` says whether the
-    log ended inside a transaction. ``at_end`` says that a connected log has no more events.
+    ``position`` is where to resume: the end of the last transaction that was taken whole, or the
+    start; it moves when the next event is requested, never before. Assigning to it is `seek`.
+    ``ignored`` counts events of unknown type that the format allows a reader to skip (they are
+    given, too). ``torn_tail`` is set if a live log ended inside an event. ``incomplete`` says
+    whether the log ended inside a transaction. ``at_end`` says that a connected log has no more
+    events.
     """
 
     def __init__(
@@ -85,6 +86,18 @@ class Log(Closing):
         self._begin(*self._located(start))
         self._read_format()
 
+    def _in_current_file(self, start: object) -> object:
+        """A start; an offset alone becomes a position in the current file."""
+        if not isinstance(start, int) or isinstance(start, bool):
+            return start
+        file = self._position.file
+        if not file:
+            raise UsageError(
+                f"the offset {start} alone needs a current file, which is known once events came"
+                f" from {self.transport.name}: give binlog.000001:{start}"
+            )
+        return Position(file, start)
+
     def _located(self, start: object) -> tuple[Start | None, Position]:
         """Where to begin, for the transport and as a position."""
         wanted = start_of(start)
@@ -104,6 +117,7 @@ class Log(Closing):
         self.ignored = 0
         self.torn_tail: Position | None = None
         self.incomplete = False
+        self._inside_of: Position | None = None
 
     def _read_format(self) -> None:
         """Read the first event, so that opening a file that is not a log fails at once."""
@@ -154,14 +168,16 @@ class Log(Closing):
         """Start again at a position, closing what runs: the next event requested is the first
         there.
 
-        ``start`` is what `tailrace.selection.start_of` takes, as an object or as text. A position
-        (``binlog.000003:1234``) is where a transaction ended. A GtidSet or, for MariaDB, a GtidList
-        means the transactions that are not in it; the lists of GTIDs at the start of each file say
-        where the first of these is. A time means the first transaction that was committed then or
-        later. None is the log's beginning. Raises UsageError or GtidError, and then changes
-        nothing.
+        ``start`` is what `tailrace.selection.start_of` takes, as an object or as text, or an offset
+        in the current file. A position (``binlog.000003:1234``) is where an event begins: inside a
+        transaction of a file, its table maps are found, but `transactions` cannot begin there (of a
+        server, rows whose table map was before it raise MissingTableMap). A GtidSet or, for
+        MariaDB, a GtidList means the transactions that are not in it; the lists of GTIDs at the
+        start of each file say where the first of these is. A time means the first transaction that
+        was committed then or later. None is the log's beginning. Raises UsageError, GtidError, and
+        StorageError for a position in a file where no event begins, and then changes nothing.
         """
-        located = self._located(start)
+        located = self._located(self._in_current_file(start))
         self.close()
         self._begin(*located)
 
@@ -274,6 +290,7 @@ class Log(Closing):
     ) -> Generator[Event | None]:
         """The output of the handlers; None if a queue gave none in time."""
         parser = BoundaryParser()
+        start = self._start if isinstance(self._start, Position) else None
         taken = self._taken = getattr(stream, "taken", None)
         pipeline = self.handlers
         pipeline.start()
@@ -286,6 +303,12 @@ class Log(Closing):
             if self._format is None:
                 self._note_format(event)
             boundary = parser.feed(event)
+            if start is not None and not isinstance(event, FormatDescriptionEvent):
+                if event.file == start.file and (event.offset or 0) < start.offset:
+                    self._inside_of = self._inside_of or Position(start.file, event.offset or 0)
+                    del event
+                    continue
+                start = None
             if taken is not None:
                 if parser.discarded:
                     taken.voided()
@@ -333,7 +356,8 @@ class Log(Closing):
         """The transactions, one held at a time; control events between them are left out.
 
         They are made from the output of the handlers. The last may be incomplete, and one that a
-        crash interrupted is given as incomplete.
+        crash interrupted is given as incomplete. Iterating raises UsageError if the start is inside
+        a transaction.
         """
         running = self._transactions(self._events(expand=False))
         self._running.append(running)
@@ -342,6 +366,8 @@ class Log(Closing):
     def _transactions(self, events: Iterator[Event]) -> Generator[Transaction]:
         assembler = TransactionAssembler()
         for event in events:
+            if self._inside_of is not None:
+                check_whole(self._place, self._inside_of)
             done = assembler.feed(event)
             if done is not None:
                 yield done
@@ -370,6 +396,15 @@ class Log(Closing):
                 each.close()
         self._failure = None
         self.at_end = False
+
+
+def check_whole(start: Position, begin: Position) -> None:
+    """Raise UsageError if a start is inside the transaction that begins at ``begin``."""
+    if start != begin:
+        raise UsageError(
+            f"{start} is inside the transaction that begins at {begin}: read from the beginning of"
+            " the transaction (the events alone can be read from here)"
+        )
 
 
 def agreed_start(transport: Transport, start: object) -> Start | None:
@@ -401,7 +436,8 @@ def open(  # noqa: A001 - it is tailrace.open
     `LogSeries` has its own. Raises StorageError if there is no log, KeyMissing if it is encrypted
     and the key is not there, BadMagic and other kinds of LogError if it cannot be read as a log,
     UsageError if the folder holds several series, for a URL scheme that no transport reads, and for
-    a start that is not in the log, GtidError for GTIDs that it no longer holds.
+    a start that is not in the log, GtidError for GTIDs that it no longer holds, StorageError for a
+    start in a file where no event begins.
     """
     transport = transport_of(source, keyring)
     return Log(

@@ -27,7 +27,7 @@ from tailrace.events import (
     TransactionPayloadEvent,
 )
 from tailrace.gtid import GtidState, advanced
-from tailrace.log.events import Log, agreed_start
+from tailrace.log.events import Log, agreed_start, check_whole
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify
@@ -37,7 +37,7 @@ from tailrace.storage.search import commit_time
 from tailrace.times import Time
 from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
 from tailrace.transactions.statements import BEGIN_AND_COMMIT, commits
-from tailrace.transports import SeriesTransport
+from tailrace.transports import SeriesTransport, check_among
 from tailrace.transports.gtids import (
     AlreadyRead,
     Awaited,
@@ -180,7 +180,7 @@ class Reader:
         files = self.series.files
         for place in (start, None if self.follow else self.selection.end):
             if isinstance(place, Position):
-                self.transport.locate(place)
+                check_among(place, [file.name for file in files], self.name)
         if isinstance(start, GtidState):
             self._read = already_read(start)
         if start is None or start == "oldest" or self._looks_for_start:
@@ -188,6 +188,8 @@ class Reader:
         place = (
             self.transport.locate(start) if self._read is None else locate_gtids(files, self._read)
         )
+        if isinstance(start, Position) and isinstance(self.transport, SeriesTransport):
+            check_whole(start, self.transport.begin_of(start))
         if place is None or place <= Position(files[0].name, len(MAGIC)):
             return None
         read_definitions(self.series, place, self.catalogue)

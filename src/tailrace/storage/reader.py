@@ -370,9 +370,17 @@ class EventReader:
         if len(raw) == HEADER_SIZE:
             header = EventHeader.parse(raw)
             fits = fits and header.length >= HEADER_SIZE and self._fits(header, start)
+            if fits and not header.log_pos:  # as inside a transaction of MariaDB: no evidence
+                fits = self._is_reached(stream, start, begin)
         if not fits:
             raise StorageError(f"{self.file.path}: no event begins at {start}")
         stream.seek(start)
+
+    def _is_reached(self, stream: RandomInput, start: int, begin: int) -> bool:
+        """Whether an event begins at ``start``, by all events from ``begin`` on."""
+        stream.seek(begin)
+        reached = (offset for offset, _ in self._walk(stream, begin) if offset >= start)
+        return next(reached, None) == start
 
     def _error(
         self,

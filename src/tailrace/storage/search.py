@@ -8,10 +8,11 @@ that one file is read.
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from tailrace.constants import GTID_TYPES, MAGIC, EventType, Flavour
-from tailrace.errors import GtidError, TruncatedEvent
+from tailrace.errors import GtidError, LogError, TruncatedEvent
 from tailrace.events import (
     DecodeContext,
     GtidEvent,
@@ -42,6 +43,8 @@ _HEAD: Final = frozenset(
     }
 )
 """The types of events at a file's beginning, up to its list of GTIDs."""
+BETWEEN: Final = _HEAD | {EventType.STOP, EventType.BINLOG_CHECKPOINT}
+"""Events that belong to no transaction, in logs in which each one begins with a GTID event."""
 _SECOND: Final = 1_000_000
 T = TypeVar("T")
 
@@ -128,6 +131,32 @@ class Beginnings:
             if commit_time(event) >= time:
                 return Position(event.file or "", event.offset or 0)
         return self.end
+
+
+def begin_of(file: LogFile, offset: int) -> int:
+    """Where the transaction begins that an offset of a file is inside of; else the offset itself.
+
+    Raises StorageError if no event begins at the offset (nor the file ends there).
+    """
+    at_offset = (raw[4] for at, raw in EventReader(file, start=offset) if at >= offset)
+    code = next(at_offset, None)
+    if code is None or code in GTID_TYPES or code in BETWEEN:
+        return offset
+    try:
+        gtids = (at for at, raw in _until(file, None, offset) if raw[4] in GTID_TYPES)
+        begin = max(gtids, default=len(MAGIC))
+        records = ((file.name, at, raw) for at, raw in _until(file, begin, offset))
+        begins = Beginnings(records, Position(file.name, begin))
+        for _ in begins:
+            pass
+    except LogError:  # what is before it is damaged: a user may begin after that
+        return offset
+    return begins.end.offset
+
+
+def _until(file: LogFile, start: int | None, end: int) -> Iterator[tuple[int, bytes]]:
+    """A file's events up to an offset."""
+    return takewhile(lambda event: event[0] < end, EventReader(file, start=start))
 
 
 def file_of_gtid(source: LogSeries | Sequence[LogFile], gtid: AnyGtid | str) -> LogFile:

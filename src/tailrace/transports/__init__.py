@@ -2,7 +2,7 @@
 
 from tailrace.selection import Start
 from tailrace.transports.background import END, BackgroundReader
-from tailrace.transports.base import Record, Stream, Transport
+from tailrace.transports.base import Record, Stream, Transport, check_among
 from tailrace.transports.registry import Factory, elsewhere, register, schemes, transport_of
 from tailrace.transports.series import SeriesTransport
 
@@ -15,6 +15,7 @@ __all__ = [
     "Start",
     "Stream",
     "Transport",
+    "check_among",
     "elsewhere",
     "register",
     "schemes",

@@ -19,7 +19,9 @@ Record = tuple[str, int, bytes]
 class Stream(Protocol):
     """One pass over a log, from a start to the log's end.
 
-    The format description in force at the start comes first. ``torn_tail`` is where an open log
+    The format description in force at the start comes first. If the start is a position inside a
+    transaction, the transaction's events before it may come, too: they have its table maps.
+    ``torn_tail`` is where an open log
     ended inside an event, or None; it is valid after the end. Some streams have an additional
     attribute ``taken``, a `tailrace.transports.gtids.ReadGtids`: those whose beginning
     `Transport.locate` cannot determine, and those that are resumed by GTIDs.
@@ -54,7 +56,7 @@ class Transport(Protocol):
 
         None where only the source can determine it. Raises UsageError for a file that does not
         exist and for a start that this kind of source cannot find, GtidError for GTIDs that the log
-        no longer holds.
+        no longer holds, StorageError for a position in a file where no event begins.
         """
 
     def read(self, start: Start | None, *, follow: bool) -> Stream:

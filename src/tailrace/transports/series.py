@@ -13,7 +13,7 @@ from tailrace.gtid import GtidState
 from tailrace.position import Position
 from tailrace.storage import EventReader, LogFile, LogSeries
 from tailrace.storage.files import successor
-from tailrace.storage.search import Beginnings, find_time
+from tailrace.storage.search import BETWEEN, Beginnings, begin_of, find_time
 from tailrace.times import Time
 from tailrace.transports.base import check_among
 from tailrace.transports.gtids import already_read, locate_gtids
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from tailrace.selection import Start
     from tailrace.transports.base import Record
     from tailrace.transports.gtids import AlreadyRead
-
-
-_T = EventType
-_BETWEEN = frozenset(
-    {
-        *(_T.FORMAT_DESCRIPTION, _T.START_ENCRYPTION, _T.PREVIOUS_GTIDS, _T.GTID_LIST),
-        *(_T.ROTATE, _T.STOP, _T.BINLOG_CHECKPOINT),
-    }
-)
-"""Events that belong to no transaction, in logs in which each one begins with a GTID event."""
 
 
 class SeriesTransport:
@@ -56,6 +46,7 @@ class SeriesTransport:
         self.name = series.name
         self._next_file = next_file
         self._read: tuple[GtidState, Position, AlreadyRead] | None = None
+        self._begun: tuple[Position, Position] | None = None
 
     def peek(self) -> Record | None:
         """The first event of the first file; None if a file that goes on has none yet. Raises
@@ -73,12 +64,14 @@ class SeriesTransport:
         return file.path, *first
 
     def locate(self, start: Start | None) -> Position:
-        """The position of a start. Raises UsageError, GtidError."""
+        """The position of a start. Raises UsageError, GtidError; StorageError for a position at
+        which no event begins.
+        """
         files = self.series.files
         if start is None or start == "oldest":
             return Position(files[0].name, len(MAGIC))
         if isinstance(start, Position):
-            self._index(start)
+            self.begin_of(start)
             return start
         if files[0].joined:
             raise UsageError(
@@ -97,6 +90,19 @@ class SeriesTransport:
             self._read = gtids.copy(), locate_gtids(self.series.files, read), read
         return self._read[1], deepcopy(self._read[2])
 
+    def begin_of(self, place: Position) -> Position:
+        """Where the transaction begins that a position is inside of; else the position itself.
+
+        Raises UsageError for a file that is not of the series, StorageError if no event begins at
+        the position.
+        """
+        file = self.series.files[self._index(place)]
+        if file.joined or place.offset <= len(MAGIC):  # a pipe is read once, and tells then
+            return place
+        if self._begun is None or self._begun[0] != place:
+            self._begun = place, Position(file.name, begin_of(file, place.offset))
+        return self._begun[1]
+
     def _index(self, start: Position) -> int:
         names = [file.name for file in self.series.files]
         check_among(start, names, self.name)
@@ -107,6 +113,8 @@ class SeriesTransport:
         begin = self.locate(start)
         files = self.series.files[self._index(begin) :]
         offset = None if start is None else begin.offset
+        if isinstance(start, Position):
+            offset = self.begin_of(start).offset
         read = self._after(start)[1] if isinstance(start, GtidState) else None
         if read is not None and not read.left:
             read = None
@@ -183,7 +191,7 @@ class SeriesStream:
             context.decode(raw, verify_checksum=False)
         elif code in GTID_TYPES:
             self._left_out = read.holds(context.decode(raw, verify_checksum=False))
-        return self._left_out and code not in _BETWEEN
+        return self._left_out and code not in BETWEEN
 
     def _more_of(self, file: LogFile) -> Callable[[], bool]:
         """Whether to read again at the end of the file that was the last one.
