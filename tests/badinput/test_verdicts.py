@@ -35,6 +35,7 @@ from tools.campaign.mutate import Parsed
 QUERY, XID, TABLE_MAP, GTID, PAYLOAD, MARIADB_GTID = 2, 16, 19, 33, 40, 162
 GTID_TAGGED, XA_PREPARE = 42, 38
 WRITE_V1, UPDATE_V1, WRITE, UPDATE, DELETE = 23, 24, 30, 31, 32
+WRITE_COMPRESSED = 166
 FORMAT, ROTATE, START_ENCRYPTION = 15, 4, 164
 
 
@@ -636,3 +637,17 @@ def test_more_savepoints_than_are_noted_at_a_time():
     found = both(parsed.bytes()).rows
     assert [images(row) for row in found] == [images(row) for row in whole]
     assert len(found) > 1
+
+
+def test_compressed_rows_that_are_damaged_and_out_of_place():
+    """Of two errors in one event, its place in the log comes first on both paths."""
+    parsed = of("mariadb-10.11.compressed-full-nolog", WRITE_COMPRESSED, XID)
+    index = index_of(parsed, WRITE_COMPRESSED)
+    event = parsed.events[index]
+    event[len(event) - parsed.tail - 1] ^= 0xFF
+    parsed.seal(index)
+    damaged = both(parsed.bytes())
+    assert damaged.error == "EventDecodeError"
+    assert "WRITE_ROWS_COMPRESSED_V1" in damaged.message
+    parsed.events.insert(index, parsed.events[index_of(parsed, XID)])
+    assert both(parsed.bytes()).error == "BoundaryError"

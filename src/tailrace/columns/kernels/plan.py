@@ -353,6 +353,9 @@ def _rows(frame, p, body, end, kind, form):
         if i64(state + k.S_COLUMNS * 8) != width or (i64(state + k.S_UNKNOWN * 8) and not dummy):
             return k.DOUBT
         if kind >= e.FIRST_COMPRESSED_ROWS and get(frame, k.COMPRESSED_SIZE) < 0:
+            steps = get(frame, k.STEPS) + (get(frame, k.STATE) & 0xFF) * 16
+            if u8(steps + k.T_ROWS + (flags & 1)) == k.NO_STEP:
+                return k.DOUBT  # an error of its place in the log comes before one of its rows
             put(frame, k.COMPRESSED_ROWS, rows)
             return k.AT_COMPRESSED
     elif slot != k.NO_SLOT and (k.IGNORED - slot) & ((1 << k.WIDTH_BITS) - 1) != width:

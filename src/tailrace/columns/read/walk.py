@@ -26,7 +26,7 @@ from tailrace.columns.read.table import TableDecoder
 from tailrace.columns.read.table_maps import KnownBody, KnownTableMaps
 from tailrace.columns.read.turns import Turn, in_turns
 from tailrace.columns.types import plan_of
-from tailrace.constants import HEADER_SIZE, EventType, event_name
+from tailrace.constants import HEADER_SIZE, TYPE_AT, EventType, event_name
 from tailrace.errors import (
     ChecksumMismatch,
     EventDecodeError,
@@ -662,7 +662,8 @@ class Walker(ABC):
             try:
                 plain = decompress(ctypes.string_at(rows, end - rows))
             except LogError as error:
-                raise error.at(self.file, self._offset()) from None
+                code = ctypes.c_uint8.from_address(cursor + TYPE_AT).value
+                raise error.at(self.file, self._offset(), event_name(code)) from None
             out, length = self._keep(plain).ctypes.data, len(plain)
         frame[k.COMPRESSED_ROWS] = out
         frame[k.COMPRESSED_SIZE] = length
