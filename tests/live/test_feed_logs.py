@@ -6,8 +6,10 @@ import pytest
 
 from tailrace.live.chunks import Expected
 from tailrace.live.feed import Feed
+from tailrace.live.stream import BinlogStream
 from tailrace.position import Position
 from tests.conftest import _require
+from tests.live.dumps import ALL, connect
 from tests.live.feeding import (
     DEADLINE,
     Copy,
@@ -77,6 +79,21 @@ def test_an_encrypted_log_from_each_event(encrypting, tmp_path):
             copy = drain(feed)
         copy.equals(clear)
         assert [begin.artificial for begin in copy.begins] == [True]
+
+
+def test_wl7672_fr2_9_fetch_moves_the_position_in_an_encrypted_log(encrypting, tmp_path):
+    """Also from inside a file, where MariaDB sends the log's START_ENCRYPTION once more."""
+    encrypting.settle()
+    name, log = list(in_clear(encrypting, tmp_path).items())[-1]
+    offsets = [offset for offset, _, _ in events_of(log)]
+    for at in (offsets[0], *offsets[2:]):  # MariaDB cannot begin right after its description
+        with (
+            connect(encrypting) as connection,
+            BinlogStream(connection, name, at, flags=ALL) as stream,
+        ):
+            reached = {stream.position for _ in stream}
+        assert reached == {at, *(offset for offset in offsets if offset > at), len(log)}
+        assert stream.filename == name
 
 
 def test_an_encrypted_log_goes_on_behind_breaks(encrypting, tmp_path):

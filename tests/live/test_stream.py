@@ -227,10 +227,10 @@ def test_closing_ends_a_fetch_that_waits(server: Server, how: str):
         except LocalProtocolError as error:
             ended.append(str(error))
 
-    reader = Thread(target=read)
+    reader = Thread(target=read, daemon=True)
     reader.start()
     wait_for(lambda: any(row[0] == connection.thread_id() for row in dumps(server)))
-    closer = Thread(target=stream.close if how == "stream" else connection.close)
+    closer = Thread(target=stream.close if how == "stream" else connection.close, daemon=True)
     closer.start()
     for thread in (closer, reader):
         thread.join(DEADLINE)

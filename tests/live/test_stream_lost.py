@@ -106,9 +106,11 @@ def waiting_thread(stream: BinlogStream, found: list[object]) -> threading.Threa
     return thread
 
 
+@pytest.mark.parametrize("closes", ["stream", "connection"])
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("of", ["pymysql", "tailrace"])
-def test_close_wakes_a_fetch_of_another_thread(server: Server, of: str, tls: bool):
+def test_close_wakes_a_fetch_of_another_thread(server: Server, of: str, tls: bool, closes: str):
+    """WL#7672, FR3: closing the stream or its connection ends the wait at once."""
     if of == "pymysql":
         connection = connect(server, ssl_disabled=not tls)
     else:
@@ -119,16 +121,53 @@ def test_close_wakes_a_fetch_of_another_thread(server: Server, of: str, tls: boo
         connection.query("SET @mariadb_slave_capability=4")
     stream = at_the_end(server, connection)
     found: list[object] = []
-    thread = waiting_thread(stream, found)
-    stream.close()
-    thread.join(DEADLINE)
-    assert found == [None]
-    assert (stream.buffer, stream.size) == (None, 0)
-    with pytest.raises(LocalProtocolError, match="fetch: the stream was closed"):
+    fetching = waiting_thread(stream, found)
+    closing = threading.Thread(target={"stream": stream, "connection": connection}[closes].close)
+    closing.daemon = True
+    closing.start()
+    for thread in (closing, fetching):
+        thread.join(DEADLINE)
+        assert not thread.is_alive()
+    if closes == "stream":
+        assert found == [None]
+        assert (stream.buffer, stream.size) == (None, 0)
+        connection.close()
+    else:
+        assert [type(each) for each in found] == [LocalProtocolError]
+        assert str(found[0]) == f"the connection to 127.0.0.1:{server.port} was closed"
+        assert (stream.buffer, stream.size) == (None, -1)
+    with pytest.raises(
+        LocalProtocolError, match=r"fetch: the stream (was closed|ended with an er)"
+    ):
         stream.fetch()
     stream.close()
-    connection.close()
     assert not connection.open
+
+
+class Undecrypted:
+    """A connection's reader that is closed as it reads: TLS then gives what it did not decrypt."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def read(self, size: int) -> bytes:
+        if size == 4:
+            return b"\x08\0\0\1"
+        closing = threading.Thread(target=self._connection.close)
+        closing.start()
+        closing.join()
+        return b"\x17" * size
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_is_read_as_the_connection_is_closed_is_no_record(server: Server):
+    connection = connect(server)
+    connection._rfile = Undecrypted(connection)
+    stream = BinlogStream(connection, server_id=ID, announce_checksum=False)
+    with pytest.raises(LocalProtocolError, match=f"127.0.0.1:{server.port} was closed"):
+        stream.fetch()
 
 
 def test_close_ends_a_loop_over_records(server: Server):

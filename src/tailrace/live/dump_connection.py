@@ -152,9 +152,9 @@ class DumpConnection:
 
         Raises LocalProtocolError where the connection was closed.
         """
-        if not self.is_open:
-            raise LocalProtocolError(f"the connection to {self.name} was closed")
-        found: Socket = self.connection._sock  # noqa: SLF001
+        found: Socket | None = self.connection._sock  # noqa: SLF001
+        if found is None:
+            raise self._closed()
         timeout = self.connection._read_timeout  # noqa: SLF001
         if found.gettimeout() != timeout:
             found.settimeout(timeout)
@@ -192,17 +192,29 @@ class DumpConnection:
         return head[3], int.from_bytes(head[:3], "little")
 
     def _bytes(self, size: int) -> bytes:
-        timeout = self.socket.gettimeout()
         try:
-            return read_exactly(self._reader, size, self.name, timeout)
-        except ConnectionLost as error:
-            if not self.is_open or self.connection._closed:  # noqa: SLF001 - by another thread
-                raise LocalProtocolError(f"the connection to {self.name} was closed") from error
+            data = read_exactly(self._reader, size, self.name, self.socket.gettimeout())
+        except Exception as error:
+            if self._was_closed:
+                raise self._closed() from error
             self.drop()
             raise
         except BaseException:
             self.drop()  # inside a packet: what follows cannot be parsed
             raise
+        if (
+            self._was_closed
+        ):  # a TLS socket that is being closed gives bytes that it has not decrypted
+            raise self._closed()
+        return data
+
+    @property
+    def _was_closed(self) -> bool:
+        """Whether the connection was closed, maybe by another thread just now."""
+        return not self.is_open or bool(self.connection._closed)  # noqa: SLF001
+
+    def _closed(self) -> LocalProtocolError:
+        return LocalProtocolError(f"the connection to {self.name} was closed")
 
     def shut_down(self) -> None:
         """End both directions of the socket, which wakes a thread that reads from it."""

@@ -264,8 +264,7 @@ class Incoming:
                 self._patience.wait(self._socket, select.POLLOUT)
 
     def close(self) -> None:
-        """Drop the bytes that came; the socket's owner closes it."""
-        self._held.clear()
+        """Do nothing: another thread may be reading, and the socket's owner closes the socket."""
 
 
 class CompressedSocket:

@@ -35,6 +35,7 @@ RPL_GTID: Final = 1 << 16
 """In ``flags``: ask by COM_BINLOG_DUMP_GTID, not COM_BINLOG_DUMP (the worklog's MYSQL_RPL_GTID)."""
 _OURS: Final = 0xFFFF0000
 _FIRST: Final = 4
+_HEADS: Final = frozenset({EventType.FORMAT_DESCRIPTION, EventType.START_ENCRYPTION})
 _HEARTBEATS: Final = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _U32: Final = 0xFFFFFFFF
 _U64: Final = 0xFFFFFFFFFFFFFFFF
@@ -194,7 +195,8 @@ class BinlogStream(Closing):
         replication), but without the protocol's OK byte. The caller may keep it.
 
         Raises what `server_error` makes of a server's error; ConnectionLost; MalformedPacket;
-        LocalProtocolError where the stream is not open.
+        LocalProtocolError where the stream is not open, and where the connection was closed, also
+        by another thread during the wait.
         """
         with self._lock:
             if self._state is _State.ENDED:
@@ -227,7 +229,7 @@ class BinlogStream(Closing):
             if len(body) > 8:
                 self.position = int.from_bytes(body[:8], "little")
                 self.filename = body[8:].decode(errors="backslashreplace")
-        elif kind == EventType.FORMAT_DESCRIPTION and self.position > _FIRST:
+        elif kind in _HEADS and self.position > _FIRST and log_pos != self.position + length:
             return  # it stands at the file's beginning, and reading begins further on
         elif not flags & EventFlag.ARTIFICIAL and kind not in _HEARTBEATS:
             self.position += length
