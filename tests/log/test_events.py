@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
 import sys
@@ -23,12 +24,14 @@ from tailrace.errors import (
 from tailrace.events import (
     Event,
     FormatDescriptionEvent,
+    OpaqueEvent,
     RowsEvent,
     TableMapEvent,
     TransactionPayloadEvent,
     UnknownIgnorableEvent,
     XidEvent,
 )
+from tailrace.handlers import Handler
 from tailrace.log import open as open_log
 from tailrace.position import Position
 from tailrace.storage import find
@@ -36,6 +39,8 @@ from tests.events.cases import GTID
 from tests.events.made import log, query_body, raw_event, raw_format, table_map_body, write
 from tests.events.test_payload import INNER, PLAIN, compress, payload_body
 from tests.recorded import CORPUS
+from tests.writing.made import FLAVOURS, UUID, append, ddl
+from tests.writing.made import log as written_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,6 +118,56 @@ def test_ignored_events_are_counted(tmp_path: Path) -> None:
     assert opened.ignored == 1
     with pytest.raises(UnknownEvent, match=r"binlog\.000002 at \d+ \(UNKNOWN_99\)"):
         list(open_log(log(tmp_path, 2, raw_event(99, b"x"))))
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_what_is_written_can_be_read(tmp_path: Path, flavour: str) -> None:
+    """WL#3283, Pitch 3: events of a format that is not known are written and read."""
+    with written_log(tmp_path / "binlog.000001", flavour) as out:
+        ddl(out, 1)
+    mine = OpaqueEvent.make(
+        type=198, data=b"of my own", timestamp=5, form=open_log(tmp_path).format
+    )
+    with append(
+        tmp_path / "binlog.000001", server_uuid=UUID if flavour == "mysql" else None
+    ) as out:
+        out.write(mine)
+        ddl(out, 1, first=2)
+    with pytest.raises(UnknownEvent, match=r'\(UNKNOWN_198\): .* open\(\.\.\., unknown="opaque"\)'):
+        list(open_log(tmp_path))
+    opened = open_log(tmp_path, unknown="opaque")
+    (found,) = (event for event in opened if type(event) is OpaqueEvent)
+    assert (found.type, found.data, found.timestamp) == (198, b"of my own", 5)
+    assert [one.kind for one in opened.transactions()] == ["ddl", "ddl"]
+    opened.seek(Position(found.file or "", found.offset or 0))
+    assert next(each for each in opened if each.offset != 4) == found
+    seen = []
+
+    class Generic(Handler):
+        def on_event(self, event: Event) -> Event:
+            seen.append(event.type)
+            return event
+
+    opened.seek(None)
+    opened.handlers.append(Generic())
+    opened.connect()
+    assert sum(event.type == 198 for event in opened) == seen.count(198) == 1
+    with pytest.raises(UsageError, match='unknown is "error" or "opaque"'):
+        open_log(tmp_path, unknown="skip")
+
+
+def test_unknown_events_in_a_payload_are_read_as_in_the_log(tmp_path: Path) -> None:
+    inside = INNER[0] + raw_event(198, b"x") + INNER[3]
+    payload = raw_event(E.TRANSACTION_PAYLOAD, payload_body(compress(inside)))
+    path = log(tmp_path, 1, raw_event(E.GTID, GTID), payload)
+    with pytest.raises(UnknownEvent):
+        list(open_log(path))
+    opened = open_log(path, unknown="opaque")
+    assert [event.type for event in opened if event.inner_index is not None] == [2, 198, 16]
+    (transaction,) = opened.transactions()
+    assert [event.type for event in transaction.all_events()][-2:] == [198, 16]
+    again = pickle.loads(pickle.dumps(transaction.events[-1]))
+    assert [event.type for event in again] == [2, 198, 16]
 
 
 def test_a_torn_tail_is_noted(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The events of a binary log, both flavours: bytes in, objects out. No file, no socket."""
 
 from tailrace.constants import event_name
-from tailrace.events.base import REGISTRY, Event
+from tailrace.events.base import REGISTRY, Event, Unknown
 from tailrace.events.column_metadata import ColumnSpec
 from tailrace.events.context import DecodeContext
 from tailrace.events.control import IncidentEvent, RotateEvent, StopEvent
@@ -94,6 +94,7 @@ __all__ = [
     "TableMapEvent",
     "TransactionContextEvent",
     "TransactionPayloadEvent",
+    "Unknown",
     "UnknownIgnorableEvent",
     "UpdateRowsEvent",
     "UserVarEvent",

@@ -11,7 +11,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+)
 from zlib import crc32
 
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, ChecksumAlgorithm, event_name
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 E = TypeVar("E", bound="Event")
 
+Unknown = Literal["error", "opaque"]
 _U32: Final = Struct("<I")
 _LONGEST_REPR = 60
 _MAKE_TAKES: Final = OF_THE_HEADER | {"type", "form"}
@@ -44,12 +56,14 @@ class LogState:
 
     ``format`` is the last format description's content (None before it), ``checksum_algorithm``
     what it says about checksums (before it: what was agreed with the source), ``table_maps`` the
-    table maps in force, by table id.
+    table maps in force, by table id. ``unknown`` says what happens to an event whose type is
+    neither known nor marked ignorable: an error, or an `OpaqueEvent`.
     """
 
     format: FormatDescription | None = None
     checksum_algorithm: ChecksumAlgorithm = ChecksumAlgorithm.NONE
     table_maps: dict[int, Any] = field(default_factory=dict)
+    unknown: Unknown = "error"
 
 
 class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from tailrace.constants import (
@@ -56,13 +56,7 @@ def verify_event(raw: bytes | memoryview, end: int, code: int, stored: int) -> N
 
 @dataclass(slots=True)
 class DecodeContext(LogState):
-    """Decodes the events of one log, in order. Pickles.
-
-    ``unknown`` says what happens to an event whose type is neither known nor marked ignorable: an
-    error, or an `OpaqueEvent`. For the other fields see `LogState`.
-    """
-
-    unknown: Literal["error", "opaque"] = "error"
+    """Decodes the events of one log, in order. Pickles. For its fields see `LogState`."""
 
     @property
     def flavour(self) -> Flavour:
@@ -132,8 +126,8 @@ class DecodeContext(LogState):
         if self.unknown == "opaque":
             return OpaqueEvent
         raise UnknownEvent(
-            f"event type {header.type} is not known and not marked ignorable:"
-            " a newer Tailrace may know it"
+            f"event type {header.type} is not known and not marked ignorable: a newer Tailrace may"
+            ' know it, and open(..., unknown="opaque") gives such events as they are'
         )
 
     def _check_frame(self, code: int, size: int, end: int) -> None:

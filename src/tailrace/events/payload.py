@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import zstandard
 
@@ -27,7 +27,9 @@ from tailrace.events.layout import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from tailrace.events.base import LogState, Unknown
     from tailrace.events.description import FormatDescription
+    from tailrace.events.header import EventHeader
 
 _STEP: Final = 1 << 10
 _SMALL_STEP: Final = 1 << 6
@@ -191,17 +193,29 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
 
     ``payload_size`` and ``uncompressed_size`` are in bytes; the second is only what the event
     states (None if it does not). ``unknown_fields`` has type and bytes of each field that a
-    newer server added. For `make`, ``payload`` holds the bytes as they are stored; `of` makes
-    an event from the events inside.
+    newer server added. ``unknown`` is that of the log (`LogState`), for the events inside. For
+    `make`, ``payload`` holds the bytes as they are stored; `of` makes an event from the events
+    inside.
     """
 
     FIELDS = ("compression", "payload_size", "uncompressed_size")
+    CHANGES_CONTEXT = True
+    FROM_CONTEXT = ("unknown",)
 
     compression: Compression = field(default=Compression.ZSTD)
     payload_size: int = derived()
     uncompressed_size: int | None = field(default=None)
     unknown_fields: tuple[tuple[int, bytes], ...] = field(default=())
     payload: bytes = tail()
+    unknown: Unknown = derived()
+
+    def __init__(self, header: EventHeader, body: bytes) -> None:
+        super().__init__(header, body)
+        self.unknown = "error"
+
+    def update(self, context: LogState) -> None:
+        """Note what happens to unknown events inside."""
+        self.unknown = context.unknown
 
     def read_body(self, _form: FormatDescription, /) -> None:
         """Layout: fields (type, length, value; values are length-encoded too), 0, the payload."""
@@ -282,13 +296,13 @@ class TransactionPayloadEvent(Event, types=(EventType.TRANSACTION_PAYLOAD,)):
             event.check()
             del event  # before the next is made: it may be large
 
-    def events(self, unknown: Literal["error", "opaque"] = "error") -> Iterator[Event]:
-        """The events inside, decoded; their position is this event's. For ``unknown`` see
-        the context.
+    def events(self, unknown: Unknown | None = None) -> Iterator[Event]:
+        """The events inside, decoded; their position is this event's. ``unknown`` is by default the
+        event's.
 
         Raises EventDecodeError, UnknownEvent, MissingTableMap, ...
         """
-        context = DecodeContext(self.form, unknown=unknown)
+        context = DecodeContext(self.form, unknown=unknown or self.unknown)
         index = 0
         for raw in self.raw_events():
             if raw[4] in NOT_INSIDE:

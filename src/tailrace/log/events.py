@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from tailrace.events import Unknown
     from tailrace.storage.keyring.base import Keyring
     from tailrace.transports import Record, Start, Stream, Transport
     from tailrace.transports.gtids import ReadGtids
@@ -69,7 +70,11 @@ class Log(Closing):
         verify_checksums: bool = True,
         expand_payloads: bool = True,
         handlers: Iterable[Handler] = (),
+        unknown: Unknown = "error",
     ) -> None:
+        if unknown not in {"error", "opaque"}:
+            raise UsageError(f'unknown is "error" or "opaque", not {unknown!r}')
+        self.unknown = unknown
         self.transport = SeriesTransport(source) if isinstance(source, LogSeries) else source
         self.follow = follow
         self.verify_checksums = verify_checksums
@@ -264,7 +269,7 @@ class Log(Closing):
 
     def _outer_events(self, records: Iterable[Record | None]) -> Iterator[Event | None]:
         """The events as they are stored."""
-        decode = DecodeContext().decode
+        decode = DecodeContext(unknown=self.unknown).decode
         verify = self.verify_checksums
         for record in records:
             if record is None:
@@ -425,6 +430,7 @@ def open(  # noqa: A001 - it is tailrace.open
     expand_payloads: bool = True,
     handlers: Iterable[Handler] = (),
     keyring: Keyring | str | Path | None = None,
+    unknown: Unknown = "error",
 ) -> Log:
     """Open a log: a file, a folder of logs, an index, several files of one series (in any order),
     a URL (``file:///…``, ``memory:name``, ``s3://…``, and what `tailrace.transports.register`
@@ -433,11 +439,15 @@ def open(  # noqa: A001 - it is tailrace.open
     ``start`` is where reading begins (see `Log.seek`; for a server, None is the start in its URL,
     and a different one is an error); ``follow`` waits at the log's end for more. ``keyring`` has
     the keys of encrypted logs: a path, or as `tailrace.storage.keyring.open` takes it; a
-    `LogSeries` has its own. Raises StorageError if there is no log, KeyMissing if it is encrypted
-    and the key is not there, BadMagic and other kinds of LogError if it cannot be read as a log,
-    UsageError if the folder holds several series, for a URL scheme that no transport reads, and for
-    a start that is not in the log, GtidError for GTIDs that it no longer holds, StorageError for a
-    start in a file where no event begins.
+    `LogSeries` has its own. ``unknown`` is what becomes of events whose type has no class and that
+    are not marked ignorable, such as a program's own: with "error" they raise UnknownEvent, with
+    "opaque" they are given as `OpaqueEvent`, which handlers and `LogWriter.write` take as they are.
+
+    Raises StorageError if there is no log, KeyMissing if it is encrypted and the key is not there,
+    BadMagic and other kinds of LogError if it cannot be read as a log, UsageError
+    if the folder holds several series, for a URL scheme that no transport reads, and for a start
+    that is not in the log, GtidError for GTIDs that it no longer holds, StorageError for a start in
+    a file where no event begins.
     """
     transport = transport_of(source, keyring)
     return Log(
@@ -447,4 +457,5 @@ def open(  # noqa: A001 - it is tailrace.open
         verify_checksums=verify_checksums,
         expand_payloads=expand_payloads,
         handlers=handlers,
+        unknown=unknown,
     )

@@ -29,7 +29,7 @@ from tailrace.transactions import Boundary, BoundaryParser
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from tailrace.events import Event
+    from tailrace.events import Event, Unknown
     from tailrace.gtid import AnyGtid, GtidState
     from tailrace.storage.file import LogFile
 
@@ -86,13 +86,20 @@ def commit_time(first: Event) -> int:
 class Beginnings:
     """Iterates over the first event of each transaction in consecutive files.
 
-    ``records`` are their events: the file's name, the offset, the bytes. ``end`` is a position to
+    ``records`` are their events: the file's name, the offset, the bytes. For ``unknown`` see
+    `tailrace.events.DecodeContext`. ``end`` is a position to
     resume at: the end of the last transaction, or of the events after it that are outside of
     transactions.
     """
 
-    def __init__(self, records: Iterable[tuple[str, int, bytes]], begin: Position) -> None:
+    def __init__(
+        self,
+        records: Iterable[tuple[str, int, bytes]],
+        begin: Position,
+        unknown: Unknown = "error",
+    ) -> None:
         self._records = records
+        self._unknown = unknown
         self.end = begin
 
     @classmethod
@@ -113,10 +120,10 @@ class Beginnings:
 
     def _walk(self) -> Iterator[tuple[Event, bool]]:
         """Each event, and whether a transaction begins with it; then ``end`` is its position."""
-        parser, context = BoundaryParser(), DecodeContext()
+        parser, context = BoundaryParser(), DecodeContext(unknown=self._unknown)
         for file, offset, raw in self._records:
             if raw[4] == EventType.FORMAT_DESCRIPTION:
-                context = DecodeContext()
+                context = DecodeContext(unknown=self._unknown)
             event = context.decode(raw, file=file, offset=offset, verify_checksum=False)
             inside = parser.inside
             boundary = parser.feed(event)
@@ -146,7 +153,7 @@ def begin_of(file: LogFile, offset: int) -> int:
         gtids = (at for at, raw in _until(file, None, offset) if raw[4] in GTID_TYPES)
         begin = max(gtids, default=len(MAGIC))
         records = ((file.name, at, raw) for at, raw in _until(file, begin, offset))
-        begins = Beginnings(records, Position(file.name, begin))
+        begins = Beginnings(records, Position(file.name, begin), unknown="opaque")
         for _ in begins:
             pass
     except LogError:  # what is before it is damaged: a user may begin after that
