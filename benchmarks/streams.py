@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from tailrace.storage.streams.base import RandomInput
+    from tailrace.storage.streams.base import InputFile
     from tailrace.storage.streams.file import FileOutput
     from tailrace.writing import LogWriter
 
@@ -166,7 +166,7 @@ class _BareOutput(io.FileIO):
 class _BareFile(LogFile):
     """A log that is read through Python's own file object."""
 
-    def open(self) -> RandomInput:
+    def open(self) -> InputFile:
         file = io.FileIO(self.path)
         file.size = lambda: os.fstat(file.fileno()).st_size  # type: ignore[attr-defined]
         return file  # type: ignore[return-value]
@@ -175,7 +175,7 @@ class _BareFile(LogFile):
 class _CountedFile(LogFile):
     """A log that is read through the chain."""
 
-    def open(self) -> RandomInput:
+    def open(self) -> InputFile:
         return CountingRandomInput(BufferRandomInput(FileInput(self.path)))
 
 

@@ -109,14 +109,27 @@ class ClosingStandard(Closing, StandardInput):
         Closing.__init__(self, source)
 
 
-class ClosingTemporary(Closing):
+class ClosingTemporary:
+    """What a temporary file gives to read; it ends when the file is closed."""
+
     def __init__(self, source: Any) -> None:
+        self._source = source
         self._output = TemporaryOutput()
         self._output.write(content(source))
         self._input = self._output.input()
-        for name in ("read", "readinto", "seek", "tell", "size"):
-            setattr(self, name, getattr(self._input, name))
-        super().__init__(source)
+        self.tell = self._input.tell
+
+    def read(self, count: int, /) -> bytes:
+        return self._input.read(count)
+
+    def readinto(self, view: bytearray | memoryview, /) -> int:
+        return self._input.readinto(view)
+
+    def seek(self, offset: int, /) -> int:
+        return self._input.seek(offset)
+
+    def size(self) -> int:
+        return self._input.size()
 
     def close(self) -> None:
         self._output.close()

@@ -155,6 +155,44 @@ class LeavesBelowOpen(CountingRandomInput):
         pass
 
 
+class GoesBelowZero(BufferRandomInput):
+    def seek(self, offset: int, /) -> int:
+        self._at = offset
+        return offset
+
+
+class GoesToTheBeginningInstead(BufferRandomInput):
+    def seek(self, offset: int, /) -> int:
+        return super().seek(max(offset, 0))
+
+
+class SaysItInPython(BufferRandomInput):
+    """A wrong offset, and a closed stream, are Python's errors."""
+
+    def seek(self, offset: int, /) -> int:
+        if offset < 0:
+            raise ValueError(offset)
+        return super().seek(offset)
+
+
+class ReadsOnAfterClose(BufferRandomInput):
+    def close(self) -> None:
+        self.lower.close()
+
+
+class RaisesOfItsOwnAfterClose(BufferRandomInput):
+    closed = False
+
+    def readinto(self, view: Any, /) -> int:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+        return super().readinto(view)
+
+    def close(self) -> None:
+        self.closed = True
+        self.lower.close()
+
+
 def small(kind: Any) -> Any:
     return lambda lower: kind(lower, 100)
 
@@ -178,6 +216,11 @@ def small(kind: Any) -> Any:
         (Layer("", small(LosesWhatItHeld)), check_read_faults),
         (Layer("", RemembersItsSize), check_growth),
         (Layer("", LeavesBelowOpen), check_reading),
+        (Layer("", GoesBelowZero), check_reading),
+        (Layer("", GoesToTheBeginningInstead), check_reading),
+        (Layer("", SaysItInPython), check_reading),
+        (Layer("", ReadsOnAfterClose), check_reading),
+        (Layer("", RaisesOfItsOwnAfterClose), check_reading),
     ],
     ids=lambda given: getattr(given, "__name__", ""),
 )

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tailrace
-from tailrace.errors import TruncatedEvent
+from tailrace.errors import StorageError, TruncatedEvent, UsageError
+from tailrace.storage import LogFile, find, keyring
 from tailrace.storage.binlog_file import BinlogFile
-from tailrace.storage.local import LocalFolder
+from tailrace.storage.encryption.folder import StoredInput
+from tailrace.storage.local import LocalFolder, LocalStore
+from tailrace.storage.memory import forget_memory
+from tailrace.storage.pipe import Pipe
+from tailrace.storage.streams.file import FileInput
+from tests.recorded import CORPUS
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 
 def test_sync_hands_everything_to_the_disk_and_flush_to_the_system(
@@ -38,6 +45,75 @@ def test_sync_hands_everything_to_the_disk_and_flush_to_the_system(
     file.sync()
     assert synced == [b"headonetwo"]
     file.close()
+
+
+def disk(_: Path) -> str:
+    return str(CORPUS / "mysql-9.7.interleaved" / "binlog.000001")
+
+
+def memory(_: Path) -> str:
+    forget_memory("inputs")
+    with tailrace.create("memory:inputs", flavour="mysql", server_id=1):
+        pass
+    return "memory:inputs"
+
+
+def stored(name: str) -> Callable[[Path], LogFile]:
+    folder = CORPUS / name
+    keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
+    return lambda _: LogFile.at(folder / "binlog.000002", keyring.open(keys))
+
+
+def pipe(tmp_path: Path) -> LogFile:
+    return LogFile(Pipe(FileInput(disk(tmp_path)), "pipe"), "pipe", 0)
+
+
+def in_store(tmp_path: Path) -> LogFile:
+    """As a `WritableStore` reads its own files."""
+
+    class Stored(LocalStore):
+        def open(self, name: str) -> Any:
+            return StoredInput(LocalFolder(self.folder), name)
+
+    path = Path(disk(tmp_path))
+    return LogFile.there(Stored(path.parent), path.name)
+
+
+SOURCES = {
+    "a file": disk,
+    "in memory": memory,
+    "MySQL's encryption": stored("mysql-9.7.encrypted"),
+    "MariaDB's encryption": stored("mariadb-11.8.encrypted"),
+    "a pipe": pipe,
+    "in a writable store": in_store,
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_input_file_says_whether_it_is_open_and_seeks_as_all_do(
+    tmp_path: Path, source: str
+) -> None:
+    """Basic_binlog_ifile::opened; Basic_seekable_istream::seek to where nothing is; a closed one."""
+    made = SOURCES[source](tmp_path)
+    file = find(made)[0].files[0] if isinstance(made, str) else made
+    stream = file.open()
+    assert stream.is_open
+    assert stream.read(4) == b"\xfebin"
+    with pytest.raises(UsageError, match="there is no offset -1: the first byte is at 0"):
+        stream.seek(-1)
+    assert stream.tell() == 4
+    assert stream.read(1)
+    stream.close()
+    stream.close()
+    assert not stream.is_open
+    for call in (
+        lambda: stream.read(1),
+        lambda: stream.readinto(bytearray(1)),
+        lambda: stream.seek(0),
+        stream.size,
+    ):
+        with pytest.raises(StorageError, match="it was closed"):
+            call()
 
 
 @pytest.mark.parametrize("read", [tailrace.open, tailrace.changes])

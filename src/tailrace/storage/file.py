@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.store import Store
-    from tailrace.storage.streams.base import RandomInput
+    from tailrace.storage.streams.base import InputFile
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:(?=/)", re.IGNORECASE)
 _NUMBERED: Final = re.compile(r"(.+)\.(\d+)", re.ASCII | re.DOTALL)
@@ -68,13 +68,13 @@ class LogFile:
             return None
         return cls(store, name, _plain_size(magic, size), keyring=keyring)
 
-    def open(self) -> RandomInput:
+    def open(self) -> InputFile:
         """Open it for reading: its plain bytes. Raises StorageError, KeyMissing, LogError."""
         if self.joined:
             return JoinedInput(self.store.open(self.name), self.keyring, path=self.path)
-        stored = cast("RandomInput", self.store.open(self.name))
+        stored = cast("InputFile", self.store.open(self.name))
         try:
-            return opened(stored, self.keyring, path=self.path)
+            return cast("InputFile", opened(stored, self.keyring, path=self.path))
         except BaseException:
             stored.close()
             raise

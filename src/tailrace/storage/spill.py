@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tailrace.storage.streams.base import Data, OutputStream
+    from tailrace.storage.streams.base import Data, OutputStream, RandomInput
 
 T = TypeVar("T")
 
@@ -53,6 +53,7 @@ class Spill(Closing):
         self._folder = folder
         self._held = bytearray()
         self._file: SpillOutput | None = None
+        self._source: RandomInput | None = None
         self._in_file = 0
         self.disk_writes = 0
 
@@ -115,7 +116,7 @@ class Spill(Closing):
         """Drop everything, and start again."""
         self._held = bytearray()
         self._in_file = 0
-        file, self._file = self._file, None
+        file, self._file, self._source = self._file, None, None
         if file is not None:
             file.close()
 
@@ -125,9 +126,10 @@ class Spill(Closing):
         """Read bytes from an offset on into memory: how many, 0 only at the end."""
         if offset < self._in_file and self._file is not None:
             self._file.flush()
-            source = self._file.input()
-            source.seek(offset)
-            return source.readinto(view[: self._in_file - offset])
+            if self._source is None:
+                self._source = self._file.input()
+            self._source.seek(offset)
+            return self._source.readinto(view[: self._in_file - offset])
         start = offset - self._in_file
         with memoryview(self._held) as held:
             count = min(len(view), len(held) - start)

@@ -60,7 +60,7 @@ class Store(Protocol):
         """Bytes of a file: fewer than ``count`` only at its end."""
 
     def open(self, name: str, /) -> InputStream:
-        """A file's stored bytes, encrypted or not: a `RandomInput`, except from a pipe."""
+        """A file's stored bytes, encrypted or not: an `InputFile`, except from a pipe."""
 
 
 class WritableStore(Protocol):

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError
-from tailrace.storage.streams.base import check_cut, check_within
+from tailrace.storage.streams.base import check_cut, check_offset, check_within
 
 if TYPE_CHECKING:
     from random import Random
@@ -163,6 +163,7 @@ class FaultyInput:
     def seek(self, offset: int, /) -> int:
         """Move to an offset."""
         self._check()
+        check_offset(offset)
         self._at = offset
         return offset
 
@@ -180,5 +181,7 @@ class FaultyInput:
         self.closed = True
 
     def _check(self) -> None:
+        if self.closed:
+            raise StorageError("store: it was closed")
         if self.faults.due():
             raise self.faults.refusal()

@@ -5,13 +5,15 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from tailrace.errors import StorageError
+from tailrace.errors import StorageError, UsageError
 from tailrace.storage.streams.base import RandomInput, RandomOutput, SeekableInput
 from tailrace.testing.content import ANY_BYTES
-from tailrace.testing.expect import expect, expect_bytes
+from tailrace.testing.expect import BrokenContract, expect, expect_bytes
 from tailrace.testing.faults import FAULTS, Faults, FaultyInput, FaultyOutput
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.storage.streams.base import InputStream
     from tailrace.storage.streams.layer import Layer
     from tailrace.testing.content import Content
@@ -55,17 +57,48 @@ def check_reading(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> 
         expect(stream.read(10) == b"", "a read at the end returned bytes")
     if isinstance(stream, RandomInput):
         _check_random(stream, content.starts(pieces), plain, chance)
-    else:
-        stream = layer.input(FaultyInput(raw, chance=chance))
+    check_closed(stream)
+    expect(source.closed, "close() left the lower stream open")
+    if not isinstance(stream, RandomInput):
+        source = FaultyInput(raw, chance=chance)
+        stream = layer.input(source)
         if isinstance(stream, SeekableInput):
             _check_forward(stream, content.starts(pieces), plain, chance)
-    for each in (stream, layer.input(source)):
-        close = getattr(each, "close", None)
-        expect(close, "the stream has no close()")
-        if close is not None:
-            close()
-            close()
-    expect(source.closed, "close() left the lower stream open")
+        check_closed(stream)
+        expect(source.closed, "close() left the lower stream open")
+
+
+def check_closed(stream: InputStream) -> None:
+    """`close` may be called again, and ends the reading: other calls raise StorageError."""
+    close = getattr(stream, "close", None)
+    expect(close, "the stream has no close()")
+    if close is not None:
+        close()
+        close()
+    calls: dict[str, Callable[[], object]] = {"read": lambda: stream.read(1)}
+    if isinstance(stream, SeekableInput):
+        calls["seek"] = lambda: stream.seek(0)
+    if isinstance(stream, RandomInput):
+        calls |= {"readinto": lambda: stream.readinto(bytearray(1)), "size": stream.size}
+    for name, call in calls.items():
+        try:
+            call()
+        except StorageError:
+            continue
+        except Exception as error:
+            raise BrokenContract(f"{name}() after close() raised {error!r}") from error
+        expect(False, f"{name}() after close() raised no error")
+
+
+def check_no_offset(stream: SeekableInput) -> None:
+    """An offset below 0 is a wrong argument, and the stream stays where it is."""
+    try:
+        stream.seek(-1)
+    except UsageError:
+        return
+    except Exception as error:
+        raise BrokenContract(f"seek(-1) raised {error!r}, not UsageError") from error
+    expect(False, "seek(-1) raised no error")
 
 
 def _check_random(stream: RandomInput, starts: list[int], plain: bytes, chance: Random) -> None:
@@ -74,6 +107,9 @@ def _check_random(stream: RandomInput, starts: list[int], plain: bytes, chance: 
         expect(stream.seek(offset) == offset, "seek returned a different offset")
         expect(stream.tell() == offset, f"tell() after seek({offset}) gave {stream.tell()}")
         expect(stream.size() == len(plain), f"size() is {stream.size()}, not {len(plain)}")
+        if chance.random() < 0.2:
+            check_no_offset(stream)
+            expect(stream.tell() == offset, f"tell() after seek(-1) gave {stream.tell()}")
         for _ in range(chance.randint(1, 4)):
             count = chance.choice(_COUNTS)
             if chance.random() < 0.5:
@@ -98,6 +134,7 @@ def _check_forward(stream: SeekableInput, starts: list[int], plain: bytes, chanc
         if offset < at:
             continue
         expect(stream.seek(offset) == offset, "seek returned a different offset")
+        check_no_offset(stream)
         data = stream.read(chance.choice(_COUNTS))
         expect_bytes(data, plain[offset : offset + len(data)], f"read at {offset}")
         at = offset + len(data)

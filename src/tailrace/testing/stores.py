@@ -10,6 +10,7 @@ from tailrace.constants import MAGIC
 from tailrace.errors import StorageError
 from tailrace.storage.file import LogFile
 from tailrace.testing.expect import expect, expect_bytes
+from tailrace.testing.reading import check_closed, check_no_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,10 @@ def check_store(store: Store, put: Callable[[str, bytes], None]) -> None:
             stream.seek(5)
             found = b"".join(iter(lambda stream=stream: stream.read(100), b""))  # type: ignore[misc]
             expect_bytes(found, _CONTENT[5:], "read from an offset on")
+            check_no_offset(stream)
+            expect(stream.is_open, "an open file says that it is not open")
+            check_closed(stream)
+            expect(not stream.is_open, "a closed file says that it is open")
     _rejects(lambda: store.open("binlog.000009").read(1), "opening a file that does not exist")
     _rejects(lambda: store.head("binlog.000009"), "the head of a file that does not exist")
 

@@ -80,7 +80,8 @@ class KeystreamInput(OffsetInput):
         return max(self._lower.size() - self._skip, 0)
 
     def close(self) -> None:
-        """Close the stream below."""
+        """Close it, and the stream below."""
+        super().close()
         self._lower.close()
 
 

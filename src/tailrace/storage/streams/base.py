@@ -35,7 +35,8 @@ class InputStream(Protocol):
     def read(self, count: int, /) -> bytes:
         """At most ``count`` bytes (1 or more); fewer do not mean the end, none does.
 
-        Raises StorageError; a later call continues where the last successful one ended.
+        Raises StorageError, also after ``close``; a later call continues where the last successful
+        one ended.
         """
 
 
@@ -44,9 +45,10 @@ class SeekableInput(InputStream, Protocol):
     """An input that can go to an offset, though perhaps only forward."""
 
     def seek(self, offset: int, /) -> int:
-        """Go to an offset, and return it. Raises StorageError where that is backward and cannot be.
+        """Go to an offset, and return it. Reading after the end gives nothing.
 
-        Reading after the end gives nothing.
+        Raises StorageError where that is backward and cannot be, and after ``close``. Raises
+        UsageError for an offset below 0, and stays where it is.
         """
 
 
@@ -64,7 +66,19 @@ class RandomInput(SeekableInput, Protocol):
         """The file's bytes by now. Raises StorageError."""
 
     def close(self) -> None:
-        """Close it and the streams below; closing again does nothing."""
+        """Close it and the streams below; closing again does nothing.
+
+        Afterwards `read`, `readinto`, `seek` and `size` raise StorageError.
+        """
+
+
+@runtime_checkable
+class InputFile(RandomInput, Protocol):
+    """A `RandomInput` that says whether it is open, as those of stores do."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be read: until it is closed."""
 
 
 @runtime_checkable
@@ -132,6 +146,12 @@ def needs(lower: object, kind: type, stream: str) -> None:
         f"{stream} needs a {kind.__name__} below it; {type(lower).__name__} is none (it has no"
         f" {', '.join(missing)}): stack them in another order"
     )
+
+
+def check_offset(offset: int) -> None:
+    """Check where a `SeekableInput` is to go. Raises UsageError."""
+    if offset < 0:
+        raise UsageError(f"there is no offset {offset}: the first byte is at 0")
 
 
 def check_within(offset: int, length: int, size: int) -> None:

@@ -72,7 +72,8 @@ class BufferRandomInput(OffsetInput):
         return self.lower.size()
 
     def close(self) -> None:
-        """Close the stream below."""
+        """Close it, and the stream below."""
+        super().close()
         self.lower.close()
 
 

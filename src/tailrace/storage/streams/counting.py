@@ -57,8 +57,9 @@ class CountingRandomInput(CountingInput):
 
     def seek(self, offset: int, /) -> int:
         """Go to an offset."""
+        there = self.lower.seek(offset)
         self.seeks += 1
-        return self.lower.seek(offset)
+        return there
 
 
 class CountingOutput:

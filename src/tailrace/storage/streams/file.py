@@ -55,6 +55,7 @@ class FileInput(OffsetInput):
 
     def close(self) -> None:
         """Close the file."""
+        super().close()
         self._file.close()
 
     def _refused(self, error: OSError, offset: int) -> ReadFailed:
@@ -124,16 +125,20 @@ class TemporaryOutput(FileOutput):
         with told(name):
             self._file = TemporaryFile(buffering=0, dir=folder)  # noqa: SIM115 - see close()
         super().__init__(name, self._file.fileno())
+        self._inputs: list[FileInput] = []
 
     def sync(self) -> None:
         """Nothing: it outlives nothing."""
 
     def input(self) -> FileInput:
         """What was written, from its beginning on."""
-        return FileInput(self.path, self._handle)
+        self._inputs.append(FileInput(self.path, self._handle))
+        return self._inputs[-1]
 
     def close(self) -> None:
-        """Close the file: it is gone."""
+        """Close the file and the inputs on it: it is gone."""
+        for each in self._inputs:
+            each.close()
         self._handle = -1
         with told(self.path):
             self._file.close()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from tailrace.errors import StorageError
-from tailrace.storage.streams.base import InputStream, needs
+from tailrace.storage.streams.base import InputStream, check_offset, needs
 
 if TYPE_CHECKING:
     from tailrace.storage.streams.base import RandomInput
@@ -21,6 +21,7 @@ class ForwardInput:
     """
 
     name = "stream"
+    is_open = True
 
     def __init__(self, lower: InputStream) -> None:
         needs(lower, InputStream, type(self).__name__)
@@ -39,6 +40,7 @@ class ForwardInput:
 
     def seek(self, offset: int, /) -> int:
         """Go forward to an offset: the bytes between are read and dropped."""
+        check_offset(offset)
         if offset < self._at:
             raise StorageError(
                 f"{self.name}: it stands at {self._at} and cannot go back to {offset}, because"
@@ -56,18 +58,21 @@ class ForwardInput:
         return self._at
 
     def close(self) -> None:
-        """Close the stream below."""
+        """Close it, and the stream below."""
+        end(self)
         close(self.lower)
 
 
 class OffsetInput:
     """The base of a `RandomInput`: a subclass has `_read_at` and ``size``.
 
-    It also has `_readinto_at` if it can fill memory without a copy, and ``close`` if something is
-    to be closed. The offset is kept here alone: what it asks of a stream below, it asks at offsets.
+    It also has `_readinto_at` if it can fill memory without a copy, and extends ``close`` if
+    something is to be closed. The offset is kept here alone: what it asks of a stream below, it
+    asks at offsets.
     """
 
     _at = 0
+    is_open = True
 
     def _read_at(self, offset: int, count: int) -> bytes:
         """At most ``count`` bytes from an offset on, none at the end."""
@@ -95,6 +100,7 @@ class OffsetInput:
 
     def seek(self, offset: int, /) -> int:
         """Go to an offset."""
+        check_offset(offset)
         self._at = offset
         return offset
 
@@ -103,7 +109,26 @@ class OffsetInput:
         return self._at
 
     def close(self) -> None:
-        """Nothing, unless a subclass has something to close."""
+        """Close it."""
+        end(self)
+
+
+_ENDED: Final = ("read", "readinto", "read_at", "seek", "size")
+
+
+def end(stream: ForwardInput | OffsetInput) -> None:
+    """From now on an input is closed, and raises StorageError. Open ones need not check for it."""
+    if not stream.is_open:
+        return
+    stream.is_open = False
+    name = getattr(stream, "path", None) or getattr(stream, "name", type(stream).__name__)
+
+    def refuse(*_: object) -> NoReturn:
+        raise StorageError(f"{name}: it was closed, and can no longer be read")
+
+    for each in _ENDED:
+        if hasattr(stream, each):
+            setattr(stream, each, refuse)
 
 
 def at(lower: RandomInput, offset: int) -> RandomInput:

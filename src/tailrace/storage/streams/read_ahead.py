@@ -54,7 +54,6 @@ class ReadAhead(OffsetInput):
         self._worker = ThreadPoolExecutor(workers, "tailrace read-ahead")
         self._size = -1
         self._sized_at = -1
-        self._open = True
 
     def _read_at(self, offset: int, count: int) -> bytes:
         """At most ``count`` bytes, those of one block."""
@@ -135,8 +134,8 @@ class ReadAhead(OffsetInput):
 
     def close(self) -> None:
         """End the thread, after the request that it has under way, and close what lies below."""
-        if self._open:
-            self._open = False
+        if self.is_open:
+            super().close()
             self._cancel()
             self._worker.shutdown()
             self.lower.close()

@@ -98,18 +98,13 @@ class MariadbInput(OffsetInput):
             return self._block(target, offset)
         return _copy(target, self._held, offset - self._held_at)
 
-    def seek(self, offset: int, /) -> int:
-        """Go to an offset."""
-        if offset < 0:
-            raise StorageError(f"{self._head.path}: there is no offset {offset}")
-        return super().seek(offset)
-
     def size(self) -> int:
         """The file's current size in bytes."""
         return self._lower.size()
 
     def close(self) -> None:
-        """Close the stream below."""
+        """Close it, and the stream below."""
+        super().close()
         self._lower.close()
 
     def use(self, make: Callable[[EventCipher], BlockCipher]) -> None:
