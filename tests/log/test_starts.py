@@ -10,11 +10,15 @@ import pytest
 
 import tailrace
 import tailrace.position
-from tailrace.errors import GtidError, StorageError, UsageError
+from tailrace.constants import EventType
+from tailrace.errors import GtidError, LogError, StorageError, UsageError
+from tailrace.events import MariadbGtidEvent
 from tailrace.handlers import ByTable
+from tailrace.log.changes import Changes
 from tailrace.log.reader import Reader
-from tailrace.selection import Selection
+from tailrace.selection import Selection, start_of
 from tailrace.storage import find
+from tests.events.made import raw_event
 
 SHOP = Path(__file__).parents[2] / "examples/shop"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -186,6 +190,32 @@ def test_what_is_read_already_after_others_is_left_out(gaps):
     assert [
         int(each.rpartition(":" if flavour == "mysql" else "-")[2]) for each in dict.fromkeys(steps)
     ] == expected
+
+
+def test_an_incident_after_transactions_that_were_read_is_not_left_out(tmp_path):
+    """MariaDB logs an INCIDENT without a GTID: it is a transaction of its own, which nobody has
+    read. `open`, `Changes` and `changes` all meet it.
+    """
+    table = tailrace.Table.parse("create table shop.t (id int)", flavour="mariadb")
+    path = tmp_path / "binlog.000001"
+    with tailrace.create(path, flavour="mariadb", server_id=1, checksum="none") as out:
+        for gtid in ("0-1-1", "1-1-1", "0-1-2", "1-1-2"):
+            with out.transaction(gtid=gtid) as transaction:
+                transaction.insert(table, [(1,)])
+    *_, stop = tailrace.open(path)
+    incident = raw_event(EventType.INCIDENT, b"\1\0\0")
+    path.write_bytes(path.read_bytes()[: stop.offset] + incident)
+    start = start_of("0-1-1,1-1-2")
+    found = list(tailrace.open(path, start=start))
+    assert [str(each.gtid) for each in found if isinstance(each, MariadbGtidEvent)] == ["0-1-2"]
+    assert found[-1].header.type == EventType.INCIDENT
+    (series,) = find(path)
+    for read in (
+        Changes(Reader(series, selection=Selection(start=start))),
+        tailrace.changes(path, start=start),
+    ):
+        with pytest.raises(LogError, match="lost events"):
+            list(read)
 
 
 def test_until_a_set_was_read(gaps):

@@ -43,7 +43,7 @@ _HEAD: Final = frozenset(
     }
 )
 """The types of events at a file's beginning, up to its list of GTIDs."""
-BETWEEN: Final = _HEAD | {EventType.STOP, EventType.BINLOG_CHECKPOINT}
+_BETWEEN: Final = _HEAD | {EventType.STOP, EventType.BINLOG_CHECKPOINT}
 """Events that belong to no transaction, in logs in which each one begins with a GTID event."""
 _SECOND: Final = 1_000_000
 T = TypeVar("T")
@@ -147,7 +147,7 @@ def begin_of(file: LogFile, offset: int) -> int:
     """
     at_offset = (raw[4] for at, raw in EventReader(file, start=offset) if at >= offset)
     code = next(at_offset, None)
-    if code is None or code in GTID_TYPES or code in BETWEEN:
+    if code is None or code in GTID_TYPES or code in _BETWEEN:
         return offset
     try:
         gtids = (at for at, raw in _until(file, None, offset) if raw[4] in GTID_TYPES)

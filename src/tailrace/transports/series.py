@@ -6,21 +6,23 @@ from copy import deepcopy
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from tailrace.constants import GTID_TYPES, LARGE, MAGIC, EventType
+from tailrace.constants import LARGE, MAGIC
 from tailrace.errors import LogError, TruncatedEvent, UsageError
 from tailrace.events import DecodeContext
 from tailrace.gtid import GtidState
 from tailrace.position import Position
 from tailrace.storage import EventReader, LogFile, LogSeries
 from tailrace.storage.files import successor
-from tailrace.storage.search import BETWEEN, Beginnings, begin_of, find_time
+from tailrace.storage.search import Beginnings, begin_of, find_time
 from tailrace.times import Time
+from tailrace.transactions import BoundaryParser
 from tailrace.transports.base import check_among
 from tailrace.transports.gtids import already_read, locate_gtids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tailrace.events import Event
     from tailrace.selection import Start
     from tailrace.transports.base import Record
     from tailrace.transports.gtids import AlreadyRead
@@ -145,6 +147,7 @@ class SeriesStream:
         self._closed = Flag()
         self._following: LogFile | None = None
         self._read = read
+        self._parser = BoundaryParser()
         self._left_out = False
         self.torn_tail: Position | None = None
 
@@ -169,10 +172,13 @@ class SeriesStream:
     def _one(self, reader: EventReader) -> Iterator[Record]:
         name = reader.file.name
         closed = self._closed.is_set
-        context = DecodeContext()
+        context = DecodeContext(unknown="opaque")  # the reader decides on these
         for offset, raw in reader:
-            if self._read is not None and self._leaves_out(self._read, context, raw):
-                continue
+            if self._read is not None:
+                event = context.decode(raw, file=name, offset=offset, verify_checksum=False)
+                if self._leaves_out(self._read, event):
+                    continue
+                del event
             if len(raw) > LARGE:  # keep no reference while the consumer works on it
                 whole = [raw]
                 del raw
@@ -184,14 +190,17 @@ class SeriesStream:
         if reader.torn_tail_offset is not None:
             self.torn_tail = Position(name, reader.torn_tail_offset)
 
-    def _leaves_out(self, read: AlreadyRead, context: DecodeContext, raw: bytes) -> bool:
+    def _leaves_out(self, read: AlreadyRead, event: Event) -> bool:
         """Whether an event is of a transaction that was read already."""
-        code = raw[4]
-        if code == EventType.FORMAT_DESCRIPTION:
-            context.decode(raw, verify_checksum=False)
-        elif code in GTID_TYPES:
-            self._left_out = read.holds(context.decode(raw, verify_checksum=False))
-        return self._left_out and code not in BETWEEN
+        inside = self._parser.inside
+        self._parser.feed(event)
+        if self._parser.control:
+            return False
+        if not inside:
+            was_left_out, self._left_out = self._left_out, read.holds(event)
+            if was_left_out and not self._left_out and not read.left:
+                self._read = None  # nothing more is left out
+        return self._left_out
 
     def _more_of(self, file: LogFile) -> Callable[[], bool]:
         """Whether to read again at the end of the file that was the last one.
