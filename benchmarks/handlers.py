@@ -19,7 +19,7 @@ class Generic(Handler):
         return event
 class Rotates(Handler):
     def on_rotate(self, event):
-        return None
+        return CONSUMED
 path = {path!r}
 def run(*handlers, connect=False, check=False, **options):
     with tailrace.open(path, handlers=handlers, **options) as log:

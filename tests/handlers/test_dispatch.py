@@ -8,9 +8,9 @@ import pytest
 
 import tailrace
 from tailrace.errors import EventDecodeError, TailraceError, UsageError
-from tailrace.events import Event, QueryEvent, XidEvent
+from tailrace.events import Event, QueryEvent, TransactionPayloadEvent, XidEvent
 from tailrace.events.base import REGISTRY
-from tailrace.handlers import Handler, Pipeline, base
+from tailrace.handlers import CONSUMED, EventDropped, Handler, Pipeline, base
 from tests.events.made import log, raw_event
 from tests.handlers.made import BEGIN, DDL, XID, Tag, query, sqls
 
@@ -67,7 +67,7 @@ def test_user_defined_types_go_to_the_generic_method(tmp_path: Path) -> None:
 
     class Generic(Handler):
         def on_event(self, event: Event) -> Outcome:
-            return None if isinstance(event, TestOwnEvent) else event
+            return CONSUMED if isinstance(event, TestOwnEvent) else event
 
     class Own(Handler):
         def on_test_own(self, event: TestOwnEvent) -> Outcome:
@@ -115,7 +115,7 @@ def test_what_a_method_returns() -> None:
             outcomes: dict[str, Outcome] = {
                 "same": event,
                 "other": query("another"),
-                "none": None,
+                "none": CONSUMED,
                 "list": [query("one"), query("two")],
                 "tuple": (event,),
                 "empty": [],
@@ -131,6 +131,30 @@ def test_what_a_method_returns() -> None:
     assert tagged[0].handle(XidEvent.make(xid=1)) is not None
 
 
+def test_an_event_is_dropped_only_where_that_is_said(tmp_path: Path) -> None:
+    """WL#3283, Content handlers: of a handler that forgets to return one hears."""
+
+    class Forgets(Handler):
+        opens_payloads = True
+
+        def on_xid(self, event: XidEvent) -> Outcome:
+            self.last = event.xid
+
+    class Says(Handler):
+        def on_xid(self, _event: XidEvent) -> Outcome:
+            return CONSUMED
+
+    message = r"Forgets\.on_xid returned None, so its XID is dropped: return CONSUMED if that"
+    path = log(tmp_path, 1, BEGIN, XID)
+    with pytest.warns(EventDropped, match=message):
+        assert [event.name for event in tailrace.open(path, handlers=[Forgets()])][1:] == ["QUERY"]
+    payload = TransactionPayloadEvent.of([query("BEGIN"), XidEvent.make(xid=3)])
+    with pytest.warns(EventDropped, match=message):
+        (given,) = Pipeline([Forgets()]).process(payload)
+    assert [event.name for event in given] == ["QUERY"]
+    assert [event.name for event in tailrace.open(path, handlers=[Says()])][1:] == ["QUERY"]
+
+
 @pytest.mark.parametrize("wrong", [True, 7, ["text"], "text", object()])
 @pytest.mark.parametrize("behind", [0, 1])
 def test_what_no_method_may_return(wrong: object, behind: int) -> None:
@@ -139,7 +163,7 @@ def test_what_no_method_may_return(wrong: object, behind: int) -> None:
             return wrong
 
     pipeline = Pipeline([Does(), *[Handler() for _ in range(behind)]])
-    with pytest.raises(UsageError, match="a handler returns an event, several, or None"):
+    with pytest.raises(UsageError, match="a handler returns an event, several, or CONSUMED"):
         list(pipeline.process(query("x")))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,6 +94,54 @@ def test_the_queue_is_a_mutable_sequence() -> None:
     for wrong in ("text", None, b"bytes"):
         with pytest.raises(UsageError, match="only events can be injected"):
             handler.inject(wrong)
+
+
+def test_every_change_that_adds_wakes_who_waits() -> None:
+    """WL#3283, get_injection_queue: a sequence container in all its operations."""
+    handler = Handler()
+    woken: list[int] = []
+    Pipeline([handler]).on_injection(lambda: woken.append(len(handler.injected)))
+    handler.injected[:] = [query("a")]
+    assert woken == [1]
+    handler.injected[0] = query("b")
+    handler.injected += [query("c")]
+    handler.injected.insert(0, query("d"))
+    assert woken == [1, 1, 2, 3]
+    del handler.injected[0]
+    handler.injected.clear()
+    assert woken == [1, 1, 2, 3]
+
+
+def test_a_slice_that_is_assigned_comes_to_a_waiting_reader(tmp_path: Path) -> None:
+    handler = Handler()
+    opened = tailrace.open(log(tmp_path, 1, DDL), handlers=[handler], follow=True)
+    with opened:
+        opened.connect()
+        assert len([opened.wait_for_next_event(10) for _ in range(2)]) == 2
+        timer = threading.Timer(0.2, handler.injected.__setitem__, [slice(None), [query("x")]])
+        timer.start()
+        begun = time.monotonic()
+        assert sqls([opened.wait_for_next_event(30)]) == ["x"]
+        assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda handler: pickle.loads(pickle.dumps(handler))]
+)
+def test_a_copy_of_a_handler_has_a_queue_of_its_own(copied) -> None:
+    """WL#3283, Copy constructor."""
+    handler = Injects("a", "x")
+    pipeline = Pipeline([handler])
+    pipeline.on_injection(lambda: None)
+    handler.inject(query("first"))
+    other = copied(handler)
+    assert (other.at, other.sql) == ("a", ("x",))
+    assert sqls(other.injected) == ["first"]
+    other.inject(query("second"))
+    assert sqls(handler.injected) == ["first"]
+    assert sqls(pipeline.drain()) == ["first"]
+    assert sqls(other.injected) == ["first", "second"]
+    assert sqls(copied(Injects("b")).injected) == []
 
 
 def test_the_queue_of_a_handler_that_was_taken_out_is_not_looked_at() -> None:

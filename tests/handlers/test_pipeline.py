@@ -8,7 +8,7 @@ import pytest
 
 import tailrace
 from tailrace.constants import EventType
-from tailrace.handlers import Handler, Pipeline
+from tailrace.handlers import CONSUMED, Handler, Pipeline
 from tests.events.made import log, query_body, raw_event
 from tests.events.test_payload import PLAIN, compress, payload_body
 from tests.handlers.made import BEGIN, DDL, XID, Tag, query, sqls
@@ -99,7 +99,7 @@ def test_removing_itself() -> None:
     class Once(Handler):
         def on_query(self, event: QueryEvent) -> Outcome:
             pipeline.remove(self)
-            return None
+            return CONSUMED
 
     pipeline = Pipeline([Once(), Tag("!")])
     assert sqls(pipeline.run(map(query, ["a", "b"]))) == ["b!"]
@@ -112,7 +112,7 @@ def test_the_end(tmp_path: Path) -> None:
 
         def on_query(self, event: QueryEvent) -> Outcome:
             self.held.append(event)
-            return None
+            return CONSUMED
 
         def at_end(self) -> Outcome:
             self.inject(query("injected"))
@@ -138,7 +138,7 @@ def test_the_end(tmp_path: Path) -> None:
 def test_positions_count_what_was_read_not_what_came_out(tmp_path: Path) -> None:
     class Swallows(Handler):
         def on_event(self, event: Event) -> Outcome:
-            return None
+            return CONSUMED
 
     path = log(tmp_path, 1, BEGIN, XID, DDL, BEGIN)
     opened = tailrace.open(path, handlers=[Swallows()])
@@ -150,7 +150,7 @@ def test_positions_count_what_was_read_not_what_came_out(tmp_path: Path) -> None
 def test_inner_events_go_through_the_handlers(tmp_path: Path) -> None:
     class NoRows(Handler):
         def on_rows(self, event: Event) -> Outcome:
-            return None
+            return CONSUMED
 
     gtid = raw_event(E.ANONYMOUS_GTID, bytes(25))
     path = log(tmp_path, 1, gtid, raw_event(E.TRANSACTION_PAYLOAD, payload_body(compress(PLAIN))))
@@ -187,7 +187,7 @@ def test_inner_events_go_through_the_handlers(tmp_path: Path) -> None:
 def test_transactions_are_made_of_what_comes_out(tmp_path: Path) -> None:
     class NoDdl(Handler):
         def on_query(self, event: QueryEvent) -> Outcome:
-            return event if event.sql == "BEGIN" else None
+            return event if event.sql == "BEGIN" else CONSUMED
 
     opened = tailrace.open(log(tmp_path, 1, DDL, BEGIN, XID, DDL, BEGIN), handlers=[NoDdl()])
     assert [(one.kind, len(one.events)) for one in opened.transactions()] == [

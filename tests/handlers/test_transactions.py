@@ -9,7 +9,15 @@ import pytest
 import tailrace
 from tailrace.constants import EventType
 from tailrace.events import Event, RowsEvent, TableMapEvent
-from tailrace.handlers import Assembler, ByServerId, ByTable, Handler, Pipeline, TableIndex
+from tailrace.handlers import (
+    CONSUMED,
+    Assembler,
+    ByServerId,
+    ByTable,
+    Handler,
+    Pipeline,
+    TableIndex,
+)
 from tests.events.made import query_body, raw_event, raw_format, write
 from tests.handlers.logs import CORPUS, cases, events
 
@@ -132,7 +140,7 @@ def test_events_that_pass_untouched_are_not_decoded(
 
     class Drops(Handler):
         def on_rotate(self, event: Event) -> None:
-            return None
+            return CONSUMED
 
     assert len(events(case, Drops(), ByServerId(without=[77]))) == len(bare) - sum(
         e.name == "ROTATE" for e in bare

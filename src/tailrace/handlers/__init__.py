@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Final
 from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
-    from tailrace.handlers.base import Handler, InjectionQueue, Outcome
+    from tailrace.handlers.base import (
+        CONSUMED,
+        EventDropped,
+        Handler,
+        InjectionQueue,
+        Outcome,
+    )
     from tailrace.handlers.filters import ByGtid, ByServerId, ByTable, ByTime, ByType, GroupFilter
     from tailrace.handlers.pipeline import Pipeline
     from tailrace.handlers.rename import Rename
@@ -15,12 +21,14 @@ if TYPE_CHECKING:
     from tailrace.handlers.transactions import Assembler, IndexedTable, TableIndex
 
 __all__ = [
+    "CONSUMED",
     "Assembler",
     "ByGtid",
     "ByServerId",
     "ByTable",
     "ByTime",
     "ByType",
+    "EventDropped",
     "GroupFilter",
     "Handler",
     "IndexedTable",
@@ -34,11 +42,13 @@ __all__ = [
 
 _MODULES: Final = {
     "Assembler": "transactions",
+    "CONSUMED": "base",
     "ByGtid": "filters",
     "ByServerId": "filters",
     "ByTable": "filters",
     "ByTime": "filters",
     "ByType": "filters",
+    "EventDropped": "base",
     "GroupFilter": "filters",
     "Handler": "base",
     "IndexedTable": "transactions",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, MutableSequence
+from copy import copy
 from functools import cached_property
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast, overload
 
 from tailrace.errors import LogError, UsageError
@@ -15,7 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Outcome = Event | Iterable[Event] | None
-"""What a handler's method returns: the event, another one, several, or None (consumed)."""
+"""What a handler's method returns: the event, another one, several, or `CONSUMED`.
+
+None stands for nothing where there is no event (`Handler.at_end`). From a method it drops the
+event, with an `EventDropped` warning: a ``return`` may have been forgotten.
+"""
+
+CONSUMED: Final[tuple[Event, ...]] = ()
+"""What a method returns to consume an event: no event takes its place."""
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
@@ -32,12 +42,20 @@ def method_name(kind: type[Event]) -> str:
     return f"on_{_WORD.sub('_', name).lower()}" if name else "on_event"
 
 
-class InjectionQueue(MutableSequence[Event]):
-    """The events that a handler inserts into the log, in order; any thread may append."""
+class EventDropped(UserWarning):
+    """A handler's method returned None for an event, and not `CONSUMED`: the event is dropped."""
 
-    def __init__(self) -> None:
-        self.events: deque[Event] = deque()
+
+class InjectionQueue(MutableSequence[Event]):
+    """The events that a handler inserts into the log, in order. Any thread may change it.
+
+    ``wake`` is called whenever events were added. A copy has the same events, and wakes nobody.
+    """
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.events: deque[Event] = deque(events)
         self.wake: Callable[[], None] | None = None
+        self._lock = RLock()
 
     @overload
     def __getitem__(self, index: int) -> Event: ...
@@ -51,18 +69,27 @@ class InjectionQueue(MutableSequence[Event]):
     @overload
     def __setitem__(self, index: slice, value: Iterable[Event]) -> None: ...
     def __setitem__(self, index: int | slice, value: Event | Iterable[Event]) -> None:
-        events: Any = list(self.events)
-        events[index] = value
-        for event in events:
-            _check(event)
+        with self._lock:
+            events: Any = list(self.events)
+            events[index] = value
+            for event in events:
+                _check(event)
+            self._become(events)
+        self._added()
+
+    def __delitem__(self, index: int | slice) -> None:
+        with self._lock:
+            events = list(self.events)
+            del events[index]
+            self._become(events)
+
+    def _become(self, events: list[Event]) -> None:
         self.events.clear()
         self.events.extend(events)
 
-    def __delitem__(self, index: int | slice) -> None:
-        events = list(self.events)
-        del events[index]
-        self.events.clear()
-        self.events.extend(events)
+    def _added(self) -> None:
+        if self.wake is not None:
+            self.wake()
 
     def __len__(self) -> int:
         return len(self.events)
@@ -70,12 +97,17 @@ class InjectionQueue(MutableSequence[Event]):
     def insert(self, index: int, value: Event) -> None:
         """Insert an event before the one at this index. Raises UsageError if it is not an event."""
         _check(value)
-        if index >= len(self.events):
-            self.events.append(value)
-        else:
+        with self._lock:
             self.events.insert(index, value)
-        if self.wake is not None:
-            self.wake()
+        self._added()
+
+    def take(self) -> Event | None:
+        """Remove the first event and return it; None if there is none."""
+        with self._lock:
+            return self.events.popleft() if self.events else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (list(self.events),)
 
     def __repr__(self) -> str:
         return f"InjectionQueue({list(self.events)!r})"
@@ -92,8 +124,11 @@ class Handler:
     The method is named after the class: ``on_query`` for QueryEvent, ``on_rows`` for every
     RowsEvent, ``on_write_rows``, ``on_table_map``, …. The method of the most specific class is
     called. All other events, including those of user-defined classes, go to ``on_event``, which
-    passes them on. A method returns the event, another one, several, or None, which consumes the
-    event.
+    passes them on. A method returns the event, another one, several, or `CONSUMED`. None, which a
+    method without ``return`` gives, drops the event with an `EventDropped` warning.
+
+    A copy of a handler (`copy.copy`, `copy.deepcopy`, pickle) has an injection queue of its own,
+    with the same events.
 
     ``opens_payloads``: the events inside a transaction payload go through this handler's methods
     before the payload's event does. Where they come out changed, the payload is rebuilt from them
@@ -116,6 +151,13 @@ class Handler:
     def inject(self, *events: Event) -> None:
         """Append events to the queue."""
         self.injected.extend(events)
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        fields, *slots = state if isinstance(state, tuple) else (state,)
+        if fields and "injected" in fields:
+            fields = {**fields, "injected": copy(fields["injected"])}
+        return (fields, *slots) if slots else fields
 
     def on_event(self, event: Event) -> Outcome:
         """Handle events that have no method: they are passed on."""
@@ -179,15 +221,30 @@ def several(outcome: Outcome) -> Iterable[Event]:
 def open_payload(handler: Handler, event: TransactionPayloadEvent) -> Outcome:
     """Rebuild the payload from the handler's results for its events; unchanged if they are.
 
-    None where no event is left.
+    `CONSUMED` where no event is left.
     """
     before = list(event)
     after: list[Event] = []
     for inner in before:
-        after.extend(several(call(handler, handler.handle, inner)))
+        outcome = call(handler, handler.handle, inner)
+        if outcome is None:
+            warn_of_drop(handler, inner)
+        after.extend(several(outcome))
     if len(after) == len(before) and all(map(_same, after, before)):
         return event
-    return rebuilt(event, after) if after else None
+    return rebuilt(event, after) if after else CONSUMED
+
+
+def warn_of_drop(handler: Handler, event: Event) -> None:
+    """Warn that a method returned None, which drops the event."""
+    method = handler.method_for(type(event))
+    name = getattr(method, "__qualname__", type(handler).__name__)
+    warnings.warn(
+        f"{name} returned None, so its {event.name} is dropped: return CONSUMED if that is meant,"
+        " else the event",
+        EventDropped,
+        stacklevel=2,
+    )
 
 
 def _same(one: Event, other: Event) -> bool:

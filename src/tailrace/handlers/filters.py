@@ -18,7 +18,7 @@ from tailrace.events import (
     TableMapEvent,
 )
 from tailrace.gtid import GtidList, MariadbGtid
-from tailrace.handlers.base import Handler, Outcome, open_payload
+from tailrace.handlers.base import CONSUMED, Handler, Outcome, open_payload
 from tailrace.handlers.rows_filter import RowsFilter
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.table_filter import TableFilter
@@ -59,7 +59,7 @@ class GroupFilter(Handler):
                 return event
             if began:
                 self._keep = self.keeps(event)
-        return event if self._keep or isinstance(event, IncidentEvent) else None
+        return event if self._keep or isinstance(event, IncidentEvent) else CONSUMED
 
 
 class UpTo:
@@ -196,7 +196,7 @@ class ByTable(RowsFilter):
 
     def _part_of_statement(self, event: Event) -> Outcome:
         """The events that precede a statement pass if the statement does."""
-        return self.on_event(event) if self._statements else None
+        return self.on_event(event) if self._statements else CONSUMED
 
     on_int_var = on_rand = on_user_var = on_load_block = on_delete_file = _part_of_statement
 
@@ -241,10 +241,10 @@ class ByType(RowsFilter):
         return self.passes(event)
 
     def on_rows_query(self, event: RowsQueryEvent) -> Outcome:
-        return super().on_rows_query(event) if self.passes(event) else None
+        return super().on_rows_query(event) if self.passes(event) else CONSUMED
 
     def on_annotate_rows(self, event: AnnotateRowsEvent) -> Outcome:
-        return super().on_annotate_rows(event) if self.passes(event) else None
+        return super().on_annotate_rows(event) if self.passes(event) else CONSUMED
 
     def on_gtid(self, event: GtidEvent) -> Outcome:
         return super().on_gtid(event) if self.passes(event) else self._flush()

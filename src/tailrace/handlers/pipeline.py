@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tailrace.errors import UsageError
 from tailrace.events import Event
-from tailrace.handlers.base import Handler, Outcome, explain, several
+from tailrace.handlers.base import CONSUMED, Handler, Outcome, explain, several, warn_of_drop
 
 if TYPE_CHECKING:
     from collections import deque
@@ -97,11 +97,12 @@ class Pipeline(MutableSequence[Handler]):
 
     def drain(self) -> Iterator[Event]:
         """Empty the injection queues and give the output for their events."""
-        while True:
-            queue = next(filter(None, self.queues), None)
-            if queue is None:
-                return
-            yield from self._pass(queue.popleft(), self.current, 0)
+        while any(self.queues):
+            for handler in self.current:
+                event = handler.injected.take()
+                if event is not None:
+                    yield from self._pass(event, self.current, 0)
+                    break
 
     def finish(self) -> Iterator[Event]:
         """The log's end: pass what the handlers still hold through those after them; then
@@ -140,7 +141,10 @@ class Pipeline(MutableSequence[Handler]):
                 raise
             if outcome is event:
                 continue
+            if outcome is CONSUMED:
+                return ()
             if outcome is None:
+                warn_of_drop(handler, event)
                 return ()
             if isinstance(outcome, Event):
                 event = outcome
@@ -177,5 +181,5 @@ class Pipeline(MutableSequence[Handler]):
 def _no_outcome(handler: Handler, value: object) -> UsageError:
     return UsageError(
         f"{type(handler).__name__} returned {type(value).__name__}: a handler returns an event,"
-        " several, or None"
+        " several, or CONSUMED"
     )

@@ -16,7 +16,7 @@ from tailrace.events import (
     RowsEvent,
     TableMapEvent,
 )
-from tailrace.handlers.base import Handler, Outcome, placed, several
+from tailrace.handlers.base import CONSUMED, Handler, Outcome, placed, several
 
 if TYPE_CHECKING:
     from tailrace.events import AnnotateRowsEvent, RowsQueryEvent
@@ -60,15 +60,15 @@ class RowsFilter(Handler):
             self._head.append(event)
         else:
             self._left_out = True
-        return None
+        return CONSUMED
 
     def on_rows_query(self, event: RowsQueryEvent) -> Outcome:
         self._head.append(event)
-        return None
+        return CONSUMED
 
     def on_annotate_rows(self, event: AnnotateRowsEvent) -> Outcome:
         self._head.append(event)
-        return None
+        return CONSUMED
 
     def on_rows(self, event: RowsEvent) -> Outcome:
         """Pass wanted rows, one event late unless they end the statement."""
@@ -86,7 +86,7 @@ class RowsFilter(Handler):
             return out
         self._left_out = True
         if not event.stmt_end:
-            return None
+            return CONSUMED
         self._head.clear()
         self._left_out = False
         held = self._held_rows()
@@ -105,14 +105,14 @@ class RowsFilter(Handler):
         if self._left_out and self._held is None:
             self._head.clear()
             self._left_out = False
-            return None
+            return CONSUMED
         return [*self._flush(), event]
 
     def _in_place_of(self, event: Event) -> Outcome:
         """The replacement for a dropped event, if the event was all that its group held."""
         single, self._single = self._single, None
         if single is None:
-            return None
+            return CONSUMED
         if isinstance(single, GtidEvent):
             return [_statement(event, "BEGIN"), _statement(event, "COMMIT")]
         return _statement(event, "# left out")

@@ -13,7 +13,7 @@ from tailrace.events import (
     TableMapEvent,
     TransactionPayloadEvent,
 )
-from tailrace.handlers.base import Handler, Outcome
+from tailrace.handlers.base import CONSUMED, Handler, Outcome
 from tailrace.transactions import (
     Boundary,
     BoundaryParser,
@@ -53,7 +53,7 @@ class Assembler(Handler):
             if done is not None:
                 self._to(done)
             self._inside = not self._assembler.control
-        return None if self._consume and self._inside else event
+        return CONSUMED if self._consume and self._inside else event
 
     def at_end(self) -> Outcome:
         left = self._assembler.finish()
