@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tailrace.schema import StatementKind, classify
+from tailrace.schema.classify import changes_nothing, is_temporary, of_database
 
 CONTROL = StatementKind.CONTROL
 TABLE = StatementKind.DDL_TABLE
@@ -72,6 +73,9 @@ CASES = {
     "SET PASSWORD FOR u='x'": OTHER,
     "FLUSH TABLES": OTHER,
     "ANALYZE TABLE t": OTHER,
+    "analyze no_write_to_binlog table t": OTHER,
+    "ANALYZE UPDATE t SET a = 1": DML,
+    "/* x */ ANALYZE FORMAT=JSON DELETE FROM t": DML,
     "OPTIMIZE TABLE t": OTHER,
     "": OTHER,
     "# Dummy event replacing event type 160": OTHER,
@@ -95,6 +99,43 @@ CASES = {
 @pytest.mark.parametrize("sql", CASES)
 def test_classify(sql):
     assert classify(sql) is CASES[sql]
+
+
+LEADS = ["", "/* app */ ", "-- app\n", "/*!40000 ", "SET STATEMENT max_statement_time = 1 FOR "]
+QUESTIONS = {
+    of_database: (
+        ["CREATE DATABASE d", "create or replace schema d", "ALTER DATABASE d", "DROP SCHEMA d"],
+        ["CREATE TABLE `database` (a INT)", "DROP TABLE d", "USE d", "CREATE", "SHOW DATABASES"],
+    ),
+    is_temporary: (
+        [
+            "CREATE TEMPORARY TABLE t (a INT)",
+            "create or replace temporary table t (a int)",
+            "DROP TEMPORARY TABLE t",
+            "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `t`",
+        ],
+        [
+            "CREATE TABLE temporary (a INT)",
+            "DROP TABLE temporary",
+            "ALTER TABLE t ADD temporary INT",
+        ],
+    ),
+    changes_nothing: (
+        ["ANALYZE TABLE t", "optimize local table t", "REPAIR TABLE t", "FLUSH TABLES", ""],
+        ["ANALYZE UPDATE t SET a = 1", "GRANT ALL ON *.* TO u", "DROP TABLE t", "'ANALYZE'"],
+    ),
+}
+
+
+@pytest.mark.parametrize("lead", LEADS)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_comments_before_the_first_word_change_no_answer(question, lead):
+    end = " */" if lead == "/*!40000 " else ""
+    right, wrong = QUESTIONS[question]
+    for sql, answer in [*((sql, True) for sql in right if sql), *((sql, False) for sql in wrong)]:
+        assert question(f"{lead}{sql}{end}") is answer, sql
+    assert changes_nothing("")
+    assert changes_nothing("# Dummy event replacing event type 160")
 
 
 def test_what_follows_from_it():

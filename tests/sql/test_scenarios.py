@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import tailrace
+from tailrace.errors import StatementChange
 from tailrace.sql import commands, script, statements, undo
 from tailrace.storage import LogSeries
 from tailrace.storage.file import LogFile
@@ -477,3 +479,41 @@ def test_sequences(database, image):
     feed(database, [f"DROP SEQUENCE {DATABASE}.s, {DATABASE}.r;"])
     feed(database, script(statements(changes(series, ""))))
     assert values() == after
+
+
+TRIGGER = "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.id = NEW.id + 1"
+MARIADB_ONLY = [
+    "SET STATEMENT max_statement_time = 100 FOR OPTIMIZE TABLE t",
+    TRIGGER,
+    "SET STATEMENT max_statement_time = 100 FOR DROP TRIGGER g",
+]
+
+
+def test_what_servers_log_after_a_comment(database):
+    """Servers log these statements as typed: a comment, or SET STATEMENT, stands before them."""
+    logged(database, ["CREATE TABLE t (id INT PRIMARY KEY)"])
+    before = checksums(database, DATABASE)
+    first = logged(database, ["INSERT INTO t VALUES (1)", "/* app */ ANALYZE TABLE t"])
+    schema = definitions(database, DATABASE)
+    execute(database, commands(undo(changes(first, schema))))
+    assert checksums(database, DATABASE) == before
+    work = [TRIGGER, "/* app */ DROP TRIGGER g"]
+    if database.flavour == "mariadb":
+        work += MARIADB_ONLY
+    second = logged(database, [*work, "INSERT INTO t VALUES (2)"])
+    after = checksums(database, DATABASE)
+    database.execute(f"DELETE FROM {DATABASE}.t")
+    feed(database, script(statements(changes(second, schema))))
+    assert checksums(database, DATABASE) == after
+
+
+@pytest.mark.parametrize("flavour_server", ["mariadb-11.8"], indirect=True)
+def test_an_update_that_is_analyzed_is_a_change(database):
+    """MariaDB's ANALYZE UPDATE carries out the update; in statement format it is logged as typed."""
+    schema = "CREATE TABLE t (id INT PRIMARY KEY)"
+    work = [schema, "SET SESSION binlog_format = STATEMENT", "ANALYZE UPDATE t SET id = id + 1"]
+    series = logged(database, work)
+    with pytest.raises(StatementChange, match="ANALYZE UPDATE"):
+        list(changes(series, ""))
+    with pytest.raises(StatementChange, match="ANALYZE UPDATE"):
+        list(tailrace.changes(series))

@@ -154,6 +154,13 @@ def test_triggers_that_go_before_they_came():
     assert triggers_after("DROP TRIGGER tr") == ["DROP TRIGGER tr"]
 
 
+def test_a_comment_before_the_statement_changes_nothing_of_a_trigger():
+    create = f"/* app */ {CREATE}"
+    assert triggers_after(create, "ROWS t", "DROP TABLE u") == ["DROP TABLE u", create]
+    assert triggers_after(create, "/* app */ DROP TRIGGER tr") == []
+    assert triggers_after(create, "SET STATEMENT max_statement_time = 1 FOR DROP TRIGGER tr") == []
+
+
 def test_triggers_fire_for_statements_but_not_for_rows():
     found = triggers_after(CREATE, None, "INSERT INTO t VALUES (1)", "ROWS t", "ROWS u")
     assert found == [CREATE, "INSERT INTO t VALUES (1)", "DROP TRIGGER `d`.`tr`", CREATE]

@@ -94,6 +94,28 @@ def test_what_commits_by_itself_is_alone(tmp_path: Path, flavour: str, given: bo
 
 
 @both
+def test_temporary_tables_end_no_transaction(tmp_path: Path, flavour: str) -> None:
+    """Also in the form in which servers log them at the end of a session."""
+    temporary = [
+        "/* app */ CREATE TEMPORARY TABLE x (a INT)",
+        "CREATE OR REPLACE TEMPORARY TABLE x (a INT)",
+        "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `x`",
+    ]
+    with log(tmp_path / "binlog.000001", flavour) as out:
+        with out.transaction() as trx:
+            trx.insert(orders(flavour), [row(1)])
+            for sql in temporary:
+                trx.query(sql, "shop")
+            trx.query("/* app */ RELEASE SAVEPOINT a", "shop")
+            trx.insert(orders(flavour), [row(2)])
+        with out.transaction() as trx:
+            trx.query("/* app */ DROP DATABASE d", "d")
+    found = transactions_of(tmp_path)
+    assert [each.kind for each in found] == ["commit", "ddl"]
+    assert [each.header.flags & 8 for each in found[1].events[1:]] == [8]
+
+
+@both
 def test_an_error_discards_the_transaction(tmp_path: Path, flavour: str) -> None:
     table = orders(flavour)
     with log(tmp_path / "binlog.000001", flavour) as out:

@@ -53,11 +53,13 @@ _FIRST: Final[dict[str, StatementKind]] = {
     **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "REPLACE", "CALL", "DO", "SELECT"), _K.DML),
     **dict.fromkeys(("WITH", "HANDLER", "VALUES", "TABLE"), _K.DML),
     **dict.fromkeys(("TRUNCATE", "CREATE", "ALTER", "DROP", "RENAME"), _K.DDL_TABLE),
-    **dict.fromkeys(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "OPTIMIZE", "REPAIR"), _K.DDL_OTHER),
-    **dict.fromkeys(("CHECK", "CHECKSUM", "INSTALL", "UNINSTALL", "KILL"), _K.DDL_OTHER),
+    **dict.fromkeys(("GRANT", "REVOKE", "INSTALL", "UNINSTALL", "KILL"), _K.DDL_OTHER),
+    **dict.fromkeys(("CHECK", "CHECKSUM", "FLUSH", "OPTIMIZE", "REPAIR"), _K.DDL_OTHER),
     **dict.fromkeys(("RESET", "PURGE", "CHANGE", "STOP", "SHUTDOWN", "USE"), _K.DDL_OTHER),
     **dict.fromkeys(("LOCK", "UNLOCK", "SHOW", "EXPLAIN", "HELP", "CACHE", "SET"), _K.DDL_OTHER),
 }
+_MAINTENANCE: Final = frozenset({"ANALYZE", "CHECK", "CHECKSUM", "FLUSH", "OPTIMIZE", "REPAIR"})
+_DATABASES: Final = frozenset({"DATABASE", "SCHEMA"})
 _TABLES: Final = frozenset({"TABLE", "TABLES", "DATABASE", "SCHEMA", "SEQUENCE"})
 _OTHERS: Final = frozenset(
     {"AGGREGATE", "ALGORITHM", "DEFINER", "EVENT", "EXTERNAL", "FULLTEXT", "FUNCTION"}
@@ -100,13 +102,16 @@ _kept_kind: Final = lru_cache(maxsize=256)(_kind)
 
 def _by_second(sql: str, word: str) -> StatementKind:
     """Statements whose kind depends on the second word."""
-    if word not in {"START", "LOAD", "CLONE", "RESTART"}:
+    if word not in {"START", "LOAD", "CLONE", "RESTART", "ANALYZE"}:
         return _FIRST.get(word, _K.UNKNOWN)
     second = (*_words(sql, 2), "")[1]
     if word == "START":
         return _K.CONTROL if second == "TRANSACTION" else _K.DDL_OTHER
     if word == "LOAD":
         return _K.DDL_OTHER if second == "INDEX" else _K.DML
+    if word == "ANALYZE":  # MariaDB's ANALYZE UPDATE carries out the update
+        of_tables = second in {"TABLE", "TABLES", "LOCAL", "NO_WRITE_TO_BINLOG"}
+        return _K.DDL_OTHER if of_tables else _K.DML
     return _K.DDL_OTHER
 
 
@@ -124,6 +129,41 @@ def _definition(sql: str, word: str) -> StatementKind:
         if what in _OTHERS:
             break
     return _K.DDL_OTHER
+
+
+def of_database(sql: str) -> bool:
+    """Whether it creates, alters or drops a database as a whole, and must not be run in one."""
+    verb, what = _verb_and_object(sql)
+    return verb in {"CREATE", "ALTER", "DROP"} and what in _DATABASES
+
+
+def is_temporary(sql: str) -> bool:
+    """Whether it creates or drops a temporary table or sequence, which commits nothing."""
+    verb, what = _verb_and_object(sql)
+    return verb in {"CREATE", "DROP"} and what == "TEMPORARY"
+
+
+def _verb_and_object(sql: str) -> tuple[str, str]:
+    """The first word, and the next one, after OR REPLACE; empty if there is none."""
+    words = leading_words(sql, 4)
+    if words[1:3] == ["OR", "REPLACE"]:
+        del words[1:3]
+    return (*words, "", "")[0], (*words, "", "")[1]
+
+
+def changes_nothing(sql: str) -> bool:
+    """Whether it changes neither data nor definitions: maintenance of tables, FLUSH, a comment."""
+    words = leading_words(sql, 1)
+    return classify(sql) is _K.DDL_OTHER and (not words or words[0] in _MAINTENANCE)
+
+
+def leading_words(sql: str, count: int) -> list[str]:
+    """The first words of a statement, at most ``count``, in upper case.
+
+    Comments before and between them do not count, nor does MariaDB's ``SET STATEMENT … FOR``. They
+    end before anything that is not a word.
+    """
+    return _words(_after_set_statement(sql) if _sets_statement(sql) else sql, count)
 
 
 def _words(sql: str, count: int) -> list[str]:

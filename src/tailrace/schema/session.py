@@ -20,8 +20,8 @@ _MARIADB_COMPILED: Final = {"utf8mb3": 33, "ucs2": 35, "utf8mb4": 45, "utf16": 5
 """MariaDB's own defaults, unless ``character_set_collations`` has others (it does from 11.5 on, and
 the query event carries it)."""
 
-_START_ALTER: Final = 0x02
-_ROLLBACK_ALTER: Final = 0x08
+_HALF_ALTERS: Final = 0x02 | 0x08
+"""MariaDB's flags of an ALTER that started, or was rolled back: COMMIT ALTER repeats it."""
 _MODES: Final = int(sum(SqlMode))
 _THREAD_SPECIFIC: Final = int(EventFlag.THREAD_SPECIFIC)
 
@@ -99,16 +99,20 @@ class StatementSession:
 _session: Final = lru_cache(maxsize=64)(StatementSession)
 
 
+def is_half(event: QueryEvent) -> bool:
+    """Whether it is the first half of MariaDB's two-phase ALTER, or one that was rolled back."""
+    flags = event.status_value(StatusVariable.GTID_FLAGS3)
+    return flags is not None and bool(flags[0] & _HALF_ALTERS)
+
+
 def session_of_event(event: QueryEvent, flavour: Flavour) -> tuple[StatementSession | None, str]:
     """The session of a query event, and its statement in the client's character set.
 
-    There is no session for the first half of MariaDB's two-phase ALTER, nor for one that was
-    rolled back: the statement takes effect when COMMIT ALTER repeats it.
+    There is no session for what `is_half` says of: it takes effect when COMMIT ALTER repeats it.
     """
-    status = event.status_variables.values.get
-    flags = status(StatusVariable.GTID_FLAGS3)
-    if flags is not None and flags[0] & (_START_ALTER | _ROLLBACK_ALTER):
+    if is_half(event):
         return None, ""
+    status = event.status_variables.values.get
     client, _, server = status(StatusVariable.CHARSET) or (None, None, None)
     overrides: list[tuple[str, int]] = []
     if (utf8mb4 := status(StatusVariable.DEFAULT_COLLATION_FOR_UTF8MB4)) is not None:

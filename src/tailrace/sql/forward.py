@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import LogError
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.schema.classify import StatementKind, classify
-from tailrace.sql.logged import concerns, is_half, statement_of
+from tailrace.schema.session import is_half
+from tailrace.sql.logged import concerns, statement_of
 from tailrace.sql.rows import TableSql, once_per_table
 from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement

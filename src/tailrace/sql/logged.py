@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import EventFlag
@@ -10,7 +9,7 @@ from tailrace.errors import UnsupportedType
 from tailrace.events import IntVarEvent, RandEvent, UserVarEvent
 from tailrace.events.status_vars import StatusVariable
 from tailrace.events.variables import IntVarKind, UserVarType
-from tailrace.schema.classify import StatementKind, classify
+from tailrace.schema.classify import StatementKind, classify, of_database
 from tailrace.schema.clauses import RenameTable
 from tailrace.schema.ddl import (
     AlterTable,
@@ -88,17 +87,8 @@ def _tables(effect: Effect, database: str) -> list[Table]:
 
 _V: Final = StatusVariable
 _AUTO_IS_NULL, _NO_FOREIGN_KEYS, _RELAXED = 0x4000, 0x4000000, 0x8000000
-_HALF_ALTERS: Final = 0x02 | 0x08
-"""MariaDB's flags of an ALTER that started, or was rolled back: COMMIT ALTER repeats it."""
 _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
 """Character sets whose characters may contain a byte that is a quote or a backslash in ASCII."""
-_NAME: Final = re.compile(r"\s*(?:CREATE|DROP|ALTER)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
-
-
-def is_half(event: QueryEvent) -> bool:
-    """Whether it is the first half of MariaDB's two-phase ALTER, or one that was rolled back."""
-    flags = event.status_value(_V.GTID_FLAGS3)
-    return flags is not None and bool(flags[0] & _HALF_ALTERS)
 
 
 def statement_of(item: Logged) -> Statement:
@@ -113,7 +103,7 @@ def statement_of(item: Logged) -> Statement:
     raw = event.sql_bytes if shorter is None else shorter
     kind = classify(event.sql)
     uses = event.database and not event.header.flags & EventFlag.SUPPRESS_USE
-    uses = uses and not _NAME.match(event.sql)
+    uses = uses and not of_database(event.sql)
     charset = _client_charset(event)
     return Statement(
         raw.decode("utf-8", "surrogateescape"),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
+from tailrace.schema.classify import leading_words
 from tailrace.schema.ddl import CreateTable, DropDatabase, DropTable
 from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlMode, TokenCursor, tokenize
 from tailrace.sql.logged import Table, effects_of, pair, renaming
@@ -156,8 +157,7 @@ class Triggers:
 
     def take(self, statement: Statement, event: QueryEvent) -> Iterator[Statement]:
         """Process a statement of the log; gives what to execute instead of it."""
-        words = event.sql.split(None, 1)
-        first = words[0].upper() if words else ""
+        first = (*leading_words(event.sql, 1), "")[0]
         if first in {"CREATE", "DROP"} and "trigger" in event.sql.casefold():
             try:
                 cursor = TokenCursor(tokenize(statement.text, event.form.flavour, _mode(statement)))

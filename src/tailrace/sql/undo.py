@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import UndoError
 from tailrace.log.changes import Change, Ended, Logged
-from tailrace.schema.classify import classify
+from tailrace.schema.classify import changes_nothing, classify
+from tailrace.schema.session import is_half
 from tailrace.sql.forward import left_out, row_statements, start_of
-from tailrace.sql.logged import concerns, is_half
+from tailrace.sql.logged import concerns
 from tailrace.sql.rows import TableSql, once_per_table
 from tailrace.sql.statement import RowStatements, Statement
 from tailrace.sql.triggers import Guard
@@ -30,10 +30,6 @@ _HELD: Final = 1 << 20
 """Bytes of statements that are held in memory before they are written to the temporary file."""
 _OBJECT: Final = 64
 """Bytes of a statement besides its text, roughly."""
-_HARMLESS: Final = re.compile(
-    r"\s*(?:ANALYZE|CHECK|CHECKSUM|FLUSH|OPTIMIZE|REPAIR)\b", re.IGNORECASE
-)
-"""Statements that change no data: there is nothing to undo."""
 
 
 def undo(
@@ -109,7 +105,7 @@ def _reverse(table: TableSql, row: Row) -> RowSql | None:
 
 def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement | None:
     event = item.event
-    if is_half(event) or _HARMLESS.match(event.sql):
+    if is_half(event) or changes_nothing(event.sql):
         return None
     if wants is not None and not classify(event.sql).changes_rows and not concerns(event, wants):
         return None

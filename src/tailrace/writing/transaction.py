@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -18,7 +17,13 @@ from tailrace.events import (
     XidEvent,
 )
 from tailrace.gtid import MariadbGtid
-from tailrace.schema.classify import StatementKind, classify
+from tailrace.schema.classify import (
+    StatementKind,
+    classify,
+    is_temporary,
+    leading_words,
+    of_database,
+)
 from tailrace.transactions.statements import savepoint_of_rollback, savepoint_set, xa_end
 from tailrace.writing.cache import Group, cached
 from tailrace.writing.foreign import OF_THE_FILE
@@ -41,11 +46,6 @@ if TYPE_CHECKING:
 _DEFINITIONS: Final = frozenset(
     {StatementKind.DDL_TABLE, StatementKind.CREATE_SELECT, StatementKind.DDL_OTHER}
 )
-_TEMPORARY: Final = re.compile(r"\s*(?:CREATE|DROP)\s+TEMPORARY\b", re.IGNORECASE)
-_RELEASE: Final = re.compile(r"\s*RELEASE\b", re.IGNORECASE)
-_OF_DATABASE: Final = re.compile(
-    r"\s*(?:CREATE(?:\s+OR\s+REPLACE)?|ALTER|DROP)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,14 @@ class Standing:
         """Classify this text. Raises UsageError for the begin or end of a transaction."""
         kind = classify(sql)
         ends_xa = xa_end(sql.encode()) is not None
-        inside = savepoint_set(sql) or savepoint_of_rollback(sql) or _RELEASE.match(sql)
+        savepoint = savepoint_set(sql) or savepoint_of_rollback(sql)
+        inside = savepoint or leading_words(sql, 1) == ["RELEASE"]
         if kind is StatementKind.CONTROL and not ends_xa and not inside:
             raise UsageError(
                 f"{sql[:40]!r}: a transaction begins and ends with the `with` block, not by SQL"
             )
-        definition = kind in _DEFINITIONS and not _TEMPORARY.match(sql)
-        return cls(ends_xa or definition, definition, bool(_OF_DATABASE.match(sql)))
+        definition = kind in _DEFINITIONS and not is_temporary(sql)
+        return cls(ends_xa or definition, definition, of_database(sql))
 
 
 _REJECTED: Final = OF_THE_FILE | {
