@@ -22,6 +22,7 @@ from tailrace.storage.streams import file as file_module
 from tailrace.storage.streams.compression import ZstdOutput
 from tailrace.storage.streams.file import FileOutput
 from tailrace.testing import Faults, FaultyOutput
+from tests.recorded import CORPUS
 from tests.storage.layers import RefusingSystem
 
 if TYPE_CHECKING:
@@ -191,6 +192,38 @@ def test_encrypted_below(tmp_path: Path, flavour: str, buffer: int) -> None:
     stored = (tmp_path / "binlog.000001").read_bytes()
     assert b"create table t4" in found
     assert b"create table t4" not in stored
+
+
+@pytest.mark.parametrize("mode", ["aes_cbc", "aes_ctr"])
+def test_an_encrypted_event_of_mariadb_is_not_updated(tmp_path: Path, mode: str) -> None:
+    """WL#10956, Binlog_ofile::update: the document of `update` says why."""
+    ring = make(tmp_path / "keys", "1")
+    folder = EncryptedFolder(MemoryFolder("updated"), ring, mode=mode)
+    head = (CORPUS / "mariadb-11.8.interleaved" / "binlog.000001").read_bytes()[:256]
+    file = BinlogFile(folder, "binlog.000001")
+    file.create(head)
+    whole = folder.read("binlog.000001", 0, 1 << 20)
+    for offset, count in ((256, 1), (255, 2), (len(whole) - 1, 1)):
+        with pytest.raises(UsageError, match=r"only the first 256 bytes of a log that MariaDB"):
+            file.update(offset, bytes(count))
+    file.update(21, bytes([head[21] ^ 1]))
+    file.close()
+    assert folder.read("binlog.000001", 0, 1 << 20)[256:] == whole[256:]
+
+
+@pytest.mark.parametrize("flavour", ["mysql-9.7", "mariadb-11.8"])
+@pytest.mark.parametrize("count", [0, 3, 4, 22, 30, 126])
+def test_an_encrypted_log_is_created_with_its_beginning(
+    tmp_path: Path, flavour: str, count: int
+) -> None:
+    """Binlog_ofile::open: the beginning says whose encryption it is; without it nothing is made."""
+    raw = (CORPUS / f"{flavour}.interleaved" / "binlog.000001").read_bytes()
+    below = MemoryFolder("begun")
+    folder = EncryptedFolder(below, make(tmp_path / "keys", "1"))
+    for head in (raw[:count], b"none" + raw[4:256]):
+        with pytest.raises(UsageError, match="an encrypted log is created with its beginning"):
+            BinlogFile(folder, "binlog.000001").create(head)
+    assert below.names() == []
 
 
 LIMITED = """

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
@@ -28,9 +30,6 @@ from tests.writing.made import (
     row,
     transactions_of,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 both = pytest.mark.parametrize("flavour", FLAVOURS)
 
@@ -242,6 +241,41 @@ def test_memory_stays_flat(tmp_path: Path, flavour: str, compress: bool) -> None
     inner = sum(1 for event in found.all_events() if isinstance(event, RowsEvent))
     assert inner == 480
     check_files(tmp_path / "binlog.000001")
+
+
+@both
+@pytest.mark.parametrize("compress", [False, True])
+def test_disk_writes_and_the_temporary_files_name(
+    tmp_path: Path, flavour: str, compress: bool
+) -> None:
+    """WL#10956, Binlog_cache::disk_writes, tmp_file_name: of each transaction, by the writers."""
+    table = Table.parse("create table s.t (id int primary key, v longblob)", flavour=flavour)
+    made, copied = tmp_path / "made" / "binlog.000001", tmp_path / "copied" / "binlog.000001"
+    with log(made, flavour, cache_limit=5000, compress=compress) as out:
+        with out.transaction() as trx:
+            trx.insert(table, [(0, b"small")])
+            assert (trx.disk_writes, trx.tmp_file_name, out.disk_writes) == (0, None, 0)
+            value = Random(1).randbytes(4000)
+            for number in range(1, 9):
+                trx.insert(table, [(number, value)])
+            name = trx.tmp_file_name
+            assert name is not None
+            if flavour == "mysql" or not compress:
+                assert value in Path(name).read_bytes()
+            assert trx.disk_writes > 1
+        assert trx.tmp_file_name is None
+        assert out.disk_writes == trx.disk_writes > 1
+        with out.transaction() as after:
+            after.insert(table, [(10, b"small")])
+        assert (after.disk_writes, out.disk_writes) == (0, 0)
+    with log(copied, flavour, cache_limit=100) as out:
+        seen: list[tuple[int, bool]] = []
+        for event in tailrace.open(made):
+            out.write(event)
+            seen.append((out.disk_writes, out.tmp_file_name is not None))
+    assert any(name for _, name in seen) is (flavour == "mariadb" or not compress)
+    assert max(writes for writes, _ in seen) > 0  # of a payload, the first event is the last
+    assert not seen[-1][1]
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

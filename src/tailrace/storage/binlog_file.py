@@ -44,7 +44,8 @@ class BinlogFile:
     def create(self, head: bytes) -> None:
         """Create the file with ``head`` in it, completely or not at all.
 
-        Raises StorageError if a file of its name exists.
+        Raises StorageError if a file of its name exists. In an `EncryptedFolder`, ``head`` has the
+        magic and the format description; else UsageError is raised.
         """
         self._check_closed()
         self._begin(self.folder.create(self.name, head))
@@ -84,7 +85,12 @@ class BinlogFile:
         return self.position == 0
 
     def update(self, offset: int, data: Data) -> None:
-        """Overwrite existing bytes. Raises UsageError for others."""
+        """Overwrite existing bytes. Raises UsageError for others.
+
+        In a log that MariaDB's encryption protects, these are the bytes of the magic and the format
+        description, which are not encrypted (256 bytes): each later event is encrypted as one text
+        with its offset as the nonce, which must not be used for a second text.
+        """
         self._opened().update(offset, data)
 
     def mark(self, *, in_use: bool) -> None:

@@ -1,8 +1,4 @@
-"""What waits until its use is decided: in memory, and past a limit in a temporary file.
-
-`Spill` holds bytes, `SpilledObjects` objects. The file is created when it is first needed. It has
-no name, and ends with `close` or the process.
-"""
+"""Objects that wait until their use is decided: in memory, and past a limit in a temporary file."""
 
 from __future__ import annotations
 
@@ -12,164 +8,17 @@ from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from tailrace.closing import Closing
-from tailrace.events.walk import whole_events
-from tailrace.storage.streams.base import SpillOutput, check_cut, needs
-from tailrace.storage.streams.file import TemporaryOutput
+from tailrace.storage.binlog_cache import BinlogCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tailrace.storage.streams.base import Data, OutputStream, RandomInput
 
 T = TypeVar("T")
 
-_PIECE: Final = 1 << 20
-_MOST_WRITTEN: Final = 4 << 20
-"""Bytes that are held for the next write once there is a file: memory that large is reused."""
 _BLOCK: Final = 1 << 20
 """Bytes of objects that are written together after the limit was passed."""
-
-
-class Spill(Closing):
-    """Bytes that are written, cut back to savepoints, and read again.
-
-    It holds at most ``limit`` bytes in memory, and moves them to a temporary file when there are
-    more; a larger piece goes there directly. The file is created in ``folder`` (None: where
-    `tempfile` creates them). ``wrap`` adds a stream on it: the encryption, if the log is encrypted.
-    `truncate` rolls back a write that failed. Use it as a context manager, or `close` it after any
-    error. Raises StorageError if the file cannot be created or written.
-    """
-
-    def __init__(
-        self,
-        limit: int,
-        *,
-        wrap: Callable[[SpillOutput], SpillOutput] | None = None,
-        folder: str | Path | None = None,
-    ) -> None:
-        self._limit = limit
-        self._wrap = wrap
-        self._folder = folder
-        self._held = bytearray()
-        self._file: SpillOutput | None = None
-        self._source: RandomInput | None = None
-        self._in_file = 0
-        self.disk_writes = 0
-
-    disk_writes: int
-    """Writes to temporary files, from the beginning on."""
-
-    def __len__(self) -> int:
-        return self._in_file + len(self._held)
-
-    @property
-    def in_memory(self) -> int:
-        """Bytes in memory; the others are in the temporary file."""
-        return len(self._held)
-
-    def write(self, data: Data, /) -> None:
-        """Append."""
-        limit = self._limit if self._file is None else min(self._limit, _MOST_WRITTEN)
-        if len(self._held) + len(data) > limit:
-            if self._held:
-                self._to_disk(self._held)
-                self._held = bytearray()
-            if len(data) > limit:
-                self._to_disk(data)
-                return
-        self._held += data
-
-    def _to_disk(self, data: Data) -> None:
-        file = self._file
-        if file is None:
-            file = self._file = self._created()
-        if file.size != self._in_file:  # some part of a write that failed
-            file.truncate(self._in_file)
-        file.write(data)
-        self.disk_writes += 1
-        self._in_file += len(data)
-
-    def _created(self) -> SpillOutput:
-        file = TemporaryOutput("the transaction's temporary file", self._folder)
-        if self._wrap is None:
-            return file
-        try:
-            wrapped = self._wrap(file)
-            needs(wrapped, SpillOutput, "Spill")
-        except BaseException:
-            file.close()
-            raise
-        return wrapped
-
-    def truncate(self, length: int, /) -> None:
-        """Truncate to a savepoint's length. Raises UsageError for one after the end."""
-        check_cut(length, len(self))
-        if length < self._in_file and self._file is not None:
-            self._file.truncate(length)
-            self._held = bytearray()
-            self._in_file = length
-        else:
-            self._held = self._held[: length - self._in_file]
-
-    def reset(self) -> None:
-        """Drop everything, and start again."""
-        self._held = bytearray()
-        self._in_file = 0
-        file, self._file, self._source = self._file, None, None
-        if file is not None:
-            file.close()
-
-    close = reset
-
-    def read_into(self, offset: int, view: memoryview, /) -> int:
-        """Read bytes from an offset on into memory: how many, 0 only at the end."""
-        if offset < self._in_file and self._file is not None:
-            self._file.flush()
-            if self._source is None:
-                self._source = self._file.input()
-            self._source.seek(offset)
-            return self._source.readinto(view[: self._in_file - offset])
-        start = offset - self._in_file
-        with memoryview(self._held) as held:
-            count = min(len(view), len(held) - start)
-            view[:count] = held[start : start + count]
-        return count
-
-    def read(self, offset: int, count: int, /) -> bytearray:
-        """``count`` bytes from an offset on, fewer only at the end."""
-        data = bytearray(max(min(count, len(self) - offset), 0))
-        at = 0
-        with memoryview(data) as view:
-            while at < len(data) and (more := self.read_into(offset + at, view[at:])):
-                at += more
-        return data
-
-    def copy_to(self, output: OutputStream) -> None:
-        """Write all of it to an output, which may be another spill. This one is unchanged."""
-        for at in range(0, len(self), _PIECE):
-            output.write(self.read(at, _PIECE))
-
-    def whole_events(self, block: int) -> Iterator[memoryview]:
-        """The bytes, if they are events, in pieces of whole events of about ``block`` bytes.
-
-        A piece is valid until the next is requested; nothing may be written meanwhile.
-        """
-        if not self._in_file and 0 < len(self._held) <= block:
-            return iter((memoryview(self._held),))
-        return whole_events(self.read_into, len(self), block)
-
-    def take_events(self, block: int, padding: int) -> Iterator[memoryview]:
-        """As `whole_events`, once: then it is empty. What is in memory comes as one piece, not
-        copied. ``padding`` bytes after each piece may be read.
-        """
-        if self._in_file:
-            yield from whole_events(self.read_into, len(self), block, padding)
-        elif self._held:
-            held, self._held = self._held, bytearray()
-            held += bytes(padding)
-            yield memoryview(held)[: len(held) - padding]
-        self.reset()
 
 
 class _Block(NamedTuple):
@@ -181,9 +30,9 @@ class SpilledObjects(Closing, Generic[T]):
     """A sequence of objects: it can be truncated, and iterated in both directions.
 
     Each object is appended with its ``size``. When the sizes exceed ``limit`` bytes, the held
-    objects are pickled to a `Spill`'s file, and later ones in blocks of a megabyte. Objects of the
-    ``shared`` types are kept in memory, once each, and come back as the same objects. Raises
-    StorageError if the file cannot be written.
+    objects are pickled to a `BinlogCache`'s file, and later ones in blocks of a megabyte. Objects
+    of the ``shared`` types are kept in memory, once each, and come back as the same objects.
+    Raises StorageError if the file cannot be written.
     """
 
     def __init__(
@@ -191,7 +40,7 @@ class SpilledObjects(Closing, Generic[T]):
     ) -> None:
         self._limit = limit
         self._shared = shared
-        self._file = Spill(0, folder=folder)
+        self._file = BinlogCache(0, folder=folder)
         self.clear()
 
     def clear(self) -> None:
@@ -278,7 +127,7 @@ class SpilledObjects(Closing, Generic[T]):
 class _Bytes(RawIOBase):
     """A spill as a file: what is written is appended, what is read begins at an offset."""
 
-    def __init__(self, spill: Spill, offset: int = 0) -> None:
+    def __init__(self, spill: BinlogCache, offset: int = 0) -> None:
         self._spill = spill
         self._offset = offset
 

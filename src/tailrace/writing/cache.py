@@ -26,7 +26,7 @@ from tailrace.errors import EventEncodeError
 from tailrace.events import TransactionPayloadEvent
 from tailrace.events.payload import Compression
 from tailrace.events.walk import LENGTH_AT, frames
-from tailrace.storage.spill import Spill
+from tailrace.storage.binlog_cache import BinlogCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,13 +72,24 @@ class EventCache:
     ) -> None:
         self._limit = limit
         self._wrap = wrap
-        self._cache = Spill(limit, wrap=wrap)
+        self._cache = BinlogCache(limit, wrap=wrap)
+        self._before = 0
         self.count = 0
 
     @property
     def size(self) -> int:
         """Bytes of the events."""
         return len(self._cache)
+
+    @property
+    def disk_writes(self) -> int:
+        """Writes to its temporary file, also after `close`."""
+        return self._before + self._cache.disk_writes
+
+    @property
+    def tmp_file_name(self) -> str | None:
+        """See `BinlogCache.tmp_file_name`."""
+        return self._cache.tmp_file_name
 
     def append(self, events: bytes | bytearray | memoryview, count: int = 1) -> None:
         """Add ``count`` whole events."""
@@ -118,6 +129,7 @@ class EventCache:
             **header,
         )
         packed = EventCache(self._limit, self._wrap)
+        packed._before = self.disk_writes
         packed.append(cached(event))
         return packed
 

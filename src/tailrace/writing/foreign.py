@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tailrace.events import Event
+    from tailrace.writing.cache import EventCache
     from tailrace.writing.log import LogWriter
 
 _T = EventType
@@ -58,6 +59,11 @@ class ForeignEvents:
         self._log = log
         self._parser = BoundaryParser()
         self._group: Group | None = None
+
+    @property
+    def cache(self) -> EventCache | None:
+        """The events of the transaction that has begun; None between two."""
+        return None if self._group is None else self._group.cache
 
     def write(self, event: Event) -> None:
         """Take one event, in its log's order; the last of a transaction commits it.

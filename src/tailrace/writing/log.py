@@ -79,6 +79,7 @@ class LogWriter:
         self._table_id = table_id
         self._xid = xid
         self._foreign = ForeignEvents(self)
+        self._disk_writes = 0
 
     # --- what it is ------------------------------------------------------------------------------
 
@@ -118,6 +119,25 @@ class LogWriter:
         """The names of the log's files, oldest first, as its index lists them."""
         with self._lock:
             return [*self._index.names]
+
+    @property
+    def disk_writes(self) -> int:
+        """Writes to its temporary file of the transaction that `write` has begun, else of the one
+        that was written last. Of one that is being filled, see `TransactionWriter.disk_writes`.
+        """
+        with self._lock:
+            begun = self._foreign.cache
+            return self._disk_writes if begun is None else begun.disk_writes
+
+    @property
+    def tmp_file_name(self) -> str | None:
+        """The path of the temporary file of the transaction that `write` has begun, if it has one.
+
+        See `BinlogCache.tmp_file_name`.
+        """
+        with self._lock:
+            begun = self._foreign.cache
+            return None if begun is None else begun.tmp_file_name
 
     # --- files -----------------------------------------------------------------------------------
 
@@ -324,6 +344,7 @@ class LogWriter:
             first = self.dialect.gtid_event(group, body, tail=tail, now=self.now())
             self._write_group(first.encode(ChecksumAlgorithm.NONE, log_pos=0), group)
             self.dialect.written(group)
+            self._disk_writes = group.cache.disk_writes
             return self.position
 
     def write_between(self, event: bytes) -> None:

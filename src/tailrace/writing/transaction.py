@@ -144,6 +144,19 @@ class TransactionWriter:
         self._begun = self._alone = self._ddl = self._statements = self._wanted = False
         self._done = ""
 
+    @property
+    def disk_writes(self) -> int:
+        """Writes to its temporary file: 0 as long as ``cache_limit`` was enough.
+
+        They count from its beginning, or from the last statement that committed by itself.
+        """
+        return self._cache.disk_writes
+
+    @property
+    def tmp_file_name(self) -> str | None:
+        """The path of its temporary file (see `BinlogCache.tmp_file_name`); None without one."""
+        return self._cache.tmp_file_name
+
     # --- rows ------------------------------------------------------------------------------------
 
     def insert(self, table: Table, rows: Iterable[Any], *, statement: str | None = None) -> None:

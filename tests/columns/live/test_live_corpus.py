@@ -15,7 +15,7 @@ from tailrace.columns.read.decoder import LogDecoder
 from tailrace.errors import TailraceError
 from tailrace.live.chunks import Chunk, FileBegin
 from tailrace.storage import EventReader, find
-from tailrace.storage.spill import Spill
+from tailrace.storage.binlog_cache import BinlogCache
 from tests.columns.oracle import by_table
 from tests.recorded import ROOT, folders, has
 
@@ -55,7 +55,7 @@ def chunks(file, size):
 def decode(series, size, most=None, **options):
     live = LiveDecoder(LogDecoder(series.name, statements="skip", **options))
     if most is not None:
-        live._held, live._prepared = Spill(most), Prepared(most)
+        live._held, live._prepared = BinlogCache(most), Prepared(most)
     for file in series.files:
         for item in chunks(file, size):
             if isinstance(item, FileBegin):

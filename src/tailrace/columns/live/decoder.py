@@ -13,7 +13,7 @@ from tailrace.columns.live.prepared import Prepared
 from tailrace.columns.live.unframe import unframe
 from tailrace.errors import BoundaryError
 from tailrace.live.chunks import Chunk, FileBegin, stamp
-from tailrace.storage.spill import Spill
+from tailrace.storage.binlog_cache import BinlogCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class LiveDecoder:
     def __init__(self, decoder: LogDecoder) -> None:
         self._decoder = decoder
         self._ends = Ends()
-        self._held = Spill(_MOST_HELD)
+        self._held = BinlogCache(_MOST_HELD)
         self._prepared = Prepared()
         self._file, self._stamp = "", b""
         self._held_at = self._end = 0

@@ -164,12 +164,22 @@ class EncryptedFolder:
         return b"".join(pieces)
 
     def create(self, name: str, head: bytes) -> RandomOutput:
-        """A new file that begins with ``head``, encrypted."""
+        """A new file that begins with ``head``, encrypted.
+
+        ``head`` says whose log it is. Raises UsageError unless it has the magic and a whole format
+        description.
+        """
         self._open = None
         if not self._encrypting or self._keyring is None:
             return self._folder.create(name, head)
         path = self.path(name)
-        form, _ = format_of(head, path)
+        try:
+            form, _ = format_of(head, path)
+        except LogError as error:
+            raise UsageError(
+                f"{path}: an encrypted log is created with its beginning, the magic and a whole"
+                f" format description; these {len(head)} bytes are no such ({error.args[0]})"
+            ) from error
         if form.flavour is Flavour.MARIADB:
             begin = MariadbBegin.of(head, self._keyring, mode=self._mode, path=path)
             return begin.output(self._folder.create(name, begin.raw), path)

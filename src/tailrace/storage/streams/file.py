@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from io import FileIO
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from tailrace.storage.streams.base import check_cut, check_within, told
 from tailrace.storage.streams.input import OffsetInput
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tailrace.storage.streams.base import Data
 
 
@@ -126,6 +125,12 @@ class TemporaryOutput(FileOutput):
             self._file = TemporaryFile(buffering=0, dir=folder)  # noqa: SIM115 - see close()
         super().__init__(name, self._file.fileno())
         self._inputs: list[FileInput] = []
+
+    @property
+    def shown_as(self) -> str | None:
+        """Its path among the files that the process has open; None if the system shows none."""
+        path = Path(f"/proc/{os.getpid()}/fd/{self._handle}")
+        return str(path) if path.exists() else None
 
     def sync(self) -> None:
         """Nothing: it outlives nothing."""

@@ -28,7 +28,7 @@ from tailrace.constants import (
     EventFlag,
     EventType,
 )
-from tailrace.errors import EncryptionError, LogError, WrongKey
+from tailrace.errors import BadMagic, EncryptionError, LogError, WrongKey
 from tailrace.events import DecodeContext, FormatDescriptionEvent, StartEncryptionEvent
 from tailrace.events.walk import LENGTH_AT, LENGTH_END, event_length
 from tailrace.storage.encryption.ciphers import BLOCK, cbc, ctr, ecb, master_key
@@ -213,6 +213,8 @@ def _ignorable(event: bytes, *, checksums: bool) -> bytes:
 
 def format_of(raw: bytes, path: str) -> tuple[FormatDescriptionEvent, int]:
     """The format description in a log's first bytes, and where it ends. Raises LogError."""
+    if not raw.startswith(MAGIC):
+        raise BadMagic("a log begins with FE 62 69 6E", file=path, offset=0)
     length = event_length(raw[len(MAGIC) : len(MAGIC) + HEADER_SIZE])
     whole = raw[len(MAGIC) : len(MAGIC) + length]
     event = DecodeContext().decode(whole, file=path, offset=len(MAGIC))

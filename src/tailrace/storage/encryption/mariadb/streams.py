@@ -255,7 +255,9 @@ class MariadbOutput:
 
     An event is written to the store when it is whole; until then it is held in memory. A file can
     be truncated only at the end of an event, and updated only in its unencrypted part: the format
-    description.
+    description. What follows cannot be updated, and MariaDB never does it: each event is encrypted
+    as one text, with its offset as the nonce, so that a byte that changes would change all after it
+    in its event, and two texts would be encrypted by the same key and nonce.
     """
 
     def __init__(

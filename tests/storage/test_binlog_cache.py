@@ -1,4 +1,4 @@
-"""`Spill`: memory, then a temporary file."""
+"""`BinlogCache`: memory, then a temporary file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.errors import StorageError, UsageError
+from tailrace.storage.binlog_cache import BinlogCache
 from tailrace.storage.encryption import EncryptedFolder, temporary
 from tailrace.storage.keyring import make
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import MemoryFolder
-from tailrace.storage.spill import Spill
 from tailrace.storage.streams import file as file_module
 from tailrace.storage.streams.file import TemporaryOutput
 from tailrace.storage.streams.memory import MemoryOutput
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Wrap = Callable[[SpillOutput], SpillOutput]
 
 
-def copied(cache: Spill) -> bytes:
+def copied(cache: BinlogCache) -> bytes:
     output = MemoryOutput()
     cache.copy_to(output)
     return bytes(output.data)
@@ -65,7 +65,7 @@ def test_as_bytes_in_memory(
     chance = Random(seed)
     plain = bytearray()
     savepoints = [0]
-    with Spill(limit, wrap=wrap) as cache:
+    with BinlogCache(limit, wrap=wrap) as cache:
         for act, number in steps:
             if act == "write":
                 data = chance.randbytes(number)
@@ -91,7 +91,8 @@ def test_as_bytes_in_memory(
 
 
 def test_disk_writes_are_counted() -> None:
-    cache = Spill(100)
+    """Binlog_cache::disk_writes: those of a transaction; the next starts anew."""
+    cache = BinlogCache(100)
     cache.write(bytes(100))
     assert (cache.disk_writes, cache.in_memory) == (0, 100)
     cache.write(b"x")
@@ -100,14 +101,32 @@ def test_disk_writes_are_counted() -> None:
     assert (cache.disk_writes, cache.in_memory) == (3, 0)
     cache.reset()
     cache.write(bytes(20))
-    assert cache.disk_writes == 3
+    assert cache.disk_writes == 0
     with pytest.raises(UsageError, match="cannot be cut to 21"):
         cache.truncate(21)
+    cache.write(bytes(120))
     cache.close()
+    assert cache.disk_writes == 2
+
+
+@pytest.mark.parametrize("wrap", [None, temporary])
+def test_the_name_of_the_temporary_file(wrap: Wrap | None, tmp_path: Path) -> None:
+    """Binlog_cache::tmp_file_name: where the file can be read, and its size on the disk be seen."""
+    with BinlogCache(10, wrap=wrap, folder=tmp_path) as cache:
+        cache.write(b"memory")
+        assert cache.tmp_file_name is None
+        cache.write(b"and disk, by now")
+        name = cache.tmp_file_name
+        assert name is not None
+        assert (Path(name).read_bytes() == b"memoryand disk, by now") is (wrap is None)
+        assert Path(name).stat().st_size == len(cache) == 22
+        assert Path(name).readlink().parent == tmp_path
+        cache.reset()
+        assert cache.tmp_file_name is None
 
 
 def test_a_cache_into_another() -> None:
-    one, other = Spill(10), Spill(1000)
+    one, other = BinlogCache(10), BinlogCache(1000)
     one.write(b"a" * 35)
     one.copy_to(other)
     assert copied(other) == b"a" * 35
@@ -129,7 +148,7 @@ def test_the_file_is_gone_afterwards(tmp_path: Path) -> None:
     before = open_files()
 
     def fail() -> None:
-        with Spill(10, folder=tmp_path) as cache:
+        with BinlogCache(10, folder=tmp_path) as cache:
             cache.write(bytes(50))
             assert open_files() == before + 1
             assert list(tmp_path.iterdir()) == []  # it has no name
@@ -138,7 +157,7 @@ def test_the_file_is_gone_afterwards(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         fail()
     assert open_files() == before
-    dropped = Spill(10)
+    dropped = BinlogCache(10)
     dropped.write(bytes(50))
     del dropped
     assert open_files() == before
@@ -151,7 +170,7 @@ def test_a_full_disk_is_taken_back(
     monkeypatch: pytest.MonkeyPatch, number: int, share: float, wrap: Wrap | None
 ) -> None:
     for call in range(4):
-        with Spill(10, wrap=wrap) as cache:
+        with BinlogCache(10, wrap=wrap) as cache:
             faults = Faults(call, number)
             cache.write(b"first")
             savepoint = len(cache)
@@ -171,7 +190,7 @@ def test_a_full_disk_is_taken_back(
 
 
 def test_no_folder_to_spill_to(tmp_path: Path) -> None:
-    cache = Spill(1, folder=tmp_path / "missing")
+    cache = BinlogCache(1, folder=tmp_path / "missing")
     with pytest.raises(StorageError, match=r"temporary file: No such file or directory"):
         cache.write(b"ab")
 
@@ -209,7 +228,7 @@ class Masked:
 
 
 def test_the_temporary_file_may_be_wrapped() -> None:
-    with Spill(10, wrap=Masked) as cache:
+    with BinlogCache(10, wrap=Masked) as cache:
         cache.write(b"0123456789")
         assert Masked.made == 0
         cache.write(b"secret")
@@ -217,7 +236,7 @@ def test_the_temporary_file_may_be_wrapped() -> None:
         assert copied(cache) == b"0123456789secret"
         assert cache._file.lower.input().read(100) == bytes(each ^ 0x55 for each in b"0123456789")
     with pytest.raises(UsageError, match="needs a SpillOutput"):
-        Spill(1, wrap=lambda lower: lower.input()).write(b"ab")
+        BinlogCache(1, wrap=lambda lower: lower.input()).write(b"ab")
 
 
 def test_encrypted_as_the_log_is() -> None:
@@ -227,7 +246,7 @@ def test_encrypted_as_the_log_is() -> None:
         seen.append(lower)
         return temporary(lower)
 
-    with Spill(100, wrap=wrap) as cache:
+    with BinlogCache(100, wrap=wrap) as cache:
         plain = bytes(range(256)) * 10
         for start in range(0, len(plain), 90):
             cache.write(plain[start : start + 90])
@@ -246,7 +265,7 @@ def test_a_folder_protects_what_spills(tmp_path: Path) -> None:
         for encrypting in (True, False):
             around = EncryptedFolder(folder, keyring, encrypting=encrypting)
             file = TemporaryOutput()
-            with Spill(10, wrap=lambda _, file=file, to=around: to.spill(file)) as cache:
+            with BinlogCache(10, wrap=lambda _, file=file, to=around: to.spill(file)) as cache:
                 cache.write(b"this is a secret, or it is none")
                 assert copied(cache) == b"this is a secret, or it is none"
                 assert (b"secret" in file.input().read(100)) is not encrypting
@@ -255,7 +274,7 @@ def test_a_folder_protects_what_spills(tmp_path: Path) -> None:
 
 MUCH = """
 import sys
-from tailrace.storage.spill import Spill
+from tailrace.storage.binlog_cache import BinlogCache
 from tailrace.storage.encryption.temporary import temporary
 class Sum:
     def __init__(self): self.size = self.check = 0
@@ -267,7 +286,7 @@ def peak():  # of this process alone; getrusage's is also its parent's
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 piece = bytes(range(256)) * 32
 out = Sum()
-with Spill(16 << 20, wrap=temporary if sys.argv[1] == "encrypted" else None) as cache:
+with BinlogCache(16 << 20, wrap=temporary if sys.argv[1] == "encrypted" else None) as cache:
     for _ in range((1 << 28) // len(piece)):
         cache.write(piece)
     cache.copy_to(out)
