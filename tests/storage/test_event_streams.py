@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tailrace.constants import EventType
-from tailrace.errors import ChecksumMismatch, OutOfMemory, StorageError
+from tailrace.constants import ChecksumAlgorithm, EventType
+from tailrace.errors import ChecksumMismatch, LogError, OutOfMemory, StorageError, UsageError
 from tailrace.events import FormatDescriptionEvent
 from tailrace.events.rows import RowsEvent
 from tailrace.storage import LogFile, find, keyring
@@ -168,6 +168,71 @@ def test_objects_in_memory_that_the_caller_gives(name: str) -> None:
         allocate=lambda size: asked.append(size) or memory,
     )
     assert len(list(data)) == len(asked) == 1
+
+
+class SeveralFiles(EventData):
+    """As mysqlbinlog reads standard input: each file's magic is passed over."""
+
+    def read_header(self, header: bytes, offset: int) -> int:
+        assert len(header) == 19
+        self.seen = offset
+        return 4 if header.startswith(b"\xfebin") else 0
+
+
+@pytest.mark.parametrize("memory", [None, bytearray])
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"])
+def test_read_header_is_overridden(server: str, memory: Any, tmp_path: Path) -> None:
+    """WL#10956, Binlog_event_data_istream::read_header: several files, one after the other."""
+    names = ("checksum-crc32", "checksum-none", "interleaved", "checksum-crc32")
+    paths = [path_of(f"{server}.{name}") for name in names]
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(b"".join(each.read_bytes() for each in paths))
+    wanted = [event for each in paths for event in Events(each)]
+    data = SeveralFiles(path, allocate=memory)
+    assert [bytes(raw) for _, raw in data] == [event.encode() for event in wanted]
+    assert [event.fields() for event in Events(data)] == [event.fields() for event in wanted]
+    whole = path.read_bytes()
+    for offset, raw in data:
+        assert whole[offset : offset + len(raw)] == raw
+    assert data.seen == whole.rindex(bytes(raw))
+    with pytest.raises(LogError):
+        list(EventData(path))
+    with pytest.raises(UsageError, match="give these arguments to the EventData"):
+        Events(data, 4)
+
+
+def test_what_read_header_may_return() -> None:
+    class Wrong(EventData):
+        def read_header(self, header: bytes, offset: int) -> int:
+            return 20
+
+    with pytest.raises(UsageError, match="read_header returned 20: it is shown 19 bytes"):
+        list(Wrong(path_of(NAMES[0])))
+
+
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"])
+def test_the_algorithm_of_the_checksums_is_given(server: str, tmp_path: Path) -> None:
+    """WL#10956, read_event_data: checksum_alg: it counts, and not the format description's."""
+    sound, none = path_of(f"{server}.checksum-crc32"), path_of(f"{server}.checksum-none")
+    other = next(iter(Events(none)))
+    assert isinstance(other, FormatDescriptionEvent)
+    wanted = list(Events(sound))
+    path = Path(shutil.copy(sound, tmp_path))
+    damaged = bytearray(sound.read_bytes())
+    damaged[-1] ^= 1  # the last event's checksum
+    path.write_bytes(damaged)
+    assert len(list(EventData(path, checksum_algorithm=ChecksumAlgorithm.NONE))) == len(wanted)
+    start = wanted[-1].offset
+    given = {"format_description": other, "checksum_algorithm": ChecksumAlgorithm.CRC32}
+    for kind in (EventData, Events):
+        assert len(list(kind(sound, start, **given))) == 1
+        assert len(list(kind(path, start, format_description=other))) == 1
+        with pytest.raises(ChecksumMismatch):
+            list(kind(path, start, **given))
+    (event,) = Events(sound, start, **given)
+    assert (event.body, event.checksum) == (wanted[-1].body, wanted[-1].checksum)
+    with pytest.raises(ChecksumMismatch):
+        list(EventData(none, checksum_algorithm=ChecksumAlgorithm.CRC32))
 
 
 LARGE = 40 << 20

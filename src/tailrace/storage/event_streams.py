@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import CHECKSUM_SIZE, ChecksumAlgorithm, EventType, event_name
-from tailrace.errors import ChecksumMismatch
+from tailrace.errors import ChecksumMismatch, UsageError
 from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.context import verify_event
 from tailrace.storage.reader import EventReader
@@ -37,6 +37,9 @@ class EventData:
     called with the event's size in bytes, and returns a bytearray or memoryview of at least that
     size, which may be the same each time.
 
+    ``checksum_algorithm`` is used instead of the one that the format descriptions say. A subclass
+    may override `read_header`.
+
     Raises what `EventReader` raises, ChecksumMismatch, OutOfMemory where ``allocate`` gives too
     little memory, and LogError for a format description that cannot be decoded.
     """
@@ -48,12 +51,28 @@ class EventData:
         *,
         format_description: FormatDescriptionEvent | None = None,
         verify_checksums: bool = True,
+        checksum_algorithm: ChecksumAlgorithm | None = None,
         allocate: Allocator | None = None,
     ) -> None:
-        self.reader = EventReader(file, start=start, format_description=format_description)
+        overridden = type(self).read_header is not EventData.read_header
+        self.reader = EventReader(
+            file,
+            start=start,
+            format_description=format_description,
+            read_header=self.read_header if overridden else None,
+        )
+        self.checksum_algorithm = checksum_algorithm
+        self.allocate = allocate
         self._format = format_description
         self._verify = verify_checksums
-        self._allocate = allocate
+
+    def read_header(self, header: bytes, offset: int) -> int:  # noqa: ARG002 - for subclasses
+        """How many bytes to pass over before an event's header: 0 if it stands at ``offset``.
+
+        ``header`` are the 19 bytes there. Override it for files in which other bytes stand between
+        events; it is called again behind those that it passes over.
+        """
+        return 0
 
     def __iter__(self) -> Iterator[tuple[int, bytes | memoryview]]:
         return self._verified() if self._verify else self.within(DecodeContext())
@@ -64,11 +83,13 @@ class EventData:
             self._format.update(context)
         reader = self.reader
         events: Iterator[tuple[int, bytes | memoryview]]
-        events = iter(reader) if self._allocate is None else reader.into(self._allocate)
+        events = iter(reader) if self.allocate is None else reader.into(self.allocate)
         for count, (offset, raw) in enumerate(events):
             if not count and reader.passed_format is not None:
                 passed_at, passed = reader.passed_format
                 context.decode(passed, file=reader.file.path, offset=passed_at)
+            if self.checksum_algorithm is not None:
+                context.checksum_algorithm = self.checksum_algorithm
             yield offset, raw
 
     def _verified(self) -> Iterator[tuple[int, bytes | memoryview]]:
@@ -87,39 +108,45 @@ class EventData:
 
 
 class Events:
-    """Iterates over a file's events as objects; arguments as those of `EventData`.
+    """Iterates over a file's events as objects; arguments as those of `EventData`, or one of these.
 
     With ``allocate`` an event's body stays in the caller's memory until a field is used: only then
     is it copied. So use an event, or pass over it, before the next is read into the same memory.
 
+    ``verify_checksums`` is the objects' own, also for an `EventData` that is given.
     ``context`` holds the state from earlier events that later ones need. Raises what `EventData`
     and `DecodeContext.decode` raise.
     """
 
     def __init__(
         self,
-        file: LogFile | str | Path,
+        file: LogFile | str | Path | EventData,
         start: int | None = None,
         *,
         format_description: FormatDescriptionEvent | None = None,
         verify_checksums: bool = True,
+        checksum_algorithm: ChecksumAlgorithm | None = None,
         allocate: Allocator | None = None,
     ) -> None:
-        self.data = EventData(
-            file,
-            start,
-            format_description=format_description,
-            verify_checksums=False,
-            allocate=allocate,
-        )
+        given = (start, format_description, checksum_algorithm, allocate)
+        if not isinstance(file, EventData):
+            file = EventData(
+                file,
+                start,
+                format_description=format_description,
+                checksum_algorithm=checksum_algorithm,
+                allocate=allocate,
+            )
+        elif any(each is not None for each in given):
+            raise UsageError("give these arguments to the EventData: its events are those")
+        self.data = file
         self._verify = verify_checksums
-        self._borrowed = allocate is not None
         self.context = DecodeContext()
 
     def __iter__(self) -> Iterator[Event]:
         context = self.context = DecodeContext()
         file = self.data.reader.file.name
-        verify, borrowed = self._verify, self._borrowed
+        verify, borrowed = self._verify, self.data.allocate is not None
         for offset, raw in self.data.within(context):
             yield context.decode(
                 raw, file=file, offset=offset, verify_checksum=verify, borrowed=borrowed

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from io import BytesIO
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
@@ -25,6 +25,7 @@ from tailrace.errors import (
     ReadFailed,
     StorageError,
     TruncatedEvent,
+    UsageError,
 )
 from tailrace.events.header import EventHeader
 from tailrace.events.walk import checked_length, frames
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 Raw: TypeAlias = bytes | memoryview
 Allocator = Callable[[int], bytearray | memoryview]
 """Returns memory of at least the given size; it may be the same each time."""
+
+ReadHeader = Callable[[bytes, int], int]
 
 _PIECE: Final = 1 << 20
 
@@ -59,6 +62,10 @@ class EventReader:
     it is encrypted and its keyring does not have the key. It holds one piece (1 MiB) in memory, or
     one event if that is larger.
 
+    ``read_header`` sees the 19 bytes where each event should begin, and their offset, and returns
+    how many of them stand before the event and are passed over: 0 for a header. It is called again
+    behind them. Raises UsageError if it returns other than 0 to 19.
+
     ``more`` follows a file that grows: it is called at the file's end, also at a torn one, waits as
     it likes, and returns whether to look for more or to end.
     """
@@ -70,11 +77,13 @@ class EventReader:
         start: int | None = None,
         more: Callable[[], bool] | None = None,
         format_description: FormatDescriptionEvent | None = None,
+        read_header: ReadHeader | None = None,
     ) -> None:
         self.file = file if isinstance(file, LogFile) else LogFile.at(Path(file))
         self.start = start
         self._follow = more
         self._format = format_description
+        self._read_header = read_header
         self.in_use = False
         self._relay = False
         self._file_at = 0  # where the file begins in a pipe
@@ -202,7 +211,7 @@ class EventReader:
             end = 0
             size = min(len(data), _next_file(stream, offset) - offset)
             shown = data if self._allocate is None else memoryview(data)
-            for start, end in frames(data, size):
+            for start, end in self._frames(data, size, offset):
                 raw = shown[start:end]
                 if offset + start == begin:
                     self._note_format(raw)
@@ -212,6 +221,10 @@ class EventReader:
             if _file_begins(stream, held, offset):
                 begin, self._file_at = offset + len(MAGIC), offset
                 offset, data = begin, held[len(MAGIC) :]
+                continue
+            if passed := self._before_header(held, offset):
+                begin = offset = offset + passed
+                data = held[passed:]
                 continue
             length = self._length(held, offset)
             more = self._more(stream, held, length, offset, begin)
@@ -231,6 +244,24 @@ class EventReader:
                 offset += length
             else:
                 data = bytes(more)
+
+    def _frames(self, data: bytes, size: int, offset: int) -> Iterator[tuple[int, int]]:
+        """As `frames`, up to where something stands before a header."""
+        if self._read_header is None:
+            return frames(data, size)
+        return takewhile(
+            lambda frame: not self._before_header(data[frame[0] : frame[1]], offset + frame[0]),
+            frames(data, size),
+        )
+
+    def _before_header(self, data: bytes, offset: int) -> int:
+        """How many bytes are passed over before the header of the event at ``offset``."""
+        if self._read_header is None or len(data) < HEADER_SIZE:
+            return 0
+        passed = self._read_header(data[:HEADER_SIZE], offset)
+        if not 0 <= passed <= HEADER_SIZE:
+            raise UsageError(f"read_header returned {passed}: it is shown {HEADER_SIZE} bytes")
+        return passed
 
     def _length(self, held: bytes, offset: int) -> int:
         """The length of the event that has begun, 0 if it is not known yet."""
