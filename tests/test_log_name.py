@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tailrace.errors import BadLogName, ProtocolError, StorageError
-from tailrace.log_name import LogName, plain_name
+from tailrace.errors import BadLogName, ProtocolError, StorageError, UsageError
+from tailrace.log_name import LogName, base_and_number, file_number, plain_name
+from tailrace.position import Position
 from tailrace.replication.copy.folder import CopyFolder
+from tailrace.selection import start_of
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.storage.objects.folder import ObjectFolder
@@ -41,6 +43,34 @@ def test_the_names_that_servers_give() -> None:
         assert type(name.next) is type(pickle.loads(pickle.dumps(name))) is LogName
     with pytest.raises(BadLogName, match="at most 2147483647"):
         _ = LogName("binlog.2147483647").next
+
+
+def test_base_and_number() -> None:
+    """One answer for files that are read, for positions and for names that are written."""
+    for name, base, number in (
+        ("mysql-bin.000042", "mysql-bin", 42),
+        ("a.b.7", "a.b", 7),
+        ("a\nb.7", "a\nb", 7),
+        ("binlog.2147483647", "binlog", 2147483647),
+        ("binlog.2147483648", "binlog.2147483648", None),
+        ("binlog." + "9" * 5000, "binlog." + "9" * 5000, None),
+        ("binlog", "binlog", None),
+        ("binlog.00x1", "binlog.00x1", None),
+        ("binlog.000001\n", "binlog.000001\n", None),
+        ("binlog.٣", "binlog.٣", None),
+        (".000001", ".000001", None),
+    ):
+        assert base_and_number(name) == (base, number)
+        assert file_number(name) == Position(name, 4).number == number
+        if known := LogName.parse(name):
+            assert (known.base, known.number) == (base, number)
+        if number is not None:
+            assert start_of(name) == Position(name, 4)
+            continue
+        assert LogName.parse(name) is None
+        if name == name.strip():
+            with pytest.raises(UsageError, match="start is"):
+                start_of(name)
 
 
 @pytest.mark.parametrize("letter", ["b", "ß"])

@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from tailrace.errors import UsageError
-from tailrace.position import Position, file_number, parts_of, sequence, sequence_at
+from tailrace.position import Position, parts_of, sequence, sequence_at
 
 
 def test_parses_and_prints() -> None:
@@ -54,14 +54,6 @@ def test_pickles_and_hashes() -> None:
     position = Position("binlog.000001", 4)
     assert pickle.loads(pickle.dumps(position)) == position
     assert len({position, Position("binlog.000001", 4)}) == 1
-
-
-def test_file_numbers() -> None:
-    assert file_number("mysql-bin.000042") == 42
-    assert file_number("a.b.7") == 7
-    assert file_number("binlog") is None
-    assert file_number("binlog.00x1") is None
-    assert file_number("binlog.000001\n") is None
 
 
 def test_sequence_orders_changes() -> None:

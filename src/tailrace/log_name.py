@@ -13,7 +13,7 @@ from typing import Final, Self
 from tailrace.errors import BadLogName
 from tailrace.printable import short_repr
 
-_NUMBERED: Final = re.compile(r"(.+)\.([0-9]+)")
+_NUMBERED: Final = re.compile(r"(.+)\.([0-9]{1,240})", re.DOTALL)
 _DIGITS: Final = 6
 _LONGEST: Final = 255
 """The most bytes of a file's name in all common file systems."""
@@ -36,11 +36,10 @@ class LogName(str):
     def __new__(cls, name: str) -> Self:
         if reason := _reason(name, _LONGEST_LOG):
             raise BadLogName(f"{short_repr(name)} is not a log file name: it {reason}")
-        match = _NUMBERED.fullmatch(name)
-        if match is None:
+        if file_number(name) is None:
+            if _NUMBERED.fullmatch(name):
+                raise BadLogName(f"{short_repr(name)}: a log file's number is at most {_MOST}")
             raise BadLogName(f"{short_repr(name)} is not a log file name like binlog.000001")
-        if int(match[2]) > _MOST:
-            raise BadLogName(f"{short_repr(name)}: a log file's number is at most {_MOST}")
         return super().__new__(cls, name)
 
     @classmethod
@@ -70,18 +69,36 @@ class LogName(str):
     @property
     def base(self) -> str:
         """``binlog`` of ``binlog.000001``."""
-        return self.rpartition(".")[0]
+        return base_and_number(self)[0]
 
     @property
     def number(self) -> int:
         """1 of ``binlog.000001``."""
-        return int(self.rpartition(".")[2])
+        return base_and_number(self)[1] or 0
 
     @property
     def next(self) -> Self:
         """The name of the next file. Raises BadLogName after the last number that servers use."""
-        digits = len(self.rpartition(".")[2])
+        digits = len(self) - len(self.base) - 1
         return self.of(self.base, self.number + 1, digits)
+
+
+def base_and_number(name: str) -> tuple[str, int | None]:
+    """A file's name without its numeric suffix, and that suffix: ``("binlog", 3)``.
+
+    The number is None if the name does not end in one after a dot, if nothing comes before that
+    dot, or if it is greater than servers use, 2147483647; then the base is the whole name. What is
+    named so need not be a `LogName`: a file that is read may have any name.
+    """
+    match = _NUMBERED.fullmatch(name)
+    if match is None or int(match[2]) > _MOST:
+        return name, None
+    return match[1], int(match[2])
+
+
+def file_number(name: str) -> int | None:
+    """The numeric suffix of a file's name (``binlog.000003`` → 3), or None: `base_and_number`."""
+    return base_and_number(name)[1]
 
 
 def plain_name(name: str) -> str:

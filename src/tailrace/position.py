@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import Self
 
 from tailrace.errors import UsageError
-
-_NUMBER = re.compile(r"\.(\d+)\Z", re.ASCII)
-
-
-def file_number(name: str) -> int | None:
-    """The numeric suffix of a log file's name (``binlog.000003`` → 3), or None without one."""
-    match = _NUMBER.search(name)
-    return int(match[1]) if match else None
+from tailrace.log_name import file_number
 
 
 @total_ordering

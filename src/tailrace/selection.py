@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from tailrace.constants import MAGIC
 from tailrace.errors import GtidError, UsageError
 from tailrace.gtid import Gtid, GtidList, GtidSet, GtidState, MariadbGtid
+from tailrace.log_name import file_number
 from tailrace.position import Position
 from tailrace.times import Time
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME: Final = re.compile(r"\d{4}-?\d\d-?\d\d[T ]\d", re.ASCII)
 _POSITION: Final = re.compile(r"[^,]+:\d+", re.ASCII)
-_FILE: Final = re.compile(r"[^:,]+\.\d+", re.ASCII)
 _MARIADB_GTIDS: Final = re.compile(r"\d+-\d+-\d+\s*(,|\Z)", re.ASCII)
 _MYSQL_GTIDS: Final = re.compile(
     r"\{?[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}\}?\s*:",
@@ -136,7 +136,7 @@ def _parsed(text: str, name: str) -> Start | Gtid:
         return _gtids(text, text, name)
     if _POSITION.fullmatch(text):
         return Position.parse(text)
-    if _FILE.fullmatch(text):
+    if file_number(text) is not None and not {":", ","} & {*text}:
         return Position(text, len(MAGIC))
     raise UsageError(f"{name} is {_FORMS}, and not {text!r}")
 

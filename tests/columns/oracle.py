@@ -20,7 +20,7 @@ from tailrace.events import (
     TransactionPayloadEvent,
 )
 from tailrace.log import Log
-from tailrace.position import file_number
+from tailrace.log_name import file_number
 from tailrace.schema.catalogue import Catalogue
 from tools.objects import batch_of_rows
 

@@ -11,7 +11,8 @@ import tailrace
 from tailrace.columns import changes, plan_splits
 from tailrace.columns.batches import read_split
 from tailrace.constants import MAGIC, EventType
-from tailrace.position import Position, file_number
+from tailrace.log_name import file_number
+from tailrace.position import Position
 from tailrace.storage import EventReader, find
 from tests.recorded import CORPUS
 

@@ -17,10 +17,11 @@ from tailrace.errors import (
     TruncatedEvent,
 )
 from tailrace.log import open as open_log
+from tailrace.log_name import base_and_number
 from tailrace.storage import EventReader, LogFile, find, find_all
-from tailrace.storage.file import base_and_number
 from tailrace.storage.local import LocalStore
 from tailrace.storage.streams import file as streams
+from tailrace.writing import create
 from tests.events.made import MAGIC, log, query_body, raw_event, raw_format, write
 
 E = EventType
@@ -42,6 +43,14 @@ def test_a_file_is_a_series(tmp_path: Path) -> None:
     assert (file.base, file.number) == ("binlog", 3)
     assert file.path == str(path)
     assert base_and_number("snapshot") == ("snapshot", None)
+
+
+def test_a_number_that_no_server_gives_is_part_of_the_name(tmp_path: Path) -> None:
+    """A new log written next to such a file is not of the same series, and both can be read."""
+    path = log(tmp_path, 1)
+    path.rename(tmp_path / "binlog.2147483648")
+    create(tmp_path / "binlog.000001", flavour="mysql", server_id=7).close()
+    assert [*names(tmp_path).values()] == [["binlog.000001"], ["binlog.2147483648"]]
 
 
 def test_a_folder_is_ordered_by_number(tmp_path: Path) -> None:

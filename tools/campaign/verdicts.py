@@ -32,7 +32,7 @@ from tailrace.events.table_map import TableMapEvent
 from tailrace.log import Log
 from tailrace.log.changes import MOST_HELD, Changes
 from tailrace.log.reader import Reader
-from tailrace.position import file_number
+from tailrace.log_name import file_number
 from tailrace.schema.classify import classify
 from tailrace.storage import LogFile, LogSeries
 from tailrace.storage.memory import MemoryFolder

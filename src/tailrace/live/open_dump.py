@@ -14,8 +14,8 @@ from tailrace.live.dump import Arrivals, Dump
 from tailrace.live.net import NetService
 from tailrace.live.place import Place
 from tailrace.live.session import Session
-from tailrace.log_name import LogName
-from tailrace.position import Position, file_number
+from tailrace.log_name import LogName, file_number
+from tailrace.position import Position
 
 if TYPE_CHECKING:
     import socket

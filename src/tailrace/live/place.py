@@ -42,8 +42,8 @@ from tailrace.events.fields import Cursor
 from tailrace.events.header import unpack_header
 from tailrace.live.chunks import FileBegin
 from tailrace.live.server_errors import NOT_THAT_LOG, TORN_FILE, is_garbage, is_torn
-from tailrace.log_name import LogName
-from tailrace.position import Position, file_number
+from tailrace.log_name import LogName, file_number
+from tailrace.position import Position
 from tailrace.printable import one_line
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tailrace.events import FormatDescription, QueryEvent, RowsEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.log.events import Log
 from tailrace.log.reader import Step, TransactionHead, is_over
-from tailrace.position import file_number
+from tailrace.log_name import file_number
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.spill import SpilledObjects
 from tailrace.transactions import Boundary, TransactionKind

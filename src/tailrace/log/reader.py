@@ -28,6 +28,7 @@ from tailrace.events import (
 )
 from tailrace.gtid import GtidState, advanced
 from tailrace.log.events import Log, agreed_start, check_whole
+from tailrace.log_name import base_and_number
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify
@@ -343,7 +344,9 @@ class Reader:
         self.server_id = self.server_id or first.header.server_id
         for bound in (self.selection.start, self.selection.end):
             place = bound if isinstance(bound, Position) else None
-            if place is not None and place.number is not None and _base(place.file) != _base(file):
+            if place is None or place.number is None:
+                continue
+            if base_and_number(place.file)[0] != base_and_number(file)[0]:
                 raise UsageError(f"{place.file} is not a log of {self.name}, {file} is")
 
     def _take_definition(self, event: Event) -> None:
@@ -404,10 +407,6 @@ def is_over(step: Step) -> bool:
     return event.header.type in _COMMITS or (
         isinstance(event, QueryEvent) and commits(event.sql_bytes)
     )
-
-
-def _base(name: str) -> str:
-    return name.rpartition(".")[0]
 
 
 def _group(event: Event, *, gtids: bool) -> TransactionHead:

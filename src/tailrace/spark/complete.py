@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import ConnectionLost, PipelineError, ServerError, StorageError
 from tailrace.live.session import Identity, Session
 from tailrace.live.tables import connected, has_rows, tables_of
-from tailrace.position import file_number
+from tailrace.log_name import file_number
 from tailrace.printable import printable
 from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.storage.search import gtids_before

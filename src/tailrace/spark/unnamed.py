@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ConnectionLost
 from tailrace.live.tables import definitions_of
-from tailrace.position import Position, file_number, parts_of, sequence_at
+from tailrace.log_name import file_number
+from tailrace.position import Position, parts_of, sequence_at
 from tailrace.schema.catalogue import Learned
 from tailrace.schema.tables import TableState
 from tailrace.spark.current.build import table_changes

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import StorageError, UsageError
+from tailrace.log_name import base_and_number, file_number
 from tailrace.storage.encryption import opened
 from tailrace.storage.encryption.mysql import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.joined import JoinedInput
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tailrace.storage.streams.base import InputFile
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:(?=/)", re.IGNORECASE)
-_NUMBERED: Final = re.compile(r"(.+)\.(\d+)", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class LogFile:
         try:
             magic, size = store.head(name)
         except StorageError:
-            if not _NUMBERED.fullmatch(name):
+            if file_number(name) is None:
                 return None
             raise
         if magic not in {MAGIC, ENCRYPTED_MAGIC}:
@@ -106,13 +106,7 @@ class LogFile:
     @property
     def number(self) -> int | None:
         """The numeric suffix, None without one."""
-        return base_and_number(self.name)[1]
-
-
-def base_and_number(name: str) -> tuple[str, int | None]:
-    """A file's name without its numeric suffix, and that suffix: None without one."""
-    match = _NUMBERED.fullmatch(name)
-    return (match[1], int(match[2])) if match else (name, None)
+        return file_number(self.name)
 
 
 @dataclass(frozen=True, slots=True)

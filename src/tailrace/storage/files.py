@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.errors import CannotOpen, StorageError, UsageError
-from tailrace.storage.file import LogFile, LogSeries, base_and_number, local_path, ordered
+from tailrace.log_name import base_and_number, file_number
+from tailrace.storage.file import LogFile, LogSeries, local_path, ordered
 from tailrace.storage.index import INDEX_SUFFIX, read_index
 from tailrace.storage.local import DRAFT_SUFFIX, LocalStore
 from tailrace.storage.memory import is_memory, memory_folder
@@ -177,7 +178,7 @@ def _in_folder(store: Store, keyring: Keyring | None) -> list[LogSeries]:
             found = LogFile.found(store, name, keyring)
             if found is not None:
                 files[name] = found
-        elif base_and_number(name)[1] is not None:
+        elif file_number(name) is not None:
             files.setdefault(name, LogFile(store, name, size, keyring=keyring))
     return _grouped(store.name, files.values(), listing)
 

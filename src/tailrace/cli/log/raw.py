@@ -12,7 +12,7 @@ from tailrace.errors import BoundaryError, StatementChange, UsageError
 from tailrace.events import Event, GtidEvent, MariadbGtidEvent
 from tailrace.handlers import ByTable, Handler, Pipeline, Rename
 from tailrace.log.reader import gtids_at
-from tailrace.log_name import LogName
+from tailrace.log_name import LogName, base_and_number
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.logged import concerns
 from tailrace.transactions import Boundary
@@ -151,7 +151,7 @@ class RawOutput:
         names = self._writer.files  # of its own index
         with suppress(Exception):
             self._writer.close()
-        folder, base = self._into.parent, self._into.name.rpartition(".")[0]
+        folder, base = self._into.parent, base_and_number(self._into.name)[0]
         for name in (*names, f"{base}.index"):
             (folder / name).unlink(missing_ok=True)
 

@@ -35,7 +35,8 @@ from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.events.walk import event_length
-from tailrace.position import Position, file_number, sequence
+from tailrace.log_name import file_number
+from tailrace.position import Position, sequence
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import effects
 from tailrace.schema.session import session_of_event

@@ -41,7 +41,8 @@ from tailrace.events.payload import NOT_INSIDE
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.events.table_map import TableMapEvent
 from tailrace.events.walk import LENGTH_AT, event_length
-from tailrace.position import file_number, sequence
+from tailrace.log_name import file_number
+from tailrace.position import sequence
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transactions import Boundary, BoundaryParser, State
 

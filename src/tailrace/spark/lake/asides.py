@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tailrace.position import Position, file_number
+from tailrace.log_name import file_number
+from tailrace.position import Position
 from tailrace.spark.manifest.status import SET_ASIDE, Status
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import FILE_FLAGS_AT, MAGIC, EventFlag
 from tailrace.errors import KeyMissing, StorageError, UsageError
-from tailrace.log_name import plain_name
-from tailrace.storage.file import base_and_number
+from tailrace.log_name import base_and_number, file_number, plain_name
 from tailrace.storage.index import INDEX_SUFFIX, entries
 from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
 from tailrace.storage.objects.bucket import bucket_of
@@ -240,9 +239,6 @@ class ObjectFolder:
                 self.replace(index, self.spool.read(index, 0, self.spool.size(index)))
 
 
-_FILE: Final = re.compile(rf".+(\.\d+|{re.escape(INDEX_SUFFIX)})", re.ASCII | re.DOTALL)
-
-
 def object_place(target: str) -> tuple[ObjectFolder, str]:
     """The folder of a URL to write to, and the name in it, empty for the folder itself.
 
@@ -251,8 +247,8 @@ def object_place(target: str) -> tuple[ObjectFolder, str]:
     Raises StorageError, UsageError.
     """
     url = ObjectUrl.parse(target)
-    named = url.key and not target.endswith("/") and _FILE.fullmatch(url.name)
-    name = url.name if named else ""
+    named = file_number(url.name) is not None or url.name.endswith(INDEX_SUFFIX)
+    name = url.name if named and url.key and not target.endswith("/") else ""
     folder = ObjectFolder(url.parent if name else url)
     finish(folder)
     return folder, name
