@@ -30,6 +30,7 @@ from tailrace.log.reader import Reader
 from tailrace.transactions import Boundary, BoundaryParser
 from tests.recorded import CORPUS
 from tools.campaign import verdicts
+from tools.campaign.endings import renumbered
 from tools.campaign.mutate import Parsed
 
 QUERY, XID, TABLE_MAP, GTID, PAYLOAD, MARIADB_GTID = 2, 16, 19, 33, 40, 162
@@ -510,6 +511,22 @@ def test_what_does_not_stand_in_a_payload(code, size):
     assert f"the payload holds an event of type {code}" in found.message
 
 
+@pytest.mark.parametrize("sql", [b"ROLLBACK", b"ROLLBACK TO `s`"])
+def test_a_rollback_in_a_payload(sql):
+    """Servers write none: a payload is committed or prepared as a whole."""
+
+    def change(inner):
+        begin = inner.events[index_of(inner, QUERY)]
+        back = bytearray(begin[: begin.rindex(b"BEGIN")] + sql)
+        back[9:13] = struct.pack("<I", len(back))
+        inner.events.insert(len(inner.events) - 1, back)
+
+    at, log = broken_payload(change)
+    found = both(log)
+    assert (found.error, found.offset) == ("BoundaryError", at)
+    assert "inside a compressed transaction" in found.message
+
+
 def test_the_first_error_of_a_payload():
     """Rows that cannot be decoded stand before the cut."""
 
@@ -575,6 +592,23 @@ def test_a_file_that_ends_inside_its_format_description(in_use):
             else:
                 assert both(*map(bytes, files)).error == TruncatedEvent.__name__
         assert both(bytes(begun[:size])).offset == 4
+
+
+@pytest.mark.parametrize("in_use", [0, 1])
+def test_a_length_that_reaches_past_the_end(in_use):
+    """Its header tells another end: no way of reading takes it for the end of what was written."""
+    parsed = of(MYSQL, GTID, QUERY, WRITE, XID)
+    sound = bytearray(renumbered(parsed.bytes()))
+    sound[FILE_FLAGS_AT] |= in_use
+    at = parsed_offset(parsed, index_of(parsed, XID))
+    sound[at + 9 : at + 13] = struct.pack("<I", 5000)
+    found = both(bytes(sound))
+    assert (found.error, found.offset) == ("TruncatedEvent", at)
+    series = verdicts.series_of(bytes(sound))
+    for plan in (plan_splits, SplitPlanner().plan):
+        with pytest.raises(TruncatedEvent) as error:
+            plan(series)
+        assert error.value.offset == at
 
 
 @pytest.mark.parametrize("end", [b"\xfc", b"\xfd", b"\xfc\0", b"\xfd\0\0", b"\1\xfc", b"\1\xfd\0"])

@@ -74,3 +74,13 @@ def test_little_stays_in_memory(tmp_path):
         assert len(held) - held.in_file < 2000
         assert sum(1 for _ in reversed(held)) == 5000
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_truncated_is_held_no_more():
+    """As a transaction that rolls back to a savepoint again and again: nothing is written."""
+    held = SpilledObjects(100)
+    for number in range(50):
+        held.append(number, 30)
+        held.append(-number, 30)
+        held.truncate(0 if number % 2 else 1)
+    assert (list(held), held.in_memory, held.in_file) == ([], 0, 0)

@@ -3,7 +3,8 @@
     ./run python -m tools.campaign badinput --endings 10 [--seed 1]      # one in ten of them
 
 Each small log of `tools.campaign.verdicts`, those of MariaDB also as it encrypts them, is cut at
-each event's bounds and inside each event, once with the flag of a log in use and once without: a
+each event's bounds and inside each event, and ends inside each event whose length is
+damaged; once with the flag of a log in use and once without: a
 log that was closed, one that a server writes, one that it was writing as it crashed, and a copy of
 such a one; and once more with a file after it, as of a server that crashed and started again. What
 ends inside its format description comes after a whole file. The object path
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 from tailrace.columns import plan_splits, read_split
 from tailrace.constants import FILE_FLAGS_AT, HEADER_SIZE, MAGIC, EventFlag
 from tailrace.errors import TailraceError
-from tailrace.events.walk import event_length, walk
+from tailrace.events.walk import LENGTH_AT, LENGTH_END, event_length, walk
 from tailrace.log.reader import Reader
 from tailrace.storage.encryption.mariadb.format import Mode
 from tailrace.storage.encryption.mariadb.streams import MariadbBegin
@@ -76,8 +77,11 @@ def endings(log: bytes) -> Iterator[tuple[str, bytes]]:
         if number:
             ends["in the header of"] = 10
         ends["inside"] = max(HEADER_SIZE + 1, length - 3)
-        for where, size in ends.items():
-            data = bytearray(log[: at + size])
+        cut = {where: bytearray(log[: at + size]) for where, size in ends.items()}
+        longer = cut["with a length too large of"] = bytearray(log)
+        reaches = (len(log) - at + 1000).to_bytes(4, "little")
+        longer[at + LENGTH_AT : at + LENGTH_END] = reaches
+        for where, data in cut.items():
             for flag in (0, int(EventFlag.IN_USE)):
                 flags = data[FILE_FLAGS_AT] & ~EventFlag.IN_USE | flag
                 data[FILE_FLAGS_AT] = flags  # the event's checksum is that without

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE
+from tailrace.constants import HEADER_SIZE, LOG_POS_AT, MAX_EVENT_SIZE
 from tailrace.events.header import bad_length
 
 if TYPE_CHECKING:
@@ -33,6 +33,16 @@ def checked_length(data: bytes | bytearray | memoryview, at: int = 0) -> int:
     if not is_event_length(length):
         raise bad_length(length)
     return length
+
+
+def ends_as_said(data: bytes | bytearray | memoryview, offset: int, length: int) -> bool:
+    """Whether an event of this offset and length ends where its header says, or it says nothing.
+
+    Only the low 32 bits of the end are in the header, and 0 where it is not told (inside of
+    MariaDB's groups). In relay logs it is the end in the source's file (facts sheet 1).
+    """
+    said = int.from_bytes(data[LOG_POS_AT : LOG_POS_AT + 4], "little")
+    return said in {0, (offset + length) & 0xFFFFFFFF}
 
 
 def frames(

@@ -16,7 +16,12 @@ from tailrace.log_name import file_number
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.spill import SpilledObjects
 from tailrace.transactions import Boundary, TransactionKind
-from tailrace.transactions.committed import Committed, Savepoints, XaRows
+from tailrace.transactions.committed import (
+    Committed,
+    Savepoints,
+    XaRows,
+    check_inside_payload,
+)
 from tailrace.transactions.statements import (
     BEGIN_AND_COMMIT,
     xa_name,
@@ -147,7 +152,6 @@ class Changes:
         files = () if reader.series is None else reader.series.files
         self._reads_ahead = bool(files) and not files[0].joined and not reader.follow
         self._held = self._hold()
-        self._size = 0
         self._savepoints: Savepoints[int] = Savepoints()
         self._ahead: Committed | None = None
         self._streaming = False
@@ -207,14 +211,12 @@ class Changes:
                 yield from self._inside(change)
                 return
             self._held.append(change, event.header.length)
-            self._size += event.header.length
         elif isinstance(event, QueryEvent):
             if event.inner_index == 0:
                 self._enter_payload(event)
             kept = self._statement(event, group)
             if kept is not None and event.inner_index is None:
                 self._held.append(kept, event.header.length)
-                self._size += event.header.length
             elif kept is not None:
                 yield from self._inside(kept)
         elif self._keeps and event.header.type in _READ_BY_NEXT:
@@ -227,7 +229,7 @@ class Changes:
             yield from self._end(event, kind)
         elif boundary is Boundary.OUTSIDE:
             self._forget()
-        elif self._reads_ahead and (self._streaming or self._size > self._most_held):
+        elif self._reads_ahead and (self._streaming or self._held.in_memory > self._most_held):
             self._streaming = True
             yield from self._release()
 
@@ -297,7 +299,6 @@ class Changes:
     def _begin(self) -> None:
         self._held.clear()
         self._before = []
-        self._size = 0
         self._savepoints.clear()
         self._streaming = False
 
@@ -348,13 +349,14 @@ class Changes:
             else:
                 yield item
         self._held.clear()
-        self._size = 0
 
     def _statement(self, event: QueryEvent, group: TransactionHead | None) -> Logged | None:
         """Take in a statement; returns it if statements are wanted."""
         raw = event.sql_bytes
         if raw in BEGIN_AND_COMMIT:
             return None
+        if event.inner_index is not None:
+            check_inside_payload(event)
         sql = event.sql
         before, self._before = tuple(self._before), []
         if self._savepoints.set_by(sql, len(self._held)):
@@ -364,7 +366,7 @@ class Changes:
         except BoundaryError as error:
             raise error.at(event.file, event.offset, event.name) from None
         if kept is not None:
-            self._roll_back_to(event, kept)
+            self._roll_back_to(kept)
         elif self._keeps and event.header.type not in _LOADED:
             if classify(sql) is not StatementKind.CONTROL:
                 return Logged(event, group, before)
@@ -376,9 +378,7 @@ class Changes:
         """Apply ``statements`` to a statement that changed rows."""
         self._not_logged(event, f"the statement «{' '.join(event.sql.split())[:60]}»")
 
-    def _roll_back_to(self, event: QueryEvent, kept: int) -> None:
-        if event.inner_index is not None:
-            raise event.error("rows inside a compressed transaction are rolled back", BoundaryError)
+    def _roll_back_to(self, kept: int) -> None:
         if self._streaming:
             return  # reading ahead has found which rows
         self.taken_back += len(self._held) - kept

@@ -36,8 +36,8 @@ from tailrace.selection import Selection
 from tailrace.storage import EventReader, LogSeries
 from tailrace.storage.search import commit_time
 from tailrace.times import Time
-from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
-from tailrace.transactions.statements import BEGIN_AND_COMMIT, commits
+from tailrace.transactions import Boundary, BoundaryParser, Token, TransactionKind, token_of
+from tailrace.transactions.statements import BEGIN_AND_COMMIT
 from tailrace.transports import SeriesTransport, check_among
 from tailrace.transports.gtids import (
     AlreadyRead,
@@ -59,7 +59,6 @@ Wants = Callable[[str, str], bool]
 Notice = Callable[[str], None]
 
 _CACHED: Final = 4096
-_COMMITS: Final = frozenset({EventType.XID, EventType.XA_PREPARE})
 _STATEMENTS: Final = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
 _FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
 _MICROSECOND: Final = 1_000_000
@@ -404,9 +403,7 @@ def is_over(step: Step) -> bool:
     event = step.event
     if event.inner_index is None:
         return step.boundary is Boundary.END and not isinstance(event, TransactionPayloadEvent)
-    return event.header.type in _COMMITS or (
-        isinstance(event, QueryEvent) and commits(event.sql_bytes)
-    )
+    return token_of(event) in {Token.COMMIT, Token.PREPARE}
 
 
 def _group(event: Event, *, gtids: bool) -> TransactionHead:

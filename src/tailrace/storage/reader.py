@@ -28,7 +28,7 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.events.header import EventHeader
-from tailrace.events.walk import checked_length, frames
+from tailrace.events.walk import checked_length, ends_as_said, event_length, frames
 from tailrace.storage.file import LogFile
 from tailrace.storage.joined import JoinedInput
 from tailrace.storage.streams.base import read_exactly
@@ -345,7 +345,7 @@ class EventReader:
         )
 
     def _may_be_torn(self, data: Raw, length: int, offset: int) -> bool:
-        return self.in_use and (not length or self._fits(EventHeader.parse(data), offset))
+        return self.in_use and (not length or self._fits(data, offset))
 
     def _comes_more(self, held: Raw, left: int, length: int, offset: int) -> bool:
         """Whether to look again at the end of a file that is followed. Not at damage."""
@@ -371,13 +371,12 @@ class EventReader:
         self.in_use = bool(header.flags & EventFlag.IN_USE)
         self._relay = bool(header.flags & EventFlag.RELAY_LOG)
 
-    def _fits(self, header: EventHeader, offset: int) -> bool:
+    def _fits(self, raw: Raw, offset: int) -> bool:
         """Whether an event may begin here: its end is where its header says, if it says so.
 
         In relay logs it says where the event ends in its source's file.
         """
-        end = (offset - self._file_at + header.length) & 0xFFFFFFFF
-        return self._relay or header.log_pos in {0, end}
+        return self._relay or ends_as_said(raw, offset - self._file_at, event_length(raw))
 
     def _check_magic(self, stream: RandomInput) -> None:
         magic = read_exactly(stream, 0, len(MAGIC))
@@ -400,7 +399,7 @@ class EventReader:
         fits = start >= begin
         if len(raw) == HEADER_SIZE:
             header = EventHeader.parse(raw)
-            fits = fits and header.length >= HEADER_SIZE and self._fits(header, start)
+            fits = fits and header.length >= HEADER_SIZE and self._fits(raw, start)
             if fits and not header.log_pos:  # as inside a transaction of MariaDB: no evidence
                 fits = self._is_reached(stream, start, begin)
         if not fits:

@@ -47,6 +47,7 @@ class SpilledObjects(Closing, Generic[T]):
         """Drop all that is held."""
         self._file.close()
         self._items: list[T] = []
+        self._sizes: list[int] = []
         self._size = 0
         self._blocks: list[_Block] = []
         self._count = 0
@@ -71,6 +72,7 @@ class SpilledObjects(Closing, Generic[T]):
     def append(self, item: T, size: int) -> None:
         """Hold one more, of so many bytes."""
         self._items.append(item)
+        self._sizes.append(size)
         self._size += size
         if self._size > (_BLOCK if self._blocks else self._limit):
             self._write()
@@ -78,7 +80,9 @@ class SpilledObjects(Closing, Generic[T]):
     def truncate(self, count: int) -> None:
         """Keep the first ``count`` only."""
         if count >= self._count:
-            del self._items[count - self._count :]
+            kept = count - self._count
+            self._size -= sum(self._sizes[kept:])
+            del self._items[kept:], self._sizes[kept:]
             return
         number = bisect_right(self._blocks, count, key=lambda block: block.first) - 1
         block = self._blocks[number]
@@ -86,7 +90,7 @@ class SpilledObjects(Closing, Generic[T]):
         del self._blocks[number:]
         self._file.truncate(block.offset)
         self._count = block.first
-        self._items, self._size = items, 0
+        self._items, self._sizes, self._size = items, [], 0
         if items:
             self._write()
 
@@ -107,7 +111,7 @@ class SpilledObjects(Closing, Generic[T]):
         _Pickler(_Bytes(self._file), self._number_of).dump(self._items)
         self._blocks.append(block)
         self._count += len(self._items)
-        self._items, self._size = [], 0
+        self._items, self._sizes, self._size = [], [], 0
 
     def _number_of(self, each: Any) -> int | None:
         if not isinstance(each, self._shared):

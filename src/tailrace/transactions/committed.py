@@ -248,6 +248,15 @@ def is_rollback(event: Event) -> bool:
     return rolls_back(event.sql_bytes) or savepoint_of_rollback(event.sql) is not None
 
 
+def check_inside_payload(event: Event) -> None:
+    """Raise BoundaryError for a statement of a payload that rolls back rows.
+
+    A payload is committed, or prepared, as a whole: servers write no such statement into one.
+    """
+    if isinstance(event, QueryEvent) and is_rollback(event):
+        raise event.error("rows inside a compressed transaction are rolled back", BoundaryError)
+
+
 class XaRows(Enum):
     """When the rows of a prepared XA transaction are given."""
 

@@ -46,7 +46,7 @@ from tailrace.events.query import QueryEvent
 from tailrace.events.walk import event_length
 from tailrace.schema.classify import classify
 from tailrace.transactions import State
-from tailrace.transactions.committed import NO_SAVEPOINT, is_rollback
+from tailrace.transactions.committed import NO_SAVEPOINT, check_inside_payload, is_rollback
 from tailrace.transactions.statements import savepoint_of_rollback
 
 if TYPE_CHECKING:
@@ -148,10 +148,8 @@ class LogDecoder(Walker):
         kind = event.type
         self._examine(event)
         if is_rollback(event):
-            if kind in _STATEMENTS and self._frame[k.FIXED_POSITION] >= 0:
-                raise event.error(
-                    "rows inside a compressed transaction are rolled back", BoundaryError
-                )
+            if self._frame[k.FIXED_POSITION] >= 0:
+                check_inside_payload(event)
             if self._left_out is None:
                 self._drop_rolled_back()
             self._check_savepoint(event)

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.blocks import Blocks
-from tailrace.columns.read.scan import Scan, is_in_use
+from tailrace.columns.read.scan import Scan, file_flags
 from tailrace.columns.read.split import Split, check_names, overlapping
-from tailrace.constants import FILE_FLAGS_AT, HEADER_SIZE, EventFlag
+from tailrace.constants import EventFlag
 from tailrace.errors import LogError, PipelineError
-from tailrace.events.header import EventHeader
 from tailrace.log.events import Log
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
@@ -188,7 +187,7 @@ def is_written(log: LogFile) -> bool:
     """Whether a file's first event says that it is being written, or was when a server crashed."""
     with Blocks(log) as blocks:
         blocks.check_magic()
-        return is_in_use(blocks)
+        return bool(file_flags(blocks) & EventFlag.IN_USE)
 
 
 def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
@@ -200,19 +199,4 @@ def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:
         scan.run()
     except LogError:  # whoever reads the split raises it as well
         return Split(source, log, 4, log.size, catalogue)
-    end = log.size if _is_damaged(log, scan.whole) else scan.whole
-    return Split(source, log, 4, end, catalogue)
-
-
-def _is_damaged(log: LogFile, offset: int) -> bool:
-    """Whether the last, incomplete event cannot be one that is being written: its header gives a
-    different end.
-    """
-    with Blocks(log) as blocks:
-        raw = b"".join(blocks.read_some(offset, offset + HEADER_SIZE))
-        if len(raw) < HEADER_SIZE:  # the rest is not written yet, or cannot be decrypted yet
-            return False
-        header = EventHeader.parse(raw)
-        flags = b"".join(blocks.read(FILE_FLAGS_AT, FILE_FLAGS_AT + 1))
-    relay = bool(flags[0] & EventFlag.RELAY_LOG)
-    return not relay and header.log_pos not in {0, (offset + header.length) & 0xFFFFFFFF}
+    return Split(source, log, 4, scan.whole, catalogue)

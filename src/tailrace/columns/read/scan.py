@@ -34,7 +34,7 @@ from tailrace.events.format_description import FormatDescriptionEvent
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
-from tailrace.events.walk import event_length
+from tailrace.events.walk import ends_as_said, event_length
 from tailrace.log_name import file_number
 from tailrace.position import Position, sequence
 from tailrace.schema.classify import classify
@@ -156,7 +156,8 @@ class Scan:
         end_of_file = self._at
         with Blocks(self.log) as blocks:
             blocks.check_magic()
-            in_use = is_in_use(blocks)
+            flags = file_flags(blocks)
+            in_use = bool(flags & EventFlag.IN_USE)
             blocks.skip(self._at)
             consumed = 0
             while blocks.next(consumed):
@@ -184,8 +185,9 @@ class Scan:
                     consumed = 0
             # Of a torn event that is encrypted, blocks may have nothing; the file has some bytes.
             torn = end_of_file < max(blocks.offset + blocks.size, self.log.size)
-        just_begun = self._holding and end_of_file == len(MAGIC)  # the file is followed
-        if torn and not in_use and not just_begun:
+            just_begun = self._holding and end_of_file == len(MAGIC)  # the file is followed
+            being_written = just_begun or (in_use and _may_be_torn(blocks, end_of_file, flags))
+        if torn and not being_written:
             raise TruncatedEvent(
                 "the file ends inside this event", file=self.log.name, offset=end_of_file
             )
@@ -450,8 +452,17 @@ def inside_of(log: LogFile, began: int) -> Inside:
         return Inside(began, b"".join(blocks.read(began, began + size)))
 
 
-def is_in_use(blocks: Blocks) -> bool:
-    """Whether a log's first event, whose header is whole, says that it is being written."""
+def file_flags(blocks: Blocks) -> int:
+    """The flags of a log's first event; 0 if its header is not whole."""
     head = b"".join(blocks.read_some(0, len(MAGIC) + HEADER_SIZE))
-    whole = len(head) == len(MAGIC) + HEADER_SIZE
-    return whole and bool(head[FILE_FLAGS_AT] & EventFlag.IN_USE)
+    return head[FILE_FLAGS_AT] if len(head) == len(MAGIC) + HEADER_SIZE else 0
+
+
+def _may_be_torn(blocks: Blocks, offset: int, flags: int) -> bool:
+    """Whether the last, incomplete event of a file with these flags may be one that is being
+    written; otherwise its length is damaged.
+    """
+    head = b"".join(blocks.read_some(offset, offset + HEADER_SIZE))
+    if len(head) < HEADER_SIZE:  # the rest is not written yet, or cannot be decrypted yet
+        return True
+    return bool(flags & EventFlag.RELAY_LOG) or ends_as_said(head, offset, event_length(head))

@@ -28,7 +28,7 @@ from tailrace.columns.types import plan_of, stored_plan_of
 from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventFlag, EventType
 from tailrace.errors import EventDecodeError, TailraceError
 from tailrace.events import DecodeContext, FormatDescriptionEvent, TransactionPayloadEvent
-from tailrace.events.header import EventHeader
+from tailrace.events.walk import ends_as_said, event_length
 from tailrace.gtid import GtidState
 from tailrace.log.reader import Reader
 from tailrace.position import Position
@@ -303,9 +303,8 @@ def _can_go_on(blocks: Blocks, offset: int) -> bool:
     head = b"".join(blocks.read_some(offset, offset + HEADER_SIZE))
     if len(head) < HEADER_SIZE:
         return True
-    header = EventHeader.parse(head)
-    end = (offset + header.length) & 0xFFFFFFFF
-    return header.length >= HEADER_SIZE and header.log_pos in {0, end}
+    length = event_length(head)
+    return length >= HEADER_SIZE and ends_as_said(head, offset, length)
 
 
 def _is_between(step: Step) -> bool:

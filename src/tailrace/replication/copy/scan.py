@@ -30,7 +30,7 @@ from tailrace.constants import (
 from tailrace.errors import BadEventLength, BadMagic, LogError, StorageError
 from tailrace.events import DecodeContext, FormatDescription, FormatDescriptionEvent
 from tailrace.events.format_description import marked
-from tailrace.events.walk import event_length, walk
+from tailrace.events.walk import ends_as_said, event_length, walk
 from tailrace.position import Position
 
 if TYPE_CHECKING:
@@ -164,9 +164,9 @@ def _walk(found: CopiedFile, folder: WritableStore) -> None:
             if length < least:
                 found.reason = f"there is no event at {at}: it would have {length} bytes"
             elif not checksums:
-                stated = _U32(event, LOG_POS_AT)[0]
-                if stated not in {0, (at + length) & 0xFFFFFFFF}:
-                    found.reason = f"the event at {at} says that it ends at {stated}"
+                if not ends_as_said(event, at, length):
+                    said = _U32(event, LOG_POS_AT)[0]
+                    found.reason = f"the event at {at} says that it ends at {said}"
             elif not _is_whole(read, start, length, event):
                 found.reason = f"the event at {at} has a wrong checksum"
             if found.reason:

@@ -21,7 +21,6 @@ from tailrace.constants import (
     CHECKSUM_SIZE,
     FLAGS_AT,
     HEADER_SIZE,
-    LOG_POS_AT,
     MAGIC,
     MAX_FORMAT_SIZE,
     ChecksumAlgorithm,
@@ -30,7 +29,7 @@ from tailrace.constants import (
 )
 from tailrace.errors import BadMagic, EncryptionError, LogError, WrongKey
 from tailrace.events import DecodeContext, FormatDescriptionEvent, StartEncryptionEvent
-from tailrace.events.walk import LENGTH_AT, LENGTH_END, event_length
+from tailrace.events.walk import LENGTH_AT, LENGTH_END, ends_as_said, event_length
 from tailrace.storage.encryption.ciphers import BLOCK, cbc, ctr, ecb, master_key
 
 if TYPE_CHECKING:
@@ -107,8 +106,7 @@ def sound(plain: bytes, offset: int, *, checksums: bool) -> bool:
     if checksums:
         stored = int.from_bytes(plain[-CHECKSUM_SIZE:], "little")
         return crc32(memoryview(plain)[:-CHECKSUM_SIZE]) == stored
-    end = int.from_bytes(plain[LOG_POS_AT : LOG_POS_AT + 4], "little")
-    return end in {0, (offset + len(plain)) & _LOW}
+    return ends_as_said(plain, offset, len(plain))
 
 
 KEY_ID: Final = "1"
