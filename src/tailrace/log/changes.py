@@ -11,6 +11,7 @@ from tailrace.errors import BoundaryError, LogError, StatementChange, Unsupporte
 from tailrace.events import FormatDescription, QueryEvent, RowsEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.log.events import Log
+from tailrace.log.prepared import Prepared
 from tailrace.log.reader import Step, TransactionHead, is_over
 from tailrace.log_name import file_number
 from tailrace.schema.classify import StatementKind, classify
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MOST_HELD: Final = 64 << 20
 """Bytes of a transaction's events that are held until its end is read."""
+_SHARED: Final = (TableSchema, TransactionHead, FormatDescription)
 _LOADED: Final = frozenset(
     {EventType.EXECUTE_LOAD_QUERY, EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD}
 )
@@ -156,14 +158,14 @@ class Changes:
         self._ahead: Committed | None = None
         self._streaming = False
         self._payload_rolled_back = False
-        self._prepared: dict[XaName, SpilledObjects[Change | Logged]] = {}
+        self._prepared: Prepared[Change | Logged] = Prepared(most_held, shared=_SHARED)
         self._prepares: SpilledObjects[Change | Logged] | None = None
         self._given: set[XaName] = set()
         self._group: TransactionHead | None = None
 
     def _hold(self) -> SpilledObjects[Change | Logged]:
         limit = sys.maxsize if self._reads_ahead else self._most_held
-        return SpilledObjects(limit, shared=(TableSchema, TransactionHead, FormatDescription))
+        return SpilledObjects(limit, shared=_SHARED)
 
     @property
     def prepared(self) -> int:
@@ -245,8 +247,7 @@ class Changes:
     def finish(self) -> None:
         """The log is over: held transactions have no end in it."""
         self._forget()
-        for held in self._prepared.values():
-            held.clear()
+        self._prepared.close()
 
     def _end(self, event: Event, kind: TransactionKind | None) -> Iterator[Change | Logged]:
         if kind is TransactionKind.ROLLBACK:
@@ -266,8 +267,9 @@ class Changes:
     def _set_aside(self, event: Event) -> None:
         """An XA transaction was prepared: it is held until it is committed or rolled back."""
         if (prepared := xa_name(event)) is not None:
-            self._prepared[prepared[1]] = self._held
-            self._held = self._hold()
+            held = self._prepared.begin(prepared[1])
+            for item in self._held:
+                held.append(item, item.event.header.length)
 
     def _end_prepared(self, event: Event, how: str, name: XaName) -> Iterator[Change | Logged]:
         """An earlier prepared XA transaction is committed or rolled back."""
@@ -279,18 +281,15 @@ class Changes:
                     BoundaryError,
                 )
             return
-        held = self._prepared.pop(name, None)
-        if held is None:
+        if how == "ROLLBACK":
+            self.taken_back += self._prepared.drop(name)
+        elif name in self._prepared:
+            yield from self._prepared.take(name)
+        else:
             self.reader.notice(
                 f"{event.file}:{event.offset}: the rows of the XA transaction that ends here come"
                 " before the part of the log that is read: they are left out"
             )
-        elif how == "COMMIT":
-            yield from held
-            held.clear()
-        else:
-            self.taken_back += len(held)
-            held.clear()
 
     def _is_news(self, event: Event) -> bool:
         """Whether an event comes after the part that was read ahead."""
@@ -314,18 +313,16 @@ class Changes:
         if begun is None or begun[0] != "START":
             return
         if self._xa_rows is XaRows.AT_COMMIT:
-            self._prepares = self._prepared[begun[1]] = self._hold()
+            self._prepares = self._prepared.begin(begun[1])
         else:
             self._payload_rolled_back = self._read_ahead(first).rolled_back(first)
 
     def _at_once(self, event: XaPrepareEvent) -> Iterator[Change | Logged]:
         """An XA transaction is committed in one phase: give the held changes of its payload."""
-        held, self._prepares = self._prepares, None
-        if held is not None:
+        if self._prepares is not None:
+            self._prepares = None
             xid = event.xid
-            del self._prepared[xid.format_id, xid.gtrid, xid.bqual]
-            yield from held
-            held.clear()
+            yield from self._prepared.take((xid.format_id, xid.gtrid, xid.bqual))
 
     def _read_ahead(self, event: Event) -> Committed:
         """Find what later events roll back. A server's log may have grown since it was read."""

@@ -10,10 +10,10 @@ import pytest
 from tailrace.columns.batches import changes
 from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.live.decoder import LiveDecoder
-from tailrace.columns.live.prepared import Prepared
 from tailrace.columns.read.decoder import LogDecoder
 from tailrace.errors import TailraceError
 from tailrace.live.chunks import Chunk, FileBegin
+from tailrace.log.prepared import Prepared
 from tailrace.storage import EventReader, find
 from tailrace.storage.binlog_cache import BinlogCache
 from tests.columns.oracle import by_table

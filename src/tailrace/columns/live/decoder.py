@@ -9,10 +9,10 @@ import numpy as np
 
 from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.live.ends import DecodeStep, Ends
-from tailrace.columns.live.prepared import Prepared
 from tailrace.columns.live.unframe import unframe
 from tailrace.errors import BoundaryError
 from tailrace.live.chunks import Chunk, FileBegin, stamp
+from tailrace.log.prepared import Prepared
 from tailrace.storage.binlog_cache import BinlogCache
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 _BLOCK: Final = 8 << 20
 """Bytes of a held transaction that are decoded at a time, roughly."""
 _MOST_HELD: Final = 64 << 20
-"""The most bytes of a transaction that are held in memory."""
+"""The most bytes that are held in memory: of a transaction, and of all prepared ones."""
 _log = logging.getLogger("tailrace.live")
 
 
@@ -47,7 +47,7 @@ class LiveDecoder:
         self._decoder = decoder
         self._ends = Ends()
         self._held = BinlogCache(_MOST_HELD)
-        self._prepared = Prepared()
+        self._prepared: Prepared[pa.RecordBatch] = Prepared(_MOST_HELD)
         self._file, self._stamp = "", b""
         self._held_at = self._end = 0
 
@@ -118,7 +118,9 @@ class LiveDecoder:
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches, or hold them; and yield held ones that this step commits."""
         if step.prepared is not None:
-            self._prepared.hold(step.prepared, batches)
+            held = self._prepared.begin(step.prepared)
+            for batch in batches:
+                held.append(batch, batch.nbytes)
         else:
             yield from batches
         if step.decided is None:
