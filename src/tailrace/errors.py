@@ -22,10 +22,39 @@ def table_of(error: BaseException) -> tuple[str, str] | None:
     return found
 
 
-class ConnectionLost(TailraceError):
+class _Answered(TailraceError):
+    """An error that a server may have sent.
+
+    ``code`` and ``sqlstate`` are its own, and ``text`` is what it said, verbatim, of any length and
+    with any characters in it: the message adds the server's name and advice. All are None where
+    Tailrace or the network was the cause.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int | None = None,
+        sqlstate: str | None = None,
+        text: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.sqlstate = sqlstate
+        self.text = text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = functools.partial(type(self), code=self.code, sqlstate=self.sqlstate, text=self.text)
+        return made, (self.message,)
+
+
+class ConnectionLost(_Answered):
     """A server was not reached, or went away: the only kind of error that is worth a retry.
 
-    A stream that reconnects raises this only after its own retries have failed.
+    A stream that reconnects raises this only after its own retries have failed. If the server said
+    why (it shuts down, the connection was killed), ``code``, ``sqlstate`` and ``text`` are as in
+    `ServerError`, else None.
     """
 
 
@@ -33,26 +62,23 @@ class HeartbeatTimeout(ConnectionLost):
     """A source sent nothing for two heartbeat periods: the connection is probably dead."""
 
 
-class ServerError(TailraceError):
-    """A server refused. ``code`` and ``sqlstate`` are its own; None if Tailrace saw the reason."""
+class ServerError(_Answered):
+    """A server refused. ``code`` (16 bits) and ``sqlstate`` (five characters) are its own; None if
+    Tailrace saw the reason.
 
-    def __init__(
-        self, message: str, *, code: int | None = None, sqlstate: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
-        self.sqlstate = sqlstate
+    ``text`` is what the server said, verbatim: of any length, with any characters in it. The
+    ``message`` holds it on one line, with the server's name before it and advice after it.
+    """
+
+    def reworded(self, message: str, kind: type[ServerError] | None = None) -> ServerError:
+        """The same answer of the server with another message, as an error of a ``kind``."""
+        return (kind or type(self))(message, code=self.code, sqlstate=self.sqlstate, text=self.text)
 
     def __str__(self) -> str:
         if self.code is None:
             return self.message
         state = f" ({self.sqlstate})" if self.sqlstate else ""
         return f"error {self.code}{state}: {self.message}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        made = functools.partial(type(self), code=self.code, sqlstate=self.sqlstate)
-        return made, (self.message,)
 
 
 class AccessDenied(ServerError):

@@ -8,7 +8,14 @@ from time import monotonic
 
 import pytest
 
-from tailrace.errors import AccessDenied, ConnectionLost, DuplicateServerId, LogReset, UsageError
+from tailrace.errors import (
+    AccessDenied,
+    ConnectionLost,
+    DuplicateServerId,
+    LogReset,
+    ServerError,
+    UsageError,
+)
 from tailrace.gtid import GtidSet
 from tailrace.live.chunks import END, Chunk, Expected, FileBegin
 from tailrace.live.feed import Feed
@@ -226,10 +233,27 @@ def test_a_position_that_is_none(server):
         Position("binlog.999999", 4),
     ):
         with Feed(source_of(server), start=start) as feed:
-            with pytest.raises(LogReset, match=re.escape(f"{start} was requested")):
+            with pytest.raises(ServerError, match=re.escape(f"{start} was requested")) as caught:
                 feed.take(DEADLINE)
-            with pytest.raises(LogReset):  # it stays
+            assert type(caught.value) is ServerError  # no reset: nothing was read before
+            with pytest.raises(ServerError) as again:
                 feed.take(DEADLINE)
+            assert again.value is caught.value
+        with (
+            Feed(source_of(server), start=start, expected=Expected()) as feed,
+            pytest.raises(LogReset, match=re.escape(f"{start} was requested")),
+        ):
+            feed.take(DEADLINE)
+
+
+def test_a_name_that_no_log_had_is_not_called_purged(server):
+    """By its number alone it could have been."""
+    with (
+        Feed(source_of(server), start=Position("bimlog.000000", 4)) as feed,
+        pytest.raises(ServerError, match="the name is wrong") as caught,
+    ):
+        feed.take(DEADLINE)
+    assert type(caught.value) is ServerError
 
 
 def test_the_first_connection_fails_at_once(server, caplog):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 import threading
 from contextlib import contextmanager
@@ -88,12 +89,13 @@ def meets(error: TailraceError, kind: type[TailraceError], *texts: str, code=123
 
 
 def test_a_log_that_was_never_there(log):
-    meets(refused(log, Position("nix.000001", 4)), LogReset, "Could not find", "begin from oldest")
+    error = refused(log, Position("nix.000001", 4))
+    meets(error, ServerError, "Could not find", "the name is wrong", "from oldest")
 
 
 def test_a_log_that_was_purged(log):
     """The text is the same; the oldest log's name tells which it is."""
-    meets(refused(log, Position("binlog.000001", 4)), LogReset, "it was purged")
+    meets(refused(log, Position("binlog.000001", 4)), ServerError, "or the log was purged")
     with prepared(log) as session:
         assert session.oldest_log() == "binlog.000002"
 
@@ -101,7 +103,7 @@ def test_a_log_that_was_purged(log):
 def test_a_place_past_the_end(log):
     file = log.binlogs()[-1]
     place = Position(file.name, file.stat().st_size + 1000)
-    meets(refused(log, place), LogReset, "reset", "oldest")
+    meets(refused(log, place), ServerError, "that log has no such position", "oldest")
 
 
 def test_a_place_that_is_no_events_beginning(log):
@@ -109,7 +111,7 @@ def test_a_place_that_is_no_events_beginning(log):
     size = file.stat().st_size
     for offset in (5, 150, size - 3):
         error = refused(log, Position(file.name, offset))
-        meets(error, LogReset, f"no event begins at {file.name}:{offset}")
+        meets(error, ServerError, f"no event begins at {file.name}:{offset}")
 
 
 def test_the_end_itself_is_a_place(log):
@@ -127,7 +129,7 @@ def test_a_place_in_the_magic(log):
         with pytest.raises(pymysql.err.OperationalError) as caught:
             session.connection._read_packet()
     code, text = caught.value.args
-    meets(server_error(code, None, text, "here"), LogReset)
+    meets(server_error(code, None, text, "here"), ServerError, "begin")
 
 
 def test_a_damaged_log(fresh_server):
@@ -348,10 +350,42 @@ def test_what_was_asked_for():
         # as MySQL 5.7 and 8.0 say it
         ("A slave with the same server_uuid/server_id as this slave has connected to the master", DuplicateServerId),
         ("Slave has more GTIDs than the master has, using the master's SERVER_UUID.", GtidsAhead),
-        ("Client requested master to start replication from position > file size", LogReset),
+        ("Client requested master to start replication from position > file size", ServerError),
         ("The slave is connecting using CHANGE MASTER TO MASTER_AUTO_POSITION = 1, but the master has purged binary logs containing GTIDs that the slave requires.", LogPurged),
         ("Cannot replicate because the master purged required binary logs.", LogPurged),
     ],
 )  # fmt: skip
 def test_texts_of_older_servers(text, kind):
     assert type(server_error(1236, "HY000", text, "here")) is kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Could not find first log file name in binary log index file",
+        "Client requested source to start replication from position > file size",
+        "Client requested master to start replication from impossible position",
+        (
+            "bogus data in log event; the first event 'b.000001' at 160, the last event read from"
+            " './b.000001' at 123, the last byte read from './b.000001' at 179."
+        ),
+    ],
+)
+def test_wl7672_fr1_6_only_a_log_that_was_read_before_was_reset(text):
+    first = server_error(1236, "HY000", text, "here")
+    assert type(first) is ServerError
+    assert "reset" not in str(first)
+    assert type(server_error(1236, "HY000", text, "here", resumed=True)) is LogReset
+
+
+def test_wl7672_fr2_5_the_text_is_the_servers_own_and_all_of_it():
+    said = "two\n  lines, \x1b[31mred\x1b[0m, " + "x" * 2000
+    for code, kind in ((1105, ServerError), (1053, ConnectionLost)):
+        error = server_error(code, "HY000", said, "here")
+        assert type(error) is kind
+        assert (error.code, error.sqlstate, error.text) == (code, "HY000", said)
+        assert str(error) != said
+        again = pickle.loads(pickle.dumps(error))
+        assert (again.code, again.sqlstate, again.text) == (code, "HY000", said)
+        assert str(again) == str(error)
+    assert server_error(2013, None, "Lost connection", "here").text is None  # the client's own

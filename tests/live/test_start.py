@@ -9,7 +9,8 @@ from zlib import crc32
 import pytest
 
 import tailrace
-from tailrace.errors import LogReset
+from tailrace.errors import LogReset, ServerError
+from tailrace.live.chunks import Expected
 from tailrace.live.feed import Feed
 from tailrace.position import Position
 from tests.live.feeding import drain, events_of, plain, source_of
@@ -56,11 +57,13 @@ def log(request, own: Server) -> tuple[Server, str, bytes, int]:
 
 def rejected(server: Server, start: Position, *, follow: bool) -> None:
     match = f"no event begins at {start}|position > file size|from impossible position"
-    with (
-        Feed(source_of(server), start=start, follow=follow) as feed,
-        pytest.raises(LogReset, match=match),
-    ):
-        drain(feed)
+    for expected, kind in ((None, ServerError), (Expected(), LogReset)):  # read up to there, or not
+        with (
+            Feed(source_of(server), start=start, follow=follow, expected=expected) as feed,
+            pytest.raises(ServerError, match=match) as caught,
+        ):
+            drain(feed)
+        assert type(caught.value) is kind
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -92,5 +95,6 @@ def test_by_the_public_functions(log):
     server, name, _, at = log
     url = f"mysql://root@127.0.0.1:{server.port}/?ssl_mode=DISABLED"
     for read in (tailrace.open, tailrace.changes):
-        with pytest.raises(LogReset, match=f"no event begins at {name}:{at}"):
+        with pytest.raises(ServerError, match=f"no event begins at {name}:{at}") as caught:
             list(read(f"{url}&position={name}:{at}"))
+        assert type(caught.value) is ServerError

@@ -10,7 +10,7 @@ import pytest
 from pymysql.cursors import SSCursor
 from pymysql.err import InterfaceError
 
-from tailrace.errors import LocalProtocolError, LogReset, ServerError, UsageError
+from tailrace.errors import LocalProtocolError, ServerError, UsageError
 from tailrace.live.stream import BinlogStream
 from tests.live.dumps import ALL, connect, events_of, is_artificial
 from tests.waiting import DEADLINE, wait_for
@@ -104,7 +104,7 @@ def test_fr2_1_fetch_does_not_work_behind_close(stream: BinlogStream):
 
 def test_fr2_1_fetch_does_not_work_behind_an_error(connection: Any):
     stream = BinlogStream.open(connection, filename="nothing.000001", server_id=ID, flags=ALL)
-    with pytest.raises(LogReset):
+    with pytest.raises(ServerError):
         stream.fetch()
     with pytest.raises(LocalProtocolError, match="fetch: the stream ended with an error"):
         stream.fetch()
@@ -134,8 +134,10 @@ def test_fr2_3_and_fr2_5_a_failed_fetch_says_why(connection: Any):
     stream = BinlogStream.open(connection, filename="nothing.000001", server_id=ID, flags=ALL)
     with pytest.raises(ServerError) as caught:
         stream.fetch()
-    assert FIRST_ERROR in caught.value.message
-    assert (caught.value.code, caught.value.sqlstate) == (1236, "HY000")
+    error = caught.value
+    assert (error.code, error.sqlstate, error.text) == (1236, "HY000", FIRST_ERROR)  # verbatim
+    assert type(error) is ServerError  # and not a LogReset
+    assert FIRST_ERROR in str(error)
 
 
 def test_fr2_3_the_end_of_a_dump_that_does_not_wait_is_none(stream: BinlogStream):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pymysql.constants import CLIENT
 from pymysql.cursors import SSCursor
 
-from tailrace.errors import LocalProtocolError, LogReset, ServerError, UsageError
+from tailrace.errors import LocalProtocolError, ServerError, UsageError
 from tailrace.gtid import GtidSet
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 ID = 4710
 UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
 FIRST_ERROR = "Could not find first log file name in binary log index file"
+PAST_THE_END = (
+    r"Client requested (source|master) to start replication from "
+    r"(position > file size|impossible position.*)"
+)
 
 
 def test_fr1_1_open_requires_an_authenticated_connection(server: Server):
@@ -228,14 +233,17 @@ def refused(connection: Any, **asked: Any) -> ServerError:
 
 def test_fr1_6_the_server_refuses_a_log_that_is_not_there(connection: Any):
     error = refused(connection, filename="nothing.000001")
+    assert type(error) is ServerError  # and not a LogReset: nothing was read before
+    assert error.text == FIRST_ERROR
     assert FIRST_ERROR in str(error)
     assert f"127.0.0.1:{connection.port}" in str(error)
 
 
 def test_fr1_6_the_server_refuses_a_position_behind_the_end(connection: Any, log: Path):
     error = refused(connection, filename=log.name, position=log.stat().st_size + 1)
-    assert isinstance(error, LogReset)
-    assert "position > file size" in error.message or "impossible position" in error.message
+    assert type(error) is ServerError
+    assert re.fullmatch(PAST_THE_END, error.text or "")
+    assert (error.text or "") in str(error)
 
 
 def test_fr1_6_the_server_refuses_whom_it_did_not_hear_of_checksums(server: Server, log: Path):

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 import tailrace
-from tailrace.errors import AccessDenied, GtidError, LogPurged, LogReset, UsageError
+from tailrace.errors import AccessDenied, GtidError, ServerError, UsageError
 from tailrace.events import FormatDescriptionEvent, QueryEvent, RotateEvent
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.transport import ServerTransport
@@ -233,8 +233,9 @@ def test_refusals(mysql97, monkeypatch):
     with pytest.raises(AccessDenied) as caught:
         list(log)
     assert "wrong" not in str(caught.value)
-    with pytest.raises((LogPurged, LogReset)):
+    with pytest.raises(ServerError, match="the name is wrong") as missing:
         list(tailrace.open(url_of(mysql97), start="binlog.999999:4"))
+    assert type(missing.value) is ServerError
     with pytest.raises((UsageError, GtidError)):
         tailrace.open(url_of(mysql97, "&gtid=nonsense"))
 

@@ -44,7 +44,7 @@ class DumpByGtid:
     """
 
     known = Expected()
-    proved = True
+    proved = resumed = True
     ends: Position | None = None
 
     def __init__(self, start: GtidState | Literal["oldest", "now"]) -> None:

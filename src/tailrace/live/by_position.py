@@ -11,7 +11,6 @@ from tailrace.errors import AccessDenied
 from tailrace.live.chunks import Chunk, Expected, FileBegin
 from tailrace.live.session import OLDEST
 from tailrace.position import Position
-from tailrace.times import Time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from tailrace.gtid import GtidState
     from tailrace.live.place import Place
     from tailrace.live.session import Session
+    from tailrace.times import Time
 
 _U32_END: Final = 1 << 32
 """COM_BINLOG_DUMP requests only offsets below this."""
@@ -54,11 +54,18 @@ class DumpByPosition:
     def read_from_begin(self) -> None:
         """Request the current file from its beginning, which verifies the start."""
         self._whole_file = True
+        if not self.known.reached:
+            self.known = replace(self.known, description=None)  # it verified nothing
 
     @property
     def proved(self) -> bool:
         """Whether it is known that an event begins, or the file ends, at ``position``."""
         return self.known.description is not None
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the source had ``position`` before: if it does not, its log was reset."""
+        return self.known.reached or self.proved
 
     def begin(self, session: Session) -> tuple[Position, int]:
         """What to request from a session, and the offset in its file before which all was given.
@@ -66,10 +73,13 @@ class DumpByPosition:
         Raises LogReset if another server answers.
         """
         self.known.check_server(session.server_uuid, session.name)
-        if self._start == "now":
-            self.position = self._start = session.end()
-        elif isinstance(self._start, Time):
-            self.position = self._start = self._find_time(session, self._start.microseconds)
+        if not isinstance(self._start, Position) and self._start != "oldest":
+            if self._start == "now":
+                self._start = session.end()
+            else:
+                self._start = self._find_time(session, self._start.microseconds)
+            self.position = self._start
+            self.known = replace(self.known, reached=True)
         return self._asked(), self.position.offset
 
     def _asked(self) -> Position:
@@ -119,6 +129,8 @@ class DumpByPosition:
                 number = bisect_left(item.starts, _U32_END - item.offset) - 1
                 self._low = Position(item.file, item.offset + item.starts[number])
             self.position = place.position
+            if not self.known.reached:
+                self.known = replace(self.known, reached=True)
             if self.position.file != item.file:
                 self._next_file()
             yield item

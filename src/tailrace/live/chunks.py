@@ -108,11 +108,13 @@ class Expected:
     """The source and the file as they were when they were read before; None: unknown.
 
     ``uuid`` is the server's, ``description`` the raw format description event of the file in which
-    reading resumes (as `FileBegin` gave it).
+    reading resumes (as `FileBegin` gave it). ``reached`` is false for a start that nobody has read
+    up to: if the source does not have it, that is no `LogReset`.
     """
 
     uuid: str | None = None
     description: bytes | None = None
+    reached: bool = True
 
     def check_server(self, uuid: str | None, source: str) -> None:
         """Raise LogReset where another server answers."""

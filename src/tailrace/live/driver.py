@@ -48,7 +48,8 @@ def numbered_error(error: err.MySQLError, name: str, *, needs: str = "") -> Tail
     code, text = (*error.args, "", "")[:2]
     if not isinstance(code, int) or not code:
         return None
-    return server_error(code, None, str(text), name, needs=needs)
+    sqlstate = getattr(error, "sqlstate", None)
+    return server_error(code, sqlstate, str(text), name, needs=needs)
 
 
 @contextmanager

@@ -9,11 +9,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import HEADER_SIZE, MAGIC, MAX_EVENT_SIZE, TYPE_AT, event_name
-from tailrace.errors import ConnectionLost, HeartbeatTimeout, LogReset, MalformedPacket
+from tailrace.errors import ConnectionLost, HeartbeatTimeout, MalformedPacket
 from tailrace.events.walk import event_length
 from tailrace.live.chunks import END, PADDING, Chunk, EndOfDump, FileBegin
 from tailrace.live.place import Verdict
-from tailrace.live.server_errors import NOT_THAT_LOG, is_garbage, server_error
+from tailrace.live.server_errors import is_garbage, no_event_error, server_error
 from tailrace.position import Position
 from tailrace.wire.packets import HEADER_SIZE as FRAME
 from tailrace.wire.packets import LARGEST, ErrorPacket, is_end, is_error
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, MutableSequence
 
+    from tailrace.errors import ServerError
     from tailrace.live.chunks import Item
     from tailrace.live.place import Place
     from tailrace.live.sockets import Socket
@@ -326,10 +327,9 @@ class Dump:
             raise self._no_event(chunk.file)
         return chunk.part(first, len(chunk.starts))
 
-    def _no_event(self, file: str) -> LogReset:
-        return LogReset(
-            f"{self._source}: no event begins at {Position(file, self._behind)}; {NOT_THAT_LOG}"
-        )
+    def _no_event(self, file: str, answer: ErrorPacket | None = None) -> ServerError:
+        place = Position(file, self._behind)
+        return no_event_error(self._source, place, resumed=self.place.resumed, answer=answer)
 
     # --- single packets --------------------------------------------------------------------------
 
@@ -386,13 +386,14 @@ class Dump:
         if is_error(packet):
             error = ErrorPacket.decode(packet)
             if self.place.offset < self._behind and is_garbage(error.message):
-                raise self._no_event(self.place.file)
-            raise self.place.no_event(error.message) or server_error(
+                raise self._no_event(self.place.file, error)
+            raise self.place.no_event(error) or server_error(
                 error.code,
                 error.sqlstate,
                 error.message,
                 self._source,
                 proved=self.place.proved,
+                resumed=self.place.resumed,
             )
         if is_end(packet):
             if self._endless:

@@ -103,7 +103,8 @@ class Feed(Closing):
     transaction. It takes a server and a file for the same if the server's UUID (MySQL has one) and
     the file's format description, which has the server id and the second of its creation, are the
     same as before. ``expected`` says what these were when ``start`` was reached, so that the first
-    connection is checked, too.
+    connection is checked, too. A position that the source does not have is a LogReset only if it
+    was reached before, in this feed or by ``expected``; else it is a ServerError.
 
     By GTID (a GtidSet or GtidList; several hosts in the source): the feed gives whole transactions.
     After a break it resumes on any of the hosts, with all transactions that are not in ``gtids``.
@@ -150,7 +151,7 @@ class Feed(Closing):
         self.io = RelayIo()
         self.reconnects = 0
         self.torn: list[TornTail] = []
-        self._mode: Mode = self._mode_of(self.start, expected or Expected())
+        self._mode: Mode = self._mode_of(self.start, expected or Expected(reached=False))
         self._attempts = Attempts(source)
         self._link: OpenDump | None = None
         self._session: Session | None = None
@@ -384,10 +385,8 @@ class Feed(Closing):
             raise error
         tail = self._request.torn_tail(link.session.host, link.dump.place.position)
         if tail is None or not self._mode.skip_torn_tail(Position(tail.next, len(MAGIC))):
-            raise type(error)(
-                f"{error.message}; it has no next file in which reading could resume",
-                code=error.code,
-                sqlstate=error.sqlstate,
+            raise error.reworded(
+                f"{error.message}; it has no next file in which reading could resume"
             )
         self._drop()
         if tail not in self.torn:

@@ -13,8 +13,9 @@ from tailrace.live.by_position import DumpByPosition
 from tailrace.live.dump import Arrivals, Dump
 from tailrace.live.net import NetService
 from tailrace.live.place import Place
+from tailrace.live.server_errors import is_of_start
 from tailrace.live.session import Session
-from tailrace.log_name import LogName, file_number
+from tailrace.log_name import LogName
 from tailrace.position import Position
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class DumpRequest:
                     asked if isinstance(asked, Position) else None,
                     source=session.name,
                     proved=self.mode.proved,
+                    resumed=self.mode.resumed,
                     ends=self.mode.ends,
                     skips_torn=self.source.skip_torn_tail,
                 ),
@@ -183,24 +185,22 @@ class DumpRequest:
         host's oldest log shows which.
         """
         asked = self.mode.position
-        if not isinstance(error, LogReset) or not asked.file:
+        if not asked.file or not (isinstance(error, LogReset) or is_of_start(error)):
             return error
-        error = LogReset(
-            f"{asked} was requested. {error.message}", code=error.code, sqlstate=error.sqlstate
-        )
-        if _NO_SUCH_LOG not in error.message or asked.number is None:
+        error = error.reworded(f"{asked} was requested. {error.message}")
+        name = LogName.parse(asked.file)
+        if _NO_SUCH_LOG not in (error.text or "") or name is None:
             return error
         try:
             with self.connect(host) as session:
                 oldest = session.oldest_log()
         except TailraceError:
             return error
-        if (file_number(oldest) or 0) <= asked.number:
+        if oldest.base != name.base or oldest.number <= name.number:
             return error
-        return LogPurged(
+        return error.reworded(
             f"{self.source.name_at(host)}: {asked.file}, to be read from {asked.offset} on, no"
             f" longer exists: the oldest log is {oldest}. Copy the data again and begin after the"
             " copy",
-            code=error.code,
-            sqlstate=error.sqlstate,
+            LogPurged,
         )

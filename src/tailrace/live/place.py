@@ -41,13 +41,14 @@ from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.fields import Cursor
 from tailrace.events.header import unpack_header
 from tailrace.live.chunks import FileBegin
-from tailrace.live.server_errors import NOT_THAT_LOG, TORN_FILE, is_garbage, is_torn
+from tailrace.live.server_errors import TORN_FILE, is_garbage, is_torn, no_event_error
 from tailrace.log_name import LogName, file_number
 from tailrace.position import Position
 from tailrace.printable import one_line
 
 if TYPE_CHECKING:
     from tailrace.errors import TailraceError
+    from tailrace.wire.packets import ErrorPacket
 
 _WRAP: Final = 1 << 32
 _FARTHEST: Final = 1 << 62
@@ -120,10 +121,11 @@ class Place:
     errors. ``heard`` is the server's own position, if it sent one; ``quiet`` is the number of
     heartbeats since the last event.
 
-    ``proved`` says that an event is known to begin there. If not, errors are LogReset until an
-    event has verified it. ``ends`` is where a file is known to end without ROTATE or STOP:
-    elsewhere such an end is `LeftOff`, since a source that was reset continues in its new files as
-    if they followed the one that it was sending.
+    ``proved`` says that an event is known to begin there. Otherwise, until an event has verified
+    it, errors say that none does: as LogReset where ``resumed`` says that the log was read up to
+    there before, else as ServerError. ``ends`` is where a file is known to end without ROTATE or
+    STOP: elsewhere such an end is `LeftOff`, since a source that was reset continues in its new
+    files as if they followed the one that it was sending.
     """
 
     def __init__(
@@ -132,12 +134,14 @@ class Place:
         *,
         source: str,
         proved: bool = True,
+        resumed: bool = False,
         ends: Position | None = None,
         skips_torn: bool = False,
     ) -> None:
         self._state = _S.ASKED
         self._asked = asked
         self._unproved = None if proved or not asked or asked.offset == len(MAGIC) else asked
+        self.resumed = resumed
         self._checksums = False
         self._ends = ends
         self._skips_torn = skips_torn
@@ -170,7 +174,7 @@ class Place:
         return self._unproved is None
 
     def prove(self, event: memoryview) -> None:
-        """Verify the first event of the file, before `moved`. Raises LogReset, Unproved."""
+        """Verify the first event of the file, before `moved`. Raises ServerError, Unproved."""
         if self._unproved is None:
             return
         length, log_pos = unpack_header(event)[3:5]
@@ -184,7 +188,7 @@ class Place:
             raise self.error(f"{event_name(event[4])} ends at {log_pos} by its header")
         self._unproved = None
 
-    def no_event(self, said: str) -> TailraceError | None:
+    def no_event(self, answer: ErrorPacket) -> TailraceError | None:
         """The error if a source says that it found no event; None if the start was verified.
 
         Raises Unproved if only the file's description verified it: a log that was reset within a
@@ -192,6 +196,7 @@ class Place:
         event, which may begin here, and torn tails are skipped. Without skipping, the error names
         both causes, since another dump would only show which one it is.
         """
+        said = answer.message
         if self._state is not _S.READING or not is_garbage(said):
             return None
         if self._unproved is None:
@@ -200,10 +205,10 @@ class Place:
             return None
         said = one_line(said, _LONGEST)
         if not is_torn(said):
-            return self.error(said)
+            return self.error(said, answer)
         if self._skips_torn:
             raise Unproved
-        return self.error(f"{said} (if one does, {TORN_FILE})")
+        return self.error(f"{said} (if one does, {TORN_FILE})", answer)
 
     def moved(self, offset: int, last: int) -> None:
         """Plain events came up to ``offset``; ``last`` is the type of the last one."""
@@ -254,11 +259,11 @@ class Place:
             )
         self.offset = start
 
-    def error(self, text: str) -> TailraceError:
-        """The error for an invalid stream."""
+    def error(self, text: str, answer: ErrorPacket | None = None) -> TailraceError:
+        """The error for an invalid stream; ``answer`` is the source's own, if it sent one."""
         if self._unproved is not None and self._state is _S.READING:
-            return LogReset(
-                f"{self.source}: no event begins at {self._unproved}: {text}; {NOT_THAT_LOG}"
+            return no_event_error(
+                self.source, self._unproved, resumed=self.resumed, why=text, answer=answer
             )
         return ProtocolError(
             f"{self.source}: the stream of {self.file or 'its logs'} is broken"

@@ -1,5 +1,7 @@
 """The meaning of a server's error for a reader of its log: its exception type, and what to do.
 
+A start that the source does not have is a `LogReset` only if the log was read up to there before.
+
 Source: facts sheet 4.8; the tests produce each text with MySQL 9.7, MariaDB 10.11 and 11.8.
 """
 
@@ -23,6 +25,7 @@ from tailrace.printable import one_line
 
 if TYPE_CHECKING:
     from tailrace.errors import TailraceError
+    from tailrace.wire.packets import ErrorPacket
 
 FATAL: Final = 1236
 """ER_MASTER_FATAL_ERROR_READING_BINLOG: the text has the cause."""
@@ -44,6 +47,8 @@ _DENIED: Final = frozenset({
     1044, 1045, 1129, 1130, 1142, 1227, 1251, 1524, 1698, 1820, 1862, 1873,
     2049, 2059, 2061, 3118, 3955, 4151,
 })  # fmt: skip
+_CLIENTS: Final = range(2000, 3000)
+"""Codes of a client's own errors: the text is not a server's."""
 _TLS: Final = frozenset({2026, 3159})
 _DUPLICATE: Final = 4052
 """MariaDB's ER_SLAVE_SAME_ID; for MySQL the text has it."""
@@ -72,7 +77,7 @@ _LOGIN: Final = (
 )
 
 _COPY_ANEW: Final = "the source purged what follows: copy the data again and begin after the copy"
-NOT_THAT_LOG: Final = (
+_NOT_THAT_LOG: Final = (
     "the source's log is not the one that was read before: it was reset, restored or lost its end,"
     " or another server answers; find out which, then begin again from oldest"
 )
@@ -90,15 +95,6 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tupl
     for pattern, kind, advice in (
         (r"purged (required binary|binary logs containing GTIDs)", LogPurged, _COPY_ANEW),
         (r"Could not find GTID state requested by \w+ in any binlog files", LogPurged, _COPY_ANEW),
-        (
-            r"Could not find first log file name",
-            LogReset,
-            ("the source has no log of that name: it was purged, or the logs were reset, or another"
-            " server answers; copy the data again, or begin from oldest"),
-        ),
-        (r"start replication from position > file size", LogReset, NOT_THAT_LOG),
-        (r"start replication from impossible position", LogReset, NOT_THAT_LOG),
-        (r"start replication from position < 4", LogReset, "a log's events begin at 4"),
         (
             r"(has|have) more GTIDs than the (source|master) has",
             GtidsAhead,
@@ -154,6 +150,32 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tupl
         ),
     )
 )  # fmt: skip
+_NO_SUCH_START: Final = "begin where an event begins, or from oldest"
+_STARTS: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = tuple(
+    (re.compile(pattern), first, resumed)
+    for pattern, first, resumed in (
+        (
+            r"Could not find first log file name",
+            ("the source has no log of that name (SHOW BINARY LOGS lists those that it has): the"
+            " name is wrong, or the log was purged; begin with one that is there, or from oldest"),
+            ("the source has no log of that name: it was purged, or the logs were reset, or another"
+            " server answers; copy the data again, or begin from oldest"),
+        ),
+        (
+            r"start replication from (position > file size|impossible position)",
+            f"that log has no such position: {_NO_SUCH_START}",
+            _NOT_THAT_LOG,
+        ),
+        (
+            r"start replication from position < 4",
+            "a log's events begin at 4",
+            "a log's events begin at 4",
+        ),
+    )
+)  # fmt: skip
+"""What a source says of a start that it does not have, and the advice: where it is the first start
+that is tried, and where the log was read up to there before.
+"""
 _LONGEST: Final = 1000
 """Characters of a server's text: real ones have 512 bytes, and `_TEXTS` takes quadratic time."""
 _READ: Final = re.compile(
@@ -179,27 +201,32 @@ def server_error(
     needs: str = "",
     asked: str = "",
     proved: bool = False,
+    resumed: bool = False,
 ) -> TailraceError:
     """The Tailrace error for a server's error, to be raised.
 
     ``source_name`` is the source's name in errors. ``needs`` names the privileges that the request
     needs, for denials that do not name them. ``asked`` is the request, if the text has to name it.
     ``proved``: an event is known to begin at the requested position, so that bytes which are no
-    event are damage. Only ConnectionLost is worth a retry. Of the server's text the first 1,000
-    characters are taken.
+    event are damage. ``resumed``: the log was read up to the requested position before. Only
+    ConnectionLost is worth a retry. The message has the first 1,000 characters of the server's
+    text, the error's ``text`` all of it; None for a client's own errors.
     """
     code &= 0xFFFF  # PyMySQL reads it as signed
+    said = None if code in _CLIENTS else message
     message = one_line(message, _LONGEST)
     text = f"{source_name}: {message}"
     if asked:
         text += f" (asked for {asked})"
     if code in _GONE:
-        return ConnectionLost(f"{text} (error {code})")
-    kind, advice = _meaning(code, message, needs, proved=proved)
-    return kind(f"{text}: {advice}" if advice else text, code=code, sqlstate=sqlstate)
+        return ConnectionLost(f"{text} (error {code})", code=code, sqlstate=sqlstate, text=said)
+    kind, advice = _meaning(code, message, needs, proved=proved, resumed=resumed)
+    return kind(f"{text}: {advice}" if advice else text, code=code, sqlstate=sqlstate, text=said)
 
 
-def _meaning(code: int, message: str, needs: str, *, proved: bool) -> tuple[type[ServerError], str]:
+def _meaning(
+    code: int, message: str, needs: str, *, proved: bool, resumed: bool
+) -> tuple[type[ServerError], str]:
     if code in _DENIED:
         return AccessDenied, needs or _ADVICE.get(code, _LOGIN)
     if code in _TLS:
@@ -207,19 +234,51 @@ def _meaning(code: int, message: str, needs: str, *, proved: bool) -> tuple[type
     if code == _DUPLICATE:
         return DuplicateServerId, _ONE_EACH
     if code == FATAL:
+        for pattern, first, again in _STARTS:
+            if pattern.search(message):
+                return (LogReset, again) if resumed else (ServerError, first)
         for pattern, kind, advice in _TEXTS:
             if pattern.search(message):
                 return kind, advice
         if is_garbage(message):
-            return _damage(message, proved=proved)
+            return _damage(message, proved=proved, resumed=resumed)
     return ServerError, _ADVICE.get(code, "")
+
+
+def no_event_error(
+    source_name: str,
+    place: object,
+    *,
+    resumed: bool,
+    why: str = "",
+    answer: ErrorPacket | None = None,
+) -> ServerError:
+    """The error for a start at which no event begins; ``answer`` is what the source said, if it saw
+    that. ``source_name`` and ``resumed`` are as for `server_error`.
+    """
+    kind, text = _no_event(f"{place}: {why}" if why else place, resumed=resumed)
+    message = f"{source_name}: {text}"
+    if answer is None:
+        return kind(message)
+    return kind(message, code=answer.code, sqlstate=answer.sqlstate, text=answer.message)
+
+
+def _no_event(place: object, *, resumed: bool) -> tuple[type[ServerError], str]:
+    kind, advice = (LogReset, _NOT_THAT_LOG) if resumed else (ServerError, _NO_SUCH_START)
+    return kind, f"no event begins at {place}; {advice}"
+
+
+def is_of_start(error: ServerError) -> bool:
+    """Whether a source rejected the file or the position that was requested."""
+    said = (error.text or "")[:_LONGEST]
+    return error.code == FATAL and any(pattern.search(said) for pattern, _, _ in _STARTS)
 
 
 def is_vanished(error: ServerError) -> bool:
     """Whether a source no longer finds the file that it was sending, or the one after it. In most
     cases it was reset, which another connection shows.
     """
-    return error.code == FATAL and _VANISHED.search(error.message) is not None
+    return error.code == FATAL and _VANISHED.search((error.text or "")[:_LONGEST]) is not None
 
 
 def is_torn(message: str) -> bool:
@@ -232,7 +291,7 @@ def is_garbage(message: str) -> bool:
     return _GARBAGE.search(message[:_LONGEST]) is not None
 
 
-def _damage(message: str, *, proved: bool) -> tuple[type[ServerError], str]:
+def _damage(message: str, *, proved: bool, resumed: bool) -> tuple[type[ServerError], str]:
     """The error for bytes that are no event: if none was read before, and the start is not
     ``proved``, no event begins at the start.
     """
@@ -242,7 +301,7 @@ def _damage(message: str, *, proved: bool) -> tuple[type[ServerError], str]:
         none_read = start < _SHORTEST_FIRST or last <= start or byte <= start + HEADER_SIZE
         if none_read and start > len(MAGIC):
             place = f"{read['file']}:{start}"
-            return LogReset, f"no event begins at {place}; {NOT_THAT_LOG}"
+            return _no_event(place, resumed=resumed)
     if is_torn(message):
         return ServerError, TORN_FILE
     return ServerError, (

@@ -236,7 +236,11 @@ class Receiver:
         start = copy.position or self._begin(identity)
         if follows is not None:
             start, description = follows.start, None
-        expected = Expected(uuid=state.source_uuid, description=description or None)
+        expected = Expected(
+            uuid=state.source_uuid,
+            description=description or None,
+            reached=copy.position is not None,
+        )
         self._feed = Feed(
             self.source,
             start=start,
@@ -399,7 +403,7 @@ class Receiver:
                 f". The copy in {copy.folder.path('')} is kept, up to {copy.position}; begin a new"
                 " one in another folder (--into)"
             )
-        return type(error)(text, code=error.code, sqlstate=error.sqlstate)
+        return error.reworded(text)
 
 
 class ReceiverOptions(TypedDict, total=False):
