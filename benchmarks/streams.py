@@ -26,6 +26,7 @@ from unittest.mock import patch
 
 import tailrace
 from benchmarks.measure import pin
+from tailrace.constants import FILE_FLAGS_AT
 from tailrace.schema.table import Table
 from tailrace.storage import EventReader, LogFile
 from tailrace.storage.binlog_file import BinlogFile
@@ -158,6 +159,10 @@ class _BareOutput(io.FileIO):
         self.seek(offset)
         super().write(data)
         self.seek(self.position)
+
+    def mark(self, *, in_use: bool) -> None:
+        """As `BinlogFile.mark`."""
+        self.update(FILE_FLAGS_AT, bytes([in_use]))
 
     def sync(self) -> None:
         """Nothing: it lies in memory."""

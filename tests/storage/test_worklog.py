@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tailrace
+from tailrace import storage
 from tailrace.errors import StorageError, TruncatedEvent, UsageError
 from tailrace.storage import LogFile, find, keyring
 from tailrace.storage.binlog_file import BinlogFile
@@ -17,10 +20,30 @@ from tailrace.storage.local import LocalFolder, LocalStore
 from tailrace.storage.memory import forget_memory
 from tailrace.storage.pipe import Pipe
 from tailrace.storage.streams.file import FileInput
-from tests.recorded import CORPUS
+from tests.recorded import CORPUS, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def test_the_public_names_and_the_page_about_them() -> None:
+    """Interface specification: each of the worklog's classes is in `tailrace.storage`, and in an
+    example of the guide, which tests/docs/test_guide.py runs.
+    """
+    names = storage.__all__
+    assert list(names) == sorted(set(names))
+    assert all(getattr(storage, name).__doc__ for name in names)
+    page = (ROOT / "docs" / "guide" / "streams.md").read_text()
+    examples = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    imported = {
+        alias.name
+        for example in examples
+        for node in ast.walk(ast.parse(example))
+        if isinstance(node, ast.ImportFrom) and node.module == "tailrace.storage"
+        for alias in node.names
+    }
+    assert {"BinlogFile", "BinlogCache", "EventData", "Events", "Layer", "stacked"} <= imported
+    assert imported <= set(names)
 
 
 def test_sync_hands_everything_to_the_disk_and_flush_to_the_system(
