@@ -10,12 +10,14 @@ import pytest
 
 import tailrace
 import tailrace.position
+from tailrace.columns.read.begin import known_at
 from tailrace.constants import EventType
 from tailrace.errors import GtidError, LogError, StorageError, UsageError
 from tailrace.events import MariadbGtidEvent
 from tailrace.handlers import ByTable
 from tailrace.log.changes import Changes
-from tailrace.log.reader import Reader
+from tailrace.log.reader import Reader, read_definitions
+from tailrace.schema.catalogue import Catalogue
 from tailrace.selection import Selection, start_of
 from tailrace.storage import find
 from tests.events.made import raw_event
@@ -131,6 +133,45 @@ def test_names_are_known_by_the_ddl_before_the_start(shop):
     names = {name for batch in found for name in batch.schema.field("after").type.names}
     assert "id" in names
     assert "c1" not in names
+
+
+ENDS_IN_BEGIN = (
+    ("CREATE TABLE t1 (id INT)", "ALTER TABLE t1 CHANGE id new_id INT COMMENT 'BEGIN'"),
+    ("CREATE TABLE t1 (new_id INT)", "RENAME TABLE t1 TO BEGIN"),
+    ("CREATE TABLE t1 (id INT)", "ALTER TABLE t1 CHANGE id new_id INT -- \0BEGIN"),
+)
+
+
+@pytest.mark.parametrize("checksum", ["none", "crc32"])
+@pytest.mark.parametrize("statements", ENDS_IN_BEGIN)
+def test_definitions_before_a_start_may_end_in_begin(tmp_path, statements, checksum):
+    """Only the statement BEGIN is none. `read_definitions` of the object path and `known_at` of the
+    column path, and with them the command and `changes`, know the same columns.
+    """
+    renamed = "RENAME" in statements[1]
+    table = tailrace.Table.parse(
+        f"CREATE TABLE `{'BEGIN' if renamed else 't1'}` (new_id INT)", database="d"
+    )
+    path = tmp_path / "binlog.000001"
+    with tailrace.create(
+        path, flavour="mysql", server_id=1, checksum=checksum, metadata="minimal"
+    ) as out:
+        for statement in statements:
+            with out.transaction() as transaction:
+                transaction.query(statement, "d")
+        with out.transaction() as transaction:
+            transaction.insert(table, [(1,)])
+    start = [each.start for each in tailrace.open(path).transactions()][2]
+    (series,) = find(path)
+    by_events = Catalogue()
+    read_definitions(series, start, by_events)
+    by_columns = known_at(series, start, Catalogue())
+    assert by_events.lookup("d", table.name) == by_columns.lookup("d", table.name) is not None
+    reader = Reader(series, selection=Selection(start=start))
+    rows = [row for change in Changes(reader) for row in change.rows()]
+    assert [row.after for row in rows] == [{"new_id": 1}]
+    batches = tailrace.changes(path, start=start)
+    assert [row for each in batches for row in each.column("after").to_pylist()] == [{"new_id": 1}]
 
 
 # --- GTIDs with gaps -----------------------------------------------------------------------------

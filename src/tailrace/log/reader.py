@@ -31,13 +31,11 @@ from tailrace.log.events import Log, agreed_start, check_whole
 from tailrace.log_name import base_and_number
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.classify import classify
 from tailrace.selection import Selection
 from tailrace.storage import EventReader, LogSeries
 from tailrace.storage.search import commit_time
 from tailrace.times import Time
 from tailrace.transactions import Boundary, BoundaryParser, Token, TransactionKind, token_of
-from tailrace.transactions.statements import BEGIN_AND_COMMIT
 from tailrace.transports import SeriesTransport, check_among
 from tailrace.transports.gtids import (
     AlreadyRead,
@@ -349,9 +347,10 @@ class Reader:
                 raise UsageError(f"{place.file} is not a log of {self.name}, {file} is")
 
     def _take_definition(self, event: Event) -> None:
-        if isinstance(event, QueryEvent) and defines(event):
-            self.catalogue.apply_event(event, self.format.flavour)
-            self._schemas.clear()
+        if isinstance(event, QueryEvent):
+            changed = self.catalogue.apply_event(event, self.format.flavour)
+            if changed:
+                self._schemas.clear()
 
     def _schema(self, event: RowsEvent) -> TableSchema | None:
         table_map = event.table_map
@@ -417,12 +416,6 @@ def _group(event: Event, *, gtids: bool) -> TransactionHead:
     )
 
 
-def defines(event: QueryEvent) -> bool:
-    """Whether a catalogue needs to see a statement."""
-    raw = event.sql_bytes
-    return raw not in BEGIN_AND_COMMIT and classify(event.sql).changes_schema
-
-
 def gtids_at(transport: Transport, start: Position) -> GtidState | None:
     """The GTIDs of all transactions before a position: its file's list, and those after that list.
 
@@ -449,16 +442,15 @@ def gtids_at(transport: Transport, start: Position) -> GtidState | None:
 def read_definitions(series: LogSeries, end: Position, catalogue: Catalogue) -> None:
     """Take in the DDL of a series before a position, and read nothing else."""
     for file in series.files:
-        if Position(file.name, len(MAGIC)) >= end:
-            return
         context = DecodeContext()
+        last = end.offset if file.name == end.file else None
         for offset, raw in EventReader(file):
-            if Position(file.name, offset) >= end:
+            if last is not None and offset >= last:
                 break
             code = raw[4]
-            if code == _FORMAT:
-                context.decode(raw, file=file.name, offset=offset)
-            elif code in _STATEMENTS and b"BEGIN" not in raw[-9:]:
+            if code == _FORMAT or code in _STATEMENTS:
                 event = context.decode(raw, file=file.name, offset=offset)
-                if isinstance(event, QueryEvent) and defines(event):
+                if isinstance(event, QueryEvent):
                     catalogue.apply_event(event, context.flavour)
+        if last is not None:
+            return

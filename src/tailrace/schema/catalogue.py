@@ -313,10 +313,13 @@ class Catalogue:
         )
         self._apply(sql, database, session)
 
-    def apply_event(self, event: QueryEvent, flavour: Flavour) -> None:
-        """Apply a query event, with its session as given by its status variables."""
+    def apply_event(self, event: QueryEvent, flavour: Flavour) -> bool:
+        """Apply a query event, with its session as given by its status variables.
+
+        Returns whether it is a statement that may change tables; any other is ignored.
+        """
         if not classify(event.sql).changes_schema:
-            return
+            return False
         from tailrace.schema.session import session_of_event  # noqa: PLC0415 - as above
 
         if self._learned and event.file is not None and event.offset is not None:
@@ -326,6 +329,7 @@ class Catalogue:
             self._apply(sql, event.database, session)
         if self.begin is not None and Position(event.file or "", event.offset or 0) < self.begin:
             self._whole.clear()
+        return True
 
     def _settle(self, at: Position) -> None:
         """Definitions learned before a position are what later statements change."""
