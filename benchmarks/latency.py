@@ -155,7 +155,8 @@ def _events(port: int) -> Iterator[Row]:
         if isinstance(event, WriteRowsEvent) and event.table_map.table == "ticks":
             for row in RowSet(event, event.table_map):
                 if row.after is not None:
-                    yield row.after["n"], row.after["sent"]
+                    _, n, sent, _ = row.after.values
+                    yield n, sent
 
 
 def _batches(port: int) -> Iterator[Row]:

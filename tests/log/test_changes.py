@@ -58,7 +58,7 @@ def test_compressed_xa_and_savepoints(fresh_server):
         server.execute(sql)
     log = server.rotate()
     (series,) = find(log)
-    rows = [row.after["a"] for change in Changes(Reader(series)) for row in change.rows()]
+    rows = [row.values[0] for change in Changes(Reader(series)) for row in change.rows()]
     assert sorted(rows) == sorted(
         a for table in "tm" for (a,) in server.query(f"SELECT a FROM d.{table}")
     )

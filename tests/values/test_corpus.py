@@ -47,12 +47,13 @@ def test_inserted_rows_are_what_select_gives(case: Case) -> None:
         name = f"{schema.database}.{schema.table}"
         table = case.expected["tables"][name]
         assert row.after is not None
-        selected = left[name].pop(str(row.after[table["columns"][0]]))
+        values = row.after.as_dict()
+        selected = left[name].pop(str(values[table["columns"][0]]))
         for column_name, declared, text in zip(
             table["columns"], table["types"], selected, strict=True
         ):
             column = schema.columns[schema.index_of(column_name)]
-            value = row.after[column_name]
+            value = values[column_name]
             if text is not None and any(word in declared for word in DISPLAYED):
                 assert float(text) == pytest.approx(float(value), rel=1e-4)
                 continue
@@ -71,20 +72,20 @@ class Replayed:
 
     def take(self, row: Row) -> None:
         if row.before is None:
-            self.rows.append(dict(row.after))
+            self.rows.append(row.after.as_dict())
             return
         at = next(index for index, known in enumerate(self.rows) if self._is(known, row.before))
         old = self.rows.pop(at)
         if row.after is not None:
             new = {
                 name: value.apply(old[name]) if isinstance(value, JsonDiffs) else value
-                for name, value in row.after.items()
+                for name, value in row.after.as_dict().items()
             }
             self.rows.insert(at, old | new)
 
     def _is(self, known: dict[str, Any], before: Image) -> bool:
         names = [name for name in self.key or known if name in before]
-        return all(known[name] == before[name] for name in names)
+        return all(known[name] == before.as_dict()[name] for name in names)
 
 
 @pytest.mark.parametrize("case", CHANGED, ids=lambda case: case.folder.name)

@@ -12,6 +12,7 @@ from tailrace.constants import ColumnType as T
 from tailrace.errors import ConversionError, SchemaError, UnknownColumn, UsageError
 from tailrace.events import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 from tailrace.schema.table import Table
+from tailrace.values.converter import Converter
 from tailrace.values.image import ABSENT
 from tailrace.values.row import RowSet
 from tailrace.values.value import Value, made, stored
@@ -149,6 +150,37 @@ def test_a_row_is_a_sequence_and_a_mapping_of_values() -> None:
         one["w"]
     with pytest.raises(IndexError):
         one[3]
+
+
+def test_images_are_the_same_kind_of_thing_as_the_row() -> None:
+    """WL#3283, Row_of_fields: before and after are sequences and mappings of values, too."""
+    (update,) = rows(UpdateRowsEvent, FIRST + SECOND)
+    before, after = update.before, update.after
+    assert tuple(before) == VALUES
+    assert before[0] == before[-3] == before["A"] == VALUES[0]
+    assert before[1:] == VALUES[1:]
+    assert list(before.items()) == list(dict(before).items()) == list(update.before.items())
+    assert dict(before) == dict(zip("avb", VALUES, strict=True))
+    assert (len(before), before.keys(), "v" in before, "w" in before) == (
+        3,
+        ["a", "v", "b"],
+        True,
+        False,
+    )
+    assert VALUES[2] in before
+    assert (before.get("w", 7), before.get("a")) == (7, VALUES[0])
+    assert before.values == before.as_tuple() == (-5, "abc", 255)
+    assert before.as_dict() == {"a": -5, "v": "abc", "b": 255}
+    assert after.as_dict() == update.as_dict() == {"a": 6, "v": None, "b": 1}
+    assert tuple(after) == tuple(update)
+    convert = Converter()
+    assert convert.to(str, before[0]) == "-5"
+    assert convert.row(before, {"a": str}) == {"a": "-5", "v": "abc", "b": 255}
+    assert convert.row(after) == convert.row(update)
+    with pytest.raises(IndexError):
+        before[3]
+    with pytest.raises(UnknownColumn, match="no column 'w'"):
+        before["w"]
 
 
 def test_absent_columns_are_in_the_sequence_only() -> None:

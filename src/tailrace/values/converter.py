@@ -14,15 +14,13 @@ from tailrace.constants import ColumnType
 from tailrace.errors import ConversionError, ConversionLoss, UnknownColumn
 from tailrace.values.charsets import encode
 from tailrace.values.floats import float32_text
-from tailrace.values.image import Absent
+from tailrace.values.image import Absent, RowOfFields
 from tailrace.values.registry import octets_of
 from tailrace.values.schema import Logical
 from tailrace.values.value import Value, interpreted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from tailrace.values.row import Row
 
 T = TypeVar("T")
 _T = ColumnType
@@ -73,10 +71,10 @@ class Converter:
             raise ConversionError(f"there is no conversion to {kind.__name__}, only to {known}")
         return cast("T", convert(_Conversion(self, value, kind)))
 
-    def row(self, row: Row, kinds: Mapping[str, type] | None = None) -> dict[str, Any]:
-        """A row's columns by name, each as the type in ``kinds``, the others as ``object``.
+    def row(self, row: RowOfFields, kinds: Mapping[str, type] | None = None) -> dict[str, Any]:
+        """A `Row`'s or image's columns by name, each as the type in ``kinds``, else ``object``.
 
-        Columns that are not in the row's image are left out. `UnknownColumn` for a name in
+        Columns that are not in the image are left out. `UnknownColumn` for a name in
         ``kinds`` that the table does not have.
         """
         schema = row.image.schema

@@ -125,7 +125,7 @@ class CellWriter:
 
     def _of_image(self, image: Image) -> Cells:
         if not self._is_alike(image.schema):
-            return self._of_mapping(image)
+            return self._of_mapping(image.as_dict())
         stored = image.stored()
         if stored is None:
             return self._of_sequence(image.as_tuple())

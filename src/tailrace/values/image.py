@@ -6,8 +6,8 @@ and NOBLOB images leave out columns that are not needed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from tailrace.constants import ColumnType
 from tailrace.errors import (
@@ -23,6 +23,8 @@ from tailrace.values.registry import loader_of, width_of
 from tailrace.values.value import made, stored
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
     from tailrace.events.rows import RowsEvent
     from tailrace.values.family import Loader, Width
     from tailrace.values.json_diff import JsonDiffs
@@ -172,14 +174,78 @@ class ImageSource(NamedTuple):
     data: bytes
 
 
-class Image(Mapping[str, Any]):
-    """A row before or after the change: column names and values, of the columns in the image.
+class RowOfFields(ABC):
+    """A sequence and a mapping of a row's `Value`s, by index and by name.
 
-    ``image["x"]`` is `ABSENT` for a column that the image leaves out (iteration skips it, and it is
-    not ``in`` the image), and raises `UnknownColumn` for one that the table does not have.
-    `as_tuple` gives all columns. Values are decoded at first access; one that cannot be decoded
-    raises `EventDecodeError`. A partial update of a JSON column gives the whole document if the
-    before image has it, else `JsonDiffs`.
+    As a sequence it has all of the table's columns, with `ABSENT` for those that are not in the
+    image. As a mapping it has only those in the image; ``row["x"]`` is `ABSENT` for another column
+    of the table, and raises `UnknownColumn` for one that the table does not have. `values` and
+    `as_dict` give Python objects.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def image(self) -> Image:
+        """The image that has the values."""
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """All of the table's columns in order, as Python objects, absent ones as `ABSENT`."""
+        return self.image.as_tuple()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The columns in the image: names and Python objects."""
+        image = self.image
+        named = zip(image.schema.columns, image.as_tuple(), strict=True)
+        return {column.name: value for column, value in named if value is not ABSENT}
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self.image.schema.columns)
+
+    def __iter__(self) -> Iterator[Value | Absent]:
+        return iter(self.image.fields())
+
+    @overload
+    def __getitem__(self, key: int | str) -> Value | Absent: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Value | Absent, ...]: ...
+    def __getitem__(self, key: int | str | slice) -> Value | Absent | tuple[Value | Absent, ...]:
+        image = self.image
+        if isinstance(key, str):
+            return image.value(key)
+        indexes = range(len(self))[key]  # an IndexError past the end ends iteration
+        if isinstance(indexes, int):
+            return image.value(indexes)
+        return tuple(image.value(index) for index in indexes)
+
+    def __contains__(self, what: object) -> bool:
+        image = self.image
+        return image.has(what) if isinstance(what, str) else what in image.fields()
+
+    def keys(self) -> list[str]:
+        """The names of the columns in the image, in the table's order."""
+        return self.image.names()
+
+    def items(self) -> list[tuple[str, Value | Absent]]:
+        """The columns in the image: names and `Value`s."""
+        image = self.image
+        return [(name, image.value(name)) for name in image.names()]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The `Value` of a column; ``default`` if the image has no column of that name."""
+        image = self.image
+        return image.value(name) if image.has(name) else default
+
+
+class Image(RowOfFields):
+    """A row before or after the change.
+
+    Values are decoded at first access; one that cannot be decoded raises `EventDecodeError`.
     """
 
     __slots__ = ("_partial", "_source", "_spans", "_table", "_values")
@@ -199,12 +265,30 @@ class Image(Mapping[str, Any]):
         self._partial = partial or {}
 
     @property
+    def image(self) -> Image:
+        return self
+
+    @property
     def schema(self) -> TableSchema:
         """The table's schema."""
         return self._table.schema
 
+    def names(self) -> list[str]:
+        """The names of the columns in the image, in the table's order."""
+        named = zip(self._table.schema.columns, self._values, strict=True)
+        return [column.name for column, value in named if value is not ABSENT]
+
+    def has(self, name: str) -> bool:
+        """Whether a column of this name is in the image."""
+        index = self._index(name)
+        return index is not None and self._values[index] is not ABSENT
+
     def as_tuple(self) -> tuple[Any, ...]:
-        """All of the table's columns in order, absent ones as `ABSENT`."""
+        """All of the table's columns in order, as Python objects, absent ones as `ABSENT`.
+
+        A partial update of a JSON column gives the whole document if the before image has it, else
+        `JsonDiffs`.
+        """
         values = self._values
         if self._source is not None:
             data, loaders, partial = self._source.data, self._table.loaders, self._partial
@@ -220,7 +304,10 @@ class Image(Mapping[str, Any]):
         return tuple(values)
 
     def at(self, index: int) -> Any:
-        """The value of a column by its index in the table (`UnknownColumn` if out of range)."""
+        """The Python object of a column by its index in the table, as in `as_tuple`.
+
+        `UnknownColumn` if the index is out of range.
+        """
         if not 0 <= index < len(self._values):
             raise UnknownColumn(f"{self._table.name} has no column number {index}")
         value = self._values[index]
@@ -357,34 +444,15 @@ class Image(Mapping[str, Any]):
         index = self._table.index.get(name)
         return index if index is not None else self._table.schema.index_of(name)
 
-    def __getitem__(self, name: str) -> Any:
-        index = self._index(name)
-        if index is None:
-            raise UnknownColumn(f"{self._table.name} has no column {name!r}")
-        return self.at(index)
-
-    def __iter__(self) -> Iterator[str]:
-        columns = self._table.schema.columns
-        for index, value in enumerate(self._values):
-            if value is not ABSENT:
-                yield columns[index].name
-
-    def __len__(self) -> int:
-        return sum(value is not ABSENT for value in self._values)
-
-    def __contains__(self, name: object) -> bool:
-        index = self._index(name) if isinstance(name, str) else None
-        return index is not None and self._values[index] is not ABSENT
-
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Image):
-            return self.schema == other.schema and self.as_tuple() == other.as_tuple()
-        return Mapping.__eq__(self, other)
+        if not isinstance(other, Image):
+            return NotImplemented
+        return self.schema == other.schema and self.as_tuple() == other.as_tuple()
 
-    __hash__ = None  # type: ignore[assignment]  # a mapping is compared by content
+    __hash__ = None  # type: ignore[assignment]  # it is compared by content
 
     def __repr__(self) -> str:
-        return f"Image({dict(self)!r})"
+        return f"Image({self.as_dict()!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.schema, self.as_tuple())

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal
 
 from tailrace.errors import EventDecodeError, LogError, SchemaError, UnknownColumn, UsageError
 from tailrace.events import Event, RowsEvent, TableMapEvent
-from tailrace.values.image import Image, ImageDecoder, ImagePlan, ImageSource, decoder_of, placed
+from tailrace.values.image import (
+    Image,
+    ImageDecoder,
+    ImagePlan,
+    ImageSource,
+    RowOfFields,
+    decoder_of,
+    placed,
+)
 from tailrace.values.resolve import resolve_table
 from tailrace.values.schema import TableSchema
 
@@ -16,22 +24,18 @@ if TYPE_CHECKING:
 
     from tailrace.constants import Flavour
     from tailrace.events import TableLayout
-    from tailrace.values.image import Absent
-    from tailrace.values.value import Value
 
 Kind = Literal["insert", "update", "delete", "select"]
 
 
-class Row:
+class Row(RowOfFields):
     """One change of one row: ``before`` (update, delete) and ``after`` (insert, update) images.
 
     ``number`` is the row's number in the event, from 0. A row of a query's result (``kind``
     "select") has an after image.
 
-    A row is also a sequence and a mapping of its `Value`s (the worklog's ``Row_of_fields``). They
-    are those of ``image``: the row after the change, or, for a delete, before it. As a sequence it
-    has all of the table's columns, with `ABSENT` for those that are not in the image; as a mapping
-    it has only those in the image.
+    A row is a sequence and a mapping of its `Value`s, as its images are. They are those of
+    ``image``: the row after the change, or, for a delete, before it.
     """
 
     __slots__ = ("after", "before", "kind", "number")
@@ -51,49 +55,6 @@ class Row:
         if image is None:
             raise UnknownColumn("the row has no image, so no column either")
         return image
-
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """The row's values as Python objects, from `image`."""
-        image = self.after if self.after is not None else self.before
-        return () if image is None else image.as_tuple()
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __len__(self) -> int:
-        return len(self.image.schema.columns)
-
-    def __iter__(self) -> Iterator[Value | Absent]:
-        return iter(self.image.fields())
-
-    @overload
-    def __getitem__(self, key: int | str) -> Value | Absent: ...
-    @overload
-    def __getitem__(self, key: slice) -> tuple[Value | Absent, ...]: ...
-    def __getitem__(self, key: int | str | slice) -> Value | Absent | tuple[Value | Absent, ...]:
-        image = self.image
-        if isinstance(key, str):
-            return image.value(key)
-        indexes = range(len(self))[key]  # an IndexError past the end ends iteration
-        if isinstance(indexes, int):
-            return image.value(indexes)
-        return tuple(image.value(index) for index in indexes)
-
-    def __contains__(self, what: object) -> bool:
-        return what in self.image if isinstance(what, str) else what in self.image.fields()
-
-    def keys(self) -> list[str]:
-        """The names of the columns in the image, in the table's order."""
-        return list(self.image)
-
-    def items(self) -> list[tuple[str, Value | Absent]]:
-        """The columns in the image: names and `Value`s."""
-        return [(name, self.image.value(name)) for name in self.image]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The `Value` of a column; ``default`` if the image has no column of that name."""
-        return self.image.value(name) if name in self.image else default
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Row):
