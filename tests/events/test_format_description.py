@@ -5,6 +5,10 @@ import pytest
 from tailrace.constants import ChecksumAlgorithm, EventType, Flavour
 from tailrace.errors import ChecksumMismatch, EventDecodeError, LogError, TruncatedEvent
 from tailrace.events import DecodeContext, FormatDescriptionEvent
+from tailrace.events.description import flavour_of, version_of
+from tailrace.schema.foreign_keys import logs_cascades
+from tailrace.schema.table import Table
+from tailrace.writing.dialect import version_number
 from tests.events.made import MARIADB_ARRAY, MYSQL_ARRAY, checked, raw_event, raw_format
 
 
@@ -20,6 +24,8 @@ def decode(raw: bytes) -> FormatDescriptionEvent:
         ("9.7.4", Flavour.MYSQL, True),
         ("8.0.42-33", Flavour.MYSQL, True),
         ("5.6.1-log", Flavour.MYSQL, True),
+        ("9.6", Flavour.MYSQL, True),
+        ("11.8-MariaDB", Flavour.MARIADB, True),
         ("5.6.0", Flavour.MYSQL, False),
         ("5.5.62-log", Flavour.MYSQL, False),
         ("5.1.73", Flavour.MYSQL, False),
@@ -43,6 +49,35 @@ def test_flavour_and_checksums_follow_from_the_version(
         ChecksumAlgorithm.CRC32 if aware else ChecksumAlgorithm.NONE
     )
     assert event.binlog_version == 4
+
+
+@pytest.mark.parametrize(
+    ("version", "flavour", "numbers"),
+    [
+        ("9.7.4", Flavour.MYSQL, (9, 7, 4)),
+        ("9.6", Flavour.MYSQL, (9, 6, 0)),
+        ("5.5.5-m3-log", Flavour.MYSQL, (5, 5, 5)),
+        ("10.11-MariaDB", Flavour.MARIADB, (10, 11, 0)),
+        ("5.5.5-10.11.8-MariaDB-log", Flavour.MARIADB, (10, 11, 8)),
+        ("mysql-8.0.36", Flavour.MYSQL, None),
+        ("9", Flavour.MYSQL, None),
+    ],
+)
+def test_all_read_a_version_the_same_way(
+    version: str, flavour: Flavour, numbers: tuple[int, int, int] | None
+) -> None:
+    """Flavour and numbers are read once, for checksums, GTIDs, foreign keys and new tables."""
+    assert flavour_of(version) is flavour
+    assert version_of(version) == numbers
+    known = numbers or (0, 0, 0)
+    assert logs_cascades(version) == (flavour is Flavour.MYSQL and known >= (9, 6))
+    old = numbers is not None and numbers < ((8,) if flavour is Flavour.MYSQL else (11, 6))
+    made = Table.parse(
+        "CREATE TABLE t (a TEXT)", database="d", flavour=flavour, server_version=version
+    )
+    assert made.schema.columns[0].charset == ("latin1" if old else "utf8mb4")
+    digits = 999_999 if numbers is None else numbers[0] * 10_000 + numbers[1] * 100 + numbers[2]
+    assert version_number(version) == digits
 
 
 def test_created_and_in_use() -> None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tailrace
-from tailrace.events import GtidEvent, WriteRowsEvent
+from tailrace.constants import MAGIC, ChecksumAlgorithm, Flavour
+from tailrace.events import FormatDescriptionEvent, GtidEvent, WriteRowsEvent
+from tailrace.events.description import STANDARD_POST_HEADERS
 from tailrace.values.row import RowSet
 from tests.conftest import _require
 from tests.writing.made import FLAVOURS, UUID, Clock, check_files, ddl, events_of, log, orders, row
@@ -41,6 +43,28 @@ def printed(tool: str, path: Path) -> str:
     assert "WARNING" not in errors
     assert "Warning" not in errors
     return text
+
+
+@pytest.mark.parametrize(
+    ("flavour", "version"), [("mysql", "9.6"), ("mysql", "5.5"), ("mariadb", "11.8-MariaDB")]
+)
+def test_the_tool_reads_a_version_of_two_numbers_as_we_do(
+    tmp_path: Path, flavour: str, version: str
+) -> None:
+    """The version says whether a log has checksums: 9.6 is 9.6.0, and 5.5 knew none."""
+    path = tmp_path / "binlog.000001"
+    array = STANDARD_POST_HEADERS[Flavour(flavour)]
+    knows = version != "5.5"
+    event = FormatDescriptionEvent.make(
+        server_version=version,
+        post_headers=array if knows else array[:27],
+        checksum_algorithm=ChecksumAlgorithm.CRC32 if knows else ChecksumAlgorithm.NONE,
+    )
+    path.write_bytes(MAGIC + event.encode())
+    (read,) = tailrace.open(path)
+    assert (read.checksum is not None) is knows
+    for tool in TOOLS[flavour]:
+        assert ("CRC32 0x" in printed(tool, path)) is knows
 
 
 @pytest.mark.parametrize(("flavour", "tool", "checksum", "compress", "metadata"), CASES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -45,6 +46,26 @@ STANDARD_POST_HEADERS: Final = {
     + bytes.fromhex("041304000d0808080a0a0a"),
 }
 """The sizes of the fixed parts that these servers write (tests/corpus)."""
+
+
+_VERSION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
+_REPLICATION_PREFIX: Final = "5.5.5-"
+"""MariaDB's greeting puts it before its version, for old replicas."""
+
+
+def flavour_of(server_version: str) -> Flavour:
+    """The flavour of a server by its version's text, ``11.8.9-MariaDB-log``."""
+    return Flavour.MARIADB if "mariadb" in server_version.lower() else Flavour.MYSQL
+
+
+def version_of(server_version: str) -> tuple[int, int, int] | None:
+    """The three numbers that a version's text begins with, the last one 0 if it is missing, as
+    servers read it (``do_server_version_split``); None if it does not begin with two.
+    """
+    if flavour_of(server_version) is Flavour.MARIADB:
+        server_version = server_version.removeprefix(_REPLICATION_PREFIX)
+    found = _VERSION.match(server_version)
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from zlib import crc32
@@ -23,6 +22,8 @@ from tailrace.events.description import (
     STANDARD_POST_HEADERS,
     STANDARD_VERSIONS,
     FormatDescription,
+    flavour_of,
+    version_of,
 )
 from tailrace.events.fields import Builder, binary, member, name, text
 from tailrace.events.layout import derived
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 _FIXED: Final = Struct("<H50sIB")  # binlog version, server version, created, header length
 _FIXED_SIZE: Final = _FIXED.size
-_TRIPLE: Final = re.compile(rb"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _AWARE_SINCE: Final = {Flavour.MYSQL: (5, 6, 1), Flavour.MARIADB: (5, 3, 0)}
 _MOST_TYPES_UNAWARE: Final = 30  # MySQL 5.5 knew 27 types; a longer array precedes a checksum
 
@@ -47,10 +47,9 @@ def _server(raw: bytes | memoryview) -> tuple[bytes, Flavour, bool]:
 
 def _aware(version: bytes) -> tuple[bytes, Flavour, bool]:
     """The same, from the version text."""
-    flavour = Flavour.MARIADB if b"mariadb" in version.lower() else Flavour.MYSQL
-    match = _TRIPLE.match(version)
-    triple = tuple(int(part) for part in match.groups()) if match else (0, 0, 0)
-    return version, flavour, triple >= _AWARE_SINCE[flavour]
+    text = version.decode("latin-1")
+    flavour = flavour_of(text)
+    return version, flavour, (version_of(text) or (0, 0, 0)) >= _AWARE_SINCE[flavour]
 
 
 def frame_end(raw: bytes | memoryview) -> int:

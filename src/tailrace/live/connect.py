@@ -10,6 +10,7 @@ import ssl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.constants import Flavour
 from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
@@ -18,6 +19,7 @@ from tailrace.errors import (
     TlsError,
     UsageError,
 )
+from tailrace.events.description import flavour_of
 from tailrace.live.driver import (
     CLIENT,
     CR,
@@ -296,7 +298,7 @@ class ServerConnection(_Base):
         offered = [way for way, bit in _OFFERS.items() if self.server_capabilities & bit]
         if wanted.algorithm not in offered:
             self._force_close()
-            mariadb = "mariadb" in self.server_version.lower()
+            mariadb = flavour_of(self.server_version) is Flavour.MARIADB
             raise UsageError(
                 f"{self.name}: compress={wanted.algorithm}: the server ({self.server_version})"
                 f" offers {' and '.join(offered) or 'no compression'}"

@@ -11,8 +11,9 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from tailrace.constants import MAX_EVENT_SIZE
+from tailrace.constants import MAX_EVENT_SIZE, Flavour
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, UsageError
+from tailrace.events.description import flavour_of
 from tailrace.live.driver import Connection, translated
 from tailrace.live.sockets import read_exactly
 from tailrace.wire.packets import HEADER_SIZE, LARGEST, frame
@@ -97,7 +98,7 @@ class DumpConnection:
     @property
     def is_mariadb(self) -> bool:
         """Whether it is a MariaDB server, by its version."""
-        return "mariadb" in self.version.lower()
+        return flavour_of(self.version) is Flavour.MARIADB
 
     @property
     def is_open(self) -> bool:

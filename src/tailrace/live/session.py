@@ -29,6 +29,7 @@ from tailrace.errors import (
     ServerError,
     UsageError,
 )
+from tailrace.events.description import flavour_of, version_of
 from tailrace.gtid import STATES, GtidList, GtidSet
 from tailrace.live.connect import check_version, connect
 from tailrace.live.driver import ServerAnswer, translated
@@ -54,7 +55,6 @@ _CAPABILITY: Final = 4
 """MariaDB: GTIDs are supported; with a lower value the server rewrites its events."""
 _MONITOR: Final = {Flavour.MYSQL: "REPLICATION CLIENT", Flavour.MARIADB: "BINLOG MONITOR"}
 _OWNED: Final = re.compile(r"#\d+")
-_VERSION: Final = re.compile(r"(\d{1,5})\.(\d{1,5})(?:\.(\d{1,5}))?")
 _ROTATE_NAME: Final = HEADER_SIZE + 8
 
 
@@ -159,7 +159,7 @@ class Session(Closing):
         check_version(self.server_version, self.name)
         self.clock_ahead = found.number(1) - time.time()
         self.server_id = found.whole(2)
-        if "mariadb" in self.server_version.lower():
+        if flavour_of(self.server_version) is Flavour.MARIADB:
             self.flavour = Flavour.MARIADB
             self.has_gtids = True
             return
@@ -171,10 +171,10 @@ class Session(Closing):
     @property
     def version(self) -> tuple[int, int, int]:
         """The version's three numbers."""
-        numbers = _VERSION.match(self.server_version)
+        numbers = version_of(self.server_version)
         if numbers is None:
             raise ProtocolError(f"{self.name}: {self.server_version[:40]!r} is no version")
-        return int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)
+        return numbers
 
     def logs(self) -> list[tuple[LogName, int]]:
         """The source's logs, oldest first, with their sizes in bytes. Raises BadLogName."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.constants import Flavour
+from tailrace.events.description import flavour_of, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +19,6 @@ CASCADING: Final = frozenset({"CASCADE", "SET NULL"})
 _GENERATED: Final = "_ibfk_"
 """InnoDB names the unnamed foreign keys of a table ``table_ibfk_1``, and so on."""
 _NO_ACTION: Final = "RESTRICT"
-_NUMBERS: Final = re.compile(r"(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,9 @@ def logs_cascades(server_version: str) -> bool:
 
     It does not if ``innodb_native_foreign_keys`` is on, which is not in its log.
     """
-    if "mariadb" in server_version.lower():
+    if flavour_of(server_version) is Flavour.MARIADB:
         return False
-    found = _NUMBERS.match(server_version)
-    return found is not None and (int(found[1]), int(found[2])) >= (9, 6)
+    return (version_of(server_version) or (0, 0, 0)) >= (9, 6, 0)
 
 
 def named(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import SchemaError
 from tailrace.events.column_metadata import ColumnSpec
+from tailrace.events.description import version_of
 from tailrace.events.table_map import TableLayout, TableMapEvent
 from tailrace.schema.ddl import CreateTable, Unclear, effects
 from tailrace.schema.hidden import LONGEST_LIMIT, by_name, key_size
@@ -35,7 +35,6 @@ Metadata = Literal["full", "minimal", "none"]
 
 _BIT_LEN_EXACT: Final = 1
 _MEMBERS: Final = frozenset({ColumnType.ENUM, ColumnType.SET})
-_NUMBERS: Final = re.compile(r"(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,14 +275,13 @@ def session_of(flavour: Flavour, server_version: str = "") -> StatementSession:
     MariaDB before 11.6 creates latin1 tables. Before 11.5, the only default collation of a
     character set is the compiled-in one.
     """
-    found = _NUMBERS.search(server_version)
-    version = (int(found[1]), int(found[2])) if found else (99, 0)
+    version = version_of(server_version) or (99, 0, 0)
     if flavour is Flavour.MYSQL:
-        charset = "latin1" if version < (8, 0) else "utf8mb4"
+        charset = "latin1" if version < (8, 0, 0) else "utf8mb4"
         return StatementSession(flavour, default_collation(charset, flavour))
-    charset = "latin1" if version < (11, 6) else "utf8mb4"
+    charset = "latin1" if version < (11, 6, 0) else "utf8mb4"
     collations: list[tuple[str, int]] = []
-    if version >= (11, 5):
+    if version >= (11, 5, 0):
         for name in ("utf8mb3", "ucs2", "utf8mb4", "utf16", "utf32"):
             collation = default_collation(name, flavour)
             if collation is not None:

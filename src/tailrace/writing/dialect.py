@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventFlag, EventType
@@ -17,6 +16,7 @@ from tailrace.events import (
     PreviousGtidsEvent,
     StatusVariable,
 )
+from tailrace.events.description import version_of
 from tailrace.events.mariadb import MariadbGtidFlag
 from tailrace.gtid import Gtid, MariadbGtid
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tailrace.writing.cache import Group
     from tailrace.writing.gtids import MariadbGtids, MysqlGtids
 
-_TRIPLE: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _UNKNOWN_VERSION: Final = 999_999
 _UTF8MB4_0900: Final = 255
 _UTF8MB4_GENERAL: Final = 45
@@ -81,10 +80,10 @@ class Dialect:
 
 def version_number(server_version: str) -> int:
     """``9.7.4`` as MySQL numbers it, 90704; 999999 where the text says none."""
-    match = _TRIPLE.match(server_version)
-    if not match:
+    found = version_of(server_version)
+    if found is None:
         return _UNKNOWN_VERSION
-    major, minor, patch = map(int, match.groups())
+    major, minor, patch = found
     return major * 10_000 + minor * 100 + patch
 
 

@@ -9,13 +9,14 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import LOG_POS_AT
+from tailrace.constants import LOG_POS_AT, Flavour
 from tailrace.errors import (
     ConnectionLost,
     MalformedPacket,
     SemisyncError,
     ServerError,
 )
+from tailrace.events.description import flavour_of
 from tailrace.live.driver import ServerAnswer
 from tailrace.live.server_errors import UNKNOWN_VARIABLE
 from tailrace.observers import RelayFlag, RelayIo, RelayIoObserver
@@ -90,7 +91,7 @@ class SemisyncReplica(RelayIoObserver):
             raise SemisyncError(f"{_name(io)}: there is no connection to ask on")
         asked = "SELECT VERSION()"
         version = ServerAnswer(io.connection.query(asked), 1, server=_name(io), asked=asked).text()
-        self._mariadb = "mariadb" in version.lower()
+        self._mariadb = flavour_of(version) is Flavour.MARIADB
         if not _offers(io.connection, mariadb=self._mariadb):
             if not self._warned:
                 _log.warning(
