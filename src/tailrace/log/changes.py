@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from tailrace.constants import EventType
-from tailrace.errors import BoundaryError, LogError, StatementChange, UnsupportedType
+from tailrace.errors import BoundaryError
 from tailrace.events import FormatDescription, QueryEvent, RowsEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.log.events import Log
 from tailrace.log.prepared import Prepared
+from tailrace.log.readable import LOAD_DATA, check_readable, rows_not_logged
 from tailrace.log.reader import Step, TransactionHead, is_over
 from tailrace.log_name import file_number
 from tailrace.schema.classify import StatementKind, classify
@@ -44,19 +45,7 @@ T = TypeVar("T")
 MOST_HELD: Final = 64 << 20
 """Bytes of a transaction's events that are held until its end is read."""
 _SHARED: Final = (TableSchema, TransactionHead, FormatDescription)
-_LOADED: Final = frozenset(
-    {EventType.EXECUTE_LOAD_QUERY, EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD}
-)
-_OLD_ROWS: Final = frozenset(
-    {
-        EventType.PRE_GA_WRITE_ROWS,
-        EventType.PRE_GA_UPDATE_ROWS,
-        EventType.PRE_GA_DELETE_ROWS,
-        EventType.PARTIAL_ROW_DATA,
-    }
-)
 _READ_BY_NEXT: Final = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
-_LOOKED_AT: Final = _LOADED | _OLD_ROWS | {EventType.INCIDENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +214,10 @@ class Changes:
             self._before.append(event)
         elif isinstance(event, XaPrepareEvent) and event.one_phase:
             yield from self._at_once(event)
-        elif event.header.type in _LOOKED_AT:
-            self._refuse(event)
+        elif event.header.type in LOAD_DATA:
+            self.rows_not_logged(event)
+        else:
+            check_readable(event)
         if boundary is Boundary.END:
             yield from self._end(event, kind)
         elif boundary is Boundary.OUTSIDE:
@@ -364,38 +355,21 @@ class Changes:
             raise error.at(event.file, event.offset, event.name) from None
         if kept is not None:
             self._roll_back_to(kept)
-        elif self._keeps and event.header.type not in _LOADED:
+        elif self._keeps and event.header.type not in LOAD_DATA:
             if classify(sql) is not StatementKind.CONTROL:
                 return Logged(event, group, before)
         elif classify(sql).changes_rows:
-            self.refuse_statement(event)
+            self.rows_not_logged(event)
         return None
 
-    def refuse_statement(self, event: QueryEvent) -> None:
-        """Apply ``statements`` to a statement that changed rows."""
-        self._not_logged(event, f"the statement «{' '.join(event.sql.split())[:60]}»")
+    def rows_not_logged(self, event: Event) -> None:
+        """Apply ``statements`` to an event that changed rows which the log does not hold."""
+        if self.statements != "skip":
+            raise rows_not_logged(event)
+        self.skipped_statements += 1
 
     def _roll_back_to(self, kept: int) -> None:
         if self._streaming:
             return  # reading ahead has found which rows
         self.taken_back += len(self._held) - kept
         self._held.truncate(kept)
-
-    def _refuse(self, event: Event) -> None:
-        if event.header.type in _LOADED:
-            self._not_logged(event, "LOAD DATA")
-        elif event.header.type == EventType.INCIDENT:
-            raise event.error("the server lost events here: copy the tables again", BoundaryError)
-        else:
-            raise event.error("rows in events of this type cannot be decoded", UnsupportedType)
-
-    def _not_logged(self, event: Event, what: str) -> None:
-        if self.statements == "skip":
-            self.skipped_statements += 1
-            return
-        error: LogError = event.error(
-            f"the log holds {what} and not the rows that it changed (binlog_format is not ROW); "
-            "--statements skip passes over such",
-            StatementChange,
-        )
-        raise error

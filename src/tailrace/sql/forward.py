@@ -143,7 +143,7 @@ def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement:
         return statement_of(item)
     kind = classify(item.event.sql)
     if kind in {StatementKind.DML, StatementKind.UNKNOWN}:
-        changes.refuse_statement(item.event)
+        changes.rows_not_logged(item.event)
     elif concerns(item.event, wants):
         return statement_of(item)
     return left_out(item, "not of the requested tables")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.kernels import parts, written
 from tailrace.cli.output import PlainOutput, size
-from tailrace.constants import HEADER_SIZE, ColumnType, EventType
+from tailrace.constants import HEADER_SIZE, ColumnType
 from tailrace.events import (
     AnnotateRowsEvent,
     DecodeContext,
@@ -25,6 +25,7 @@ from tailrace.events import (
     UserVarEvent,
     XaPrepareEvent,
 )
+from tailrace.events.unreadable_rows import UnreadableRowsEvent
 from tailrace.log.reader import Step, TransactionHead
 from tailrace.position import Position
 from tailrace.printable import printable
@@ -151,16 +152,6 @@ def _assigned(column: Column, value: Any) -> list[Piece]:
 def statement_lines(sql: str) -> list[str]:
     """A statement, indented like the other lines of a transaction."""
     return [f"  {line}" for line in sql.strip().split("\n")]
-
-
-_ROWS_OF_OLD: Final = frozenset(
-    {
-        EventType.PRE_GA_WRITE_ROWS,
-        EventType.PRE_GA_UPDATE_ROWS,
-        EventType.PRE_GA_DELETE_ROWS,
-        EventType.PARTIAL_ROW_DATA,
-    }
-)
 
 
 _SOME: Final = TransactionHead(Position("", 0), None, None, 0)
@@ -311,7 +302,7 @@ class TextView:
                 self._out.line((f"-- continues in {event.next_file}", "quiet"))
             case StopEvent():
                 self._out.line(("-- the server was shut down", "quiet"))
-            case _ if event.header.type in _ROWS_OF_OLD:
+            case UnreadableRowsEvent():
                 self._note(f"{event.name}: rows in events of this type cannot be decoded", "alarm")
 
     def _statement(self, sql: str, database: str) -> None:

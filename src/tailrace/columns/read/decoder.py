@@ -29,9 +29,7 @@ from tailrace.errors import (
     EventDecodeError,
     LogError,
     OutOfMemory,
-    StatementChange,
     TruncatedEvent,
-    UnsupportedType,
 )
 from tailrace.events.format_description import FormatDescriptionEvent
 from tailrace.events.header import EventHeader
@@ -44,6 +42,7 @@ from tailrace.events.payload import (
 )
 from tailrace.events.query import QueryEvent
 from tailrace.events.walk import event_length
+from tailrace.log.readable import LOAD_DATA, check_readable, rows_not_logged
 from tailrace.schema.classify import classify
 from tailrace.transactions import State
 from tailrace.transactions.committed import NO_SAVEPOINT, check_inside_payload, is_rollback
@@ -73,17 +72,6 @@ Reading ahead scans the headers of the whole series.
 """
 
 _STATEMENTS: Final = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
-_OLD_ROWS: Final = frozenset(
-    {
-        EventType.PRE_GA_WRITE_ROWS,
-        EventType.PRE_GA_UPDATE_ROWS,
-        EventType.PRE_GA_DELETE_ROWS,
-        EventType.PARTIAL_ROW_DATA,
-    }
-)
-_LOADED_FILES: Final = frozenset(
-    {EventType.EXECUTE_LOAD_QUERY, EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD}
-)
 
 
 _OUTER: Final = [
@@ -159,15 +147,13 @@ class LogDecoder(Walker):
             yield from self._payload(event)
         elif isinstance(event, FormatDescriptionEvent):
             self._format_description(event)
-        elif kind == EventType.INCIDENT:
-            raise event.error("the server lost events here: copy the tables again", BoundaryError)
-        elif kind in _LOADED_FILES:
-            self._rows_not_logged(event, "LOAD DATA")
-        elif kind in _OLD_ROWS:
-            raise event.error("rows in events of this type cannot be decoded", UnsupportedType)
+        elif kind in LOAD_DATA:
+            self._rows_not_logged(event)
         elif kind == EventType.START_ENCRYPTION and not event.header.flags & EventFlag.IGNORABLE:
             # otherwise it was decrypted before it came here
             raise event.error("the log is encrypted from here on: give its keyring")
+        else:
+            check_readable(event)
         self._frame[k.CURSOR] += len(raw)
 
     def _format_description(self, event: FormatDescriptionEvent) -> None:
@@ -189,7 +175,7 @@ class LogDecoder(Walker):
             self.catalogue.apply_event(event, self.context.flavour)
             self._forget_tables()
         if kind.changes_rows:
-            self._rows_not_logged(event, sql)
+            self._rows_not_logged(event)
 
     def _keep_certain(self) -> None:
         """Check whether planned rows of the transaction under way may be rolled back, by reading
@@ -226,9 +212,8 @@ class LogDecoder(Walker):
         payload, offset = frame[k.FIXED_POSITION] >= 0, self._offset()
         if frame[k.FIRST_ENTRY] < 0 and self._is_left_out(offset if payload else offset - 1):
             raise BoundaryError(
-                "a compressed transaction is rolled back here whose rows were already "
-                "delivered: read "
-                "this log by splits",
+                "a compressed XA transaction is rolled back here whose first rows were already"
+                " delivered: the Spark source and tailrace mirror can read such a log",
                 file=self.file,
                 offset=offset,
             )
@@ -250,15 +235,9 @@ class LogDecoder(Walker):
         self._entries[which, k.E_ROWS] = self._entries[which, k.E_END]
         self._entries[which, k.E_OP] &= ~k.BARE
 
-    def _rows_not_logged(self, event: Event, sql: str) -> None:
-        if self._statements == "skip":
-            return
-        start = " ".join(sql.split())[:60]
-        raise event.error(
-            f"the log holds the statement «{start}» and not the rows that it changed"
-            " (binlog_format is not ROW); --statements skip passes over such",
-            StatementChange,
-        )
+    def _rows_not_logged(self, event: Event) -> None:
+        if self._statements != "skip":
+            raise rows_not_logged(event)
 
     def _unpack_ahead(self) -> bool:
         """Uncompress this payload and those after it in the block, for the kernel to walk in.

@@ -1,0 +1,37 @@
+"""What stands in a log where rows are missing: statements, LOAD DATA, incidents, old events."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tailrace.constants import EventType
+from tailrace.errors import BoundaryError, LogError, StatementChange, UnsupportedType
+from tailrace.events import Event, QueryEvent
+from tailrace.events.unreadable_rows import UnreadableRowsEvent
+
+LOAD_DATA: Final = frozenset(
+    {EventType.EXECUTE_LOAD_QUERY, EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD}
+)
+"""Events that execute LOAD DATA, of which the log has the file and not the rows."""
+
+
+def check_readable(event: Event) -> None:
+    """Raise BoundaryError where the server lost events, and UnsupportedType for rows in events that
+    cannot be decoded.
+    """
+    if event.header.type == EventType.INCIDENT:
+        raise event.error("the server lost events here: copy the tables again", BoundaryError)
+    if isinstance(event, UnreadableRowsEvent):
+        raise event.error("rows in events of this type cannot be decoded", UnsupportedType)
+
+
+def rows_not_logged(event: Event) -> LogError:
+    """The error of a statement, or a LOAD DATA, that changed rows which the log does not hold."""
+    what = "LOAD DATA"
+    if isinstance(event, QueryEvent):
+        what = f"the statement «{' '.join(event.sql.split())[:60]}»"
+    return event.error(
+        f"the log holds {what} and not the rows that it changed (binlog_format is not ROW);"
+        ' --statements skip passes over such (statements="skip")',
+        StatementChange,
+    )
