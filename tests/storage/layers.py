@@ -201,3 +201,45 @@ class OnDisk(FaultyOutput):
             self._raw = lambda: self._last
         self.closed = True
         self._output.close()
+
+
+_TABLE = bytes(each ^ 0x55 for each in range(256))
+
+
+class MaskedInput:
+    """A layer as another package could have it: every byte is another one, at any offset."""
+
+    def __init__(self, lower: RandomInput) -> None:
+        needs(lower, RandomInput, "MaskedInput")
+        self.lower = lower
+        self.seek, self.tell, self.size = lower.seek, lower.tell, lower.size
+        self.close = lower.close
+
+    def read(self, count: int, /) -> bytes:
+        return self.lower.read(count).translate(_TABLE)
+
+    def readinto(self, view: Any, /) -> int:
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+
+class MaskedOutput:
+    def __init__(self, lower: RandomOutput) -> None:
+        needs(lower, RandomOutput, "MaskedOutput")
+        self.lower = lower
+        self.truncate, self.flush = lower.truncate, lower.flush
+        self.sync, self.close = lower.sync, lower.close
+
+    @property
+    def size(self) -> int:
+        return self.lower.size
+
+    def write(self, data: Any, /) -> None:
+        self.lower.write(bytes(data).translate(_TABLE))
+
+    def update(self, offset: int, data: Any, /) -> None:
+        self.lower.update(offset, bytes(data).translate(_TABLE))
+
+
+MASKED = Layer("masked", MaskedInput, MaskedOutput, suffix=".masked")

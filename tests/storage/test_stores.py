@@ -7,15 +7,61 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tailrace.storage.encryption import EncryptedFolder
+from tailrace.storage.layered import LayeredStore, growing, layered_folder, suffix_of
 from tailrace.storage.local import LocalFolder, LocalStore
 from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
 from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
+from tailrace.storage.streams.layer import Layer, layer, layers_of
 from tailrace.testing import BrokenContract, check_store, check_writable_store
+from tests.storage.layers import MASKED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.storage.store import Store, WritableStore
+
+
+LAYERS: list[tuple[Layer | str, ...]] = [
+    ("counting",),
+    ("buffer",),
+    (MASKED,),
+    ("zstd",),
+    (MASKED, "zstd"),
+    ("zstd", "counting"),
+]
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+@pytest.mark.parametrize("layers", LAYERS, ids=str)
+def test_reading_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_path: Path) -> None:
+    """WL#10956: a layer is added to any source; the store keeps the contract."""
+    (tmp_path / "log").mkdir()
+    lower: LocalFolder | MemoryFolder = LocalFolder(tmp_path / "log")
+    forget_memory("stores")
+    if kind == "memory":
+        lower = memory_folder("stores")
+    put = layers_of(layers)
+    folder = layered_folder(lower, put)
+
+    def write(name: str, content: bytes) -> None:
+        if name == "notes":
+            lower.create(name + suffix_of(growing(put)), content).close()
+        else:
+            folder.create(name, content).close()
+            stored = name + "".join(layer.suffix for layer in put)
+            changes = {MASKED, layer("zstd")} & set(put)
+            assert (lower.read(stored, 0, 4) == content[:4]) == (not changes)
+
+    check_store(LayeredStore(lower, put), write)
+
+
+@pytest.mark.parametrize("layers", LAYERS, ids=str)
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_writing_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_path: Path) -> None:
+    """WL#10956: a layer is added to any target; the store keeps the contract."""
+    lower = LocalFolder(tmp_path / "made" / "here") if kind == "disk" else MemoryFolder("stores")
+    check_writable_store(layered_folder(lower, layers_of(layers)))
+    assert lower.names() == []
 
 
 @pytest.mark.parametrize("kind", ["disk", "memory", "objects"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -50,7 +51,7 @@ class Output:
     def update(self, offset, data):
         self.lower.update(offset, bytes(data).translate(TABLE))
 
-LAYER = Layer("masked", Input, Output)
+LAYER = Layer("masked", Input, Output, suffix=".masked")
 NONE = object()
 
 class TestMasked(StreamContract):
@@ -108,6 +109,41 @@ def test_it_is_found_and_stacks(site: Path) -> None:
             "Input needs a RandomInput below it; ZstdInput is none (it has no readinto, size):"
             " stack them in another order"
         ),
+    ]
+
+
+def test_it_is_on_files_by_option(site: Path, tmp_path: Path) -> None:
+    """WL#10956: a layer of another package is put into the chain of any source and target."""
+    code = (
+        "import sys, tailrace\n"
+        "from tailrace.cli import main\n"
+        "folder = sys.argv.pop()\n"
+        "table = tailrace.Table.parse('create table d.t (a int primary key)', flavour='mysql')\n"
+        "for layers in (['masked'], ['masked', 'zstd']):\n"
+        "    target = f'{folder}/{len(layers)}/binlog.000001'\n"
+        "    with tailrace.create(target, flavour='mysql', server_id=7, layers=layers) as log:\n"
+        "        with log.transaction() as trx:\n"
+        "            trx.insert(table, [(5,)])\n"
+        "for names in (['masked'], ['masked', 'zstd']):\n"
+        "    options = [word for name in names for word in ('--layer', name)]\n"
+        "    sys.argv = ['tailrace', 'log', f'{folder}/{len(names)}', '--as', 'json', *options]\n"
+        "    try:\n"
+        "        main()\n"
+        "    except SystemExit as ended:\n"
+        "        assert not ended.code\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(site)},
+    )
+    assert run.returncode == 0, run.stderr
+    assert [json.loads(line)["after"] for line in run.stdout.splitlines()] == [{"a": 5}] * 2
+    assert [path.name for path in sorted(tmp_path.glob("?/binlog.0*"))] == [
+        "binlog.000001.masked",
+        "binlog.000001.masked.zst",
     ]
 
 

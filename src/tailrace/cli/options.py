@@ -82,6 +82,15 @@ KeyringFile = Annotated[
         "for an encrypted one), or Tailrace's own.",
     ),
 ]
+OnFiles = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--layer",
+        negative=(),
+        help="A layer on the files, as ``zstd``; repeated, the lowest first. Files named ``.zst`` "
+        "are read without it.",
+    ),
+]
 SkipChecksums = Annotated[
     bool,
     Parameter(name="--skip-checksums", negative=(), help="Do not verify the events' checksums."),

@@ -77,6 +77,15 @@ def receive(
         str | None,
         Parameter(name="--key-id", help="The key to use, if the keyring has several."),
     ] = None,
+    layers: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--layer",
+            negative=(),
+            help="A layer on the copy's files, as ``zstd``: a file gets that when it is complete, "
+            "and the name FILE.zst. Repeated, the lowest first.",
+        ),
+    ] = (),
     retain: Annotated[
         str | None,
         Parameter(
@@ -136,6 +145,7 @@ def receive(
                     encrypt=encrypt,
                     keyring=keyring,
                     key_id=key_id,
+                    layers=layers or None,
                     retain=retain,
                     observers=find(plugin),
                     follow=until is None,

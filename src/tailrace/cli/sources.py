@@ -160,6 +160,7 @@ def readers(
     picks: Sequence[GroupFilter] = (),
     gtids: bool = True,
     skip_torn_tail: bool = False,
+    layers: Sequence[str] = (),
 ) -> Iterator[Reader]:
     """A reader for each series of logs in the sources, configured by the options.
 
@@ -169,7 +170,7 @@ def readers(
     (`tailrace.cli.kernels`).
     """
     selection = Selection.parse(start, end)
-    logs = find_logs(sources, keyring, follow=follow, skip_torn_tail=skip_torn_tail)
+    logs = find_logs(sources, keyring, follow=follow, skip_torn_tail=skip_torn_tail, layers=layers)
     places = (selection.start, selection.end)
     if len(logs) > 1 and (follow or any(isinstance(each, Position) for each in places)):
         listed = ", ".join(each.name for each in logs)
@@ -203,6 +204,7 @@ def find_logs(
     *,
     follow: bool = False,
     skip_torn_tail: bool = False,
+    layers: Sequence[str] = (),
 ) -> list[LogSeries | Transport]:
     """The series of all sources, and the transports of those that are not files, like servers.
 
@@ -228,7 +230,9 @@ def find_logs(
             others.append(transport)
     if keyring is not None and not files:
         raise UsageError("--keyring has the keys of files: a server sends its log decrypted")
-    return [*find_all(files, keyring), *others]
+    if layers and not files:
+        raise UsageError("--layer is for files, and not for a server's log")
+    return [*find_all(files, keyring, layers), *others]
 
 
 def check_tables(

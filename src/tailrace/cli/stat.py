@@ -14,6 +14,7 @@ from tailrace.cli.options import (
     From,
     IncludeGtids,
     KeyringFile,
+    OnFiles,
     SchemaFile,
     ServerId,
     SkipChecksums,
@@ -57,6 +58,7 @@ def stat(
     server_id: ServerId = None,
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
+    layers: OnFiles = (),
     skip_checksums: SkipChecksums = False,
 ) -> int:
     """Count the content of logs: rows by table, events by type, the largest transactions."""
@@ -71,6 +73,7 @@ def stat(
         end=until,
         schema=schema,
         keyring=keyring,
+        layers=layers,
         skip_checksums=skip_checksums,
         picks=picked_transactions(include_gtids, exclude_gtids, server_id),
         kernels=COUNT,

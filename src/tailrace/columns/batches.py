@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tailrace.columns.read.walk import Array, Unnamed
     from tailrace.live.feed import Feed
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.streams.layer import Layers
     from tailrace.table_filter import TableName
     from tailrace.values.schema import TableSchema
 
@@ -175,6 +176,7 @@ def changes(
     columns: str | Collection[str] | None = None,
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     notice: Callable[[TableSchema], None] = lambda _schema: None,
@@ -188,14 +190,15 @@ def changes(
 
     ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a `LogSeries`, or a
     running server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of
-    encrypted logs (a path, or as `tailrace.storage.keyring.open` takes it). ``tables`` are one or
-    several patterns (``shop.*``) of the wanted tables. ``exclude`` are patterns of the tables to
-    leave out, even if ``tables`` wants them: their rows are not decoded. ``columns`` are the names
-    of the columns to decode. ``schema`` is an SQL file of CREATE TABLE statements, for logs that
-    name no columns. ``statements`` says what to do about changes that were logged as statements,
-    whose rows the log does not hold: ``error`` or ``skip``. ``notice`` is called with each table
-    when it is first read. If all of the log was read and a pattern matches no table of it, a
-    `NoSuchTable` warning lists the tables of the log.
+    encrypted logs (a path, or as `tailrace.storage.keyring.open` takes it), ``layers`` are on the
+    files as in `tailrace.storage.find` (a file whose name ends in ``.zst`` needs none). ``tables``
+    are one or several patterns (``shop.*``) of the wanted tables. ``exclude`` are patterns of the
+    tables to leave out, even if ``tables`` wants them: their rows are not decoded. ``columns`` are
+    the names of the columns to decode. ``schema`` is an SQL file of CREATE TABLE statements, for
+    logs that name no columns. ``statements`` says what to do about changes that were logged as
+    statements, whose rows the log does not hold: ``error`` or ``skip``. ``notice`` is called with
+    each table when it is first read. If all of the log was read and a pattern matches no table of
+    it, a `NoSuchTable` warning lists the tables of the log.
 
     ``start`` says where to begin, as an object or as text (`tailrace.selection.start_of`): a
     position where a transaction ended, GTIDs that were already read, a time, ``oldest``, ``now``.
@@ -241,13 +244,15 @@ def changes(
     if isinstance(source, Source):
         if keyring is not None:
             raise UsageError("a keyring is for files: a server sends its logs decrypted")
+        if layers is not None:
+            raise UsageError("layers are of files, and not of a server's logs")
         decoder = make(source.name, catalogue=known)
         begin = one_start(source.start, wanted, source.name)
         feed = open_feed(source, begin, follow=follow)
         return asked.checked(_of_server(decoder, feed, wants, follow=follow))
     if follow:
         raise UsageError("only a server's log is followed as batches: tailrace.open follows files")
-    series = [source] if isinstance(source, LogSeries) else find(source, keyring)
+    series = [source] if isinstance(source, LogSeries) else find(source, keyring, layers)
     if isinstance(wanted, Position) and len(series) > 1:
         names = ", ".join(each.name for each in series)
         raise UsageError(f"start: a position is one log's, and there are several ({names})")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import Unknown
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.streams.layer import Layers
     from tailrace.transports import Record, Start, Stream, Transport
     from tailrace.transports.gtids import ReadGtids
 
@@ -431,6 +432,7 @@ def open(  # noqa: A001 - it is tailrace.open
     handlers: Iterable[Handler] = (),
     keyring: Keyring | str | Path | None = None,
     unknown: Unknown = "error",
+    layers: Layers | None = None,
 ) -> Log:
     """Open a log: a file, a folder of logs, an index, several files of one series (in any order),
     a URL (``file:///…``, ``memory:name``, ``s3://…``, and what `tailrace.transports.register`
@@ -439,9 +441,11 @@ def open(  # noqa: A001 - it is tailrace.open
     ``start`` is where reading begins (see `Log.seek`; for a server, None is the start in its URL,
     and a different one is an error); ``follow`` waits at the log's end for more. ``keyring`` has
     the keys of encrypted logs: a path, or as `tailrace.storage.keyring.open` takes it; a
-    `LogSeries` has its own. ``unknown`` is what becomes of events whose type has no class and that
-    are not marked ignorable, such as a program's own: with "error" they raise UnknownEvent, with
-    "opaque" they are given as `OpaqueEvent`, which handlers and `LogWriter.write` take as they are.
+    `LogSeries` has its own. ``layers`` are on the files, as in `tailrace.storage.find`; a file
+    whose name ends in ``.zst`` needs none. ``unknown`` is what becomes of events whose type has no
+    class and that are not marked ignorable, such as a program's own: with "error" they raise
+    UnknownEvent, with "opaque" they are given as `OpaqueEvent`, which handlers and
+    `LogWriter.write` take as they are.
 
     Raises StorageError if there is no log, KeyMissing if it is encrypted and the key is not there,
     BadMagic and other kinds of LogError if it cannot be read as a log, UsageError
@@ -449,7 +453,7 @@ def open(  # noqa: A001 - it is tailrace.open
     that is not in the log, GtidError for GTIDs that it no longer holds, StorageError for a start in
     a file where no event begins.
     """
-    transport = transport_of(source, keyring)
+    transport = transport_of(source, keyring, layers)
     return Log(
         transport,
         start=agreed_start(transport, start),

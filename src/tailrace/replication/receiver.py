@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.replication.progress import Progress
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.streams.layer import Layers
 
 _log: Final = logging.getLogger("tailrace.receiver")
 _LOOK_SECONDS: Final = 0.1
@@ -70,8 +71,10 @@ class Receiver:
 
     ``sync`` says when written events are synced (`SyncPolicy`), and so acknowledged by
     ``observers``. With ``encrypt`` new files are encrypted with a key of the ``keyring``, as MySQL
-    does it. ``retain`` purges old files (`Retention`). Without ``follow`` the receiver ends at the
-    source's current end. ``on_progress`` is called every ``every`` seconds, and at the end.
+    does it. ``layers`` are on the copy's files, the lowest first; zstd is put on a file when its
+    source has ended it. If the folder has files named ``.zst``, it is on the others, too.
+    ``retain`` purges old files (`Retention`). Without ``follow`` the receiver ends at the source's
+    current end. ``on_progress`` is called every ``every`` seconds, and at the end.
 
     Raises UsageError.
     """
@@ -85,6 +88,7 @@ class Receiver:
         encrypt: bool = False,
         keyring: Keyring | str | Path | None = None,
         key_id: str | None = None,
+        layers: Layers | None = None,
         retain: Retention | str | None = None,
         observers: Sequence[RelayIoObserver] = (),
         follow: bool = True,
@@ -100,7 +104,9 @@ class Receiver:
         self.into = into
         self._policy = SyncPolicy.of(sync)
         self._retain = Retention.parse(retain) if isinstance(retain, str) else retain
-        self._open = partial(open_folder, into, encrypt=encrypt, keyring=keyring, key_id=key_id)
+        self._open = partial(
+            open_folder, into, encrypt=encrypt, keyring=keyring, key_id=key_id, layers=layers
+        )
         self._first = SyncFirst()
         self._delegate = RelayIoDelegate([self._first, *observers]) if observers else None
         self._follow = follow
@@ -413,6 +419,7 @@ class ReceiverOptions(TypedDict, total=False):
     encrypt: bool
     keyring: Keyring | str | Path | None
     key_id: str | None
+    layers: Layers | None
     retain: Retention | str | None
     observers: Sequence[RelayIoObserver]
     follow: bool

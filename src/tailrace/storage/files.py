@@ -9,25 +9,37 @@ from tailrace.errors import CannotOpen, StorageError, UsageError
 from tailrace.log_name import base_and_number, file_number
 from tailrace.storage.file import LogFile, LogSeries, local_path, ordered
 from tailrace.storage.index import INDEX_SUFFIX, read_index
+from tailrace.storage.layered import LayeredStore, layered_store
 from tailrace.storage.local import DRAFT_SUFFIX, LocalStore
 from tailrace.storage.memory import is_memory, memory_folder
 from tailrace.storage.objects.url import ObjectUrl, names_object
 from tailrace.storage.pipe import STANDARD_INPUT, Pipe, piped, standard_input
 from tailrace.storage.streams.base import told
+from tailrace.storage.streams.layer import layers_of, of_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.store import Store
+    from tailrace.storage.streams.layer import Layer, Layers
 
 
-def find(source: str | Path, keyring: Keyring | str | Path | None = None) -> list[LogSeries]:
+def find(
+    source: str | Path,
+    keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
+) -> list[LogSeries]:
     """The series of logs that a source holds: a path, or a URL.
 
     ``keyring`` has the keys of encrypted logs: a path or a specification, as
     `tailrace.storage.keyring.open` takes it. ``memory:name`` is a log in memory, ``-`` is standard
     input, a series that can be read once; URLs like ``s3://bucket/logs`` are object stores.
+
+    ``layers`` are on the files, the lowest first (`tailrace.storage.streams.layer`): by name, as
+    ``zstd``, or as objects. Without them a file whose name ends in a suffix of ours, as
+    ``binlog.000001.zst``, is read through that layer, alone or in a folder. Its name in events and
+    positions has no suffix.
 
     A file is a separate series; an ``*.index`` file is the series that it lists. A folder with logs
     holds a series for each base name (``binlog``, ``relay``, …), in the order of their numbers; the
@@ -36,28 +48,29 @@ def find(source: str | Path, keyring: Keyring | str | Path | None = None) -> lis
     no log, or one is missing between two others.
     """
     keys = None if keyring is None else keyring_of(keyring)
+    put = layers_of(layers)
     if isinstance(source, str):
         if source == STANDARD_INPUT:
-            return [_piped(standard_input(), STANDARD_INPUT, keys)]
+            return [_piped(standard_input(), STANDARD_INPUT, keys, put)]
         if is_memory(source):
-            return _in_memory(source, keys)
+            return _in_memory(source, keys, put)
         if names_object(source):
-            return _in_objects(source, keys)
+            return _in_objects(source, keys, put)
     path = local_path(source)
     with told(path):
         if path.is_dir():
-            return _in_store(LocalStore(path), keys) or _missing(
+            return _in_store(LocalStore(path), keys, put) or _missing(
                 f"{path}: no log in this folder, nor in its sub-folders (a log begins with the"
                 " bytes FE 62 69 6E)"
             )
         if not path.exists():
             raise CannotOpen("no such file or folder", file=str(path))
         if not path.is_file():
-            return [_piped(piped(path), path.name, keys)]
+            return [_piped(piped(path), path.name, keys, put)]
     store = LocalStore(path.parent)
     if path.suffix == INDEX_SUFFIX and LogFile.found(store, path.name) is None:
-        return [_indexed(store, path.name, keys)]
-    return [_alone(LogFile.there(store, path.name, keys))]
+        return [_indexed(store, path.name, keys, put)]
+    return [_alone(LogFile.there(*_one(store, path.name, put), keys))]
 
 
 def keyring_of(source: Keyring | str | Path) -> Keyring:
@@ -68,17 +81,20 @@ def keyring_of(source: Keyring | str | Path) -> Keyring:
 
 
 def find_all(
-    sources: Iterable[str | Path], keyring: Keyring | str | Path | None = None
+    sources: Iterable[str | Path],
+    keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
 ) -> list[LogSeries]:
     """The series of several sources, each once; files of one folder and base name are one series.
 
-    Raises StorageError as `find`, and if a file between the given ones is missing.
+    Arguments are those of `find`. Raises StorageError as `find`, and if a file between the given
+    ones is missing.
     """
     names: dict[tuple[str, str], str] = {}
     files: dict[tuple[str, str], dict[tuple[str, str], LogFile]] = {}
     keys = None if keyring is None else keyring_of(keyring)
     for source in sources:
-        for one in find(source, keys):
+        for one in find(source, keys, layers):
             key = (one.files[0].place, one.files[0].base)
             names.setdefault(key, one.name)
             known = files.setdefault(key, {})
@@ -93,39 +109,50 @@ def successor(file: LogFile) -> LogFile | None:
     """
     if file.number is None:
         return None
+    store, listing = _listing(file.store, ())  # a file of it may have been compressed meanwhile
     later = [
         (number, name)
-        for name in file.store.listing()
+        for name in listing
         for base, number in [base_and_number(name)]
         if base == file.base and number is not None and number > file.number
     ]
     if not later:
         return None
-    following = LogFile.found(file.store, min(later)[1], file.keyring)
+    following = LogFile.found(store, min(later)[1], file.keyring)
     if following is None:
         return None  # it is just being created
     return ordered((file, following))[1]
 
 
-def _piped(pipe: Pipe, name: str, keyring: Keyring | None) -> LogSeries:
-    return LogSeries(name, (LogFile(pipe, name, 0, keyring=keyring),))
+def _piped(pipe: Pipe, name: str, keyring: Keyring | None, layers: tuple[Layer, ...]) -> LogSeries:
+    store = LayeredStore(pipe, layers, bare=True) if layers else pipe
+    return LogSeries(name, (LogFile(store, name, 0, keyring=keyring),))
 
 
-def _in_memory(url: str, keyring: Keyring | None) -> list[LogSeries]:
+def _one(store: Store, name: str, layers: tuple[Layer, ...]) -> tuple[Store, str]:
+    """The store with the layers of a file in it, and the file's name there."""
+    found = layered_store(store, layers, [name])
+    return found, found.plain(name) if isinstance(found, LayeredStore) else name
+
+
+def _in_memory(url: str, keyring: Keyring | None, layers: tuple[Layer, ...]) -> list[LogSeries]:
     """The series of a ``memory:`` URL. Raises StorageError, UsageError."""
     rest = url.partition(":")[2].strip("/")
     name, _, wanted = rest.partition("/")
     if not name:
         raise UsageError("a log in memory needs a name: memory:name or memory:name/binlog.000001")
-    store = memory_folder(name)
+    store: Store = memory_folder(name)
     names = [each for each in store.listing() if wanted in {"", each}]
+    store = layered_store(store, layers, names)
+    if isinstance(store, LayeredStore):
+        names = [*dict.fromkeys(map(store.plain, names))]
     found = (LogFile.found(store, each, keyring) for each in names)
     return _grouped(store.name, [file for file in found if file is not None]) or _missing(
         f"memory:{rest}: no log of that name in this process"
     )
 
 
-def _in_objects(url: str, keyring: Keyring | None) -> list[LogSeries]:
+def _in_objects(url: str, keyring: Keyring | None, layers: tuple[Layer, ...]) -> list[LogSeries]:
     """The series at the URL of an object store: of one log, an index, or a folder.
 
     A folder takes a request to list it, one for each index in it, and one for each series; with a
@@ -138,12 +165,12 @@ def _in_objects(url: str, keyring: Keyring | None) -> list[LogSeries]:
     if asked.key and not url.endswith("/") and bucket_of(asked).size(asked.key) is not None:
         store = ObjectStore(asked.parent)
         if asked.name.endswith(INDEX_SUFFIX):
-            return [_indexed(store, asked.name, keyring)]
-        file = LogFile.found(store, asked.name, keyring)
+            return [_indexed(store, asked.name, keyring, layers)]
+        file = LogFile.found(*_one(store, asked.name, layers), keyring)
         if file is None:
             raise StorageError(f"{asked}: not a binary log (one begins with the bytes FE 62 69 6E)")
         return [_alone(file)]
-    return _in_store(ObjectStore(asked), keyring) or _missing(
+    return _in_store(ObjectStore(asked), keyring, layers) or _missing(
         f"{asked}: there is no log of that name, nor in a folder of it (a log's name ends in a"
         " number: binlog.000001)"
     )
@@ -157,15 +184,30 @@ def _alone(file: LogFile) -> LogSeries:
     return LogSeries(file.base, (file,))
 
 
-def _in_store(store: Store, keyring: Keyring | None) -> list[LogSeries]:
+def _in_store(store: Store, keyring: Keyring | None, layers: tuple[Layer, ...]) -> list[LogSeries]:
     """The series in a store; if it has none, those in its folders."""
-    return _in_folder(store, keyring) or [
-        series for folder in store.folders() for series in _in_folder(folder, keyring)
+    return _in_folder(store, keyring, layers) or [
+        series for folder in store.folders() for series in _in_folder(folder, keyring, layers)
     ]
 
 
-def _in_folder(store: Store, keyring: Keyring | None) -> list[LogSeries]:
+def _listing(store: Store, layers: tuple[Layer, ...]) -> tuple[Store, Mapping[str, int | None]]:
+    """A folder with the layers of its logs, and what is in it."""
     listing = store.listing()
+    if isinstance(store, LayeredStore):
+        return store, listing
+    names = listing if layers else filter(_is_layered_log, listing)
+    found = layered_store(store, layers, names)
+    return found, listing if found is store else found.listing()
+
+
+def _is_layered_log(name: str) -> bool:
+    layer = of_name(name)
+    return layer is None or file_number(name.removesuffix(layer.suffix)) is not None
+
+
+def _in_folder(store: Store, keyring: Keyring | None, layers: tuple[Layer, ...]) -> list[LogSeries]:
+    store, listing = _listing(store, layers)
     files: dict[str, LogFile] = {}
     for name in sorted(listing):
         size = listing[name]
@@ -214,9 +256,11 @@ def _checked(group: list[LogFile], listing: Mapping[str, int | None]) -> list[Lo
     return logs if not logs or group[0].keyring else group
 
 
-def _indexed(store: Store, index: str, keyring: Keyring | None) -> LogSeries:
+def _indexed(
+    store: Store, index: str, keyring: Keyring | None, layers: tuple[Layer, ...]
+) -> LogSeries:
     """The series that an index lists."""
-    listing = store.listing()
+    store, listing = _listing(store, layers)
     listed = _listed(store, index, listing, keyring)
     if not listed:
         raise StorageError(f"{store.path(index)}: none of the logs that this index lists exists")

@@ -148,7 +148,7 @@ class MemoryFolderInput(MemoryInput):
 
 
 class FolderOutput(MemoryOutput):
-    """A file in a folder in memory, being written."""
+    """A file in a folder in memory, being written. As on disk, it outlives the file's removal."""
 
     def __init__(self, folder: MemoryFolder, name: str) -> None:
         super().__init__(folder.file(name), folder.lock)
@@ -158,7 +158,8 @@ class FolderOutput(MemoryOutput):
 
     def stored(self) -> bytearray:
         """The file's bytes."""
-        return self._folder.file(self._name)
+        self.data = self._folder.files.get(self._name, self.data)
+        return self.data
 
     def close(self) -> None:
         """Allow another writer to open the file."""

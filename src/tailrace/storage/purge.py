@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tailrace.storage.encryption.folder import EncryptedFolder
 from tailrace.storage.index import LogIndex
 from tailrace.storage.keyring import open as open_keyring
-from tailrace.storage.objects.folder import ObjectFolder
+from tailrace.storage.store import CompletingStore
 from tailrace.storage.target import last_name
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def purge(
     open: use `LogWriter.purge` then.
     """
     folder, name = last_name(target)
-    in_store = isinstance(folder, ObjectFolder) and name not in folder.spool.names()
-    # Objects are whole: nobody writes there any more.
-    with nullcontext() if in_store else closing(folder.reopen(name)):
+    whole = isinstance(folder, CompletingStore) and name not in folder.spool.names()
+    # Nobody writes to a file that is complete.
+    with nullcontext() if whole else closing(folder.reopen(name)):
         if keyring is not None:
             folder = EncryptedFolder(folder, open_keyring(keyring), encrypting=False)
         return LogIndex(folder, name.base).purge(to=to, before=before)

@@ -7,7 +7,7 @@ stores. A `tailrace.storage.pipe.Pipe` is only read. Encryption is a store on an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,3 +99,23 @@ class WritableStore(Protocol):
 
     def spill(self, file: SpillOutput) -> SpillOutput:
         """A temporary file, protected as the folder's own are: encrypted where they are."""
+
+
+@runtime_checkable
+class CompletingStore(WritableStore, Protocol):
+    """A store whose files take their final form when they are complete, and then cannot grow.
+
+    Until then they are in its spool. What `create` and `reopen` give does both: its ``close``
+    completes the file, unless it is a log that is still in use. Who writes a file in several goes
+    writes it in the spool, and calls `complete`.
+    """
+
+    @property
+    def spool(self) -> WritableStore:
+        """Where files are until they are complete."""
+
+    def complete(self, name: str, /, *, again: bool = False) -> None:
+        """Give a file in the spool its final form, and remove it from the spool.
+
+        ``again``: an earlier call may have been interrupted.
+        """

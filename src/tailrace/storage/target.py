@@ -9,13 +9,16 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.log_name import LogName
 from tailrace.storage.file import local_path
 from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.storage.layered import layered_folder
 from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
 from tailrace.storage.memory import MEMORY, is_memory, memory_folder
+from tailrace.storage.streams.layer import layers_of, of_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.storage.store import WritableStore
+    from tailrace.storage.streams.layer import Layers
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _DEFAULT_BASE: Final = "binlog"
@@ -56,9 +59,10 @@ def remove_drafts(folder: WritableStore, base: str) -> None:
             folder.remove(draft)
 
 
-def first_name(target: str | Path) -> tuple[WritableStore, LogName]:
+def first_name(target: str | Path, layers: Layers | None = None) -> tuple[WritableStore, LogName]:
     """Where a new log begins. Raises StorageError if its folder holds files of that name."""
     folder, name = place(target)
+    folder = layered_folder(folder, layers_of(layers))
     first = LogName.parse(name) or LogName.of(name or _DEFAULT_BASE, 1)
     if name.endswith(INDEX_SUFFIX):
         raise UsageError(f"{target}: the name of a log's first file is asked for, not its index")
@@ -74,9 +78,15 @@ def first_name(target: str | Path) -> tuple[WritableStore, LogName]:
     return folder, first
 
 
-def last_name(target: str | Path) -> tuple[WritableStore, LogName]:
-    """The file in which an existing log continues. Raises StorageError, UsageError."""
+def last_name(target: str | Path, layers: Layers | None = None) -> tuple[WritableStore, LogName]:
+    """The file in which an existing log continues. Raises StorageError, UsageError.
+
+    Without ``layers`` they are those that the suffix of one of its files says (`layered_folder`).
+    """
     folder, name = place(target)
+    folder = layered_folder(folder, None if layers is None else layers_of(layers))
+    if layers is None and (layer := of_name(name)) is not None:
+        name = name.removesuffix(layer.suffix)
     if name.endswith(INDEX_SUFFIX):
         base = name.removesuffix(INDEX_SUFFIX)
     elif name:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tailrace.constants import MAGIC
 from tailrace.errors import StorageError
 from tailrace.storage.file import LogFile
+from tailrace.storage.store import CompletingStore
 from tailrace.testing.expect import expect, expect_bytes
 from tailrace.testing.reading import check_closed, check_no_offset
 
@@ -53,7 +54,10 @@ def check_store(store: Store, put: Callable[[str, bytes], None]) -> None:
 
 
 def check_writable_store(store: WritableStore) -> None:
-    """An empty store is written, up to nothing again. Raises `BrokenContract`."""
+    """An empty store is written, up to nothing again. Raises `BrokenContract`.
+
+    In a `CompletingStore` a file that was closed is complete, and opening it again is rejected.
+    """
     expect(store.names() == [], "an empty store has files")
     out = store.create("log.1", b"head")
     out.write(b" and more")
@@ -72,10 +76,16 @@ def check_writable_store(store: WritableStore) -> None:
     expect_bytes(store.read("log.1", 0, 100), b"HEAD and.", "after rejected calls")
     out.close()
     out.close()
-    again = store.reopen("log.1")
-    again.write(b".")
-    again.close()
-    expect_bytes(store.read("log.1", 0, 100), b"HEAD and..", "appended")
+    if isinstance(store, CompletingStore):
+        expect("log.1" not in store.spool.names(), "a complete file is still in the spool")
+        _rejects(lambda: store.reopen("log.1"), "opening a complete file")
+        expect_bytes(store.read("log.1", 0, 100), b"HEAD and.", "complete")
+        expect(store.size("log.1") == len(b"HEAD and."), "a complete file's size is wrong")
+    else:
+        again = store.reopen("log.1")
+        again.write(b".")
+        again.close()
+        expect_bytes(store.read("log.1", 0, 100), b"HEAD and..", "appended")
     store.replace("log.1", b"new")
     store.replace("log.2", b"")
     expect(sorted(store.names()) == ["log.1", "log.2"], "the names are wrong")

@@ -15,6 +15,7 @@ from tailrace.transports.series import SeriesTransport
 
 if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.streams.layer import Layers
 
 Factory = Callable[[str], Transport]
 """Makes a transport from the whole URL."""
@@ -26,13 +27,15 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
 
 
 def _files(
-    source: str | Path | list[str | Path], keyring: Keyring | str | Path | None = None
+    source: str | Path | list[str | Path],
+    keyring: Keyring | str | Path | None,
+    layers: Layers | None,
 ) -> SeriesTransport:
     """The transport of a path or URL, or of several that are one series."""
     if isinstance(source, list):
-        series, *more = find_all(source, keyring)
+        series, *more = find_all(source, keyring, layers)
     else:
-        series, *more = find(source, keyring)
+        series, *more = find(source, keyring, layers)
     if more:
         names = ", ".join(one.name for one in (series, *more))
         raise UsageError(f"{source} holds several logs ({names}): open one of them")
@@ -62,28 +65,32 @@ def schemes() -> list[str]:
 def transport_of(
     source: str | Path | LogSeries | Transport | Sequence[str | Path],
     keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
 ) -> Transport:
     """The transport of a URL, a path, a series that was found, or several files of one series.
 
     A text is a URL if it starts with ``scheme://``, or with a known scheme and a colon; else it is
-    a path, or ``-`` for standard input. ``keyring`` is for encrypted files. Raises UsageError for
-    an unknown scheme and for a keyring with a URL that is not of files, and what factories raise.
+    a path, or ``-`` for standard input. ``keyring`` is for encrypted files, ``layers`` are those of
+    `tailrace.storage.find`. Raises UsageError for an unknown scheme and for either with a source
+    that is not of files, and what factories raise.
     """
     if isinstance(source, LogSeries):
         return SeriesTransport(source)
     if isinstance(source, Path):
-        return _files(source, keyring)
+        return _files(source, keyring, layers)
     if isinstance(source, Sequence) and not isinstance(source, str):
         if not source:
             raise UsageError("no files were given")
-        return _files(list(source), keyring)
+        return _files(list(source), keyring, layers)
     if not isinstance(source, str):
         return source
     transport = elsewhere(source)
     if transport is None:
-        return _files(source, keyring)
+        return _files(source, keyring, layers)
     if keyring is not None:
         raise UsageError(f"{transport.name}: a keyring can only be used with encrypted files")
+    if layers is not None:
+        raise UsageError(f"{transport.name}: layers are of files, and this is none")
     return transport
 
 

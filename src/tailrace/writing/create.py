@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace.log_name import LogName
     from tailrace.storage.keyring import Keyring
     from tailrace.storage.store import WritableStore
+    from tailrace.storage.streams.layer import Layers
     from tailrace.values.encode import RowImage
 
 
@@ -64,6 +65,7 @@ def create(
     encrypt: Keyring | str | Path | None = None,
     key_id: str | None = None,
     encrypt_mode: str = "aes_cbc",
+    layers: Layers | None = None,
     now: Callable[[], int] = now_us,
     **options: Unpack[CreateOptions],
 ) -> LogWriter:
@@ -81,6 +83,11 @@ def create(
     the keyring is one server's; MariaDB's with key 1, by ``encrypt_mode`` ``aes_cbc`` or
     ``aes_ctr``.
 
+    ``layers`` are on its files, the lowest first, by name (``zstd``) or as objects
+    (`tailrace.storage.streams.layer`). One that can only be written from begin to end, as zstd, is
+    put on a file when it is complete, which `LogWriter.rotate` and ``close`` wait for; until then
+    the file has its plain name. Encryption is above the layers.
+
     Raises StorageError (KeyMissing), UsageError, GtidError.
     """
     flavour = _flavour(flavour)
@@ -93,7 +100,7 @@ def create(
         server_version=server_version or _VERSIONS[flavour],
         checksum_algorithm=_CHECKSUMS[checksum],
     )
-    folder, name = first_name(target)
+    folder, name = first_name(target, layers)
     if encrypt is not None:
         folder = EncryptedFolder(folder, open_keyring(encrypt), key_id=key_id, mode=encrypt_mode)
     before = _gtids(gtids, flavour)
@@ -113,6 +120,7 @@ def append(
     domain_id: int = 0,
     gtid_strict_mode: bool = True,
     keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
     now: Callable[[], int] = now_us,
     recovered: Callable[[Recovery], None] | None = None,
     **options: Unpack[CreateOptions],
@@ -125,12 +133,12 @@ def append(
     called with it, or a `LogRecovered` warning is given if there is no ``recovered``. Server
     version, checksums, GTIDs, clock and (unless given) ``server_id`` are those of the file. An
     encrypted log needs its ``keyring``, and its next files are encrypted as the last is, with the
-    newest key.
+    newest key. ``layers`` are as in `create`; those whose suffix its files have need not be given.
 
     Raises StorageError (KeyMissing), UsageError; LogError where the file is damaged elsewhere than
     at its end: nothing is cut then.
     """
-    folder, name = last_name(target)
+    folder, name = last_name(target, layers)
     known = None if keyring is None else open_keyring(keyring)
     folder = EncryptedFolder.like(folder, name, known)
     last, recovery = _scan(folder, name)

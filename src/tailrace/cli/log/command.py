@@ -14,6 +14,7 @@ from tailrace.cli.options import (
     From,
     IncludeGtids,
     KeyringFile,
+    OnFiles,
     RewriteDb,
     SchemaFile,
     ServerId,
@@ -88,6 +89,7 @@ def log(
     ] = False,
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
+    layers: OnFiles = (),
     hexdump: Annotated[
         bool,
         Parameter(
@@ -137,12 +139,12 @@ def log(
         chosen_part = (tables, exclude, from_, until, picks, skip_gtids)
         if any(chosen_part) or events or rewrite_db or hexdump or as_ != "text":
             raise UsageError(
-                "--verify reads all: it goes with --schema, --keyring, --skip-checksums and"
-                " --skip-torn-tail only"
+                "--verify reads all: it goes with --schema, --keyring, --layer, --skip-checksums"
+                " and --skip-torn-tail only"
             )
         from tailrace.cli.log.verify import verify_logs  # noqa: PLC0415 - only where asked for
 
-        logs = find_logs(sources, keyring, skip_torn_tail=skip_torn_tail)
+        logs = find_logs(sources, keyring, skip_torn_tail=skip_torn_tail, layers=layers)
         return verify_logs(logs, out, known_tables(schema), verify_checksums=not skip_checksums)
     names = renamed_databases(rewrite_db)
     wants = chosen_tables(tables, exclude)
@@ -154,6 +156,7 @@ def log(
         follow=follow,
         schema=schema,
         keyring=keyring,
+        layers=layers,
         skip_checksums=skip_checksums,
         picks=picks,
         gtids=not skip_gtids,

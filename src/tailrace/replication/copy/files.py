@@ -188,7 +188,7 @@ class Copy:
     def resume(self) -> bool:
         """The source continues in the copy's last file, at the copy's end: cut off its torn rest.
 
-        False if the file is an object, to which nothing can be added.
+        False if the file is complete, so that nothing can be added to it.
         """
         last = self.last
         if last is None or self._file is not None:
@@ -243,7 +243,7 @@ class Copy:
             return ProtocolError("the stream gave events before it named their file")
         return StorageError(
             f"{self.folder.path(self.last.name)}: the source has more in this file than it had"
-            " when it was put into the store, and nothing can be added to an object; begin a new"
+            " when it was complete, and nothing can be added to it as it is stored; begin a new"
             " copy in another folder"
         )
 
@@ -264,8 +264,10 @@ class Copy:
                 file.mark(in_use=False)
             file.sync()
             self._leave(file)
-            file.close()
-            self.folder.complete(file.name)
+            try:
+                self.folder.complete(file.name)
+            finally:
+                file.close()
 
     def _leave(self, file: BinlogFile) -> None:
         """The file is no longer written; all of it was synced."""

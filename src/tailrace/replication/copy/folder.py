@@ -21,10 +21,12 @@ from tailrace.storage.encryption.mysql import HEADER_SIZE, MysqlHeader
 from tailrace.storage.file import local_path
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.keyring import open as open_keyring
+from tailrace.storage.layered import LayeredFolder, layered_folder
 from tailrace.storage.local import LocalFolder, missing_folders
 from tailrace.storage.memory import is_memory, memory_folder
-from tailrace.storage.objects.folder import ObjectFolder
 from tailrace.storage.objects.url import names_object
+from tailrace.storage.store import CompletingStore
+from tailrace.storage.streams.layer import layers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.store import WritableStore
     from tailrace.storage.streams.base import RandomOutput
+    from tailrace.storage.streams.layer import Layers
 
 flock: Callable[[int, int], None] | None = None
 with suppress(ImportError):  # Windows has no such lock
@@ -49,7 +52,7 @@ class CopyFolder(EncryptedFolder):
     """A `WritableStore` of plain logs for one receiver; new ones are encrypted if ``encrypting``.
 
     Call `complete` when a file's source has ended it: in an object store the file becomes an object
-    then, and is in the spool until then.
+    then, and a layer like zstd is put on it; it is in the spool until then.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class CopyFolder(EncryptedFolder):
         key_id: str | None = None,
     ) -> None:
         super().__init__(folder, keyring, encrypting=encrypting, key_id=key_id)
-        self._spool = folder.spool if isinstance(folder, ObjectFolder) else folder
+        self._spool = folder.spool if isinstance(folder, CompletingStore) else folder
         """Where files are written."""
         self._written = EncryptedFolder(self._spool, keyring, encrypting=False)
 
@@ -91,7 +94,7 @@ class CopyFolder(EncryptedFolder):
     def create(self, name: str, head: bytes) -> RandomOutput:
         """A new file that begins with ``head``."""
         self._open = None
-        if isinstance(self._folder, ObjectFolder) and name in self._folder.names():
+        if isinstance(self._folder, CompletingStore) and name in self._folder.names():
             raise StorageError(f"{self.path(name)}: it exists already")
         if not self._encrypting or self._keyring is None:
             return self._spool.create(name, head)
@@ -100,22 +103,25 @@ class CopyFolder(EncryptedFolder):
         return KeystreamOutput(self._spool.create(name, raw), keystream, HEADER_SIZE)
 
     def reopen(self, name: str) -> RandomOutput:
-        """Open a file to append to. Raises StorageError for an object, which cannot grow."""
+        """Open a file to append to. Raises StorageError for a complete one, which cannot grow."""
         self._open = None
         if not self.can_grow(name):
             raise StorageError(
                 f"{self.path(name)}: its source has more in this file than it had when it ended,"
-                " and nothing can be added to an object; begin a new copy in another folder"
+                " and nothing can be added to a complete one; begin a new copy in another folder"
             )
         return self._written.reopen(name)
 
     def can_grow(self, name: str) -> bool:
-        """Whether a file can be appended to: it is no object yet."""
+        """Whether a file can be appended to: it is not complete yet, as an object is."""
         return self._spool is self._folder or name in self._spool.names()
 
     def complete(self, name: str) -> None:
-        """The file will not change any more. In an object store, returns when it is stored."""
-        if isinstance(self._folder, ObjectFolder) and name in self._spool.names():
+        """The file will not change any more. Returns when it has its final form.
+
+        It is still open: so no other process completes it at the same time.
+        """
+        if isinstance(self._folder, CompletingStore) and name in self._spool.names():
             self._folder.complete(name, again=True)
 
     def lock(self) -> Callable[[], None]:
@@ -123,8 +129,11 @@ class CopyFolder(EncryptedFolder):
 
         For an object store, the spool is locked: receivers on other machines are not locked out.
         """
-        if isinstance(self._spool, LocalFolder):
-            return _lock_file(self._spool.folder)
+        spool = self._spool
+        while isinstance(spool, LayeredFolder):
+            spool = spool.folder
+        if isinstance(spool, LocalFolder):
+            return _lock_file(spool.folder)
         return _lock_name(self.path(""))
 
 
@@ -134,16 +143,18 @@ def open_folder(
     encrypt: bool = False,
     keyring: Keyring | str | Path | None = None,
     key_id: str | None = None,
+    layers: Layers | None = None,
 ) -> CopyFolder:
     """The folder for a copy: a path, ``memory:name`` or an object store's URL.
 
-    Complete files that a killed writer left in the spool are put into the store. Raises
-    StorageError, UsageError.
+    Complete files that a killed writer left in the spool get their final form. Without ``layers``
+    they are those whose suffix a file in it has. Raises StorageError, UsageError.
     """
     if encrypt and keyring is None:
         raise UsageError("encrypting the copy needs a keyring: --keyring FILE")
     keys = None if keyring is None else open_keyring(keyring)
-    return CopyFolder(_folder(into), keys, encrypting=encrypt, key_id=key_id)
+    put = None if layers is None else layers_of(layers)
+    return CopyFolder(layered_folder(_folder(into), put), keys, encrypting=encrypt, key_id=key_id)
 
 
 def _folder(into: str | Path) -> WritableStore:

@@ -14,93 +14,23 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import FILE_FLAGS_AT, MAGIC, EventFlag
-from tailrace.errors import KeyMissing, StorageError, UsageError
+from tailrace.errors import KeyMissing, StorageError
 from tailrace.log_name import base_and_number, file_number, plain_name
 from tailrace.storage.index import INDEX_SUFFIX, entries
 from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
 from tailrace.storage.objects.bucket import bucket_of
 from tailrace.storage.objects.url import ObjectUrl
 from tailrace.storage.reader import EventReader
+from tailrace.storage.whole import WholeOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tailrace.storage.streams.base import Data, SpillOutput
+    from tailrace.storage.streams.base import SpillOutput
     from tailrace.storage.streams.file import FileOutput
-
-
-class ObjectOutput:
-    """A file in the spool. All changes are made there; `close` makes an object of it.
-
-    `close` does not if the file is a log that is still in use, or if something failed and no
-    `truncate` corrected it: such a file stays in the spool.
-    """
-
-    def __init__(self, folder: ObjectFolder, name: str, lower: FileOutput) -> None:
-        self._folder = folder
-        self._name = name
-        self._lower = lower
-        self._open = True
-        self._failed = False
-
-    @property
-    def size(self) -> int:
-        """The file's bytes."""
-        return self._lower.size
-
-    def write(self, data: Data, /) -> None:
-        """Append to the file in the spool."""
-        with self._tried():
-            self._lower.write(data)
-
-    def update(self, offset: int, data: Data, /) -> None:
-        """Overwrite existing bytes: none of them is in the store yet."""
-        with self._tried():
-            self._lower.update(offset, data)
-
-    def truncate(self, size: int, /) -> None:
-        """Truncate the file in the spool."""
-        with self._tried():
-            self._lower.truncate(size)
-        self._failed = False
-
-    def flush(self) -> None:
-        """Make the file in the spool survive the end of this process."""
-        self._lower.flush()
-
-    def sync(self) -> None:
-        """Make the file in the spool survive a power cut; it is not in the store yet."""
-        with self._tried():
-            self._lower.sync()
-
-    @contextmanager
-    def _tried(self) -> Iterator[None]:
-        """Note failures; a call that is rejected before it changed anything does not count."""
-        try:
-            yield
-        except UsageError:
-            raise
-        except BaseException:
-            self._failed = True
-            raise
-
-    def close(self) -> None:
-        """Return when the file is an object. Raises StorageError; then it stays in the spool."""
-        if not self._open:
-            return
-        self._open = False
-        try:
-            if not self._failed and self._folder.is_whole(self._name):
-                self._lower.sync()
-                self._folder.complete(self._name)
-        finally:
-            self._lower.close()
 
 
 _WHOLE: Final = ".whole"
@@ -154,18 +84,18 @@ class ObjectFolder:
             return self.spool.read(name, offset, count)
         return bytes(self._store.read(self._key(name), offset, count)[0])
 
-    def create(self, name: str, head: bytes) -> ObjectOutput:
+    def create(self, name: str, head: bytes) -> WholeOutput:
         """Create a file in the spool. One request checks that there is no object of that name."""
         if self._store.size(self._key(name)) is not None:
             raise StorageError(f"{self.path(name)}: File exists")
-        return ObjectOutput(self, name, self.spool.create(name, head))
+        return WholeOutput(self, name, self.spool.create(name, head))
 
-    def reopen(self, name: str) -> ObjectOutput:
+    def reopen(self, name: str) -> WholeOutput:
         """A file in the spool. Raises StorageError for an object: nothing can be added to one."""
         if plain_name(name) in self.spooled():
             output = self.spool.reopen(name)
             self.mark(name, whole=False)
-            return ObjectOutput(self, name, output)
+            return WholeOutput(self, name, output)
         raise StorageError(
             f"{self.path(name)}: it is in the store already, and nothing can be appended to an"
             " object; copy the log to a local folder and append to it there"
@@ -193,16 +123,6 @@ class ObjectFolder:
             self._store.put(self._key(name), there)
         if there == content and name in self.spooled():
             self.spool.remove(name)
-
-    def is_whole(self, name: str) -> bool:
-        """Whether a file is complete: a log is not while its IN_USE flag is set.
-
-        The flag is not visible in a log that is encrypted in MySQL's way.
-        """
-        head = self.spool.read(name, 0, FILE_FLAGS_AT + 2)
-        if not head.startswith(MAGIC) or len(head) < FILE_FLAGS_AT + 2:
-            return True
-        return not head[FILE_FLAGS_AT] & EventFlag.IN_USE
 
     def mark(self, name: str, *, whole: bool) -> None:
         """Mark a file in the spool as complete or incomplete, in a file next to it."""

@@ -89,13 +89,14 @@ class ZstdInput(ForwardInput):
         self._frame = self._unpacker.decompressobj()
         self._inside = False
         self._packed = b""
+        self._unpacked = 0
         self._plain = b""
         self._from = 0
 
     def _next(self, count: int) -> bytes:
         while self._from == len(self._plain):
-            if not self._packed:
-                self._packed = self.lower.read(_READ)
+            if self._unpacked == len(self._packed):
+                self._packed, self._unpacked = self.lower.read(_READ), 0
                 if not self._packed:
                     if self._inside:
                         raise StorageError(
@@ -109,7 +110,8 @@ class ZstdInput(ForwardInput):
         return data
 
     def _unpack(self) -> None:
-        piece, self._packed = self._packed[:_PIECE], self._packed[_PIECE:]
+        piece = self._packed[self._unpacked : self._unpacked + _PIECE]
+        self._unpacked += len(piece)
         try:
             self._plain = self._frame.decompress(piece)
         except zstandard.ZstdError as error:
@@ -117,5 +119,5 @@ class ZstdInput(ForwardInput):
         self._from = 0
         self._inside = not self._frame.eof
         if not self._inside:
-            self._packed = self._frame.unused_data + self._packed
+            self._unpacked -= len(self._frame.unused_data)
             self._frame = self._unpacker.decompressobj()

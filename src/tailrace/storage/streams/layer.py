@@ -5,6 +5,7 @@ An entry point of the group ``tailrace.streams`` gives a `Layer`; its name is th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,12 +33,21 @@ class Layer:
 
     ``input`` reverses what ``output`` does to the bytes. Each takes the stream below and returns
     the one on it, or raises UsageError if the stream below is unsuitable (`needs`). A layer for one
-    direction leaves the other unchanged.
+    direction leaves the other unchanged. ``suffix`` is what it adds to a file's name (``.zst``).
+
+    A log that is being written has the layers whose output is a RandomOutput and continues a file
+    that has bytes already. Others are put on it when it is complete, and need a suffix for that
+    (`tailrace.storage.layered`). A layer whose functions pickle goes to other processes, too.
     """
 
     name: str
     input: Callable[[Any], InputStream] = _same
     output: Callable[[Any], ForwardOutput] = _same
+    suffix: str = ""
+
+
+Layers = Layer | str | Sequence[Layer | str]
+"""One layer or several, the lowest first, by name or as they are."""
 
 
 _LAYERS: Final[dict[str, Layer]] = {
@@ -46,7 +56,7 @@ _LAYERS: Final[dict[str, Layer]] = {
         Layer("buffer", buffered_input, buffered_output),
         Layer("counting", counted_input, counted_output),
         Layer("read-ahead", ReadAhead),
-        Layer("zstd", ZstdInput, ZstdOutput),
+        Layer("zstd", ZstdInput, ZstdOutput, suffix=".zst"),
     )
 }
 
@@ -69,9 +79,25 @@ def layer(name: str) -> Layer:
     raise UsageError(f"no stream is called {name!r}; known are {known}")
 
 
+def layers_of(given: Layers | None) -> tuple[Layer, ...]:
+    """The layers that an argument means, the lowest first. Raises UsageError."""
+    if given is None:
+        return ()
+    parts = [given] if isinstance(given, (str, Layer)) else given
+    return tuple(layer(part) if isinstance(part, str) else part for part in parts)
+
+
+def of_name(name: str) -> Layer | None:
+    """Our layer whose suffix a file's name has; None if it has none."""
+    for known in _LAYERS.values():
+        if known.suffix and name.endswith(known.suffix):
+            return known
+    return None
+
+
 def stacked(layers: Iterable[Layer | str]) -> Layer:
     """Several layers as one, the lowest first."""
-    parts = [layer(part) if isinstance(part, str) else part for part in layers]
+    parts = layers_of(tuple(layers))
 
     def reading(stream: Any) -> Any:
         for part in parts:

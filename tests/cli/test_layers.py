@@ -1,0 +1,69 @@
+"""``--layer``, and files that are compressed, from the command line (WL#10956, stream chain)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import zstandard
+
+
+@pytest.fixture
+def archive(shop, tmp_path):
+    for path in (shop / "mysql").glob("binlog.0*"):
+        (tmp_path / f"{path.name}.zst").write_bytes(zstandard.compress(path.read_bytes()))
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", [["log"], ["log", "--as", "json"], ["stat"]])
+def test_a_compressed_log_reads_as_the_plain_one(run, shop, archive, command):
+    wanted = run(*command, shop / "mysql" / "binlog.000002")
+    assert wanted.status == 0
+    assert run(*command, archive / "binlog.000002.zst") == wanted
+    bare = archive / "binlog.000002"
+    (archive / "binlog.000002.zst").rename(bare)
+    assert run(*command, bare, "--layer", "zstd") == wanted
+    assert run(*command, bare, "--layer", "zstd", "--layer", "counting") == wanted
+    assert run(*command, bare).status == 2
+
+
+def test_a_folder_and_a_start(run, shop, archive):
+    wanted = run("log", shop / "mysql", "--from", "binlog.000003", "--as", "json")
+    found = run("log", archive, "--from", "binlog.000003", "--as", "json")
+    assert found == wanted
+    assert len(found.lines) > 100
+
+
+def test_standard_input(shop, archive):
+    """One file behind the other, as a pipe gives them."""
+    packed, plain = (
+        b"".join(path.read_bytes() for path in sorted(folder.glob("binlog.0*")))
+        for folder in (archive, shop / "mysql")
+    )
+    given = [(packed, ["--layer", "zstd"]), (plain, [])]
+    packed_out, plain_out = (
+        subprocess.run(
+            [sys.executable, "-m", "tailrace", "log", "-", "--as", "json", *options],
+            input=raw,
+            capture_output=True,
+            check=True,
+        ).stdout
+        for raw, options in given
+    )
+    assert packed_out == plain_out
+    assert packed_out.count(b"\n") > 500
+
+
+def test_errors(run, archive):
+    unknown = run("log", archive, "--layer", "gzip")
+    assert (unknown.status, len(unknown.err.splitlines())) == (2, 1)
+    assert "no stream is called 'gzip'" in unknown.err
+    server = run("log", "mysql://root@127.0.0.1:1", "--layer", "zstd")
+    assert (server.status, len(server.err.splitlines())) == (2, 1)
+    assert "--layer is for files" in server.err
+    path = archive / "binlog.000001.zst"
+    path.write_bytes(path.read_bytes()[:5000])
+    cut = run("log", path)
+    assert (cut.status, len(cut.err.splitlines())) == (2, 1)
+    assert f"{path}: zstd: the archive ends inside a frame" in cut.err

@@ -1,0 +1,439 @@
+"""WL#10956, stream chain: a layer is added to any source and target, and removed from it."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zstandard
+
+import tailrace
+from tailrace.columns import plan_splits, read_split
+from tailrace.errors import BadMagic, LogError, StorageError, UsageError
+from tailrace.position import Position
+from tailrace.storage import find
+from tailrace.storage.keyring import make
+from tailrace.storage.layered import ArchiveFolder, LayeredFolder, layered_folder
+from tailrace.storage.local import LocalFolder
+from tailrace.storage.memory import forget_memory, memory_folder
+from tailrace.storage.purge import purge
+from tailrace.storage.streams.counting import counted_input, counted_output
+from tailrace.storage.streams.layer import Layer, layer, layers_of
+from tests.recorded import ROOT
+from tests.storage.layers import MASKED
+from tests.writing.made import FLAVOURS, UUID, Clock, check_files, fill, log, transactions_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.writing import LogWriter
+
+SHOP = ROOT / "examples" / "shop"
+ZSTD = (layer("zstd"),)
+
+
+def packed(source: Path, target: Path, *, last: bool = True, **how: Any) -> Path:
+    """A copy of a folder of logs, its files compressed by zstd's library; the last one if asked."""
+    target.mkdir()
+    logs = sorted(source.glob("binlog.0*"))
+    for path in logs:
+        raw = path.read_bytes()
+        if last or path is not logs[-1]:
+            raw = zstandard.ZstdCompressor(**how).compress(raw)
+            (target / f"{path.name}.zst").write_bytes(raw)
+        else:
+            (target / path.name).write_bytes(raw)
+    (target / "binlog.index").write_bytes((source / "binlog.index").read_bytes())
+    return target
+
+
+def events(source: Any, **how: Any) -> list[tuple[str, bytes]]:
+    with tailrace.open(source, **how) as found:
+        return [(event.name, event.encode()) for event in found]
+
+
+def begin(folder: Any, flavour: str, **given: Any) -> LogWriter:
+    """A new log in a folder."""
+    return log(f"{folder}/binlog.000001", flavour, **given)
+
+
+def go_on(target: Any, flavour: str, **given: Any) -> LogWriter:
+    """A log that is continued."""
+    if flavour == "mysql":
+        given["server_uuid"] = UUID
+    return tailrace.append(target, sync="none", **given)
+
+
+def rows(source: Any, **how: Any) -> list[Any]:
+    found = [row for batch in tailrace.changes(source, **how) for row in batch.to_pylist()]
+    return sorted(found, key=lambda row: row["_seq"])
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_compressed_file_is_recognised(flavour: str, tmp_path: Path) -> None:
+    plain = SHOP / flavour / "binlog.000001"
+    path = packed(SHOP / flavour, tmp_path / "arch") / "binlog.000001.zst"
+    assert events(path) == events(plain)
+    assert events(str(path)) == events(plain)
+    assert rows(path) == rows(plain)
+    with tailrace.open(path) as found:
+        list(found)
+        assert found.position == Position("binlog.000001", plain.stat().st_size)
+    (series,) = find(path)
+    (file,) = series.files
+    assert (file.name, file.path, file.size) == (
+        "binlog.000001",
+        str(path),
+        plain.stat().st_size,
+    )
+
+
+@pytest.mark.parametrize("last", [True, False], ids=["all", "without the last"])
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_folder_of_compressed_files(flavour: str, last: bool, tmp_path: Path) -> None:
+    """With its index or without; also where the last file is still plain, and by URL."""
+    plain = SHOP / flavour
+    folder = packed(plain, tmp_path / "arch", last=last)
+    assert events(folder) == events(plain)
+    assert events(folder / "binlog.index") == events(plain)
+    assert rows(folder) == rows(plain)
+    assert rows(folder, threads=2) == rows(plain)
+    assert [series.name for series in find(tmp_path)] == ["arch"]  # a folder of folders
+    (folder / "binlog.index").unlink()
+    assert events(f"file://{folder}") == events(plain)
+    paths = sorted(folder.glob("binlog.0*"))
+    assert events([paths[1], paths[0]]) == events(sorted(plain.glob("binlog.0*"))[:2])
+
+
+def test_any_position_in_any_order(tmp_path: Path) -> None:
+    """Seeking backward begins the file anew."""
+    folder = packed(SHOP / "mysql", tmp_path / "arch")
+    with tailrace.open(SHOP / "mysql") as plain:
+        ends = [(each.start, each.gtid) for each in plain.transactions() if each.gtid is not None]
+    with tailrace.open(folder) as found:
+        for position, gtid in [ends[400], ends[3], ends[77], ends[500], ends[0]]:
+            found.seek(Position(position.file, position.offset))
+            assert next(found.transactions()).gtid == gtid
+        found.seek("2026-11-21T09:12:37")
+        assert next(iter(found)) is not None
+    files = find(folder)[0].files
+    with closing(files[0].open()) as stream:
+        stream.seek(150_000)
+        late = stream.read(100)
+        stream.seek(9)
+        early = stream.read(100)
+        raw = (SHOP / "mysql" / "binlog.000001").read_bytes()
+        assert (late, early) == (raw[150_000 : 150_000 + len(late)], raw[9 : 9 + len(early)])
+        stream.seek(len(raw) + 5)
+        assert stream.read(3) == b""
+        stream.seek(len(raw) - 2)
+        assert stream.read(3) == raw[-2:]
+
+
+def test_splits_for_spark(tmp_path: Path) -> None:
+    """A file and a split of it are sent to other processes; splits give the same rows."""
+    folder = packed(SHOP / "mysql", tmp_path / "arch")
+    (series,) = pickle.loads(pickle.dumps(find(folder)))
+    assert series == find(folder)[0]
+    splits = plan_splits(series, target_bytes=100_000)
+    assert len(splits) > 5
+    found = [
+        row
+        for split in pickle.loads(pickle.dumps(splits))
+        for batch in read_split(split)
+        for row in batch.to_pylist()
+    ]
+    assert sorted(found, key=lambda row: row["_seq"]) == rows(SHOP / "mysql")
+
+
+@pytest.mark.parametrize("layers", ["zstd", ["zstd"], layer("zstd"), ["zstd", "buffer"]])
+def test_layers_are_given(layers: Any, tmp_path: Path) -> None:
+    """For files that do not have the name, one and in a folder, and in memory."""
+    folder = packed(SHOP / "mariadb", tmp_path / "arch")
+    for path in folder.glob("*.zst"):
+        path.rename(path.with_suffix(""))
+    for name in ("", "binlog.000002", "binlog.index"):
+        assert events(folder / name, layers=layers) == events(SHOP / "mariadb" / name)
+        assert rows(folder / name, layers=layers) == rows(SHOP / "mariadb" / name)
+    with pytest.raises(BadMagic):
+        tailrace.open(folder / "binlog.000002")
+    forget_memory("arch")
+    for path in folder.glob("binlog.0*"):
+        memory_folder("arch").create(f"{path.name}.zst", path.read_bytes()).close()
+    assert events("memory:arch") == events(SHOP / "mariadb")
+    for suffix in ("", ".zst"):
+        name = f"binlog.000002{suffix}"
+        if suffix:
+            assert events(f"memory:arch/{name}") == events(SHOP / "mariadb" / "binlog.000002")
+    assert events("memory:arch", layers=layers) == events(SHOP / "mariadb")
+
+
+def test_a_layer_composes_with_others() -> None:
+    """A counter above zstd and one below it; and a layer of one's own, at any offset."""
+    plain = (SHOP / "mysql" / "binlog.000001").read_bytes()
+    below: list[Any] = []
+    above: list[Any] = []
+
+    def kept(all_of: list[Any]) -> Layer:
+        def count(lower: Any) -> Any:
+            all_of.append(counted_input(lower))
+            return all_of[-1]
+
+        return Layer("kept", count)
+
+    forget_memory("stack")
+    packed_bytes = zstandard.compress(plain)
+    memory_folder("stack").create("binlog.000001.zst", packed_bytes).close()
+    found = events("memory:stack", layers=[kept(below), "zstd", kept(above)])
+    assert found == events(SHOP / "mysql" / "binlog.000001")
+    assert max(each.bytes_read for each in above) == len(plain)
+    assert max(each.bytes_read for each in below) == len(packed_bytes)
+
+
+def test_encrypted_and_then_compressed(tmp_path: Path) -> None:
+    keys = make(tmp_path / "keys", "MySQLReplicationKey_x_1").path
+    with begin(tmp_path / "safe", "mysql", encrypt=keys) as made:
+        fill(made, 5)
+    arch = packed(tmp_path / "safe", tmp_path / "arch")
+    assert events(arch, keyring=keys) == events(tmp_path / "safe", keyring=keys)
+    assert rows(arch, keyring=keys) == rows(tmp_path / "safe", keyring=keys)
+
+
+@pytest.mark.parametrize("what", ["cut", "garbage", "no log", "flipped"])
+def test_damage_names_the_file(what: str, tmp_path: Path) -> None:
+    folder = packed(SHOP / "mysql", tmp_path / "arch", write_checksum=True)
+    path = folder / "binlog.000001.zst"
+    raw = bytearray(path.read_bytes())
+    if what == "cut":
+        path.write_bytes(raw[: len(raw) // 2])
+    elif what == "garbage":
+        path.write_bytes(b"garbage" * 100)
+    elif what == "no log":
+        path.write_bytes(zstandard.compress(b"no log"))
+    else:
+        raw[len(raw) // 2] ^= 0xFF
+        path.write_bytes(raw)
+    for read in (events, rows):
+        with pytest.raises((StorageError, LogError)) as caught:
+            read(path)
+        assert ("binlog.000001" if what == "no log" else str(path)) in str(caught.value)
+
+
+def test_other_compressed_files_are_no_logs(tmp_path: Path) -> None:
+    folder = packed(SHOP / "mysql", tmp_path / "arch")
+    (folder / "dump.sql.zst").write_bytes(zstandard.compress(b"select 1;"))
+    (folder / "notes.txt").write_bytes(b"notes")
+    assert events(folder) == events(SHOP / "mysql")
+
+
+def test_arguments(tmp_path: Path) -> None:
+    folder = packed(SHOP / "mysql", tmp_path / "arch")
+    for wrong in ("gzip", ["zstd", "gzip"]):
+        with pytest.raises(UsageError, match="no stream is called 'gzip'"):
+            tailrace.open(SHOP / "mysql", layers=wrong)
+    with pytest.raises(UsageError, match="ReadAhead needs a RandomInput"):
+        tailrace.open(folder / "binlog.000001.zst", layers=["zstd", "read-ahead"])
+    with pytest.raises(UsageError, match="layers are of files"):
+        tailrace.changes("mysql://root@127.0.0.1:1/", layers="zstd")
+    with pytest.raises(UsageError, match="layers are of files"):
+        tailrace.open("mysql://root@127.0.0.1:1/", layers="zstd")
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+STACKS: list[Any] = [
+    "zstd",
+    ["counting", "zstd"],
+    [MASKED],
+    [MASKED, "zstd"],
+    ["buffer", "counting"],
+]
+
+
+@pytest.mark.parametrize("layers", STACKS, ids=str)
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_a_log_is_written_through_layers(
+    layers: Any, flavour: str, kind: str, tmp_path: Path
+) -> None:
+    """Without them the files are those that are written without them, byte by byte."""
+    forget_memory("layers")
+    target = str(tmp_path / "layers") if kind == "disk" else "memory:layers"
+    for where, given in ((tmp_path / "plain", None), (target, layers)):
+        with begin(where, flavour, max_size=4096, layers=given, now=Clock()) as made:
+            fill(made, 60)
+    plain = sorted((tmp_path / "plain").glob("binlog.0*"))
+    assert len(plain) > 4
+    lower: Any = LocalFolder(tmp_path / "layers") if kind == "disk" else memory_folder("layers")
+    put = layers_of(layers)
+    suffix = "".join(each.suffix for each in put)
+    names = {f"{path.name}{suffix}" for path in plain}
+    assert set(lower.names()) == names | {"binlog.index"}
+    folder = layered_folder(lower, put)
+    for path in plain:
+        raw = path.read_bytes()
+        assert folder.read(path.name, 0, len(raw) + 1) == raw
+        if put == ZSTD:
+            stored = lower.read(f"{path.name}.zst", 0, len(raw))
+            assert zstandard.ZstdDecompressor().decompressobj().decompress(stored) == raw
+    assert lower.read("binlog.index", 0, 9999) == (tmp_path / "plain/binlog.index").read_bytes()
+    assert events(target, layers=layers) == events(tmp_path / "plain")
+    assert rows(target, layers=layers) == rows(tmp_path / "plain")
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_file_is_plain_until_it_is_complete(flavour: str, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    with begin(folder, flavour, layers="zstd") as made:
+        fill(made, 5)
+        assert sorted(path.name for path in folder.iterdir()) == ["binlog.000001", "binlog.index"]
+        assert len(transactions_of(folder)) == 5
+        made.rotate()
+        fill(made, 5, first=6)
+        assert {path.name for path in folder.glob("binlog.0*")} == {
+            "binlog.000001.zst",
+            "binlog.000002",
+        }
+        assert len(transactions_of(folder)) == 10
+    assert {path.name for path in folder.glob("binlog.0*")} == {
+        "binlog.000001.zst",
+        "binlog.000002.zst",
+    }
+    subprocess.run(["zstd", "-dq", *folder.glob("*.zst")], check=True, cwd=folder)
+    check_files(*sorted(path for path in folder.glob("binlog.0*") if path.suffix != ".zst"))
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_it_is_continued_and_purged(flavour: str, tmp_path: Path) -> None:
+    """`append` and `purge` find the layer by the names."""
+    folder = tmp_path / flavour
+    with begin(folder, flavour, layers="zstd") as made:
+        fill(made, 3)
+    for number in (1, 2):
+        target = folder / "binlog.000002.zst" if number == 2 else folder
+        with go_on(target, flavour) as again:
+            fill(again, 3, first=3 * number + 1)
+            assert again.recovery is None
+    assert {path.name for path in folder.glob("binlog.0*")} == {
+        f"binlog.00000{number}.zst" for number in (1, 2, 3)
+    }
+    assert len(transactions_of(folder)) == 9
+    assert purge(folder, to="binlog.000003") == ["binlog.000001", "binlog.000002"]
+    assert sorted(path.name for path in folder.iterdir()) == ["binlog.000003.zst", "binlog.index"]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_killed_writer_loses_nothing(flavour: str, tmp_path: Path) -> None:
+    """Killed in a transaction, before and inside compressing, and before the plain file goes."""
+    folder = tmp_path / "log"
+    made = begin(folder, flavour, layers="zstd")
+    fill(made, 3)
+    made.rotate()
+    fill(made, 3, first=4)
+    made.close()
+    first, second = folder / "binlog.000001", folder / "binlog.000002"
+    raw = (
+        zstandard.ZstdDecompressor()
+        .decompressobj()
+        .decompress((folder / "binlog.000001.zst").read_bytes())
+    )
+    for left in (b"", (folder / "binlog.000001.zst").read_bytes()[:100], None):
+        first.write_bytes(raw)
+        if left is None:
+            (folder / "binlog.000001.zst").unlink()
+        elif left:
+            (folder / "binlog.000001.zst").write_bytes(left)
+        assert len(transactions_of(folder)) == 6
+        go_on(folder, flavour).close()
+        assert not first.exists()
+        assert len(transactions_of(folder)) == 6
+        assert not second.exists()
+    crashed = go_on(folder, flavour)
+    fill(crashed, 1, first=7)
+    last = folder / str(crashed.position.file)
+    with last.open("ab") as file:
+        file.write(last.read_bytes()[200:300])
+    raw = last.read_bytes()
+    crashed.close()
+    (folder / f"{last.name}.zst").unlink()
+    last.write_bytes(raw[:21] + bytes([raw[21] | 1]) + raw[22:])
+    with go_on(folder, flavour, recovered=lambda _: None) as again:
+        assert again.recovery is not None
+        assert again.recovery.removed == 100
+        fill(again, 1, first=8)
+    assert len(transactions_of(folder)) == 8
+
+
+def test_what_cannot_be_kept_is_rejected(tmp_path: Path) -> None:
+    nameless = Layer("nameless", layer("zstd").input, layer("zstd").output)
+    with pytest.raises(UsageError, match="nameless: it can only be put on a complete file"):
+        begin(tmp_path / "log", "mysql", layers=[nameless])
+    with pytest.raises(UsageError, match="layers are written to folders on disk and in memory"):
+        begin("memory://bucket/log", "mysql", layers="zstd")
+    with pytest.raises(UsageError, match="MaskedOutput needs a RandomOutput"):
+        begin(tmp_path / "log", "mysql", layers=["zstd", MASKED])
+    folder = ArchiveFolder(LocalFolder(tmp_path / "log"), ZSTD)
+    folder.create("binlog.000001", b"whole").close()
+    with pytest.raises(StorageError, match="it is complete, and nothing can be appended"):
+        folder.reopen("binlog.000001")
+    with pytest.raises(StorageError, match="File exists"):
+        folder.create("binlog.000001", b"again")
+
+
+def test_a_disk_that_is_full_leaves_the_plain_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "log"
+    made = begin(folder, "mysql", layers="zstd")
+    fill(made, 3)
+    plain = (folder / "binlog.000001").read_bytes()
+
+    def full(_: Any) -> Any:
+        raise StorageError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ArchiveFolder, "_write", lambda *_: full(None))
+        with pytest.raises(StorageError, match="No space left"):
+            made.close()
+    assert [path.name for path in folder.glob("binlog.0*")] == ["binlog.000001"]
+    assert (folder / "binlog.000001").read_bytes()[30:].startswith(plain[30:])
+    assert len(transactions_of(folder)) == 3
+    go_on(folder, "mysql", layers="zstd").close()
+    assert [path.suffix for path in sorted(folder.glob("binlog.0*"))] == [".zst", ".zst"]
+    assert len(transactions_of(folder)) == 3
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_encryption_above_a_layer(flavour: str, tmp_path: Path) -> None:
+    name = "MySQLReplicationKey_x_1" if flavour == "mysql" else "1"
+    keys = make(tmp_path / "keys", name).path
+    with begin(tmp_path / "log", flavour, layers=["zstd"], encrypt=keys, max_size=4096) as made:
+        fill(made, 30)
+    assert all(path.suffix == ".zst" for path in (tmp_path / "log").glob("binlog.0*"))
+    assert len(rows(tmp_path / "log", keyring=keys)) == 90
+    go_on(tmp_path / "log", flavour, keyring=keys).close()
+    assert len(rows(tmp_path / "log", keyring=keys)) == 90
+    assert isinstance(layered_folder(LocalFolder(tmp_path / "log"), None), ArchiveFolder)
+
+
+def test_an_output_that_counts(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    def count(lower: Any) -> Any:
+        seen.append(counted_output(lower))
+        return seen[-1]
+
+    with begin(tmp_path / "log", "mysql", layers=Layer("kept", output=count)) as made:
+        fill(made, 3)
+    size = (tmp_path / "log" / "binlog.000001").stat().st_size
+    head = next(each for each in seen if each.bytes_written and each is not seen[-1])
+    assert head.bytes_written + seen[-1].bytes_written == size
+    assert isinstance(
+        layered_folder(LocalFolder(tmp_path), [Layer("k", output=count)]), LayeredFolder
+    )
