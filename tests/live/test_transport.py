@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 import tailrace
-from tailrace.errors import AccessDenied, GtidError, ServerError, UsageError
+from tailrace.errors import AccessDenied, ConnectionLost, GtidError, ServerError, UsageError
 from tailrace.events import FormatDescriptionEvent, QueryEvent, RotateEvent
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.transport import ServerTransport
@@ -238,6 +238,78 @@ def test_refusals(mysql97, monkeypatch):
     assert type(missing.value) is ServerError
     with pytest.raises((UsageError, GtidError)):
         tailrace.open(url_of(mysql97, "&gtid=nonsense"))
+
+
+# --- WL#3283: connect ---------------------------------------------------------------------------
+
+
+def test_wl3283_connect_reports_its_error_at_once(mysql97, monkeypatch):
+    monkeypatch.delenv("MYSQL_PWD", raising=False)
+    cases = [
+        ("mysql://root@127.0.0.1:1/", ConnectionLost),
+        (f"mysql://nobody:wrong@127.0.0.1:{mysql97.port}/", AccessDenied),
+        (url_of(mysql97, "&start=binlog.999999:4"), ServerError),
+    ]
+    for url, kind in cases:
+        for follow in (False, True):
+            log = tailrace.open(url, follow=follow)
+            for _ in range(2):
+                with pytest.raises(kind) as caught:
+                    log.connect()
+                assert type(caught.value) is kind
+            log.close()
+    log.seek("oldest")  # it is as it was
+    log.connect()
+    assert isinstance(log.wait_for_next_event(DEADLINE), FormatDescriptionEvent)
+    log.close()
+
+
+@pytest.mark.parametrize("start", ["oldest", "now", "file", "time", "gtids"])
+def test_wl3283_position_and_created_are_known_after_connect(worked, start):
+    files = list(tailrace.open(folder(worked)))
+    described = {each.file: each for each in files if isinstance(each, FormatDescriptionEvent)}
+    first, *_, last = described
+    wanted = {
+        "file": last,
+        "time": datetime(2000, 1, 1, tzinfo=UTC),
+        "gtids": GtidSet() if worked.flavour == "mysql" else GtidList(),
+    }.get(start, start)
+    log = tailrace.open(url_of(worked), start=wanted, follow=True)
+    if start != "file":
+        assert not log.position.file
+    with pytest.raises(UsageError):
+        assert log.created
+    log.connect()
+    begin = log.position
+    file = {"oldest": first, "now": last, "file": last}.get(start, begin.file)
+    assert begin.file == file
+    assert log.created == described[file].timestamp > 0
+    assert log.format.server_version == described[file].description.server_version
+    if start == "now":
+        assert begin.offset == worked.binlogs()[-1].stat().st_size
+    else:
+        events = [log.wait_for_next_event(DEADLINE) for _ in range(2)]
+        assert isinstance(events[0], FormatDescriptionEvent)  # connect has taken none of them
+        next_offset = described[file].end_offset if begin.offset == 4 else begin.offset
+        assert (events[1].file, events[1].offset) == (file, next_offset)
+    log.close()
+
+
+def test_wl3283_closing_ends_an_attempt_to_connect():
+    log = tailrace.open("mysql://root@127.0.0.1:1/?retry=3600")
+    raised = []
+
+    def connect():
+        with pytest.raises(ConnectionLost, match="was closed during connect") as caught:
+            log.connect()
+        raised.append(caught.value)
+
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    wait_for(lambda: log._stream is not None)
+    log.close()
+    thread.join(DEADLINE)
+    assert len(raised) == 1
 
 
 def test_no_secret_is_shown_or_pickled(mysql97):

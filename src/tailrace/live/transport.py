@@ -66,15 +66,26 @@ class ServerStream:
         wanted = source.start if start is None else start
         self.taken = ReadGtids(wanted)
         self._feed = Feed(source, start=wanted, follow=follow)
+        self._records = self._feed.records()
+        self._first: Record | None = None
+
+    def connect(self) -> Record | None:
+        """Connect; the first event, which iterating gives as well. None if it was closed.
+
+        Iterating connects by itself.
+        """
+        if self._first is None:
+            self._first = next(self._records, None)
+            if self._first is not None:
+                self.taken.begin = self._feed.position
+        return self._first
 
     def __iter__(self) -> Generator[Record]:
         try:
-            records = self._feed.records()
-            first = next(records, None)
+            first = self.connect()
             if first is not None:
-                self.taken.begin = self._feed.position
                 yield first
-                yield from records
+                yield from self._records
         finally:
             self._feed.close()
 

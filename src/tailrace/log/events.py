@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.closing import Closing
 from tailrace.constants import MAGIC, EventFlag
-from tailrace.errors import LogError, StorageError, UsageError
+from tailrace.errors import ConnectionLost, LogError, StorageError, UsageError
 from tailrace.events import (
     DecodeContext,
     Event,
@@ -47,12 +47,13 @@ class Log(Closing):
     output is given. Iterating raises LogError and its kinds for errors in the log, StorageError
     for errors of a file, and whatever handlers raise.
 
-    `connect` starts a thread that reads ahead into a bounded queue; from then on iterating and
-    `wait_for_next_event` continue after the last event taken, until `close`. A followed log
-    (``follow``) waits at its end for more, also after a torn event of a file in use, and continues
-    in the next file; iterating it connects. Other logs are read in the caller's thread: reading a
-    file's bytes takes a fourteenth of the time of decoding its events, and Python works in one
-    thread at a time, so the queue only costs (a fifth, ``python -m benchmarks handlers``).
+    `connect` connects to the source and starts a thread that reads ahead into a bounded queue; from
+    then on iterating and `wait_for_next_event` continue after the last event taken, until `close`.
+    A followed log (``follow``) waits at its end for more, also after a torn event of a file in use,
+    and continues in the next file; iterating it connects. Other logs are read in the caller's
+    thread: reading a file's bytes takes a fourteenth of the time of decoding its events, and Python
+    works in one thread at a time, so the queue only costs (a fifth, ``python -m benchmarks
+    handlers``).
 
     ``position`` is where to resume: the end of the last transaction that was taken whole, or the
     start; it moves when the next event is requested, never before. Assigning to it is `seek`.
@@ -188,12 +189,46 @@ class Log(Closing):
         self._begin(*located)
 
     def connect(self) -> None:
-        """Start reading ahead in a background thread; does nothing if one is already running."""
+        """Connect to the source, and start reading ahead in a background thread; does nothing if
+        one is already running.
+
+        The login is done here, so that its error is raised here: ConnectionLost, AccessDenied and
+        other ServerErrors, for a start that the server does not have, too. After it ``position``,
+        ``created`` and ``format`` are known, also of a server's log. An attempt ends when another
+        thread calls `close`, with ConnectionLost. Iterating and `wait_for_next_event` connect by
+        themselves, in the background thread: then errors come with the first event.
+        """
         if self._link is not None and not self.at_end and self._failure is None:
             return
+        stream = self._new_stream(follow=self.follow)
+        connect = getattr(stream, "connect", None)
+        if connect is not None:
+            try:
+                first = connect()
+            except BaseException:
+                self.close()
+                raise
+            if self._stream is not stream:
+                raise ConnectionLost(f"{self.transport.name}: the log was closed during connect")
+            if first is not None:
+                self._meet(stream, *first)
+        self._read_ahead(stream)
+
+    def _new_stream(self, *, follow: bool) -> Stream:
         self.close()
         self._reset()
-        stream = self._stream = self.transport.read(self._start, follow=self.follow)
+        stream = self._stream = self.transport.read(self._start, follow=follow)
+        return stream
+
+    def _meet(self, stream: Stream, file: str, offset: int, raw: bytes) -> None:
+        """Take from a source's first event what is to be known once it is connected."""
+        if self._format is None:
+            self._note_format(self._decode(DecodeContext(), raw, file, offset))
+        self._taken = getattr(stream, "taken", None)
+        if self._taken is not None and not self._position.file:
+            self._position = self._taken.begin
+
+    def _read_ahead(self, stream: Stream) -> None:
         self._link = link = BackgroundReader(stream)
         self._linked = self._flow(stream, self._queued(link), expand=self.expand_payloads)
         self.handlers.on_injection(link.wake)
@@ -231,7 +266,7 @@ class Log(Closing):
         `close`.
         """
         if self._link is None:
-            self.connect()
+            self._read_ahead(self._new_stream(follow=self.follow))
         return self._wait(timeout)
 
     def _wait(self, timeout: float | None) -> Event | None:
@@ -249,7 +284,7 @@ class Log(Closing):
 
     def _events(self, *, expand: bool) -> Iterator[Event]:
         if self.follow and self._link is None:
-            self.connect()
+            self._read_ahead(self._new_stream(follow=True))
         if self._link is not None:
             return self._rest()
         stream = self._stream = self.transport.read(self._start, follow=False)

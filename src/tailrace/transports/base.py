@@ -24,7 +24,9 @@ class Stream(Protocol):
     ``torn_tail`` is where an open log
     ended inside an event, or None; it is valid after the end. Some streams have an additional
     attribute ``taken``, a `tailrace.transports.gtids.ReadGtids`: those whose beginning
-    `Transport.locate` cannot determine, and those that are resumed by GTIDs.
+    `Transport.locate` cannot determine, and those that are resumed by GTIDs. Those that have to
+    connect to their source have a method ``connect``: it does so at once, raises the source's
+    error, and returns the first event, which iterating gives again.
     """
 
     torn_tail: Position | None
