@@ -11,12 +11,14 @@ from tailrace.errors import (
     AccessDenied,
     BadLogName,
     ConnectionLost,
+    EventDecodeError,
     GtidsAhead,
     LogPurged,
     LogReset,
     ProtocolError,
     TailraceError,
 )
+from tailrace.events import EventHeader, HeartbeatEvent
 from tailrace.live.chunks import FileBegin, stamp
 from tailrace.live.place import LeftOff, Place, Verdict
 from tailrace.live.retry import LONGEST_PAUSE, Attempts, Pauses
@@ -69,11 +71,9 @@ def heartbeat(file, offset):
 
 
 def heartbeat_2(file, offset):
-    return event(
-        41,
-        bytes([1, len(file)]) + file.encode() + b"\2\x09\xfe" + struct.pack("<Q", offset) + b"\0",
-        offset,
-    )
+    raw = file.encode()
+    body = bytes([1, len(raw)]) + raw + b"\2\x09\xfe" + struct.pack("<Q", offset) + b"\0"
+    return event(41, body, offset)
 
 
 @pytest.mark.parametrize("given", HOSTILE)
@@ -84,7 +84,7 @@ def test_a_source_names_logs_plainly(given):
     for made in (rotate(reading().offset, given), heartbeat(given, 1 << 20)):
         with pytest.raises(BadLogName, match="a log file"):
             reading(by_gtid=True).control(made)
-    if len(given) < 251:
+    if len(given.encode()) < 251:
         with pytest.raises(BadLogName, match="a log file"):
             reading(by_gtid=True).control(heartbeat_2(given, 1 << 20))
 
@@ -168,6 +168,25 @@ def test_a_heartbeat_stands_where_we_are(beat, at):
     ):
         with pytest.raises(ProtocolError):
             reading(at).control(beat(file, offset))
+
+
+@pytest.mark.parametrize("crc", [False, True])
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"\1\x0dbinlog.000007\2\3\xfc\xe8\3", "a field.s type"),
+        (b"\1\x0dbinlog.000007\2\3\xfc\xe8\3\0\7\7", "2 bytes follow"),
+        (b"\1\x0dbinlog.00000\xff\2\3\xfc\xe8\3\0", "not UTF-8"),
+    ],
+)
+def test_a_heartbeat_is_read_as_its_event_is(body, why, crc):
+    """HEARTBEAT_V2 is fields up to a mark, and nothing follows: a damaged one confirms nothing."""
+    raw = event(41, body, 1000, crc=crc)
+    with pytest.raises(ProtocolError, match=why):
+        reading(1000).control(raw)
+    header = EventHeader.parse(raw)
+    with pytest.raises(EventDecodeError, match=why):
+        HeartbeatEvent(header, body).check()
 
 
 def test_mariadbs_heartbeat_past_4_gib():

@@ -23,8 +23,7 @@ from 11.4 on) it cannot be verified: `Unproved`.
 from __future__ import annotations
 
 from enum import Enum, auto
-from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from zlib import crc32
 
 from tailrace.constants import (
@@ -34,12 +33,18 @@ from tailrace.constants import (
     ChecksumAlgorithm,
     EventFlag,
     EventType,
+    Flavour,
     event_name,
 )
-from tailrace.errors import LogReset, ProtocolError
-from tailrace.events import DecodeContext, FormatDescriptionEvent
-from tailrace.events.fields import Cursor
-from tailrace.events.header import unpack_header
+from tailrace.errors import LogError, LogReset, ProtocolError
+from tailrace.events import (
+    DecodeContext,
+    FormatDescription,
+    FormatDescriptionEvent,
+    HeartbeatEvent,
+    RotateEvent,
+)
+from tailrace.events.header import EventHeader, unpack_header
 from tailrace.live.chunks import FileBegin
 from tailrace.live.server_errors import TORN_FILE, is_garbage, is_torn, no_event_error
 from tailrace.log_name import LogName, file_number
@@ -48,16 +53,19 @@ from tailrace.printable import one_line
 
 if TYPE_CHECKING:
     from tailrace.errors import TailraceError
+    from tailrace.events import Event
     from tailrace.wire.packets import ErrorPacket
 
 _WRAP: Final = 1 << 32
 _FARTHEST: Final = 1 << 62
 """The largest offset of a file, as in file systems; adding an event to it does not overflow."""
-_U64: Final = Struct("<Q").unpack_from
 _LONGEST: Final = 1000
 """Characters of a source's text that are put into a message."""
-_V2_NAME: Final = 1
-_V2_POSITION: Final = 2
+_EITHER: Final = FormatDescription(4, "", 0, b"", ChecksumAlgorithm.NONE, Flavour.MARIADB)
+"""For events that come before their file's description: the layouts of both flavours. MariaDB's
+has the long heartbeat, which MySQL never sends.
+"""
+_E = TypeVar("_E", bound="Event")
 
 
 class _State(Enum):
@@ -281,11 +289,8 @@ class Place:
         return self.offset + (low - self.offset) % _WRAP
 
     def _name(self, event: memoryview) -> None:
-        """Layout: offset u64, name; a checksum where one was agreed on."""
-        body = plain_body(event)
-        if len(body) < 9:
-            raise self.error("a ROTATE without a file's name")
-        file, offset = LogName.given_by(self.source, body[8:]), self._offset(_U64(body)[0])
+        named = self._named(event)
+        file, offset = named.file, named.offset
         if self._next is not None and self._next != Position(file, offset):
             raise self.error(f"ROTATE named {self._next}, {Position(file, offset)} comes")
         if self._state is _S.ASKED:
@@ -300,6 +305,21 @@ class Place:
             self._unproved = None  # the requested position was the end of the file before
         self.file, self.offset, self._next = file, offset, None
         self._hear()
+
+    def _named(self, event: memoryview) -> Position:
+        """What a ROTATE names."""
+        rotate = self._checked(RotateEvent(EventHeader(*unpack_header(event)), plain_body(event)))
+        offset = self._offset(rotate.next_offset)
+        return Position(LogName.given_by(self.source, rotate.next_file), offset)
+
+    def _checked(self, event: _E) -> _E:
+        """An event whose body was read."""
+        event.form = _EITHER
+        try:
+            event.check()
+        except LogError as error:
+            raise self.error(f"{event.name}: {error.message}") from None
+        return event
 
     def _check_end(self) -> None:
         """Raise LeftOff if the file may not have ended here."""
@@ -327,41 +347,18 @@ class Place:
         if log_pos and log_pos != (self.offset + length) % _WRAP:
             self.hole(event)
         self.prove(event)
-        body = plain_body(event)
-        if len(body) < 9:
-            raise self.error("a ROTATE without a file's name")
-        self._next = Position(LogName.given_by(self.source, body[8:]), self._offset(_U64(body)[0]))
+        self._next = self._named(event)
         return Verdict.KEPT
 
     def _heartbeat(self, event: memoryview) -> None:
         self.quiet += 1
-        code, log_pos = event[4], unpack_header(event)[4]
-        if code == EventType.HEARTBEAT_V2:
-            file, offset = self._heartbeat_v2(event)
+        header = EventHeader(*unpack_header(event))
+        beat = self._checked(HeartbeatEvent(header, plain_body(event)))
+        if header.type == EventType.HEARTBEAT and header.log_pos:  # the low 32 bits alone
+            offset = self._wide(header.log_pos)
         else:
-            body = plain_body(event)
-            offset = self._wide(log_pos) if log_pos else self._long_heartbeat(body)
-            file = LogName.given_by(self.source, body[0 if log_pos else 8 :])
-        self._stands_at(file, offset, "a heartbeat")
-
-    def _long_heartbeat(self, body: bytes) -> int:
-        """MariaDB past 4 GiB: the offset u64 before the name."""
-        if len(body) < 9:
-            raise self.error("a heartbeat without an offset")
-        return self._offset(_U64(body)[0])
-
-    def _heartbeat_v2(self, event: memoryview) -> tuple[str, int]:
-        """Layout: type, length, value, one after the other; type 0 ends them (facts sheet 2.1)."""
-        cursor = Cursor(bytes(event[HEADER_SIZE:]))
-        file, offset = self.file, self._wide(unpack_header(event)[4])
-        while cursor.remaining and (kind := cursor.lenenc("a field's type")):
-            length = cursor.lenenc("a field's length")
-            value = cursor.take(length, "a field")
-            if kind == _V2_NAME:
-                file = LogName.given_by(self.source, value)
-            elif kind == _V2_POSITION:
-                offset = self._offset(Cursor(value).lenenc("the offset"))
-        return file, offset
+            offset = self._offset(beat.log_offset)
+        self._stands_at(LogName.given_by(self.source, beat.log_file), offset, "a heartbeat")
 
     def _stands_at(self, file: str, offset: int, what: str) -> None:
         """Check the source's own position: by position it equals ours, by GTID it is not before."""
@@ -389,7 +386,11 @@ class Place:
 
 
 def plain_body(event: memoryview) -> bytes:
-    """An event's body, without the checksum if it has one."""
+    """An event's body, without the checksum if it has one.
+
+    Whether it does is tried: the events before a file's description (its name, heartbeats) come as
+    the source's setting was when it began to send, which may have changed since the session asked.
+    """
     end = len(event) - CHECKSUM_SIZE
     if end > HEADER_SIZE and crc32(event[:end]) == int.from_bytes(event[end:], "little"):
         return bytes(event[HEADER_SIZE:end])
