@@ -25,7 +25,7 @@ def places(folder, most_held=MOST_HELD):
                 )
         except TailraceError as error:
             found.append(type(error))
-        found.append((changes.taken_back, changes.unfinished, changes.skipped_statements))
+        found.append((changes.rolled_back, changes.unfinished, changes.skipped_statements))
     return found
 
 

@@ -43,7 +43,7 @@ def changes_of(reader, most_held=MOST_HELD):
             )
     except TailraceError as error:
         found.append(type(error))
-    counts = (changes.taken_back, changes.unfinished, changes.skipped_statements)
+    counts = (changes.rolled_back, changes.unfinished, changes.skipped_statements)
     return found, counts, changes.prepared
 
 

@@ -102,7 +102,7 @@ def _record(name: str, found: Statistics) -> dict[str, Any]:
         "first": found.first or None,
         "last": found.last or None,
         "statement_changes": found.statement_changes,
-        "taken_back": found.taken_back,
+        "rolled_back": found.rolled_back,
         "unfinished": found.unfinished,
         "tables": {
             table: {
@@ -139,7 +139,7 @@ def _print(output: Output, name: str, found: Statistics) -> None:
     output.line((text, "file"))
     for number, what in (
         (found.statement_changes, "changes logged as statements: their rows are not counted"),
-        (found.taken_back, "rows events rolled back, not counted"),
+        (found.rolled_back, "rows events rolled back, not counted"),
         (found.unfinished, "rows events of a transaction without an end, not counted"),
     ):
         if number:

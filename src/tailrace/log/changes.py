@@ -108,7 +108,7 @@ class Changes:
     """Iterates over a reader's committed changes that were not rolled back, in the log's order.
 
     Left out are rows of a transaction that was rolled back, in part or later (XA), and those of a
-    transaction whose end the log does not have; ``taken_back`` and ``unfinished`` count the rows
+    transaction whose end the log does not have; ``rolled_back`` and ``unfinished`` count the rows
     events of both. A transaction is held until its end is read, up to ``most_held`` bytes. For a
     larger one, files are read ahead once; for pipes, servers and followed logs, the rest is held in
     a temporary file.
@@ -135,7 +135,7 @@ class Changes:
         self.statements = statements
         self.skipped_statements = 0
         self.escapes = Escapes()
-        self.taken_back = 0
+        self.rolled_back = 0
         self.unfinished = 0
         self._keeps = False
         self._before: list[Event] = []
@@ -233,7 +233,7 @@ class Changes:
         elif not self._payload_rolled_back:
             yield item
         elif isinstance(item, Change):
-            self.taken_back += 1
+            self.rolled_back += 1
 
     def finish(self) -> None:
         """The log is over: held transactions have no end in it."""
@@ -242,7 +242,7 @@ class Changes:
 
     def _end(self, event: Event, kind: TransactionKind | None) -> Iterator[Change | Logged]:
         if kind is TransactionKind.ROLLBACK:
-            self.taken_back += len(self._held)
+            self.rolled_back += len(self._held)
         elif kind is TransactionKind.XA_PREPARE and self._xa_rows is XaRows.AT_COMMIT:
             self._set_aside(event)
         elif kind is TransactionKind.XA_PREPARE or self._streaming:
@@ -273,7 +273,7 @@ class Changes:
                 )
             return
         if how == "ROLLBACK":
-            self.taken_back += self._prepared.drop(name)
+            self.rolled_back += self._prepared.drop(name)
         elif name in self._prepared:
             yield from self._prepared.take(name)
         else:
@@ -331,7 +331,7 @@ class Changes:
         for item in self._held:
             ahead = self._read_ahead(item.event)
             if ahead.rolled_back(item.event):
-                self.taken_back += 1
+                self.rolled_back += 1
             elif ahead.has_no_end(item.event):
                 self.unfinished += 1
             else:
@@ -371,5 +371,5 @@ class Changes:
     def _roll_back_to(self, kept: int) -> None:
         if self._streaming:
             return  # reading ahead has found which rows
-        self.taken_back += len(self._held) - kept
+        self.rolled_back += len(self._held) - kept
         self._held.truncate(kept)

@@ -71,7 +71,7 @@ class Statistics:
     bytes: int = 0
     transactions: int = 0
     statement_changes: int = 0
-    taken_back: int = 0
+    rolled_back: int = 0
     unfinished: int = 0
     first: int = 0
     last: int = 0
@@ -105,7 +105,7 @@ class Statistics:
         else:
             self.bytes += sum(file.length() for file in reader.series.files if file.name in ends)
         self.statement_changes += changes.skipped_statements
-        self.taken_back += changes.taken_back
+        self.rolled_back += changes.rolled_back
         self.unfinished += changes.unfinished
 
     def add_table(self, name: str, counts: Mapping[str, int]) -> None:

@@ -142,7 +142,7 @@ class Rollbacks:
                 )
 
     @property
-    def undecided(self) -> Position | None:
+    def in_doubt(self) -> Position | None:
         """The start of the first in-doubt XA transaction (prepared, neither committed nor rolled
         back) whose rows were not delivered.
         """

@@ -73,7 +73,7 @@ class SplitPlanner:
     @property
     def held(self) -> Position | None:
         """The start of the in-doubt XA transaction that holds up the splits after it."""
-        return self._rollbacks.undecided if self._hold else None
+        return self._rollbacks.in_doubt if self._hold else None
 
     def plan(self, series: LogSeries, *, enough: int | None = None) -> list[Split]:
         """The splits of the new and whole transactions in the series.
