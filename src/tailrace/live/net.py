@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, ServerError
 from tailrace.live.driver import translated
 from tailrace.live.sockets import Patience, send
+from tailrace.schema.tokens import quoted_name
 from tailrace.wire.packets import frame
 
 if TYPE_CHECKING:
@@ -80,17 +81,17 @@ class NetService:
 
     def get_user_var_int(self, name: str) -> int | None:
         """A session's user variable as an integer."""
-        value = self._user_variable(f"CAST({_variable(name)} AS SIGNED)")
+        value = self._user_variable(f"CAST(@{quoted_name(name)} AS SIGNED)")
         return None if value is None else int(value)
 
     def get_user_var_real(self, name: str) -> float | None:
         """A session's user variable as a number of double precision."""
-        value = self._user_variable(f"{_variable(name)} + 0e0")
+        value = self._user_variable(f"@{quoted_name(name)} + 0e0")
         return None if value is None else float(value)
 
     def get_user_var_str(self, name: str) -> str | None:
         """A session's user variable as text."""
-        value = self._user_variable(f"CAST({_variable(name)} AS CHAR)")
+        value = self._user_variable(f"CAST(@{quoted_name(name)} AS CHAR)")
         return None if value is None else str(value)
 
     def _user_variable(self, expression: str) -> Any:
@@ -111,10 +112,6 @@ class NetService:
                 raise
         finally:
             self._other.close()
-
-
-def _variable(name: str) -> str:
-    return "@`" + name.replace("`", "``") + "`"
 
 
 def _rows(connection: Connection[Any], sql: str, name: str) -> Sequence[Sequence[Any]]:

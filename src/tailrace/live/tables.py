@@ -13,6 +13,7 @@ from tailrace.live.server_errors import UNKNOWN_VARIABLE
 from tailrace.live.session import Identity, Session
 from tailrace.printable import first_line, printable
 from tailrace.schema.foreign_keys import CASCADING, ForeignKey, logs_cascades
+from tailrace.schema.tokens import quoted_table
 from tailrace.schema.user_schema import parse
 
 if TYPE_CHECKING:
@@ -110,14 +111,10 @@ def _print_in_full(session: Session) -> None:
 
 
 def _definition(session: Session, table: TableName) -> TableState:
-    sql = f"SHOW CREATE TABLE {_quoted(table)}"
+    sql = f"SHOW CREATE TABLE {quoted_table(*table)}"
     created = session.ask(sql, 2, needs="SELECT").text(1)
     (state,) = parse(created, session.flavour)
     return replace(state, definition=replace(state.definition, database=table[0]))
-
-
-def _quoted(table: TableName) -> str:
-    return ".".join("`{}`".format(part.replace("`", "``")) for part in table)
 
 
 def unlogged_cascades(
@@ -198,7 +195,7 @@ def _selected(connection: ServerConnection, table: TableName, rows: int) -> bool
     """Whether the query returned rows; None if the user may not read the table."""
     try:
         with translated(connection.name), connection.cursor() as cursor:
-            return bool(cursor.execute(f"SELECT 1 FROM {_quoted(table)} LIMIT {rows}"))  # noqa: S608
+            return bool(cursor.execute(f"SELECT 1 FROM {quoted_table(*table)} LIMIT {rows}"))  # noqa: S608
     except AccessDenied:
         return None
     except ServerError as error:

@@ -25,6 +25,16 @@ LONGEST_KEPT: Final = 1 << 13
 """Characters of the longest statement of which anything is kept: programs repeat theirs."""
 
 
+def quoted_name(identifier: str) -> str:
+    """An identifier in backticks, as every ``sql_mode`` reads it."""
+    return f"`{identifier.replace('`', '``')}`"
+
+
+def quoted_table(database: str, table: str) -> str:
+    """A table's name with its database, in backticks."""
+    return f"{quoted_name(database)}.{quoted_name(table)}"
+
+
 class SqlMode(IntFlag):
     """The bits of ``sql_mode`` that change how a statement is parsed (the same in both
     flavours).

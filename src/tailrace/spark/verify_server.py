@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.errors import MalformedPacket, PipelineError
 from tailrace.live.driver import ServerAnswer, SSCursor
 from tailrace.live.tables import connected
-from tailrace.spark.verify_values import expression, from_server, quoted
+from tailrace.schema.tokens import quoted_name, quoted_table
+from tailrace.spark.verify_values import expression, from_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +58,7 @@ class ServerTable:
     @property
     def name(self) -> str:
         """Its full name, quoted."""
-        return f"{quoted(self.database)}.{quoted(self.table)}"
+        return quoted_table(self.database, self.table)
 
     @property
     def ordered(self) -> tuple[ServerColumn, ...]:
@@ -95,7 +96,7 @@ class Range:
 
 def _above(columns: Sequence[ServerColumn], bound: Bound) -> str:
     """(a, b) > bound, written so that servers go by the index."""
-    name, value = quoted(columns[0].name), bound[0]
+    name, value = quoted_name(columns[0].name), bound[0]
     if len(bound) == 1:
         return f"({name} > {value})"
     inner = _above(columns[1:], bound[1:])
@@ -136,7 +137,7 @@ def ranges(connection: ServerConnection, table: ServerTable, size: int) -> list[
     columns = table.ordered
     if not columns:
         return [Range(0)]
-    names = ", ".join(quoted(column.name) for column in columns)
+    names = ", ".join(quoted_name(column.name) for column in columns)
     found: list[Range] = []
     low: Bound | None = None
     while True:

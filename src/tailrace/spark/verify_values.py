@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from tailrace.columns.charsets import without_surrogates
 from tailrace.errors import EventDecodeError, PipelineError
+from tailrace.schema.tokens import quoted_name
 from tailrace.spark.current import raw
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW
@@ -67,7 +68,7 @@ def expression(name: str, declared: str, lake: pa.DataType) -> str:
 
     ``declared`` is its type in information_schema (``data_type``).
     """
-    column = quoted(name)
+    column = quoted_name(name)
     if declared == "bit" or (declared in _NAMED and not pa.types.is_string(lake)):
         return f"{column} + 0"
     if declared == "float":  # printed with six digits as it is
@@ -75,11 +76,6 @@ def expression(name: str, declared: str, lake: pa.DataType) -> str:
     if declared in _TEXTS and pa.types.is_binary(lake):
         return f"CAST({column} AS BINARY)"
     return column
-
-
-def quoted(name: str) -> str:
-    """An identifier in backticks."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def from_server(cells: Sequence[bytes | None], lake: pa.DataType) -> Values:

@@ -25,7 +25,7 @@ from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.log_name import LogName
 from tailrace.schema.table import Table
-from tailrace.spark.verify_values import quoted
+from tailrace.schema.tokens import quoted_name, quoted_table
 from tailrace.spark.write_log import Part, Target, assemble, clean
 from tailrace.spark.write_rows import AFTER, BEFORE, RECORD, Form, write_rows
 from tailrace.writing.options import RowMetadata, WriterOptions
@@ -142,7 +142,7 @@ class WriteOptions:
         """What comes before the rows."""
         if not self.ddl:
             return ()
-        return f"CREATE DATABASE IF NOT EXISTS {quoted(self.table.database)}", self.create
+        return f"CREATE DATABASE IF NOT EXISTS {quoted_name(self.table.database)}", self.create
 
 
 def _choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
@@ -176,9 +176,7 @@ def _create(options: Mapping[str, str], flavour: Flavour) -> str:
             raise UsageError(
                 f"{source.name} is a server of {session.flavour}, the log of {flavour}"
             )
-        found = session.ask(
-            f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}", 2, needs="SELECT"
-        )
+        found = session.ask(f"SHOW CREATE TABLE {quoted_table(database, table)}", 2, needs="SELECT")
         return found.text(1)
 
 

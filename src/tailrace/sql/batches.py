@@ -22,9 +22,10 @@ from tailrace.columns.text.row_json import ImageFrame
 from tailrace.columns.text_output import BadRow, layout, write
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, LogError
+from tailrace.schema.tokens import quoted_name
 from tailrace.sql.json import document
 from tailrace.sql.rows import TableSql
-from tailrace.sql.text import name, plain
+from tailrace.sql.text import plain
 from tailrace.sql.values import CLOCKS, TYPES, member_name
 from tailrace.values.charsets import UTF8, decoder
 from tailrace.values.registry import key_of
@@ -70,7 +71,7 @@ class BatchSql:
             ]
         key = self._keep(np.array(conditions, np.int64).reshape(-1, 2))
         frame[s.S_KEY : s.S_KEY + 2] = key.ctypes.data, len(key)
-        names = ", ".join(name(schema.columns[index].name) for index in table.writable)
+        names = ", ".join(quoted_name(schema.columns[index].name) for index in table.writable)
         into = f"INSERT INTO {table.target} ("
         for word, text in (
             (s.S_INSERT, into),
@@ -94,7 +95,7 @@ class BatchSql:
 
     def _describe(self, words: Array, column: Column) -> None:
         """Describe how a column is written (`tailrace.sql.values.column_sql`)."""
-        quoted = name(column.name)
+        quoted = quoted_name(column.name)
         bytes_of = f"CAST({quoted} AS BINARY) = "
         words[s.Q_NAME : s.Q_NAME + 2] = self._text(quoted)
         words[s.Q_EQUALS : s.Q_EQUALS + 2] = self._text(f"{quoted} = ")

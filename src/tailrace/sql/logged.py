@@ -21,8 +21,9 @@ from tailrace.schema.ddl import (
     effects,
 )
 from tailrace.schema.session import session_of_event
+from tailrace.schema.tokens import quoted_name
 from tailrace.sql.statement import Statement
-from tailrace.sql.text import hexadecimal, name, quoted
+from tailrace.sql.text import hexadecimal, quoted
 from tailrace.transactions.statements import without_start_transaction
 from tailrace.values.charsets import charset_of, collation_name
 from tailrace.values.decimals import number_text
@@ -182,7 +183,7 @@ def _one_shots(events: tuple[Event, ...]) -> Iterator[str]:
                 yield f"SET @@session.rand_seed1 = {event.seed1}"
                 yield f"SET @@session.rand_seed2 = {event.seed2}"
             case UserVarEvent():
-                yield f"SET @{name(event.variable)} = {_user_value(event)}"
+                yield f"SET @{quoted_name(event.variable)} = {_user_value(event)}"
 
 
 def _user_value(event: UserVarEvent) -> str:

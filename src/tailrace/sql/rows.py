@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from tailrace.constants import LARGE, ColumnType
 from tailrace.errors import SchemaError, UnsupportedType
-from tailrace.sql.text import LargeSql, joined, table_name
+from tailrace.schema.tokens import quoted_table
+from tailrace.sql.text import LargeSql, joined
 from tailrace.sql.values import column_sql
 from tailrace.values.image import ABSENT
 from tailrace.values.row import Row
@@ -110,7 +111,7 @@ class TableSql:
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
         self.name = f"{schema.database}.{schema.table}"
-        self.target = table_name(schema.database, schema.table)
+        self.target = quoted_table(schema.database, schema.table)
         if schema.names_from == "none" and schema.columns:
             raise SchemaError(
                 f"{self.name}: the names of its columns are unknown; give its CREATE TABLE with "

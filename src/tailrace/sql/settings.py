@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour, RowsFlag
-from tailrace.sql.text import name
+from tailrace.schema.tokens import quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,7 +68,7 @@ class SessionState:
         """The statements that change the session to these settings; ``database`` None: any."""
         if database is not None and database != self._database:
             self._database = database
-            yield f"USE {name(database)}"
+            yield f"USE {quoted_name(database)}"
         if settings is self._last or settings == self._last:
             return
         self._last = settings

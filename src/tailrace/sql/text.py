@@ -1,4 +1,4 @@
-"""Names and literals in a statement, valid in every ``sql_mode``; large literals stay bytes.
+"""Literals in a statement, valid in every ``sql_mode``; large literals stay bytes.
 
 Half a gigabyte is a gigabyte as a hexadecimal literal. So until they are written, large literals
 are kept as bytes of the log (`Literal`) between the other parts of their statement.
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
 
 _KEPT: Final = frozenset("\n\t")
-
-
-def name(identifier: str) -> str:
-    """An identifier in backticks."""
-    return f"`{identifier.replace('`', '``')}`"
-
-
-def table_name(database: str, table: str) -> str:
-    """A table with its database."""
-    return f"{name(database)}.{name(table)}"
 
 
 def plain(text: str) -> bool:

@@ -18,11 +18,18 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import Flavour
 from tailrace.schema.classify import leading_words
 from tailrace.schema.ddl import CreateTable, DropDatabase, DropTable
-from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlMode, TokenCursor, tokenize
+from tailrace.schema.tokens import (
+    Kind,
+    NotUnderstoodError,
+    SqlMode,
+    TokenCursor,
+    quoted_table,
+    tokenize,
+)
 from tailrace.sql.logged import Table, effects_of, pair, renaming
 from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement
-from tailrace.sql.text import string, table_name
+from tailrace.sql.text import string
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -141,7 +148,7 @@ class _Trigger:
     def moved(self, table: Table) -> None:
         """Its table was renamed."""
         text = self.statement.text
-        name = table_name(*table)
+        name = quoted_table(*table)
         self.statement = replace(
             self.statement, sql=f"{text[: self.start]}{name} {text[self.end :]}"
         )
@@ -226,7 +233,7 @@ class Triggers:
         for (database, name), trigger in self._known.items():
             if trigger.in_place and trigger.table == table:
                 trigger.in_place = False
-                text = f"DROP TRIGGER {table_name(database, name)}"
+                text = f"DROP TRIGGER {quoted_table(database, name)}"
                 yield Statement(text, (), None, alone=True, note="rows that it changed follow")
 
     def before_statement(self) -> Iterator[Statement]:

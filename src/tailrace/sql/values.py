@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tailrace.columns.frames import sql as s
 from tailrace.constants import LARGE, ColumnType
 from tailrace.errors import LogError, UnsupportedType
+from tailrace.schema.tokens import quoted_name
 from tailrace.sql.json import changed, document, is_printed
 from tailrace.sql.text import (
     Sql,
     bytes_literal,
-    name,
     plain,
     quoted,
     string_literal,
@@ -70,7 +70,7 @@ class ColumnSql(NamedTuple):
 
 def column_sql(column: Column) -> ColumnSql:
     """The writers of a column."""
-    name_, index = name(column.name), column.index
+    name_, index = quoted_name(column.name), column.index
     of_type = TYPES[key_of(column)]
     literal = of_type.literal(column)
     compared = literal if of_type.compared is None else of_type.compared(column)
@@ -222,7 +222,7 @@ def _json(column: Column) -> Literal:
     def json(image: Image) -> Sql:
         diffs = image.diffs(index)
         if diffs is not None:
-            return changed(name(column.name), diffs)
+            return changed(quoted_name(column.name), diffs)
         raw = image.raw(index)
         return string_literal(image.at(index)) if raw is None else _document(image, index, raw)
 
@@ -283,7 +283,7 @@ def _same_bytes(literal: Callable[[Column], Literal]) -> Callable[[Column], Lite
     """A comparison of the column's bytes."""
 
     def by_bytes(column: Column) -> Literal:
-        bytes_of, write = f"CAST({name(column.name)} AS BINARY)", literal(column)
+        bytes_of, write = f"CAST({quoted_name(column.name)} AS BINARY)", literal(column)
         return lambda image: f"{bytes_of} = " + write(image)
 
     return by_bytes
@@ -309,7 +309,7 @@ def _bytes_of(column: Column) -> Literal:
 
 def _json_by_text(column: Column) -> Literal:
     """A comparison of a document as printed; as JSON if no server can print it."""
-    index, name_ = column.index, name(column.name)
+    index, name_ = column.index, quoted_name(column.name)
     printed = f"CAST(CAST({name_} AS CHAR) AS BINARY)"
 
     def compare(image: Image) -> Sql:
