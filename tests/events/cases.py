@@ -9,7 +9,7 @@ from typing import Any
 
 from tailrace.constants import EventType
 from tailrace.events.load import DuplicateHandling
-from tailrace.events.transaction import Xid
+from tailrace.events.transaction import XaName
 from tailrace.events.variables import IntVarKind, UserVarType
 from tailrace.gtid import Gtid, GtidSet
 from tests.events.made import query_body
@@ -230,7 +230,7 @@ CASES = {
     "xa prepare": Case(
         EventType.XA_PREPARE,
         b"\1" + struct.pack("<iII", -1, 2, 1) + b"x1b",
-        {"xid": Xid(-1, b"x1", b"b"), "one_phase": True},
+        {"xid": XaName(-1, b"x1", b"b"), "one_phase": True},
     ),
     "large transaction header": Case(
         EventType.LARGE_TRANSACTION_HEADER,

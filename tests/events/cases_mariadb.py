@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from tailrace.constants import EventType
-from tailrace.events.transaction import Xid
+from tailrace.events.transaction import XaName
 from tailrace.gtid import MariadbGtid
 from tests.events.cases import Case
 
@@ -39,7 +39,7 @@ MARIADB_CASES = {
             "flags": 0x4E,
             "flags_extra": 0x15,
             "commit_id": 55,
-            "xid": Xid(1, b"x1", b"b"),
+            "xid": XaName(1, b"x1", b"b"),
             "engine_count": 3,
             "alter_seq_no": 98,
             "thread_id": 7,

@@ -15,7 +15,7 @@ from tailrace.events import (
     RowsExtra,
     StatusVariable,
     TableMapEvent,
-    Xid,
+    XaName,
 )
 from tailrace.events.load import DuplicateHandling
 from tailrace.events.payload import Compression
@@ -42,7 +42,7 @@ FILES = texts(50).filter(bool)
 BYTES = st.binary(max_size=300)
 I64 = st.integers(-(1 << 63), (1 << 63) - 1)
 XIDS = st.builds(
-    Xid,
+    XaName,
     st.integers(-(1 << 31), (1 << 31) - 1),
     st.binary(max_size=64),
     st.binary(max_size=64),
@@ -157,7 +157,7 @@ def table_map(draw: st.DrawFn, flavour: Flavour) -> dict[str, Any]:
     specs = draw(columns(flavour))
     fields: dict[str, Any] = {
         "table_id": draw(number(6)),
-        "event_flags": draw(number(2)),
+        "flags": draw(number(2)),
         "database": draw(NAMES),
         "table": draw(NAMES),
         "columns": specs,
@@ -183,7 +183,7 @@ def rows(draw: st.DrawFn, kind: str, *, extra: bool) -> dict[str, Any]:
     fields = {
         "table_map": some_table(width, draw(number(6).filter(lambda at: at != 0xFFFFFF))),
         "row_data": draw(BYTES),
-        "event_flags": draw(number(2)),
+        "flags": draw(number(2)),
         "present_before": None if kind == "insert" else draw(bitmap),
         "present_after": None if kind == "delete" else draw(bitmap),
     }
@@ -213,7 +213,7 @@ def gtid(draw: st.DrawFn, code: int) -> dict[str, Any]:
         {"commit_group_ticket": U64},
     ]
     depth = draw(st.integers(0, len(order)))
-    fields: dict[str, Any] = {"event_flags": draw(number(1))}
+    fields: dict[str, Any] = {"flags": draw(number(1))}
     for group in order[:depth]:
         fields |= draw(st.fixed_dictionaries(group))
     if code == EventType.ANONYMOUS_GTID:
@@ -230,7 +230,7 @@ def mariadb_gtid(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "seq_no": draw(U64),
         "domain_id": draw(U32),
-        "event_flags": flags,
+        "flags": flags,
         "flags_extra": draw(st.sampled_from([0, 2])) | (0 if alter is None else 4),
         "commit_id": draw(st.none() | U64),
         "xid": xid,
@@ -324,7 +324,7 @@ def strategies() -> dict[tuple[type[Event], int, Flavour], st.SearchStrategy[dic
         (kinds.PreviousGtidsEvent, e.PREVIOUS_GTIDS): fixed(gtids=SETS, tagged=st.booleans()),
         (kinds.MariadbGtidEvent, e.MARIADB_GTID, m.MARIADB): mariadb_gtid(),
         (kinds.GtidListEvent, e.GTID_LIST, m.MARIADB): fixed(
-            gtids=st.lists(MARIADB_GTIDS, max_size=5).map(tuple), event_flags=st.integers(0, 15)
+            gtids=st.lists(MARIADB_GTIDS, max_size=5).map(tuple), flags=st.integers(0, 15)
         ),
         (kinds.BinlogCheckpointEvent, e.BINLOG_CHECKPOINT, m.MARIADB): fixed(log_file=FILES),
         (kinds.StartEncryptionEvent, e.START_ENCRYPTION, m.MARIADB): fixed(

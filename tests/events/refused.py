@@ -6,7 +6,7 @@ from typing import Any
 
 from tailrace import events as kinds
 from tailrace.constants import ColumnType, EventType, Flavour
-from tailrace.events import ColumnSpec, Event, RowsExtra, StatusVariable, Xid
+from tailrace.events import ColumnSpec, Event, RowsExtra, StatusVariable, XaName
 from tailrace.events.variables import UserVarType
 from tailrace.gtid import Gtid, GtidSet, MariadbGtid
 from tests.events.fields import some_table
@@ -107,11 +107,11 @@ REFUSED: list[tuple[type[Event], dict[str, Any], str]] = [
     (kinds.XidEvent, {"xid": 1 << 64}, "xid: 18446744073709551616 is not between 0 and"),
     (
         kinds.XaPrepareEvent,
-        {"xid": Xid(1, b"x" * 65, b"")},
+        {"xid": XaName(1, b"x" * 65, b"")},
         "xid.gtrid: 65 bytes, the format holds 64",
     ),
-    (kinds.XaPrepareEvent, {"xid": Xid(1 << 31, b"x", b"")}, "xid.format_id: 2147483648 is not"),
-    (kinds.XaPrepareEvent, {"xid": Xid(1, b"", b""), "one_phase": 1}, "one_phase: 1 is no bool"),
+    (kinds.XaPrepareEvent, {"xid": XaName(1 << 31, b"x", b"")}, "xid.format_id: 2147483648 is not"),
+    (kinds.XaPrepareEvent, {"xid": XaName(1, b"", b""), "one_phase": 1}, "one_phase: 1 is no bool"),
     (
         kinds.ExecuteLoadQueryEvent,
         {"sql": "ab", "file_id": 1, "name_start": 0, "name_end": 3},
@@ -141,8 +141,8 @@ REFUSED: list[tuple[type[Event], dict[str, Any], str]] = [
     ),
     (
         kinds.GtidEvent,
-        {"gtid": GTID, "event_flags": 256},
-        "event_flags: 256 is not between 0 and 255",
+        {"gtid": GTID, "flags": 256},
+        "flags: 256 is not between 0 and 255",
     ),
     (kinds.GtidEvent, {"gtid": GTID, "last_committed": 1}, "sequence_number: it is missing, but"),
     (
@@ -182,18 +182,18 @@ REFUSED: list[tuple[type[Event], dict[str, Any], str]] = [
     (kinds.MariadbGtidEvent, {"seq_no": 1 << 64}, "seq_no: 18446744073709551616 is not"),
     (
         kinds.MariadbGtidEvent,
-        {"seq_no": 1, "event_flags": 2},
-        "commit_id: it is missing, but event_flags",
+        {"seq_no": 1, "flags": 2},
+        "commit_id: it is missing, but flags",
     ),
     (
         kinds.MariadbGtidEvent,
-        {"seq_no": 1, "xid": Xid(1, b"x", b"")},
-        "xid: event_flags do not announce",
+        {"seq_no": 1, "xid": XaName(1, b"x", b"")},
+        "xid: flags do not announce",
     ),
     (
         kinds.MariadbGtidEvent,
-        {"seq_no": 1, "event_flags": 0x40},
-        "xid: it is missing, but event_flags announce it",
+        {"seq_no": 1, "flags": 0x40},
+        "xid: it is missing, but flags announce it",
     ),
     (
         kinds.MariadbGtidEvent,
@@ -205,8 +205,8 @@ REFUSED: list[tuple[type[Event], dict[str, Any], str]] = [
     (kinds.GtidListEvent, {"gtids": [MariadbGtid(0, 1 << 32, 1)]}, "gtids: 4294967296 is not"),
     (
         kinds.GtidListEvent,
-        {"gtids": [], "event_flags": 16},
-        "event_flags: 16 is not between 0 and 15",
+        {"gtids": [], "flags": 16},
+        "flags: 16 is not between 0 and 15",
     ),
     (
         kinds.StartEncryptionEvent,

@@ -6,9 +6,20 @@ from typing import Any
 
 import pytest
 
-from tailrace.constants import EventType
-from tailrace.errors import EventDecodeError
-from tailrace.events import REGISTRY, TransactionContextEvent, ViewChangeEvent, Xid
+from tailrace import events
+from tailrace.constants import ColumnType, EventType
+from tailrace.errors import EventDecodeError, EventEncodeError
+from tailrace.events import (
+    REGISTRY,
+    ColumnSpec,
+    TableMapEvent,
+    TransactionContextEvent,
+    UserVarEvent,
+    ViewChangeEvent,
+    WriteRowsEvent,
+    XaName,
+    XidEvent,
+)
 from tailrace.gtid import GtidSet
 from tests.events.cases import CASES, Case
 from tests.events.cases_mariadb import MARIADB_CASES
@@ -64,7 +75,42 @@ def test_values_that_are_refused(code: EventType, body: str, words: str) -> None
 
 
 def test_xa_names_are_shown_as_the_server_does() -> None:
-    assert str(Xid(1, b"x1", b"b")) == "X'7831',X'62',1"
+    assert str(XaName(1, b"x1", b"b")) == "X'7831',X'62',1"
+
+
+def test_xid_is_the_event_and_an_xa_name_is_one() -> None:
+    """WL#3283, Xid: no name stands for both."""
+    assert not hasattr(events, "Xid")
+    assert XaName(1, b"x1", b"b").gtrid == b"x1"
+    assert events.XidEvent.make(xid=5).xid == 5
+
+
+def test_header_fields_have_one_name_in_reading_and_in_making() -> None:
+    """WL#3283, Log_event_header: flags of the header and flags of the event are told apart."""
+    columns = (ColumnSpec(ColumnType.LONG, 0, True),)
+    table = TableMapEvent.make(
+        table_id=7, database="d", table="t", columns=columns, server_id=9, header_flags=0x20
+    )
+    assert (table.server_id, table.header_flags, table.flags) == (9, 0x20, 1)
+    assert (table.header.server_id, table.header.flags) == (9, 0x20)
+    other = table.replace(flags=4)
+    assert (other.flags, other.header_flags) == (4, 0x20)
+    assert other.body[6:8] == b"\4\0"
+    other = table.replace(header_flags=8, server_id=3)
+    assert (other.flags, other.header_flags, other.server_id) == (1, 8, 3)
+    assert other.body == table.body
+    rows = WriteRowsEvent.make(table_map=table, flags=1)
+    assert rows.stmt_end
+    assert not rows.replace(flags=0).stmt_end
+    with pytest.raises(EventEncodeError, match="XidEvent has no field 'flags': the header's are"):
+        XidEvent.make(xid=1, flags=8)
+
+
+def test_is_null_of_a_user_variable() -> None:
+    """WL#3283, User_var_event: is_null."""
+    assert UserVarEvent.make(variable="v", value=None).is_null
+    assert not UserVarEvent.make(variable="v", value=b"").is_null
+    assert decode(E.USER_VAR, bytes.fromhex("01000000 76 01")).is_null
 
 
 def test_group_replication_keeps_its_sets_for_who_asks() -> None:

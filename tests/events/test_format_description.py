@@ -80,6 +80,12 @@ def test_all_read_a_version_the_same_way(
     assert version_number(version) == digits
 
 
+def test_the_headers_length() -> None:
+    """WL#3283, Format_event: log_header_len."""
+    event = decode(raw_format())
+    assert event.header_length == len(event.header.encode()) == 19
+
+
 def test_created_and_in_use() -> None:
     event = decode(raw_format(created=1_700_000_001, flags=1, algorithm=1))
     assert (event.created, event.in_use) == (1_700_000_001, True)

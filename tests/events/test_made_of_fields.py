@@ -51,7 +51,7 @@ def plain(name: str, value: Any, event: Event) -> Any:
 def compare(event: Event, given_: dict[str, Any]) -> None:
     derived = {
         # What is left out follows from others; flags say which of these are there.
-        *("event_flags", "flags_extra", "tagged"),
+        *("flags", "flags_extra", "tagged"),
         *(name for name, value in given_.items() if value is None),
     }
     for name, value in given_.items():
@@ -62,7 +62,7 @@ def compare(event: Event, given_: dict[str, Any]) -> None:
             assert found.body == value.body
         elif name not in derived:
             assert plain(name, found, event) == plain(name, value, event), name
-        elif name in {"event_flags", "flags_extra"}:
+        elif name in {"flags", "flags_extra"}:
             assert found & value == value
 
 
@@ -73,7 +73,7 @@ def test_what_goes_in_comes_out(
     kind: type[Event], code: int, flavour: Flavour, data: st.DataObject
 ) -> None:
     fields = data.draw(WAYS[kind, code, flavour])
-    header = {"timestamp": 1_700_000_000, "server_id": 7, "flags": EventFlag.SUPPRESS_USE}
+    header = {"timestamp": 1_700_000_000, "server_id": 7, "header_flags": EventFlag.SUPPRESS_USE}
     made = kind.make(type=code, form=FORMS[flavour], **header, **fields)
     if code != EventType.FORMAT_DESCRIPTION:
         assert made.encode() == made.encode(ChecksumAlgorithm.NONE)
@@ -127,7 +127,7 @@ def name_beside(name: str, message: str) -> bool:
         "sql": "name_",
         "flavour": "server_version",
         "server_version": "checksum_algorithm",
-        "event_flags": "xid",
+        "flags": "xid",
         "flags_extra": "alter_seq_no",
         "columns": "primary_key",
         "primary_key": "primary_key_prefixes",
@@ -166,7 +166,7 @@ def test_the_header(kind: type[Event], code: int, flavour: Flavour) -> None:
     for name, values in {
         "timestamp": (-1, 1 << 32, "now", None),
         "server_id": (-1, 1 << 32, b"7"),
-        "flags": (-1, 1 << 16, 1.0),
+        "header_flags": (-1, 1 << 16, 1.0),
         "type": (-1, 256, "QUERY", 2 if code != 2 else 3),
         "form": (None, "mysql"),
     }.items():

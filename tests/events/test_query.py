@@ -53,6 +53,15 @@ def test_each_status_variable(code: StatusVariable) -> None:
             _ = event(bytes([code]) + payload[:size]).status_variables
 
 
+@pytest.mark.parametrize("code", STATUS, ids=lambda code: code.name)
+def test_raw_status_variables(code: StatusVariable) -> None:
+    """WL#3283, Query_event: variables, also those that cannot be parsed."""
+    raw = bytes([code]) + STATUS[code][0]
+    assert event(raw).status_bytes == raw
+    assert event(b"\xfewhat").status_bytes == b"\xfewhat"
+    assert event(b"").status_bytes == b""
+
+
 def test_all_in_any_order() -> None:
     parts = [bytes([code]) + payload for code, (payload, _) in STATUS.items()]
     backwards = event(b"".join(reversed(parts)))

@@ -74,7 +74,7 @@ def test_what_may_be_left_out() -> None:
     assert (made.type, made.present_after, made.width) == (EventType.WRITE_ROWS_V1, b"\7", 3)
     assert kinds.WriteRowsEvent.make(table_map=TABLE).type == EventType.WRITE_ROWS
     assert kinds.PartialUpdateRowsEvent.make(table_map=TABLE).type == EventType.PARTIAL_UPDATE_ROWS
-    dummy = kinds.DeleteRowsEvent.make(table_map=None, event_flags=1)
+    dummy = kinds.DeleteRowsEvent.make(table_map=None, flags=1)
     assert dummy.is_dummy
     assert dummy.stmt_end
     both = kinds.GtidEvent.make(
@@ -97,7 +97,7 @@ def test_what_may_be_left_out() -> None:
 
 def test_what_follows_when_fields_are_replaced() -> None:
     rows = kinds.WriteRowsEvent.make(table_map=TABLE, row_data=b"rows", timestamp=5)
-    other = rows.replace(table_map=some_table(9, 5), present_after=None, event_flags=1)
+    other = rows.replace(table_map=some_table(9, 5), present_after=None, flags=1)
     assert (other.table_id, other.width, other.row_data, other.timestamp) == (5, 9, b"rows", 5)
     assert other.stmt_end
     with pytest.raises(EventEncodeError, match="present_after: 1 bytes where 2 are needed"):
@@ -119,7 +119,7 @@ def test_payloads() -> None:
     inside = [
         kinds.QueryEvent.make(sql="BEGIN", timestamp=7, server_id=3, form=form),
         TABLE,
-        kinds.WriteRowsEvent.make(table_map=TABLE, row_data=b"\0" * 13, event_flags=1, form=form),
+        kinds.WriteRowsEvent.make(table_map=TABLE, row_data=b"\0" * 13, flags=1, form=form),
         kinds.XidEvent.make(xid=9, form=form),
     ]
     for options in ({}, {"level": 19}, {"level": -5}, {"compression": Compression.NONE}):

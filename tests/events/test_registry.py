@@ -101,13 +101,13 @@ def test_a_layout_of_ones_own() -> None:
         assert type(event) is kind
         assert event.fields() == {"flags": 4, "beats": 70, "who": "é"}
         assert repr(event) == f"<UNKNOWN_{kind.TYPES[0]} flags=4 beats=70 who='é'>"
-        assert event.replace(who=None, event_flags=0).body == b"\0\x46\0xyz"
+        assert event.replace(who=None, flags=0).body == b"\0\x46\0xyz"
         assert not hasattr(event, "__dict__")
     assert event.shout == "é!"
     assert BeatEvent.make(rest=b"").body == b"\0\3\0"
     for fields, words in (
         ({"beats": 1 << 16}, "beats: 65536 is not between 0 and 65535"),
-        ({"event_flags": 4}, "who: it is missing, but event_flags announce it"),
+        ({"flags": 4}, "who: it is missing, but flags announce it"),
         ({"who": 5}, "who: 5 is not text"),
     ):
         with pytest.raises(EventEncodeError, match=words):
@@ -168,7 +168,7 @@ def test_a_class_that_only_reads() -> None:
 
 
 def test_fields_may_not_be_called_like_the_headers() -> None:
-    for name in ("flags", "type", "timestamp", "server_id", "form"):
+    for name in ("header_flags", "type", "timestamp", "server_id", "form"):
         with pytest.raises(UsageError, match=f"MADE_OF: '{name}' is the header's"):
             type("Flagged", (Event,), {"__slots__": (), "MADE_OF": {name: 0}})
 

@@ -37,6 +37,22 @@ def test_names_and_numbers() -> None:
     assert pickle.loads(pickle.dumps(event)) == event
 
 
+@pytest.mark.parametrize("fixed", [b"", b"\x99\x98"])
+def test_raw_columns_metadata_and_null_bits(fixed: bytes) -> None:
+    """WL#3283, Table_map_event: columns, metadata, null_bits."""
+    array = bytearray(MYSQL_ARRAY)
+    array[18] += len(fixed)
+    body = table_map_body(b"\3\x0f\xf6", b"\x2c\x01\x0a\x02", b"", nullable=b"\6")
+    context = DecodeContext()
+    context.decode(raw_format(array=bytes(array)))
+    event = context.decode(raw_event(19, body[:8] + fixed + body[8:]))
+    assert isinstance(event, TableMapEvent)
+    assert event.type_codes == bytes([T.LONG, T.VARCHAR, T.NEWDECIMAL])
+    assert event.metadata == b"\x2c\x01\x0a\x02"
+    assert event.null_bits == b"\6"
+    assert [each.nullable for each in event.columns] == [False, True, True]
+
+
 @pytest.mark.parametrize(
     ("code", "metadata", "kind", "normalised"),
     [

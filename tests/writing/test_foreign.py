@@ -149,7 +149,7 @@ def test_what_belongs_to_the_file_is_passed_over(tmp_path: Path, flavour: str) -
     strange = [
         FormatDescriptionEvent.make(flavour=flavour),
         RotateEvent.make(next_file="x.000003", next_offset=4),
-        RotateEvent.make(next_file="x.000003", next_offset=4, flags=0x20),
+        RotateEvent.make(next_file="x.000003", next_offset=4, header_flags=0x20),
         StopEvent.make(),
     ]
     with log(tmp_path / "binlog.000001", flavour) as out:

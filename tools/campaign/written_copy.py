@@ -135,7 +135,7 @@ class Copier:
         image = getattr(row, side)
         if image is None or self.form == "rows":
             return image
-        return image.as_tuple() if self.form == "tuples" else dict(image)
+        return image.as_tuple() if self.form == "tuples" else image.as_dict()
 
     # --- Arrow -----------------------------------------------------------------------------------
 

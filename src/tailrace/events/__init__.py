@@ -41,8 +41,8 @@ from tailrace.events.status_vars import StatusVariable, StatusVariables
 from tailrace.events.table_map import TableLayout, TableMapEvent
 from tailrace.events.transaction import (
     LargeTransactionHeaderEvent,
+    XaName,
     XaPrepareEvent,
-    Xid,
     XidEvent,
 )
 from tailrace.events.unreadable_rows import PartialRowDataEvent, PreGaRowsEvent
@@ -100,8 +100,8 @@ __all__ = [
     "UserVarEvent",
     "ViewChangeEvent",
     "WriteRowsEvent",
+    "XaName",
     "XaPrepareEvent",
-    "Xid",
     "XidEvent",
     "event_name",
 ]

@@ -119,9 +119,9 @@ class Event(metaclass=EventMeta):
     in the order of the body, each with its codec (`tailrace.events.layout`), and has from them its
     slots, ``FIELDS`` (the public fields), ``MADE_OF`` (the arguments of `make`, with their
     defaults) and ``MADE_FROM`` (an argument's field, if it has another name). What it gives itself
-    is added to these; ``FIELDS`` it gives as a whole. Thus ``event_flags`` is the argument of
-    `make` for the field ``flags`` of TABLE_MAP, rows, GTID and GTID_LIST events, since ``flags``
-    are the header's; and ``sql`` and other texts may be given as bytes, and are copied as bytes.
+    is added to these; ``FIELDS`` it gives as a whole. ``flags`` is a field of the
+    body (of TABLE_MAP, rows, GTID and GTID_LIST events); the header's are ``header_flags``, in
+    reading and in `make`. ``sql`` and other texts may be given as bytes, and are copied as bytes.
 
     A body that is more than a list of fields has its own `read_body`, which sets the slots from the
     body, and `write_body`, which builds the body from them. Fields that need no slot are
@@ -224,27 +224,30 @@ class Event(metaclass=EventMeta):
         type: int | None = None,  # noqa: A002 - the header's word
         timestamp: int = 0,
         server_id: int = 0,
-        flags: int = 0,
+        header_flags: int = 0,
         form: FormatDescription = NO_FORMAT,
         **fields: Any,
     ) -> Self:
         """An event with these fields (``MADE_OF`` names them), in the layout of ``form``.
 
         ``type`` says which type, if a class has several and the fields do not say it; ``timestamp``
-        is in seconds UTC, ``flags`` are the header's (a field of that name is ``event_flags``).
+        is in seconds UTC, ``header_flags`` are `EventFlag` (``flags`` is a field of the body).
         Raises EventEncodeError, which names the field, for a field that is missing, unknown, or
         more than the format can hold.
         """
         if not isinstance(form, FormatDescription):
             raise EventEncodeError(f"form: {form!r} is no FormatDescription")
         if unknown := sorted(set(fields) - set(cls.MADE_OF)):
-            raise EventEncodeError(f"{cls.__name__} has no field {unknown[0]!r}")
+            hint = ": the header's are header_flags" if unknown[0] == "flags" else ""
+            raise EventEncodeError(f"{cls.__name__} has no field {unknown[0]!r}{hint}")
         given = {**cls.MADE_OF, **fields}
         for name, value in given.items():
             if value is REQUIRED:
                 raise EventEncodeError(f"{cls.__name__} misses its field {name!r}")
         code = cls.type_of(given, form) if type is None else type
-        header = EventHeader.checked(code, timestamp=timestamp, server_id=server_id, flags=flags)
+        header = EventHeader.checked(
+            code, timestamp=timestamp, server_id=server_id, header_flags=header_flags
+        )
         if code not in cls.TYPES if cls.TYPES else code in REGISTRY:
             raise EventEncodeError(f"type: {event_name(code)} is no {cls.__name__}")
         draft = _draft_class(cls)(header, b"")
@@ -268,7 +271,7 @@ class Event(metaclass=EventMeta):
 
     def replace(self, **changes: Any) -> Self:
         """The same event with some fields changed: those of ``MADE_OF``, ``type``, ``form`` and
-        the header's ``timestamp``, ``server_id`` and ``flags``.
+        the header's ``timestamp``, ``server_id`` and ``header_flags``.
 
         It keeps its position and ``log_pos``, and has no checksum. If only fields of the
         header change, the body stays as it is; else it is rewritten from the fields.
@@ -279,7 +282,7 @@ class Event(metaclass=EventMeta):
             "type": header.type,
             "timestamp": header.timestamp,
             "server_id": header.server_id,
-            "flags": header.flags,
+            "header_flags": header.flags,
             "form": self.form,
         }
         if changes and changes.keys() <= OF_THE_HEADER:
@@ -382,6 +385,16 @@ class Event(metaclass=EventMeta):
     def timestamp(self) -> int:
         """Seconds UTC of the statement's start, not of its commit."""
         return self.header.timestamp
+
+    @property
+    def server_id(self) -> int:
+        """The id of the server where the event was logged first."""
+        return self.header.server_id
+
+    @property
+    def header_flags(self) -> int:
+        """The header's flags (`EventFlag`)."""
+        return self.header.flags
 
     @property
     def end_offset(self) -> int | None:

@@ -222,6 +222,11 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
         return self.description.binlog_version
 
     @property
+    def header_length(self) -> int:
+        """Bytes of the header of each event: 19."""
+        return self.body[_FIXED_SIZE - 1]
+
+    @property
     def server_version(self) -> str:
         """The version of the server that wrote the log, such as ``9.7.4``
         or ``11.8.9-MariaDB-log``.

@@ -167,8 +167,7 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         for each, (least, most) in _LIMITS.items():
             value = getattr(self, each)
             if value is not None or each in {"flags", "last_needed"}:
-                name = "event_flags" if each == "flags" else each
-                integer(value, name, least, most)
+                integer(value, each, least, most)
         self._complete()
         if self.header.type == EventType.GTID_TAGGED:
             if self.unknown_clock:

@@ -46,13 +46,13 @@ class EventHeader:
         return cls(*unpack_header(buf, offset))
 
     @classmethod
-    def checked(cls, code: int, *, timestamp: int, server_id: int, flags: int) -> Self:
+    def checked(cls, code: int, *, timestamp: int, server_id: int, header_flags: int) -> Self:
         """The header of an event that is made. Raises EventEncodeError, which names the field."""
         limits = (
             ("type", code, 0xFF),
             ("timestamp", timestamp, 0xFFFFFFFF),
             ("server_id", server_id, 0xFFFFFFFF),
-            ("flags", flags, 0xFFFF),
+            ("header_flags", header_flags, 0xFFFF),
         )
         for name, value, most in limits:
             if not isinstance(value, int):
@@ -61,7 +61,7 @@ class EventHeader:
                 raise EventEncodeError(
                     f"{name}: {value} is not between 0 and {most}", event_type=event_name(code)
                 )
-        return cls(timestamp, int(code), server_id, HEADER_SIZE, 0, int(flags))
+        return cls(timestamp, int(code), server_id, HEADER_SIZE, 0, int(header_flags))
 
     def resized(self, length: int, log_pos: int | None = None) -> Self:
         """The same header with another length, and end position if given (its low 32 bits

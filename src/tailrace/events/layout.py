@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 REQUIRED: Final = object()
 """Marks, in `Event.MADE_OF`, a field that has no default."""
-OF_THE_HEADER: Final = frozenset({"timestamp", "server_id", "flags"})
+OF_THE_HEADER: Final = frozenset({"timestamp", "server_id", "header_flags"})
 """Fields of the header that `make` takes. A body's field of such a name is its ``event_...``."""
 
 

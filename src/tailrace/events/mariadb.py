@@ -22,7 +22,7 @@ from tailrace.events.layout import (
     field,
     flagged,
 )
-from tailrace.events.transaction import Xid, XidCodec
+from tailrace.events.transaction import XaName, XaNameCodec
 from tailrace.gtid import GtidList, MariadbGtid
 
 if TYPE_CHECKING:
@@ -116,7 +116,9 @@ class MariadbGtidEvent(Event, types=(EventType.MARIADB_GTID,)):
     domain_id: int = field(U32, "the domain", default=0)
     flags: int = field(U8, "the flags", default=0)
     commit_id: int | None = flagged(U64, "the commit id", "flags", _F.GROUP_COMMIT_ID)
-    xid: Xid | None = flagged(XidCodec(1), "the XA name", "flags", _F.PREPARED_XA | _F.COMPLETED_XA)
+    xid: XaName | None = flagged(
+        XaNameCodec(1), "the XA name", "flags", _F.PREPARED_XA | _F.COMPLETED_XA
+    )
     flags_extra: int = field(_ExtraFlags(), "the extra flags", default=0)
     engine_count: int | None = flagged(U8, "the number of engines", "flags_extra", _X.MULTI_ENGINE)
     alter_seq_no: int | None = flagged(
@@ -164,7 +166,7 @@ class GtidListEvent(Event, types=(EventType.GTID_LIST,)):
             raise EventEncodeError(f"gtids: {entries!r} is no list of GTIDs")
         count = integer(len(entries), "gtids", 0, _COUNT_BITS)
         out = Builder()
-        out.u32(integer(self.flags, "event_flags", 0, 0xF) << 28 | count, "gtids")
+        out.u32(integer(self.flags, "flags", 0, 0xF) << 28 | count, "gtids")
         for each in entries:
             gtid = made(each, MariadbGtid, "gtids")
             out.u32(gtid.domain_id, "gtids")

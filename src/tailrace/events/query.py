@@ -121,6 +121,11 @@ class QueryEvent(Event, types=(EventType.QUERY,)):
         """The statement, read as UTF-8; invalid bytes are shown in hex."""
         return self.sql_bytes.decode(errors="backslashreplace")
 
+    @property
+    def status_bytes(self) -> bytes:
+        """The status variables as they are stored."""
+        return self.body[self._status_at : self._sql_at - 1 - self.body[8]]
+
     @lazy
     def status_variables(self) -> StatusVariables:
         """The status variables, and the bytes of them that could not be parsed."""

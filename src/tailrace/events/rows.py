@@ -230,7 +230,7 @@ class RowsEvent(Event):
         out = Builder()
         table_id, width = self._table()
         out.unsigned(table_id, 4 if fixed_size == _OLD_HEADER else 6, "table_id")
-        out.u16(self.flags, "event_flags")
+        out.u16(self.flags, "flags")
         extra = _write_extra(made(self.extra, RowsExtra, "extra"), update=self.kind == "update")
         if fixed_size == _V2_HEADER:
             out.u16(2 + len(extra), "extra")

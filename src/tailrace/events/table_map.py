@@ -60,14 +60,19 @@ class _Columns(NamedTuple):
     unknown_fields: tuple[int, ...]
 
 
-def _parse_columns(raw: bytes, flavour: Flavour) -> _Columns:
-    cursor = Cursor(raw)
+def _stored_columns(cursor: Cursor) -> tuple[bytes, bytes, bytes]:
+    """The columns' type codes, metadata and nullable bits, as they are stored."""
     count = cursor.lenenc("the number of columns")
     if count > _MOST_COLUMNS:
         raise EventDecodeError(f"{count} columns, no table has more than {_MOST_COLUMNS}")
     codes = cursor.take(count, "the column types")
     metadata = cursor.lenenc_bytes("the column metadata")
-    nullable = cursor.take((count + 7) // 8, "the nullable bits")
+    return codes, metadata, cursor.take((count + 7) // 8, "the nullable bits")
+
+
+def _parse_columns(raw: bytes, flavour: Flavour) -> _Columns:
+    cursor = Cursor(raw)
+    codes, metadata, nullable = _stored_columns(cursor)
     kinds = list(read_types(codes, metadata))
     optional = cursor.rest()
     said = read_optional(optional, [kind for kind, _ in kinds], flavour)
@@ -148,7 +153,7 @@ class TableMapEvent(Event, types=(EventType.TABLE_MAP,)):
                 nullable[index >> 3] |= 1 << (index & 7)
         out = Builder()
         out.unsigned(self.table_id, form.table_map_id_size, "table_id")
-        out.u16(self.flags, "event_flags")
+        out.u16(self.flags, "flags")
         if form.table_map_id_size == 6:
             FIXED_REST.write(self, out)
         for what, value in (("database", self.database), ("table", self.table)):
@@ -192,6 +197,29 @@ class TableMapEvent(Event, types=(EventType.TABLE_MAP,)):
     def primary_key_prefixes(self) -> tuple[int, ...] | None:
         """For each key column the number of characters in the key, 0 for all."""
         return self.layout.primary_key_prefixes
+
+    @property
+    def type_codes(self) -> bytes:
+        """The columns' types as they are stored: a byte for each."""
+        return self._stored()[0]
+
+    @property
+    def metadata(self) -> bytes:
+        """The columns' metadata as it is stored, one column's after the other's."""
+        return self._stored()[1]
+
+    @property
+    def null_bits(self) -> bytes:
+        """A bit for each column, the first one's lowest: whether it may be NULL."""
+        return self._stored()[2]
+
+    def _stored(self) -> tuple[bytes, bytes, bytes]:
+        form = self.form
+        extra = form.extra_post_header(self.type) if form.table_map_id_size == 6 else 0
+        cursor = Cursor(self.body, form.table_map_id_size + 2 + extra)
+        _name(cursor, "the database's name")
+        _name(cursor, "the table's name")
+        return _stored_columns(cursor)
 
     @property
     def optional_metadata(self) -> bytes:

@@ -18,7 +18,7 @@ _LONGEST_XID_PART: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Xid:
+class XaName:
     """An XA transaction's name: two parts of up to 64 bytes, and a format number."""
 
     format_id: int
@@ -31,12 +31,12 @@ class Xid:
 
 
 @dataclass(frozen=True, slots=True)
-class XidCodec:
+class XaNameCodec:
     """An XA transaction's name: format, lengths of its parts in ``size`` bytes, the parts."""
 
     size: int
 
-    def read(self, cursor: Cursor, _what: str) -> Xid:
+    def read(self, cursor: Cursor, _what: str) -> XaName:
         """The name. Raises EventDecodeError."""
         format_id = cursor.i32("the format id")
         gtrid_length = cursor.unsigned(self.size, "the XA name's length")
@@ -44,11 +44,11 @@ class XidCodec:
         if max(gtrid_length, bqual_length) > _LONGEST_XID_PART:
             raise EventDecodeError(f"XA name parts of {gtrid_length} and {bqual_length} bytes")
         gtrid = cursor.take(gtrid_length, "the XA name")
-        return Xid(format_id, gtrid, cursor.take(bqual_length, "the XA name's branch"))
+        return XaName(format_id, gtrid, cursor.take(bqual_length, "the XA name's branch"))
 
-    def write(self, out: Builder, value: Xid, what: str) -> None:
+    def write(self, out: Builder, value: XaName, what: str) -> None:
         """Append the name. Raises EventEncodeError."""
-        xid = made(value, Xid, what)
+        xid = made(value, XaName, what)
         gtrid = binary(xid.gtrid, f"{what}.gtrid", _LONGEST_XID_PART)
         bqual = binary(xid.bqual, f"{what}.bqual", _LONGEST_XID_PART)
         out.i32(xid.format_id, f"{what}.format_id")
@@ -89,7 +89,7 @@ class XaPrepareEvent(Event, types=(EventType.XA_PREPARE,)):
     FIELDS = ("xid", "one_phase")
 
     one_phase: bool = field(BOOLEAN, "the one phase mark", default=False)
-    xid: Xid = field(XidCodec(4), "the XA name")
+    xid: XaName = field(XaNameCodec(4), "the XA name")
 
 
 class LargeTransactionHeaderEvent(Event, types=(EventType.LARGE_TRANSACTION_HEADER,)):

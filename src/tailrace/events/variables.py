@@ -164,6 +164,11 @@ class UserVarEvent(Event, types=(EventType.USER_VAR,)):
         return out.done()
 
     @property
+    def is_null(self) -> bool:
+        """Whether the value is NULL."""
+        return self.raw_value is None
+
+    @property
     def value(self) -> int | float | bytes | None:
         """The value: a number, a string's bytes, or a decimal's packed bytes (precision, scale,
         digits); None for NULL.

@@ -259,7 +259,7 @@ def rebuilt(event: TransactionPayloadEvent, inner: Iterable[Event]) -> Transacti
         compression=event.compression,
         timestamp=header.timestamp,
         server_id=header.server_id,
-        flags=header.flags,
+        header_flags=header.flags,
         form=event.form,
     )
     return placed(made, event)

@@ -92,7 +92,7 @@ class RowsFilter(Handler):
         held = self._held_rows()
         if held:
             last = held[0]
-            return placed(last.replace(event_flags=last.flags | RowsFlag.STMT_END), last)
+            return placed(last.replace(flags=last.flags | RowsFlag.STMT_END), last)
         return self._in_place_of(event)
 
     def _held_rows(self) -> list[RowsEvent]:

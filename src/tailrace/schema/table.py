@@ -168,7 +168,7 @@ class Table:
         full = metadata == "full"
         key = self.primary_key if full and self.primary_key else None
         given: dict[str, Any] = {
-            "event_flags": self.flags,
+            "flags": self.flags,
             "primary_key": key,
             "primary_key_prefixes": key and self.key_prefixes,
             **header,

@@ -142,7 +142,7 @@ def _append(log: LogWriter, form: Form, part: Part) -> None:
         thread_id=1,
         exec_time=0,
         error_code=0,
-        flags=EventFlag.SUPPRESS_USE,
+        header_flags=EventFlag.SUPPRESS_USE,
         **header,
     )
     with Path(part.path).open("rb") as file:

@@ -50,7 +50,7 @@ class Dialect:
         header: dict[str, Any] = {"timestamp": second, "server_id": server_id}
         event = FormatDescriptionEvent.make(
             **header,
-            flags=EventFlag.IN_USE,
+            header_flags=EventFlag.IN_USE,
             flavour=form.flavour,
             server_version=form.server_version,
             created=created,
@@ -110,7 +110,7 @@ class MysqlDialect(Dialect):
 
     def _after_format(self, _file: str, header: dict[str, Any]) -> list[Event]:
         flags = EventFlag.IGNORABLE
-        return [PreviousGtidsEvent.make(**header, flags=flags, gtids=self.gtids.written)]
+        return [PreviousGtidsEvent.make(**header, header_flags=flags, gtids=self.gtids.written)]
 
     def gtid_event(self, group: Group, body: int, *, tail: int, now: int) -> Event:
         """GTID, GTID_TAGGED or ANONYMOUS_GTID, with its length in the length that it states."""
@@ -123,7 +123,7 @@ class MysqlDialect(Dialect):
             stamp = source.immediate_commit_timestamp or now
             known = source.immediate_server_version or _UNKNOWN_VERSION
             fields |= {
-                "event_flags": source.flags,
+                "flags": source.flags,
                 "immediate_commit_timestamp": stamp,
                 "original_commit_timestamp": source.original_commit_timestamp or stamp,
                 "immediate_server_version": known,
@@ -132,7 +132,7 @@ class MysqlDialect(Dialect):
             }
         else:
             fields |= {
-                "event_flags": int(group.statements),
+                "flags": int(group.statements),
                 "immediate_commit_timestamp": now,
                 "original_commit_timestamp": group.original_timestamp or now,
                 "immediate_server_version": self._version,
@@ -204,9 +204,9 @@ class MariadbDialect(Dialect):
         return MariadbGtidEvent.make(
             timestamp=group.timestamp,
             server_id=gtid.server_id,
-            flags=EventFlag.SUPPRESS_USE,
+            header_flags=EventFlag.SUPPRESS_USE,
             form=self.form,
             seq_no=gtid.seq_no,
             domain_id=gtid.domain_id,
-            event_flags=flags,
+            flags=flags,
         )

@@ -103,7 +103,7 @@ class RowsSource:
         event = _CLASSES[self.kind].make(
             type=int(code),
             table_map=self._table_map,
-            event_flags=self._flags,
+            flags=self._flags,
             row_data=row_data,
             present_before=before,
             present_after=after,

@@ -233,7 +233,7 @@ class TransactionWriter:
     def _annotate(self, statement: str) -> None:
         if self._log.flavour is Flavour.MYSQL:
             event: Event = RowsQueryEvent.make(
-                sql=statement, flags=EventFlag.IGNORABLE, **self._header
+                sql=statement, header_flags=EventFlag.IGNORABLE, **self._header
             )
         else:
             event = AnnotateRowsEvent.make(sql=statement, **self._header)
@@ -323,7 +323,7 @@ class TransactionWriter:
             thread_id=self._thread_id,
             exec_time=exec_time,
             error_code=error_code,
-            flags=flags,
+            header_flags=flags,
             **self._header,
         )
 
