@@ -20,6 +20,7 @@ from tailrace.log.reader import Reader, read_definitions
 from tailrace.schema.catalogue import Catalogue
 from tailrace.selection import Selection, start_of
 from tailrace.storage import find
+from tailrace.times import Time
 from tests.events.made import raw_event
 
 SHOP = Path(__file__).parents[2] / "examples/shop"
@@ -133,6 +134,52 @@ def test_names_are_known_by_the_ddl_before_the_start(shop):
     names = {name for batch in found for name in batch.schema.field("after").type.names}
     assert "id" in names
     assert "c1" not in names
+
+
+SECOND = 1_700_000_000
+CLOCKS = (  # each file's: when it was created, when each of its transactions was committed
+    ([0, [100, 100]], [10, [200]]),  # set back between files
+    ([0, [10, 100]], [20, [21]], [30, [200]]),  # set back before a file whose times are all earlier
+    ([0, [10, 100, 20]], [30, [31]]),  # set ahead for a moment
+    ([0, [10, 20]], [30, [40]], [60, [70]]),
+    ([0, [10, 20]], [30, [40]]),  # none then or later
+)
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+@pytest.mark.parametrize("files", CLOCKS)
+def test_no_transaction_is_lost_by_a_clock_that_was_set_back(tmp_path, flavour, files):
+    """From a time on is from the first transaction that was committed then or later, wherever it
+    is: in `open`, `changes` and `Reader`, which the command reads with.
+    """
+    table = tailrace.Table.parse("create table shop.t (id int)", flavour=flavour)
+    now = SECOND
+    path = tmp_path / "binlog.000001"
+    out = tailrace.create(path, flavour=flavour, server_id=1, now=lambda: now * 1_000_000)
+    times = []
+    with out:
+        for number, (created, committed) in enumerate(files):
+            if number:
+                now = SECOND + created
+                out.rotate()
+            for each in committed:
+                now = SECOND + each
+                times.append(each)
+                with out.transaction() as transaction:
+                    transaction.insert(table, [(len(times),)])
+    start = Time((SECOND + 50) * 1_000_000)
+    first = next((n for n, time in enumerate(times) if time >= 50), len(times))
+    wanted = list(range(first + 1, len(times) + 1))
+    (series,) = find(tmp_path)
+    starts = [each.start for each in tailrace.open(tmp_path).transactions()]
+    opened = [
+        starts.index(each.start) + 1 for each in tailrace.open(tmp_path, start=start).transactions()
+    ]
+    reader = Reader(series, selection=Selection(start=start))
+    walked = [row.after["id"] for each in Changes(reader) for row in each.rows()]
+    batches = tailrace.changes(tmp_path, start=start)
+    columns = [row["id"] for each in batches for row in each.column("after").to_pylist()]
+    assert (opened, walked, columns) == (wanted, wanted, wanted)
 
 
 ENDS_IN_BEGIN = (

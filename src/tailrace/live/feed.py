@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import selectors
 import socket
+from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
@@ -36,7 +37,7 @@ from tailrace.live.session import Identity, Session
 from tailrace.observers import RelayIo
 from tailrace.position import Position
 from tailrace.selection import start_of
-from tailrace.storage.search import Beginnings, file_of_time
+from tailrace.storage.search import Beginnings
 from tailrace.times import Time
 from tailrace.wire.unframe import unframe as in_python
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("tailrace.live")
 _LOOK_SECONDS: Final = 2.0
 """The least seconds between two queries for the end of a quiet source's log."""
+_SECOND: Final = 1_000_000
 
 
 class _State(Enum):
@@ -501,13 +503,17 @@ def find_time(session: Session, time: int) -> Position:
     """The start of the first transaction that was committed at ``time`` (microseconds UTC) or
     later.
 
-    As `tailrace.storage.search.find_time`, by feeds of its own from the session's server. The
+    Unlike `tailrace.storage.search.find_time` it does not read all logs, which a server would have
+    to send: the log is found by binary search, by the seconds in which the logs were created, and
+    read by feeds of its own. The server's clock must not have been set back between logs. The
     session is asked for the names of the logs. Raises AccessDenied if that needs a privilege.
     """
     names = [name for name, _ in session.logs()]
     # a separate server id: the session's own dump has the given one
     source = replace(session.source, hosts=(session.host,), start=None, server_id=None)
-    number = file_of_time(names, time, lambda name: _begun(source, name))
+    number = bisect_left(
+        names[1:], True, key=lambda name: (_begun(source, name) + 1) * _SECOND > time
+    )
     begin = Position(names[number], len(MAGIC))
     with Feed(source, start=begin, follow=False) as feed:
         return Beginnings(feed.records(), begin).since(time)

@@ -195,15 +195,13 @@ class Reader:
 
     @property
     def _looks_for_start(self) -> bool:
-        """Whether the start is found by reading: in a pipe, which can be read only once; and for
-        times, so that a clock that was set back loses no transaction.
-        """
+        """Whether the start is found while reading: in a pipe, which can be read only once."""
         start, series = self.selection.start, self.series
         if series is None or start is None:
             return False
         if start == "now" and series.files[0].joined:
             raise UsageError(f"{self.name}: what comes through a pipe has no present end")
-        return isinstance(start, Time) or series.files[0].joined
+        return series.files[0].joined
 
     @property
     def inside(self) -> bool:

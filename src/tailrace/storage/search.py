@@ -1,18 +1,18 @@
-"""Finds a GTID or a time in a series of logs, without reading all of them.
+"""Finds a GTID or a time in a series of logs.
 
-The file is found by binary search in the files' heads: by the PREVIOUS_GTIDS or GTID_LIST event,
-which holds the GTIDs of all files before it, or by the second in which the file was created. Then
-that one file is read.
+The file of a GTID is found by binary search in the files' heads: by the PREVIOUS_GTIDS or GTID_LIST
+event, which holds the GTIDs of all files before it. Then that one file is read. A time is found by
+reading from the beginning, since times need not grow.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.constants import GTID_TYPES, MAGIC, EventType, Flavour
-from tailrace.errors import GtidError, LogError, TruncatedEvent
+from tailrace.errors import GtidError, LogError
 from tailrace.events import (
     DecodeContext,
     GtidEvent,
@@ -27,9 +27,9 @@ from tailrace.storage.reader import EventReader
 from tailrace.transactions import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from tailrace.events import Event, Unknown
+    from tailrace.events import Event
     from tailrace.gtid import AnyGtid, GtidState
     from tailrace.storage.file import LogFile
 
@@ -46,7 +46,6 @@ _HEAD: Final = frozenset(
 _BETWEEN: Final = _HEAD | {EventType.STOP, EventType.BINLOG_CHECKPOINT}
 """Events that belong to no transaction, in logs in which each one begins with a GTID event."""
 _SECOND: Final = 1_000_000
-T = TypeVar("T")
 
 
 def gtids_before(file: LogFile) -> tuple[Flavour | None, GtidState | None]:
@@ -86,20 +85,13 @@ def commit_time(first: Event) -> int:
 class Beginnings:
     """Iterates over the first event of each transaction in consecutive files.
 
-    ``records`` are their events: the file's name, the offset, the bytes. For ``unknown`` see
-    `tailrace.events.DecodeContext`. ``end`` is a position to
+    ``records`` are their events: the file's name, the offset, the bytes. ``end`` is a position to
     resume at: the end of the last transaction, or of the events after it that are outside of
-    transactions.
+    transactions. Events of unknown types are left to whoever reads the log.
     """
 
-    def __init__(
-        self,
-        records: Iterable[tuple[str, int, bytes]],
-        begin: Position,
-        unknown: Unknown = "error",
-    ) -> None:
+    def __init__(self, records: Iterable[tuple[str, int, bytes]], begin: Position) -> None:
         self._records = records
-        self._unknown = unknown
         self.end = begin
 
     @classmethod
@@ -119,11 +111,15 @@ class Beginnings:
         return self.end == place
 
     def _walk(self) -> Iterator[tuple[Event, bool]]:
-        """Each event, and whether a transaction begins with it; then ``end`` is its position."""
-        parser, context = BoundaryParser(), DecodeContext(unknown=self._unknown)
+        """The events that may begin or end a transaction, and whether one begins with it; then
+        ``end`` is its position.
+        """
+        parser, context = BoundaryParser(), DecodeContext(unknown="opaque")
         for file, offset, raw in self._records:
+            if parser.passes(raw[4]):
+                continue
             if raw[4] == EventType.FORMAT_DESCRIPTION:
-                context = DecodeContext(unknown=self._unknown)
+                context = DecodeContext(unknown="opaque")
             event = context.decode(raw, file=file, offset=offset, verify_checksum=False)
             inside = parser.inside
             boundary = parser.feed(event)
@@ -153,7 +149,7 @@ def begin_of(file: LogFile, offset: int) -> int:
         gtids = (at for at, raw in _until(file, None, offset) if raw[4] in GTID_TYPES)
         begin = max(gtids, default=len(MAGIC))
         records = ((file.name, at, raw) for at, raw in _until(file, begin, offset))
-        begins = Beginnings(records, Position(file.name, begin), unknown="opaque")
+        begins = Beginnings(records, Position(file.name, begin))
         for _ in begins:
             pass
     except LogError:  # what is before it is damaged: a user may begin after that
@@ -198,20 +194,11 @@ def find_gtid(source: LogSeries | Sequence[LogFile], gtid: AnyGtid | str) -> Pos
 def find_time(source: LogSeries | Sequence[LogFile], time: int) -> Position:
     """Where the first transaction begins that was committed at a time (microseconds UTC) or later.
 
-    The logs' end if there is none. Times are those of `commit_time`. A file is skipped if the next
-    one was created before that time: the server's clock must not have been set back between files,
-    and a source's clock must not be ahead of its replica's.
+    The logs' end if there is none. Times are those of `commit_time`. All events before that
+    transaction are read, since neither the times of files nor those of transactions need grow: a
+    clock may have been set back, and a source's may be ahead of its replica's.
     """
-    files = _files(source)
-    return Beginnings.of(files[file_of_time(files, time, _begun) :]).since(time)
-
-
-def file_of_time(files: Sequence[T], time: int, begun: Callable[[T], int]) -> int:
-    """The number of the last file that was created before a time; later files are all newer.
-
-    ``begun`` gives the second of a file's first event.
-    """
-    return bisect_left(files[1:], True, key=lambda file: (begun(file) + 1) * _SECOND > time)
+    return Beginnings.of(_files(source)).since(time)
 
 
 class _Lists:
@@ -247,13 +234,6 @@ def _place(file: LogFile, gtid: AnyGtid) -> Position | None:
         if isinstance(event, (GtidEvent, MariadbGtidEvent)) and event.gtid == gtid:
             return Position(file.name, event.offset or 0)
     return None
-
-
-def _begun(file: LogFile) -> int:
-    """The second of a file's first event."""
-    for _, raw in EventReader(file):
-        return int.from_bytes(raw[:4], "little")
-    raise TruncatedEvent("the file ends inside its first event", file=file.path, offset=len(MAGIC))
 
 
 def _files(source: LogSeries | Sequence[LogFile]) -> Sequence[LogFile]:

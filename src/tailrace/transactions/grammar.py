@@ -45,6 +45,7 @@ from tailrace.events import (
     XaPrepareEvent,
 )
 from tailrace.events.mariadb import MariadbGtidFlag
+from tailrace.events.rows import ROWS_TYPES
 from tailrace.transactions.statements import begins, commits, rolls_back, xa_end
 
 _T = EventType
@@ -179,6 +180,14 @@ TOKENS: Final[dict[int, Token]] = {
 """Tokens of the event types that always have the same token."""
 
 
+_PASSED: Final = ROWS_TYPES | {
+    code
+    for code, token in TOKENS.items()
+    if GRAMMAR.get((State.OPEN, token)) == _inside(State.OPEN)
+}
+"""Types of events that change nothing inside a transaction."""
+
+
 def _query_token(sql: bytes) -> Token:
     if begins(sql):
         return Token.BEGIN
@@ -229,6 +238,10 @@ class BoundaryParser:
     def inside(self) -> bool:
         """Whether a transaction is unfinished: reading must not stop or resume here."""
         return self.state is not State.OUTSIDE
+
+    def passes(self, code: int) -> bool:
+        """Whether an event of this type would change nothing here: `feed` need not be called."""
+        return code in _PASSED and self.state is State.OPEN and not self.rotated
 
     def feed(self, event: Event) -> Boundary:
         """The event's role. Raises BoundaryError where the grammar does not allow the event."""
