@@ -42,6 +42,11 @@ class ChecksumAlgorithm(IntEnum):
     CRC32 = 1
     UNDEFINED = 255
 
+    @property
+    def size(self) -> int:
+        """Bytes of an event's checksum."""
+        return CHECKSUM_SIZE if self is ChecksumAlgorithm.CRC32 else 0
+
 
 class EventFlag(IntFlag):
     """Flags of the common header."""

@@ -2,10 +2,19 @@ import struct
 
 import pytest
 
-from tailrace.constants import ChecksumAlgorithm, EventType, Flavour
+from tailrace.constants import (
+    FILE_FLAGS_AT,
+    HEADER_SIZE,
+    MAGIC,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    Flavour,
+)
 from tailrace.errors import ChecksumMismatch, EventDecodeError, LogError, TruncatedEvent
 from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.description import flavour_of, version_of
+from tailrace.events.format_description import file_flags, marked, with_in_use
 from tailrace.schema.foreign_keys import logs_cascades
 from tailrace.schema.table import Table
 from tailrace.writing.dialect import version_number
@@ -96,6 +105,20 @@ def test_the_checksum_leaves_out_the_in_use_flag() -> None:
     closed, open_ = raw_format(algorithm=1), raw_format(algorithm=1, flags=1)
     assert closed[-4:] == open_[-4:]
     assert decode(open_).checksum == decode(closed).checksum
+
+
+def test_the_flags_of_a_file_are_those_of_its_first_event() -> None:
+    for in_use in (False, True):
+        raw = bytes(marked(raw_format(algorithm=1), in_use=in_use))
+        assert decode(raw).in_use is in_use
+        head = MAGIC + raw[:HEADER_SIZE]
+        assert file_flags(head) == file_flags(MAGIC + raw) == in_use
+        assert file_flags(head[:-1]) == file_flags(b"\xfdbin" + raw) == file_flags(b"") == 0
+        other = bytearray(head)
+        other[FILE_FLAGS_AT] = with_in_use(other[FILE_FLAGS_AT] | EventFlag.RELAY_LOG, in_use=True)
+        assert file_flags(other) == EventFlag.IN_USE | EventFlag.RELAY_LOG
+        other[FILE_FLAGS_AT] = with_in_use(other[FILE_FLAGS_AT], in_use=False)
+        assert file_flags(other) == EventFlag.RELAY_LOG
 
 
 @pytest.mark.parametrize("algorithm", [0, 1])

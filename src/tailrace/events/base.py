@@ -25,7 +25,7 @@ from typing import (
 )
 from zlib import crc32
 
-from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, ChecksumAlgorithm, event_name
+from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, event_name
 from tailrace.errors import (
     EventDecodeError,
     EventEncodeError,
@@ -363,7 +363,7 @@ class Event(metaclass=EventMeta):
                 checksum = ChecksumAlgorithm.CRC32
             else:
                 checksum = ChecksumAlgorithm.NONE
-        tail = CHECKSUM_SIZE if checksum is ChecksumAlgorithm.CRC32 else 0
+        tail = checksum.size
         header = self.header.resized(HEADER_SIZE + len(self.body) + tail, log_pos)
         raw = header.encode() + self.body
         return raw + _U32.pack(crc32(raw)) if tail else raw

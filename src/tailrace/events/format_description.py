@@ -8,9 +8,11 @@ from zlib import crc32
 
 from tailrace.constants import (
     CHECKSUM_SIZE,
+    FILE_FLAGS_AT,
     FLAGS_AT,
     HEADER_SIZE,
     LOG_POS_AT,
+    MAGIC,
     ChecksumAlgorithm,
     EventFlag,
     EventType,
@@ -85,11 +87,24 @@ def verify(raw: bytes | memoryview, end: int, stored: int) -> None:
     raise ChecksumMismatch(f"its checksum is {stored:#010x}, that of its bytes {computed:#010x}")
 
 
+def file_flags(head: bytes | memoryview) -> int:
+    """The flags of a log's first event (IN_USE, RELAY_LOG), from the first bytes of its plain file.
+
+    0 if they do not hold the magic and a whole header.
+    """
+    whole = head[: len(MAGIC)] == MAGIC and len(head) >= len(MAGIC) + HEADER_SIZE
+    return head[FILE_FLAGS_AT] if whole else 0
+
+
+def with_in_use(flags: int, *, in_use: bool) -> int:
+    """The first byte of a first event's flags, in a file that is being written or a closed one."""
+    return flags | EventFlag.IN_USE if in_use else flags & ~EventFlag.IN_USE
+
+
 def marked(raw: bytes | memoryview, *, in_use: bool) -> bytearray:
     """The event's bytes as in a file that is being written, or as in a closed one."""
     made = bytearray(raw)
-    flags = made[FLAGS_AT] & ~EventFlag.IN_USE
-    made[FLAGS_AT] = flags | EventFlag.IN_USE if in_use else flags
+    made[FLAGS_AT] = with_in_use(made[FLAGS_AT], in_use=in_use)
     return made
 
 

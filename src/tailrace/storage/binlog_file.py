@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.constants import FILE_FLAGS_AT, EventFlag
+from tailrace.constants import FILE_FLAGS_AT
 from tailrace.errors import StorageError
+from tailrace.events.format_description import with_in_use
 from tailrace.storage.streams.base import RandomOutput, needs
 from tailrace.storage.streams.buffer import BUFFER, BufferRandomOutput
 
@@ -95,8 +96,8 @@ class BinlogFile:
 
     def mark(self, *, in_use: bool) -> None:
         """Set or clear IN_USE in the first event; the flag does not count in its checksum."""
-        flags = self.folder.read(self.name, FILE_FLAGS_AT, 1)[0] & ~EventFlag.IN_USE
-        self.update(FILE_FLAGS_AT, bytes([flags | EventFlag.IN_USE if in_use else flags]))
+        flags = self.folder.read(self.name, FILE_FLAGS_AT, 1)[0]
+        self.update(FILE_FLAGS_AT, bytes([with_in_use(flags, in_use=in_use)]))
 
     def truncate(self, position: int) -> None:
         """Truncate the file. Raises UsageError if it is shorter."""

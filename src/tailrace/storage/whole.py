@@ -8,8 +8,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tailrace.constants import FILE_FLAGS_AT, MAGIC, EventFlag
+from tailrace.constants import HEADER_SIZE, MAGIC, EventFlag
 from tailrace.errors import UsageError
+from tailrace.events.format_description import file_flags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +24,7 @@ def is_whole(store: WritableStore, name: str) -> bool:
 
     The flag is not visible in a log that is encrypted in MySQL's way.
     """
-    head = store.read(name, 0, FILE_FLAGS_AT + 2)
-    if not head.startswith(MAGIC) or len(head) < FILE_FLAGS_AT + 2:
-        return True
-    return not head[FILE_FLAGS_AT] & EventFlag.IN_USE
+    return not file_flags(store.read(name, 0, len(MAGIC) + HEADER_SIZE)) & EventFlag.IN_USE
 
 
 class WholeOutput:

@@ -18,7 +18,7 @@ from tailrace.columns.frames import scan as f
 from tailrace.columns.native import kernel
 from tailrace.columns.read.grammar import STEPS, place, state_after, types_of
 from tailrace.columns.read.payload_heads import PayloadHeads
-from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, event_name
+from tailrace.constants import HEADER_SIZE, event_name
 from tailrace.events import DecodeContext
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
@@ -79,8 +79,7 @@ class Ends:
         self.context.decode(description, file=name, offset=4)
         self._types = types_of(self.context.format)
         self._frame[f.TYPES] = self._types.ctypes.data
-        with_checksum = self.context.checksum_algorithm is ChecksumAlgorithm.CRC32
-        self._frame[f.CHECKSUM_BYTES] = 4 if with_checksum else 0
+        self._frame[f.CHECKSUM_BYTES] = self.context.checksum_algorithm.size
         self._frame[f.STATE] = State.OUTSIDE
         self._rollbacks = Rollbacks()
         self.left_out.clear()

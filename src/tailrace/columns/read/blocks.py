@@ -21,6 +21,7 @@ from tailrace.constants import (
     EventType,
 )
 from tailrace.errors import BadMagic, ChecksumMismatch, OutOfMemory, StorageError, TruncatedEvent
+from tailrace.events.format_description import file_flags
 from tailrace.events.walk import event_length
 
 if TYPE_CHECKING:
@@ -156,6 +157,10 @@ class Blocks(Closing):
         if magic != MAGIC:
             raise BadMagic("this is not a binary log", file=self.name, offset=0)
         self.offset = 4
+
+    def file_flags(self) -> int:
+        """The flags of the log's first event; 0 if its header is not whole."""
+        return file_flags(b"".join(self.read_some(0, len(MAGIC) + HEADER_SIZE)))
 
     def next(self, consumed: int, *, keep: bool = False) -> bool:
         """Drop ``consumed`` bytes and read more; False if there is no more.

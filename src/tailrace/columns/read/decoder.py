@@ -19,7 +19,6 @@ from tailrace.columns.read.walk import Array, Ranges, Walker
 from tailrace.constants import (
     HEADER_SIZE,
     MAX_EVENT_SIZE,
-    ChecksumAlgorithm,
     EventFlag,
     EventType,
     event_name,
@@ -158,8 +157,7 @@ class LogDecoder(Walker):
 
     def _format_description(self, event: FormatDescriptionEvent) -> None:
         self._take_types()
-        with_checksum = self.context.checksum_algorithm is ChecksumAlgorithm.CRC32
-        self._frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
+        self._frame[k.CHECKSUM_BYTES] = self.context.checksum_algorithm.size
         if event.created:  # otherwise a statement may continue in this file
             self._frame[k.GENERATION] += 1
         self._forget_tables()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.blocks import Blocks
-from tailrace.columns.read.scan import Scan, file_flags
+from tailrace.columns.read.scan import Scan
 from tailrace.columns.read.split import Split, check_names, overlapping
 from tailrace.constants import EventFlag
 from tailrace.errors import LogError, PipelineError
@@ -187,7 +187,7 @@ def is_written(log: LogFile) -> bool:
     """Whether a file's first event says that it is being written, or was when a server crashed."""
     with Blocks(log) as blocks:
         blocks.check_magic()
-        return bool(file_flags(blocks) & EventFlag.IN_USE)
+        return bool(blocks.file_flags() & EventFlag.IN_USE)
 
 
 def whole_file(source: str, log: LogFile, catalogue: Catalogue) -> Split:

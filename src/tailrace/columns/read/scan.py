@@ -19,11 +19,9 @@ from tailrace.columns.read.payload_heads import PayloadHeads
 from tailrace.columns.read.split import Inside, Split
 from tailrace.columns.read.table_changes import TableChange, table_changes
 from tailrace.constants import (
-    FILE_FLAGS_AT,
     GTID_TYPES,
     HEADER_SIZE,
     MAGIC,
-    ChecksumAlgorithm,
     EventFlag,
     EventType,
     event_name,
@@ -156,7 +154,7 @@ class Scan:
         end_of_file = self._at
         with Blocks(self.log) as blocks:
             blocks.check_magic()
-            flags = file_flags(blocks)
+            flags = blocks.file_flags()
             in_use = bool(flags & EventFlag.IN_USE)
             blocks.skip(self._at)
             consumed = 0
@@ -344,8 +342,7 @@ class Scan:
         if isinstance(event, FormatDescriptionEvent):
             self._take_types()
             self._begin_format(event)
-            with_checksum = self._context.checksum_algorithm is ChecksumAlgorithm.CRC32
-            frame[f.CHECKSUM_BYTES] = 4 if with_checksum else 0
+            frame[f.CHECKSUM_BYTES] = self._context.checksum_algorithm.size
         elif event.type == EventType.START_ENCRYPTION:
             if not event.header.flags & EventFlag.IGNORABLE:  # else it was decrypted before
                 raise event.error("the log is encrypted from here on: give its keyring")
@@ -450,12 +447,6 @@ def inside_of(log: LogFile, began: int) -> Inside:
             return Inside(began)
         size = event_length(header)
         return Inside(began, b"".join(blocks.read(began, began + size)))
-
-
-def file_flags(blocks: Blocks) -> int:
-    """The flags of a log's first event; 0 if its header is not whole."""
-    head = b"".join(blocks.read_some(0, len(MAGIC) + HEADER_SIZE))
-    return head[FILE_FLAGS_AT] if len(head) == len(MAGIC) + HEADER_SIZE else 0
 
 
 def _may_be_torn(blocks: Blocks, offset: int, flags: int) -> bool:

@@ -25,7 +25,7 @@ from tailrace.columns.read.blocks import Blocks
 from tailrace.columns.read.table import TableDecoder
 from tailrace.columns.read.walk import Walker
 from tailrace.columns.types import plan_of, stored_plan_of
-from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, EventFlag, EventType
+from tailrace.constants import HEADER_SIZE, EventFlag, EventType
 from tailrace.errors import EventDecodeError, TailraceError
 from tailrace.events import DecodeContext, FormatDescriptionEvent, TransactionPayloadEvent
 from tailrace.events.walk import ends_as_said, event_length
@@ -90,8 +90,7 @@ class _Planner(Walker):
         """Take over the layout of the file's events."""
         self.context = DecodeContext(context.format, context.checksum_algorithm)
         self._take_types()
-        with_checksum = context.checksum_algorithm is ChecksumAlgorithm.CRC32
-        self._frame[k.CHECKSUM_BYTES] = 4 if with_checksum else 0
+        self._frame[k.CHECKSUM_BYTES] = context.checksum_algorithm.size
         self._frame[k.GENERATION] += 1
         self.forget_tables()
 

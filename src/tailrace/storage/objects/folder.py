@@ -18,8 +18,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import FILE_FLAGS_AT, MAGIC, EventFlag
+from tailrace.constants import FILE_FLAGS_AT, MAGIC
 from tailrace.errors import KeyMissing, StorageError
+from tailrace.events.format_description import with_in_use
 from tailrace.log_name import base_and_number, file_number, plain_name
 from tailrace.storage.index import INDEX_SUFFIX, entries
 from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
@@ -234,7 +235,7 @@ def _end(folder: ObjectFolder, name: str, output: FileOutput) -> None:
         return
     if reader.torn_tail_offset is not None:
         output.truncate(reader.torn_tail_offset)
-    output.update(FILE_FLAGS_AT, bytes([head[FILE_FLAGS_AT] & ~EventFlag.IN_USE]))
+    output.update(FILE_FLAGS_AT, bytes([with_in_use(head[FILE_FLAGS_AT], in_use=False)]))
     output.sync()
 
 
