@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,8 +19,11 @@ from tailrace.storage.keyring import make
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import MemoryFolder
 from tailrace.storage.streams import file as file_module
+from tailrace.storage.streams.buffer import BufferRandomInput, BufferRandomOutput
 from tailrace.storage.streams.compression import ZstdOutput
+from tailrace.storage.streams.counting import CountingRandomInput
 from tailrace.storage.streams.file import FileOutput
+from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
 from tailrace.testing import Faults, FaultyOutput
 from tests.recorded import CORPUS
 from tests.storage.layers import RefusingSystem
@@ -224,6 +227,52 @@ def test_an_encrypted_log_is_created_with_its_beginning(
         with pytest.raises(UsageError, match="an encrypted log is created with its beginning"):
             BinlogFile(folder, "binlog.000001").create(head)
     assert below.names() == []
+
+
+class Noting(MemoryOutput):
+    """Notes the pieces that come down to it, as objects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[Any] = []
+
+    def write(self, data: Any, /) -> None:
+        self.pieces.append(data if isinstance(data, bytes) else bytes(data))
+        super().write(data)
+
+
+def test_a_transaction_goes_down_uncopied() -> None:
+    """WL#10956, NF5: what is written once before each flush gains nothing by a buffer."""
+    below = Noting()
+    output = BufferRandomOutput(below)
+    transactions = [bytes([number]) * 8192 for number in range(1, 5)]
+    for number, each in enumerate(transactions):
+        output.write(each)
+        output.flush()
+        assert number == 0 or below.pieces[number] is each
+    small = [b"one", b"two", b"three"]
+    for each in small:
+        output.write(each)
+    assert below.pieces[4:] == [b"one"]
+    assert output.size == sum(map(len, transactions)) + 11
+    output.flush()
+    assert below.pieces[4:] == [b"one", b"twothree"]
+    assert below.data == b"".join([*transactions, *small])
+
+
+def test_small_pieces_become_few_large_ones() -> None:
+    """NF5: 4 reads and 4 writes for each MiB."""
+    below = Noting()
+    output = BufferRandomOutput(below)
+    for _ in range(2048):
+        output.write(bytes(512))
+    output.close()
+    assert len(below.pieces) in {4, 5}
+    counted = CountingRandomInput(MemoryInput(bytes(1 << 20)))
+    stream = BufferRandomInput(counted)
+    while stream.read(8192):
+        pass
+    assert counted.reads == 5  # the last finds the end
 
 
 LIMITED = """

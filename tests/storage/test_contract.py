@@ -35,15 +35,17 @@ class FlushForSync(CountingRandomOutput):
 
 class DropsWhatFailed(BufferRandomOutput):
     def _spill(self) -> None:
-        held, self._end = bytes(self._space[: self._end]), 0
-        if held:
-            self.lower.write(held)
+        held, self._end = self._held.getvalue()[: self._end], 0
+        self._held.seek(0)
+        self.lower.write(held)
+        self._below += len(held)
 
 
 class WritesAgainWhatWasWritten(BufferRandomOutput):
     def _spill(self) -> None:
-        if self._end:
-            self.lower.write(self._space[: self._end])
+        self.lower.write(self._held.getvalue()[: self._end])
+        self._held.seek(0)
+        self._below += self._end
         self._end = 0
 
 

@@ -28,6 +28,10 @@ class BinlogFile:
 
     write: Callable[[Data], None]
     """Append. It is the stream's own method: passing bytes on costs nothing."""
+    flush: Callable[[], None]
+    """Hand the buffered bytes to the store: they survive the end of this process. It is the
+    stream's own method, too.
+    """
 
     def __init__(self, folder: WritableStore, name: str, *, buffer: int = BUFFER) -> None:
         self.folder = folder
@@ -36,6 +40,7 @@ class BinlogFile:
         self._stream: RandomOutput | None = None
         self._end = 0
         self.write = self._refuse
+        self.flush = self._refuse_flush
 
     @property
     def path(self) -> str:
@@ -66,6 +71,7 @@ class BinlogFile:
             raise
         self._stream = stream
         self.write = stream.write
+        self.flush = stream.flush
 
     @property
     def is_open(self) -> bool:
@@ -103,10 +109,6 @@ class BinlogFile:
         """Truncate the file. Raises UsageError if it is shorter."""
         self._opened().truncate(position)
 
-    def flush(self) -> None:
-        """Hand the buffered bytes to the store: they survive the end of this process."""
-        self._opened().flush()
-
     def sync(self) -> None:
         """Return when everything written would survive a power cut."""
         self._opened().sync()
@@ -118,6 +120,7 @@ class BinlogFile:
         """
         stream, self._stream = self._stream, None
         self.write = self._refuse
+        self.flush = self._refuse_flush
         if stream is not None:
             self._end = stream.size
             stream.close()
@@ -128,6 +131,9 @@ class BinlogFile:
         return self._stream
 
     def _refuse(self, _data: Data) -> None:
+        self._opened()
+
+    def _refuse_flush(self) -> None:
         self._opened()
 
     def _check_closed(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Final, overload
 
 from tailrace.storage.streams.base import (
@@ -18,7 +19,7 @@ from tailrace.storage.streams.input import ForwardInput, OffsetInput, at
 if TYPE_CHECKING:
     from tailrace.storage.streams.base import Data
 
-BUFFER: Final = 1 << 16
+BUFFER: Final = 1 << 18
 """Bytes of a buffer, unless it is told otherwise."""
 
 
@@ -53,6 +54,16 @@ class BufferRandomInput(OffsetInput):
         self._held = b""
         self._start = self._at = lower.tell()
 
+    def read(self, count: int, /) -> bytes:
+        """At most ``count`` bytes."""
+        offset = self._at
+        start = offset - self._start
+        data = self._held[start : start + count] if start >= 0 else b""
+        if not data:
+            data = self._read_at(offset, count)
+        self._at = offset + len(data)
+        return data
+
     def _read_at(self, offset: int, count: int) -> bytes:
         start = offset - self._start
         if not 0 <= start < len(self._held):
@@ -78,14 +89,21 @@ class BufferRandomInput(OffsetInput):
 
 
 class BufferOutput:
-    """Gathers up to ``limit`` written bytes; pieces of a quarter of that or more bypass it."""
+    """Gathers up to ``limit`` written bytes. A piece of a quarter of that or more bypasses it if it
+    does not fit.
+
+    So does the first piece after a flush: whoever writes once before each flush gains nothing by a
+    buffer.
+    """
 
     def __init__(self, lower: ForwardOutput, limit: int = BUFFER) -> None:
         needs(lower, ForwardOutput, type(self).__name__)
         self.lower = lower
-        self._space = memoryview(bytearray(limit))
-        self._least = max(limit // 4, 1)
-        self._end = 0
+        self._held = BytesIO()
+        self._hold = self._held.write
+        self._end = 0  # of what is held
+        self._limit = limit
+        self._room = limit  # none after a flush
         self._below = lower.size
 
     @property
@@ -96,31 +114,16 @@ class BufferOutput:
     def write(self, data: Data, /) -> None:
         """Append, in the buffer or below."""
         end = self._end + len(data)
-        if end > len(self._space) or len(data) >= self._least:
-            self._spill()
-            if len(data) >= self._least:
-                self._hand_down(data)
-                return
-            end = len(data)
-        self._space[self._end : end] = data
-        self._end = end
-
-    def _spill(self) -> None:
-        """Write what is held. What could not be written stays held."""
-        end = self._end
-        if not end:
+        if end < self._room:
+            self._hold(data)
+            self._end = end
             return
-        before = self._below
-        self._end = 0
-        try:
-            self._hand_down(self._space[:end])
-        except BaseException:
-            there = self._below - before
-            self._end = end - there
-            self._space[: self._end] = bytes(self._space[there:end])
-            raise
-
-    def _hand_down(self, data: Data) -> None:
+        if self._end:
+            self._spill()
+        if self._room and len(data) < self._limit // 4:
+            self._end = self._hold(data)
+            return
+        self._room = self._limit
         try:
             self.lower.write(data)
         except BaseException:
@@ -128,20 +131,42 @@ class BufferOutput:
             raise
         self._below += len(data)
 
+    def _spill(self) -> None:
+        """Write what is held. What could not be written stays held."""
+        before, held = self._below, self._held
+        try:
+            with held.getbuffer() as view:
+                self.lower.write(view[: self._end])
+        except BaseException:
+            self._below = self.lower.size
+            rest = held.getvalue()[self._below - before : self._end]
+            self._held = BytesIO()  # of the old one, the error's traceback may hold a view
+            self._hold = self._held.write
+            self._end = self._hold(rest)
+            raise
+        held.seek(0)
+        self._below += self._end
+        self._end = 0
+
     def flush(self) -> None:
         """Write what is held."""
-        self._spill()
+        if self._end:
+            self._spill()
+        self._room = 0
         self.lower.flush()
 
     def sync(self) -> None:
         """Write what is held, and have it outlive a power cut."""
-        self._spill()
+        if self._end:
+            self._spill()
+        self._room = 0
         self.lower.sync()
 
     def close(self) -> None:
         """Write what is held, and close what lies below."""
         try:
-            self._spill()
+            if self._end:
+                self._spill()
         finally:
             self._end = 0
             self.lower.close()
@@ -166,13 +191,15 @@ class BufferRandomOutput(BufferOutput):
         if offset < below:
             self.lower.update(offset, data)
         else:
-            self._space[offset - below : offset - below + len(data)] = data
+            with self._held.getbuffer() as held:
+                held[offset - below : offset - below + len(data)] = data
 
     def truncate(self, size: int, /) -> None:
         """Cut the file back."""
         below = self._below
         check_cut(size, below + self._end)
-        self._end = max(size - below, 0)  # what is cut is never written, also if that fails below
+        # what is cut is never written, also if that fails below
+        self._end = self._held.seek(max(size - below, 0))
         if size < below:
             self.lower.truncate(size)
             self._below = size

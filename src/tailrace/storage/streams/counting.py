@@ -46,7 +46,10 @@ class CountingRandomInput(CountingInput):
 
     def read(self, count: int, /) -> bytes:
         """At most ``count`` bytes."""
-        return self._next(count)
+        data = self.lower.read(count)
+        self.bytes_read += len(data)
+        self.reads += 1
+        return data
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
         """As `read`, into the given memory."""

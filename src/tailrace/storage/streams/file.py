@@ -71,16 +71,13 @@ class FileOutput:
 
     def write(self, data: Data, /) -> None:
         """Append to the file."""
-        left: Data = data
         try:
-            while True:
-                count = os.pwrite(self._handle, left, self.size)
-                self.size += count
-                if count == len(left):
-                    return
-                left = memoryview(left)[count:]
+            count = os.pwrite(self._handle, data, self.size)
         except OSError as error:
             raise StorageError(f"{self.path}: {error.strerror or error}") from error
+        self.size += count
+        if count != len(data):
+            self.write(memoryview(data)[count:])
 
     def update(self, offset: int, data: Data, /) -> None:
         """Overwrite existing bytes."""
