@@ -22,8 +22,9 @@ from tailrace.columns.kernels.network import uuid_text
 from tailrace.columns.kernels.number_text import put_unsigned
 
 _LAST_NUMBER: Final = 0x7FFFFFFFFFFFFFFE
-_OPTIONAL: Final = 0x02 | 0x40 | 0x80
-"""Flags of MariaDB's GTID event for fields of variable size, or a commit id."""
+_COMMIT_ID: Final = 0x02
+_XA: Final = 0x40 | 0x80
+"""Flags of MariaDB's GTID event: a commit id follows, and the name of an XA transaction."""
 
 
 @helper
@@ -192,10 +193,11 @@ def mariadb_gtid(frame, p, body, end, sure):
         return k.DOUBT
     if not sure:
         flags = u8(body + 12)
-        if flags & _OPTIONAL == 0 or flags & _OPTIONAL == 0x02:
-            at = body + (21 if flags & 0x02 else 13)
-        else:
-            return k.DOUBT
+        at = body + (21 if flags & _COMMIT_ID else 13)
+        if flags & _XA:
+            if end - at < 6 or u8(at + 4) > 64 or u8(at + 5) > 64:
+                return k.DOUBT
+            at += 6 + u8(at + 4) + u8(at + 5)
         if at < end:
             extra = u8(at)
             at += 1
