@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -71,6 +72,64 @@ def test_files_one_after_the_other(corpus: Path, names: tuple[str, ...]) -> None
     assert made == wanted
     assert order == sorted(order)
     assert len(set(order)) == len(order)
+
+
+def order(out: bytes) -> list[str]:
+    """The files of the records, each as often as the reading came to it."""
+    files = [record["_file"] for record in records(out)]
+    return [name for name, _ in itertools.groupby(files)]
+
+
+def test_wl10956_standard_input_keeps_its_place_among_files(corpus: Path, tmp_path: Path) -> None:
+    """On the command line, wherever it stands, also between two files of one series."""
+    (given,) = logs(corpus, MYSQL[1])
+    for name, source in (("binlog.000001", MYSQL[0]), ("binlog.000003", "mysql-9.7.ddl")):
+        (tmp_path / name).write_bytes(logs(corpus, source)[0].read_bytes())
+    first, third = tmp_path / "binlog.000001", tmp_path / "binlog.000003"
+    options = ("--as", "json", "--events")
+    for arguments, wanted in (
+        (("-", first, *options), ["-", "binlog.000001"]),
+        ((*options, first, "-"), ["binlog.000001", "-"]),
+        ((first, *options, "-", third), ["binlog.000001", "-", "binlog.000003"]),
+        ((third, "-", first, *options), ["binlog.000003", "-", "binlog.000001"]),
+        ((*options, "-", "--", third), ["-", "binlog.000003"]),
+    ):
+        done = tailrace("log", *arguments, given=given.read_bytes())
+        assert done.returncode == 0, done.stderr
+        assert order(done.stdout) == wanted
+    counted = tailrace("stat", first, "-", "--as", "json", given=given.read_bytes())
+    assert [record["log"] for record in records(counted.stdout)] == ["binlog", "-"]
+
+
+def test_wl10956_where_standard_input_begins(corpus: Path) -> None:
+    """Its positions count all bytes that come; a place in it may be an argument of its own."""
+    paths = logs(corpus, *MYSQL)
+    given = joined(paths)
+    everything = records(tailrace("log", "-", "--as", "json", given=given).stdout)
+    groups = [
+        event["_pos"]
+        for event in records(tailrace("log", "-", "--as", "json", "--events", given=given).stdout)
+        if event["event"] == "GTID"
+    ]
+    assert everything
+    for place in (groups[0], groups[-1], groups[-1] - 1, paths[0].stat().st_size):
+        begin = min(group for group in groups if group >= place)
+        for start in (["--from", f"-:{place}"], [f"--from=-:{place}"]):
+            done = tailrace("log", *start, "-", "--as", "json", given=given)
+            assert done.returncode == 0, done.stderr
+            assert records(done.stdout) == [each for each in everything if each["_pos"] >= begin]
+    for start, words in (
+        ("now", "has no present end"),
+        ("binlog.000001", "is not among the logs of -"),
+        (f"-:{len(given) + 1}", "is past the end of -"),
+    ):
+        done = tailrace("log", "-", "--from", start, given=given)
+        assert done.returncode == 2
+        assert words in done.stderr.decode()
+    done = tailrace("log", "-", paths[0], "--from", f"-:{groups[0]}", given=given)
+    assert "a position is one log's" in done.stderr.decode()
+    done = tailrace("log", "-", "--from", given=given)
+    assert "--from requires an argument" in done.stderr.decode()
 
 
 def test_as_mysql_reads_it(corpus: Path) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import traceback
+from itertools import islice
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import UNSET, App, ArgumentCollection, CycloptsError, Parameter
 
 from tailrace.cli.output import say, warnings_said
 from tailrace.cli.standard import discard_output, flush_quietly, use_standard_streams
@@ -92,10 +93,36 @@ def main() -> None:
 
 
 def _arguments(given: list[str]) -> list[str]:
-    """The arguments with ``-`` moved to the end, where it is not taken for an option."""
-    if "-" not in given or "--" in given:
+    """The arguments with ``--`` before all that are no options, if ``-`` is one of these.
+
+    Cyclopts takes ``-`` for an option, and so it does a position in it, as in ``--from -:300``.
+    """
+    if "-" not in given or given[0] not in app:
         return given
-    return [*(each for each in given if each != "-"), "--", "-"]
+    known = app[given[0]].assemble_argument_collection()
+    options, others = given[:1], list[str]()
+    left = iter(given[1:])
+    for each in left:
+        if each == "--":
+            others += left
+        elif each == "-" or not each.startswith("-"):
+            others.append(each)
+        elif "=" not in each and _takes_value(known, each):
+            values = [*islice(left, 1)]
+            place = values and values[0].startswith("-:")
+            options += [f"{each}={values[0]}"] if place else [each, *values]
+        else:
+            options.append(each)
+    return [*options, "--", *others]
+
+
+def _takes_value(known: ArgumentCollection, option: str) -> bool:
+    """Whether the argument after an option is its value."""
+    try:
+        argument, keys, value = known.match(option)
+    except ValueError:  # there is no such option
+        return False
+    return value is UNSET and argument.token_count(keys)[0] > 0
 
 
 def _message(error: Exception) -> str:

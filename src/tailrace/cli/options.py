@@ -26,9 +26,9 @@ Sources = Annotated[
     str,
     Parameter(
         help="Log files, folders of logs, or index files; their URLs, ``s3://`` and others, too; "
-        "``-`` is standard input. ``mysql://user@host:3306`` (or ``mariadb://``) is a running "
-        "server; its password is read from TAILRACE_PASSWORD, ~/.my.cnf or MYSQL_PWD, or "
-        "prompted for.",
+        "``-`` is standard input, read in its place among them. ``mysql://user@host:3306`` (or "
+        "``mariadb://``) is a running server; its password is read from TAILRACE_PASSWORD, "
+        "~/.my.cnf or MYSQL_PWD, or prompted for.",
         name="source",
     ),
 ]
@@ -53,9 +53,10 @@ From = Annotated[
     str | None,
     Parameter(
         name="--from",
-        help="Begin at a position (``binlog.000003:1234``) or file, after GTIDs that were read "
-        "already (``uuid:1-77``, ``0-1-77``), with the first transaction committed at a time or "
-        "later (``2026-11-21T09:30:00``, UTC unless it has a zone, like ``+02:00``), or ``now``.",
+        help="Begin at a position (``binlog.000003:1234``, of standard input ``-:1234``) or file, "
+        "after GTIDs that were read already (``uuid:1-77``, ``0-1-77``), with the first "
+        "transaction committed at a time or later (``2026-11-21T09:30:00``, UTC unless it has a "
+        "zone, like ``+02:00``), or ``now``.",
     ),
 ]
 Until = Annotated[

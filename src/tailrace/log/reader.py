@@ -381,7 +381,10 @@ class Reader:
         """Raise an error if the requested position is not there, instead of giving nothing."""
         if awaited is not None and awaited.left:
             raise UsageError(f"{self.name} ends, and these GTIDs were not read: {awaited.left}")
-        for bound, met in ((self.selection.start, begun), (self.selection.end, ended)):
+        start, end = self.selection.start, self.log.position
+        if not begun and isinstance(start, Position) and self._looks_for_start and start > end:
+            raise UsageError(f"{start} is past the end of {self.name}: it ends at {end}")
+        for bound, met in ((start, begun), (self.selection.end, ended)):
             if self.series is not None or met or not isinstance(bound, Position):
                 continue
             if self._last and bound > Position(self._last, _FARTHEST):

@@ -87,15 +87,20 @@ def find_all(
 ) -> list[LogSeries]:
     """The series of several sources, each once; files of one folder and base name are one series.
 
-    Arguments are those of `find`. Raises StorageError as `find`, and if a file between the given
-    ones is missing.
+    What can be read only once (``-`` and other pipes) keeps its place among the sources: files
+    before it and files after it are not one series. Arguments are those of `find`. Raises
+    StorageError as `find`, and if a file between the given ones is missing.
     """
-    names: dict[tuple[str, str], str] = {}
-    files: dict[tuple[str, str], dict[tuple[str, str], LogFile]] = {}
+    names: dict[tuple[str, str, int], str] = {}
+    files: dict[tuple[str, str, int], dict[tuple[str, str], LogFile]] = {}
     keys = None if keyring is None else keyring_of(keyring)
+    pipes = 0
     for source in sources:
         for one in find(source, keys, layers):
-            key = (one.files[0].place, one.files[0].base)
+            first = one.files[0]
+            key = (first.place, first.base, -1 if first.joined else pipes)
+            if first.joined and key not in names:
+                pipes += 1
             names.setdefault(key, one.name)
             known = files.setdefault(key, {})
             known.update(((file.place, file.name), file) for file in one.files)
