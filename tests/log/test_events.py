@@ -32,6 +32,7 @@ from tailrace.events import (
     XidEvent,
 )
 from tailrace.handlers import Handler
+from tailrace.log import Log
 from tailrace.log import open as open_log
 from tailrace.position import Position
 from tailrace.storage import find
@@ -372,6 +373,16 @@ def test_an_offset_alone_is_in_the_current_file(tmp_path: Path) -> None:
         opened.seek(True)
     with pytest.raises(UsageError, match="start is"):
         open_log(tmp_path, start=4)
+
+
+def test_a_log_is_not_made_of_a_path(tmp_path: Path) -> None:
+    """WL#3283, Motivation: it should be difficult to use the interface in the wrong way."""
+    path = log(tmp_path, 1, DDL)
+    for wrong in (str(path), path, None):
+        with pytest.raises(UsageError, match="a Log is of a LogSeries or a transport, not of "):
+            Log(wrong)
+    with pytest.raises(UsageError):
+        open_log("")
 
 
 def test_transactions_do_not_begin_inside_one(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 from tailrace.events import QueryEvent
+from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue, Learned
 from tailrace.schema.catalogue_json import from_json, to_json
@@ -27,7 +28,9 @@ def learned(sql=CREATE, flavour=Flavour.MYSQL):
 
 
 def resolved(catalogue, sql=CREATE, metadata="minimal", flavour=Flavour.MYSQL):
-    table_map = Table.parse(sql, flavour=flavour).table_map(1, metadata=metadata)
+    table_map = Table.parse(
+        sql, flavour=flavour, server_version=STANDARD_VERSIONS[flavour]
+    ).table_map(1, metadata=metadata)
     return catalogue.resolve(table_map, flavour)
 
 

@@ -10,19 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tailrace
 from tailrace.constants import ColumnType as T
-from tailrace.errors import ConversionError, ConversionLoss, UnknownColumn
+from tailrace.constants import Flavour
+from tailrace.errors import ConversionError, ConversionLoss, UnknownColumn, UsageError
+from tailrace.events import WriteRowsEvent
+from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.schema.table import Table
 from tailrace.values.converter import Converter
-from tailrace.values.image import Image, decoder_of
-from tailrace.values.row import Row
+from tailrace.values.image import ABSENT, Image, decoder_of
+from tailrace.values.row import Row, RowSet
 from tailrace.values.value import Value, made
+from tests.recorded import CORPUS
 
 KINDS = (object, str, int, float, Decimal, bool, bytes, date, datetime, timedelta, list, dict)
 
 
 def value(declared: str, python: object, flavour: str = "mysql") -> Value:
-    table = Table.parse(f"CREATE TABLE d.t (c {declared})", flavour=flavour)
+    table = Table.parse(
+        f"CREATE TABLE d.t (c {declared})",
+        flavour=flavour,
+        server_version=STANDARD_VERSIONS[Flavour(flavour)],
+    )
     return made(table.schema.columns[0], python)
 
 
@@ -232,3 +241,36 @@ def test_integers_are_themselves_in_every_type(number: int) -> None:
     assert Converter().to(int, found) == number
     assert int(Converter().to(str, found)) == number
     assert Converter().to(Decimal, found) == number
+
+
+@pytest.mark.parametrize("case", ["json-text-min", "json-text-full"])
+def test_json_of_mariadb_is_a_dict_by_option(case: str) -> None:
+    """WL#3283, Converter: with the log's table map alone, MariaDB's JSON is text or bytes."""
+    event = next(
+        event
+        for event in tailrace.open(CORPUS / f"mariadb-11.8.{case}")
+        if isinstance(event, WriteRowsEvent)
+    )
+    row = next(iter(RowSet(event, event.table_map)))
+    assert row[1].storage == b'{"a" : [1,2 , 3]}'
+    assert Converter(json_text=True).row(row, {row.keys()[1]: dict})[row.keys()[1]] == {
+        "a": [1, 2, 3]
+    }
+    with pytest.raises(ConversionError, match="is no dict"):
+        Converter().to(dict, row[1])
+    with pytest.raises(ConversionError, match="is no list: its document is no array"):
+        Converter(json_text=True).to(list, row[1])
+    with pytest.raises(ConversionError, match="is no dict"):
+        Converter(json_text=True).to(dict, row[0])
+    with pytest.raises(ConversionError, match=r"is no dict: .*utf-8"):
+        Converter(json_text=True).to(dict, Value(T.BLOB, 2, b"{\xff}"))
+
+
+def test_a_wrong_call_says_so() -> None:
+    """WL#3283, Motivation: it should be difficult to use the interface in the wrong way."""
+    five = value("INT", 5)
+    for kind, wrong in ((five, int), (int, 5), ("int", five), ([], five), (int, ABSENT)):
+        with pytest.raises(UsageError, match=r"Converter\.to takes a type and a Value, not "):
+            Converter().to(kind, wrong)
+    with pytest.raises(UsageError, match=r"Converter\.row takes a row or an image, not \{\}"):
+        Converter().row({})

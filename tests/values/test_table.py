@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.constants import ColumnType as T
 from tailrace.constants import Flavour
-from tailrace.errors import EventEncodeError, SchemaError
+from tailrace.errors import EventEncodeError, SchemaError, UsageError
 from tailrace.events import TableMapEvent
 from tailrace.log import open as open_log
 from tailrace.schema.session import StatementSession
@@ -59,7 +59,6 @@ def test_tables_pickle_and_compare() -> None:
     [
         ("mysql", "", 255),
         ("mysql", "5.7.44", 8),
-        ("mariadb", "", 2304),
         ("mariadb", "11.8.2-MariaDB", 2304),
         ("mariadb", "5.5.5-10.11.13-MariaDB-log", 8),
         ("mariadb", "10.11.13-MariaDB", 8),
@@ -223,3 +222,20 @@ def test_tables_out_of_the_corpus_are_written_as_they_were(case) -> None:
             for metadata in ("full", "minimal", "none")
         ]
         assert event.body in bodies, event
+
+
+def test_mariadbs_default_character_set_is_not_assumed() -> None:
+    """WL#3283: it should be difficult to use the interface in the wrong way."""
+    for sql in ("CREATE TABLE d.t (a INT, v TEXT)", "CREATE TABLE d.t (a INT, v ENUM('x'))"):
+        with pytest.raises(UsageError, match=r"^d\.t\.v has no character set, .* server_version"):
+            Table.parse(sql, flavour="mariadb")
+        for version, charset in (("10.11.8-MariaDB", "latin1"), ("11.8.3-MariaDB", "utf8mb4")):
+            table = Table.parse(sql, flavour="mariadb", server_version=version)
+            assert table.schema.columns[1].charset == charset
+    for sql in (
+        "CREATE TABLE d.t (v TEXT CHARACTER SET utf8mb4)",
+        "CREATE TABLE d.t (v TEXT) COLLATE utf8mb4_bin",
+        "CREATE TABLE d.t (v BLOB, n INT, j JSON)",
+    ):
+        assert len(Table.parse(sql, flavour="mariadb").schema.columns) in {1, 3}
+    assert Table.parse("CREATE TABLE d.t (v TEXT)").schema.columns[0].charset == "utf8mb4"

@@ -79,7 +79,7 @@ def test_strings_and_bytes() -> None:
     ],
 )
 def test_length_is_what_it_takes_in_a_row(type_, metadata, storage, length) -> None:
-    assert Value(type_, metadata, storage).length() == length
+    assert Value(type_, metadata, storage).length == length
     assert Value(type_, metadata, storage).is_null == (storage is None)
 
 
@@ -109,7 +109,7 @@ def test_compressed_columns_give_what_they_hold() -> None:
     assert stored(text, storage) == Value(T.VARCHAR, 300, raw)
     assert stored(blob, b"\0plain") == Value(T.BLOB, 2, b"plain")
     assert stored(blob, None) == Value(T.BLOB, 2, None)
-    assert stored(text, storage).length() == 202
+    assert stored(text, storage).length == 202
     assert stored(text, storage).described().name == "v"
 
 

@@ -13,6 +13,7 @@ from tailrace.events import (
     MariadbGtidEvent,
     PreviousGtidsEvent,
 )
+from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.schema.table import Table
 from tailrace.storage import EventReader
 from tailrace.writing import LogWriter, create
@@ -60,7 +61,9 @@ def append(target: object, **given: object) -> LogWriter:
 
 
 def orders(flavour: str) -> Table:
-    return Table.parse(TABLE_SQL, flavour=flavour)
+    return Table.parse(
+        TABLE_SQL, flavour=flavour, server_version=STANDARD_VERSIONS[Flavour(flavour)]
+    )
 
 
 def row(number: int) -> dict[str, Any]:

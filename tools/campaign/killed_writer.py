@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import tailrace
+from tailrace.constants import Flavour
+from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.gtid import GtidList
 from tailrace.schema.table import Table
 from tailrace.storage.local import LocalFolder
@@ -111,7 +113,9 @@ class Writer:
         self._seed = seed
         self._chance = chance
         self._told = told
-        self._table = Table.parse(TABLE_SQL, flavour=case.flavour)
+        self._table = Table.parse(
+            TABLE_SQL, flavour=case.flavour, server_version=STANDARD_VERSIONS[Flavour(case.flavour)]
+        )
 
     def run(self) -> None:
         """Never ends by itself."""

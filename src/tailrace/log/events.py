@@ -76,6 +76,11 @@ class Log(Closing):
     ) -> None:
         if unknown not in {"error", "opaque"}:
             raise UsageError(f'unknown is "error" or "opaque", not {unknown!r}')
+        if not isinstance(source, LogSeries) and not hasattr(source, "locate"):
+            raise UsageError(
+                f"a Log is of a LogSeries or a transport, not of {source!r}: tailrace.open takes"
+                " paths and URLs"
+            )
         self.unknown = unknown
         self.transport = SeriesTransport(source) if isinstance(source, LogSeries) else source
         self.follow = follow

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import SchemaError
+from tailrace.errors import SchemaError, UsageError
 from tailrace.events.column_metadata import ColumnSpec
 from tailrace.events.description import version_of
 from tailrace.events.table_map import TableLayout, TableMapEvent
@@ -15,6 +15,7 @@ from tailrace.schema.hidden import LONGEST_LIMIT, by_name, key_size
 from tailrace.schema.session import StatementSession
 from tailrace.values.charsets import (
     BINARY,
+    charset_of,
     collation_id,
     default_collation,
     encode,
@@ -68,12 +69,15 @@ class Table:
 
         Unspecified character sets and collations are those of the flavour's newest server with its
         default settings, or of ``server_version`` (``10.11.8-MariaDB``); ``session`` sets
-        everything. Columns that only an index needs (MariaDB's hashes of long unique keys) are not
-        included.
+        everything. For MariaDB one of the two is needed if a column has no character set, since the
+        default changed with 11.6. Columns that only an index needs (MariaDB's hashes of long unique
+        keys) are not included.
 
-        Raises `SchemaError` if it is not one CREATE TABLE with a column list and a database.
+        Raises `SchemaError` if it is not one CREATE TABLE with a column list and a database,
+        `UsageError` if the character set of a column is not known.
         """
         flavour = Flavour(flavour)
+        assumed = session is None and not server_version and flavour is Flavour.MARIADB
         session = session or session_of(flavour, server_version)
         found = effects(sql, database, session)
         for effect in found:
@@ -89,6 +93,10 @@ class Table:
             )
         written = found[0].table
         state = written.define(name.database, name.table, session.default_collation, session)
+        if assumed:
+            old = session_of(flavour, _OLD_DEFAULT)
+            other = written.define(name.database, name.table, old.default_collation, old)
+            _check_charsets(state.definition, other.definition)
         return cls.of(_with_key(state, written, flavour), flavour)
 
     @classmethod
@@ -267,6 +275,24 @@ _TOLD: Final = (
     "visible",
     "dimensions",
 )
+
+
+_OLD_DEFAULT: Final = "11.5.0-MariaDB"
+"""A version before the default character set changed."""
+
+
+def _check_charsets(new: TableDefinition, old: TableDefinition) -> None:
+    """Raise UsageError if the server's version decides a column's character set."""
+    for one, other in zip(new.columns, old.columns, strict=True):
+        charsets = [
+            None if each.collation is None else charset_of(each.collation) for each in (one, other)
+        ]
+        if charsets[0] != charsets[1]:
+            raise UsageError(
+                f"{new.database}.{new.table}.{one.name} has no character set, and MariaDB's default"
+                f" is {charsets[1]} before 11.6 and {charsets[0]} from then on: give"
+                " server_version, such as 11.8.3-MariaDB, or the character set in the statement"
+            )
 
 
 def session_of(flavour: Flavour, server_version: str = "") -> StatementSession:

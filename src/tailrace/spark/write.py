@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from tailrace.constants import ChecksumAlgorithm, Flavour
 from tailrace.errors import PipelineError, UsageError
+from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.gtid import parse_uuid
 from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
@@ -109,7 +110,12 @@ class WriteOptions:
         source = options.get("uuid")
         create = _create(options, flavour)
         database = options.get("table", "").partition(".")[0]
-        table = Table.parse(create, flavour=flavour, database=database)
+        table = Table.parse(
+            create,
+            flavour=flavour,
+            database=database,
+            server_version=STANDARD_VERSIONS[flavour],
+        )
         known = f"{table.database}.{table.name}"
         if options.get("table", known) != known:
             raise UsageError(f"option table is {options['table']}, and option create makes {known}")

@@ -11,12 +11,13 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 from tailrace.constants import ColumnType
-from tailrace.errors import ConversionError, ConversionLoss, UnknownColumn
+from tailrace.errors import ConversionError, ConversionLoss, UnknownColumn, UsageError
+from tailrace.printable import short_repr
 from tailrace.values.charsets import encode
 from tailrace.values.floats import float32_text
 from tailrace.values.image import Absent, RowOfFields
 from tailrace.values.registry import octets_of
-from tailrace.values.schema import Logical
+from tailrace.values.schema import STRING_TYPES, Logical
 from tailrace.values.value import Value, interpreted
 
 if TYPE_CHECKING:
@@ -48,12 +49,17 @@ class Converter:
       a duplicate name (lossy: the nearest, the last);
     - ``str`` of bytes that are not text: always a loss (lossy: as UTF-8, with replacement marks).
 
+    With ``json_text``, ``list`` and ``dict`` are made of the JSON in any string column, too:
+    MariaDB's JSON columns are text, and if only the log's table map is known, nothing tells them
+    apart (nor from bytes, which are then read as UTF-8).
+
     TIMESTAMP becomes a `datetime` in UTC, DATETIME one without a zone. Zero dates and others that
     are not in the calendar cannot become `date` or `datetime`; ``str`` has them.
     """
 
-    def __init__(self, *, lossy: bool = False) -> None:
+    def __init__(self, *, lossy: bool = False, json_text: bool = False) -> None:
         self.lossy = lossy
+        self.json_text = json_text
 
     def to(self, kind: type[T], value: Value) -> T | None:
         """The value as a ``kind``, or None for NULL.
@@ -61,8 +67,13 @@ class Converter:
         ``str``, ``int``, ``float``, ``Decimal``, ``bool``, ``bytes``, ``date``, ``datetime``,
         ``timedelta``, ``list``, ``dict``; ``object`` is the type that fits the column. Raises
         `ConversionError` if there is no conversion, `EventDecodeError` if the storage is not valid
-        for its type.
+        for its type, `UsageError` for arguments of other types.
         """
+        if not (isinstance(value, Value) and isinstance(kind, type)):
+            raise UsageError(
+                f"Converter.to takes a type and a Value, not {short_repr(kind)} and"
+                f" {short_repr(value)}"
+            )
         if value.storage is None:
             return None
         convert = _KINDS.get(kind)
@@ -77,6 +88,8 @@ class Converter:
         Columns that are not in the image are left out. `UnknownColumn` for a name in
         ``kinds`` that the table does not have.
         """
+        if not isinstance(row, RowOfFields):
+            raise UsageError(f"Converter.row takes a row or an image, not {short_repr(row)}")
         schema = row.image.schema
         wanted: dict[str, type] = {}
         for name, kind in (kinds or {}).items():
@@ -96,6 +109,7 @@ class _Conversion:
 
     def __init__(self, converter: Converter, value: Value, kind: type) -> None:
         self.lossy = converter.lossy
+        self.json_text = converter.json_text
         self.value = value
         self.kind = kind
         self.type = value.type
@@ -268,11 +282,12 @@ def _to_timedelta(of: _Conversion) -> timedelta:
 
 
 def _document(of: _Conversion) -> Any:
-    if of.logical is not Logical.JSON:
+    known = of.known
+    if of.logical is not Logical.JSON and not (of.json_text and of.type in STRING_TYPES):
         of.reject()
     try:
         return json.loads(
-            str(of.known),
+            known.decode() if isinstance(known, bytes) else str(known),
             parse_float=lambda text: _json_float(of, text),
             parse_constant=lambda text: of.reject(f"{text} is no JSON"),
             object_pairs_hook=lambda pairs: _json_object(of, pairs),

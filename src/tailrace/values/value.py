@@ -46,6 +46,7 @@ class Value:
         """Whether it is NULL."""
         return self.storage is None
 
+    @property
     def length(self) -> int:
         """Its bytes in a row image, including the length prefix; 0 for NULL."""
         if self.storage is None:

@@ -11,7 +11,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import tailrace
+from tailrace.constants import Flavour
 from tailrace.errors import TailraceError
+from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.log_name import LogName
 from tailrace.spark.lake.reading import LakeView
 from tools.campaign.hostile.cli import said
@@ -145,7 +147,9 @@ def _mirrored(name: str, folder: Path) -> None:
 def _made(kind: str, name: str, number: int, flavour: str) -> tailrace.Table:
     """A table of which one thing, or all, are called by the name."""
     sql = f"CREATE TABLE d{number}.t{number} (id INT PRIMARY KEY, v VARCHAR(20))"
-    table = tailrace.Table.parse(sql, flavour=flavour)
+    table = tailrace.Table.parse(
+        sql, flavour=flavour, server_version=STANDARD_VERSIONS[Flavour(flavour)]
+    )
     schema = table.schema
     if kind in {"database", "all"}:
         schema = replace(schema, database=name)
