@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import re
 import shutil
 import struct
 import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
+import tailrace
 from tailrace.constants import ChecksumAlgorithm, EventType
-from tailrace.errors import ChecksumMismatch, LogError, OutOfMemory, StorageError, UsageError
+from tailrace.errors import (
+    ChecksumMismatch,
+    KeyMissing,
+    LogError,
+    OutOfMemory,
+    StorageError,
+    TruncatedEvent,
+    UsageError,
+)
 from tailrace.events import FormatDescriptionEvent
 from tailrace.events.rows import RowsEvent
-from tailrace.storage import LogFile, find, keyring
+from tailrace.storage import (
+    BinlogCache,
+    BinlogFile,
+    FileInput,
+    LocalFolder,
+    LogFile,
+    MemoryInput,
+    MemoryOutput,
+    find,
+    keyring,
+    layer,
+    memory_folder,
+)
 from tailrace.storage.event_streams import EventData, Events
+from tailrace.storage.memory import forget_memory
 from tests.recorded import CORPUS
 from tools.servers import binlog_tool
 
@@ -324,3 +349,167 @@ def test_an_encrypted_file(name: str) -> None:
     assert sum(len(raw) for _, raw in data) + 4 == file.size
     assert any(b"secret" in bytes(raw) for _, raw in data)
     assert b"secret" not in Path(file.path).read_bytes()
+
+
+class Forward:
+    """Only `read`, as the worklog's Basic_istream: a few bytes at a time."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._at = 0
+
+    def read(self, count: int, /) -> bytes:
+        piece = self._raw[self._at : self._at + min(count, 100)]
+        self._at += len(piece)
+        return piece
+
+
+def streams(path: Path) -> dict[str, Any]:
+    """The same file as different input streams."""
+    raw = path.read_bytes()
+    return {
+        "memory": MemoryInput(raw),
+        "file": FileInput(path),
+        "buffer": layer("buffer").input(FileInput(path)),
+        "zstd": layer("zstd").input(MemoryInput(zstandard.compress(raw))),
+        "forward": Forward(raw),
+        "python": io.BytesIO(raw),
+    }
+
+
+@pytest.mark.parametrize("kind", ["memory", "file", "buffer", "zstd", "forward", "python"])
+@pytest.mark.parametrize("name", NAMES)
+def test_events_are_read_from_any_input_stream(name: str, kind: str) -> None:
+    """Dev stories, m_istream: whatever is below; the stream is its owner's, and stays open."""
+    path = path_of(name)
+    wanted = list(EventData(path))
+    stream = streams(path)[kind]
+    assert list(EventData(stream)) == wanted
+    assert getattr(stream, "is_open", True)
+    events = list(Events(streams(path)[kind]))
+    assert [event.encode() for event in events] == [raw for _, raw in wanted]
+    start = wanted[len(wanted) // 2][0]
+    late = list(EventData(streams(path)[kind], start))
+    assert late == list(EventData(path, start))
+    if kind in {"memory", "file", "buffer"}:
+        data = EventData(stream, start)
+        assert list(data) == list(data) == late
+        stream.close()
+        with pytest.raises(StorageError, match="closed"):
+            list(data)
+
+
+def test_a_stream_is_named_in_errors_and_has_layers() -> None:
+    path = path_of(NAMES[0])
+    raw = path.read_bytes()
+    for stream, place in (
+        (MemoryInput(raw[:-7]), "MemoryInput"),
+        (Forward(raw[:-7]), "Forward"),
+    ):
+        with pytest.raises(TruncatedEvent) as caught:
+            list(EventData(stream))
+        assert str(caught.value).startswith(f"{place} at ")
+    packed = zstandard.compress(raw)
+    for stream in (MemoryInput(packed), Forward(packed)):
+        assert list(EventData(stream, layers="zstd")) == list(EventData(path))
+    for wrong in (object(), 5, None, b"bytes"):
+        with pytest.raises(UsageError, match="is no file of a log"):
+            EventData(wrong)  # type: ignore[arg-type]
+    with pytest.raises(StorageError, match="read in one process only"):
+        pickle.dumps(EventData(MemoryInput(raw)).reader.file)
+
+
+def test_an_encrypted_stream(tmp_path: Path) -> None:
+    """With ``keyring=``: of both servers, by path and as a stream."""
+    for flavour, key in (("mysql", "MySQLReplicationKey_x_1"), ("mariadb", "1")):
+        keys = keyring.make(tmp_path / flavour, key).path
+        target = tmp_path / f"{flavour}.000001"
+        tailrace.create(target, flavour=flavour, server_id=1, encrypt=keys).close()
+        wanted = [event.encode() for event in tailrace.open(target, keyring=keys)]
+        for source in (target, str(target), FileInput(target), Forward(target.read_bytes())):
+            events = Events(source, keyring=keys)
+            assert [event.encode() for event in events] == wanted
+        with pytest.raises(KeyMissing):
+            list(EventData(FileInput(target)))
+        with pytest.raises(UsageError, match="has its own keyring"):
+            EventData(find(target, keys)[0].files[0], keyring=keys)
+
+
+def test_standard_input_memory_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [path_of(name) for name in NAMES[:2]]
+    code = (
+        "import sys; from tailrace.storage import EventData, Events\n"
+        "made = Events if sys.argv[1] == 'events' else EventData\n"
+        "print(sum(1 for _ in made('-')))\n"
+    )
+    given = b"".join(path.read_bytes() for path in paths)
+    wanted = sum(1 for path in paths for _ in EventData(path))
+    for made in ("events", "data"):
+        run = subprocess.run(
+            [sys.executable, "-c", code, made], input=given, capture_output=True, check=True
+        )
+        assert int(run.stdout) == wanted
+    forget_memory("events")
+    raw = paths[0].read_bytes()
+    memory_folder("events").create("binlog.000001", raw).close()
+    for source in ("memory:events", "memory:events/binlog.000001"):
+        assert list(EventData(source)) == list(EventData(paths[0]))
+        assert list(Events(source)) == list(Events(paths[0]))
+    shutil.copy(paths[0], tmp_path / "binlog.000001")
+    shutil.copy(paths[0], tmp_path / "binlog.000002")
+    with pytest.raises(UsageError, match="it holds 2 files; give one of them"):
+        EventData(tmp_path)
+
+
+@pytest.mark.parametrize("made", [EventData, Events])
+def test_it_is_closed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Basic_binlog_file_reader::close: the file is closed; iterating opens it again."""
+    opened: list[Any] = []
+    real = LogFile.open
+
+    def opening(file: LogFile) -> Any:
+        opened.append(real(file))
+        return opened[-1]
+
+    monkeypatch.setattr(LogFile, "open", opening)
+    with made(path_of(NAMES[0])) as data:
+        first, second = iter(data), iter(data)
+        next(first), next(second)
+        assert [each.is_open for each in opened] == [True, True]
+        data.close()
+        assert [each.is_open for each in opened] == [False, False]
+        assert list(first) == []
+        data.close()
+        third = iter(data)
+        next(third)
+        assert opened[-1].is_open
+    assert not opened[-1].is_open
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_events_are_written_to_any_output_stream(name: str, tmp_path: Path) -> None:
+    """Log_event::write: header, body and footer, into a file, a cache, memory, a stack."""
+    path = path_of(name)
+    raw = path.read_bytes()
+    events = list(Events(path))
+    memory, packed, python = MemoryOutput(), MemoryOutput(), io.BytesIO()
+    stack = layer("zstd").output(packed)
+    file = BinlogFile(LocalFolder(tmp_path), "binlog.000001")
+    file.create(raw[:4])
+    cache = BinlogCache(500)
+    for out in (memory, stack, python, cache, file):
+        for event in events:
+            event.write(out)
+    stack.close()
+    file.close()
+    copied = MemoryOutput()
+    cache.copy_to(copied)
+    assert bytes(memory.data) == bytes(copied.data) == python.getvalue() == raw[4:]
+    assert zstandard.ZstdDecompressor().decompressobj().decompress(packed.data) == raw[4:]
+    assert (tmp_path / "binlog.000001").read_bytes() == raw
+    other = MemoryOutput()
+    events[1].write(other, ChecksumAlgorithm.NONE, log_pos=77)
+    assert bytes(other.data) == events[1].encode(ChecksumAlgorithm.NONE, log_pos=77)
+    file = BinlogFile(LocalFolder(tmp_path), "binlog.000002")
+    with pytest.raises(StorageError, match="not open"):
+        events[1].write(file)

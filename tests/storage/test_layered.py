@@ -14,11 +14,13 @@ import tailrace
 from tailrace.columns import plan_splits, read_split
 from tailrace.errors import BadMagic, LogError, StorageError, UsageError
 from tailrace.position import Position
+from tailrace.replication.receiver import Receiver
 from tailrace.storage import find
+from tailrace.storage.encryption import EncryptedFolder
 from tailrace.storage.keyring import make
 from tailrace.storage.layered import ArchiveFolder, LayeredFolder, layered_folder
-from tailrace.storage.local import LocalFolder
-from tailrace.storage.memory import forget_memory, memory_folder
+from tailrace.storage.local import LocalFolder, LocalStore
+from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
 from tailrace.storage.purge import purge
 from tailrace.storage.streams.counting import counted_input, counted_output
 from tailrace.storage.streams.layer import Layer, layer, layers_of
@@ -437,3 +439,53 @@ def test_an_output_that_counts(tmp_path: Path) -> None:
     assert isinstance(
         layered_folder(LocalFolder(tmp_path), [Layer("k", output=count)]), LayeredFolder
     )
+
+
+# --- a store that one has ------------------------------------------------------------------------
+
+
+def stores(tmp_path: Path, flavour: str) -> dict[str, Any]:
+    keys = make(tmp_path / "keys", "MySQLReplicationKey_x_1" if flavour == "mysql" else "1")
+    return {
+        "disk": LocalFolder(tmp_path / "disk"),
+        "memory": MemoryFolder("mine"),
+        "layers": layered_folder(MemoryFolder("packed"), ZSTD),
+        "encrypted": EncryptedFolder(MemoryFolder("safe"), keys),
+    }
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory", "layers", "encrypted"])
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_log_is_made_in_a_store_that_one_has(flavour: str, kind: str, tmp_path: Path) -> None:
+    """Binlog_ofile: `create`, `append` and `purge` take the store object."""
+    store = stores(tmp_path, flavour)[kind]
+    with log(store, flavour, now=Clock()) as made:
+        fill(made, 3)
+    with begin(tmp_path / "plain", flavour, now=Clock()) as made:
+        fill(made, 3)
+    raw = (tmp_path / "plain" / "binlog.000001").read_bytes()
+    if kind != "encrypted" or flavour == "mysql":  # MariaDB's has an event more
+        assert store.read("binlog.000001", 0, len(raw) + 1) == raw
+    with pytest.raises(StorageError, match=r"binlog\.000001 is there; go on with that log"):
+        log(store, flavour)
+    with go_on(store, flavour) as again:
+        fill(again, 2, first=4)
+    assert sorted(store.names()) == ["binlog.000001", "binlog.000002", "binlog.index"]
+    assert purge(store, to="binlog.000002") == ["binlog.000001"]
+
+
+def test_what_is_no_target_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a file of the name of its repr."""
+    monkeypatch.chdir(tmp_path)
+    for wrong in (object(), 5, None, b"binlog.000001", MemoryFolder, LocalStore(tmp_path)):
+        for call in (
+            lambda wrong=wrong: tailrace.create(wrong, flavour="mysql", server_id=1),
+            lambda wrong=wrong: tailrace.append(wrong),
+            lambda wrong=wrong: Receiver("mysql://root@127.0.0.1:1/", wrong).run(),
+            lambda wrong=wrong: purge(wrong, to="binlog.000001"),
+        ):
+            with pytest.raises(UsageError, match="is neither a path nor a URL, nor a store"):
+                call()
+    with pytest.raises(UsageError, match="is neither a path nor a URL"):
+        find(object())  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []

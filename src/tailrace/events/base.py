@@ -18,6 +18,7 @@ from typing import (
     Final,
     Generic,
     Literal,
+    Protocol,
     Self,
     TypeVar,
     cast,
@@ -99,6 +100,13 @@ class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property
             raise error.at(event.file, event.offset, event.name) from error.__cause__
         cache[self._name] = value
         return value
+
+
+class EventOutput(Protocol):
+    """Where an event is written: any object whose `write` appends bytes."""
+
+    def write(self, data: bytes, /) -> object:
+        """Append all of the data."""
 
 
 class Event(metaclass=EventMeta):
@@ -367,6 +375,21 @@ class Event(metaclass=EventMeta):
         header = self.header.resized(HEADER_SIZE + len(self.body) + tail, log_pos)
         raw = header.encode() + self.body
         return raw + _U32.pack(crc32(raw)) if tail else raw
+
+    def write(
+        self,
+        out: EventOutput,
+        checksum: ChecksumAlgorithm | None = None,
+        *,
+        log_pos: int | None = None,
+    ) -> None:
+        """Write the whole event to an output; arguments and bytes are those of `encode`.
+
+        ``out`` is any object whose ``write`` appends bytes: a stream of `tailrace.storage` (a
+        `BinlogFile`, a `BinlogCache`, a stack of layers), or a file of Python's. Raises what that
+        raises, StorageError for a stream.
+        """
+        out.write(self.encode(checksum, log_pos=log_pos))
 
     def update(self, context: LogState) -> None:
         """Change the state for the events after this one (where CHANGES_CONTEXT)."""

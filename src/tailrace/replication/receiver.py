@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tailrace.replication.progress import Progress
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
+    from tailrace.storage.target import Target
 
 _log: Final = logging.getLogger("tailrace.receiver")
 _LOOK_SECONDS: Final = 0.1
@@ -63,11 +64,11 @@ class _Phase(Enum):
 class Receiver:
     """Copies a source's logs into a folder: `run` it, in any thread, and `stop` it from any.
 
-    ``into`` is a folder on disk, ``memory:name``, or an object store's URL. The copy has the
-    source's file names and bytes, and its index. If the folder holds a copy, the receiver resumes
-    it at exactly the byte at which it ends, also inside a transaction; then the URL's start is
-    ignored. A new copy begins where the URL says, at the beginning of that file: ``oldest`` (the
-    default) is the first file that the source has, ``now`` the current one.
+    ``into`` is a folder on disk, ``memory:name``, an object store's URL, or a store object. The
+    copy has the source's file names and bytes, and its index. If the folder holds a copy, the
+    receiver resumes it at exactly the byte at which it ends, also inside a transaction; then the
+    URL's start is ignored. A new copy begins where the URL says, at the beginning of that file:
+    ``oldest`` (the default) is the first file that the source has, ``now`` the current one.
 
     ``sync`` says when written events are synced (`SyncPolicy`), and so acknowledged by
     ``observers``. With ``encrypt`` new files are encrypted with a key of the ``keyring``, as MySQL
@@ -82,7 +83,7 @@ class Receiver:
     def __init__(
         self,
         source: Source | str,
-        into: str | Path,
+        into: Target,
         *,
         sync: str | float = "group",
         encrypt: bool = False,
@@ -427,6 +428,6 @@ class ReceiverOptions(TypedDict, total=False):
     every: float
 
 
-def receive(source: Source | str, into: str | Path, **options: Unpack[ReceiverOptions]) -> Progress:
+def receive(source: Source | str, into: Target, **options: Unpack[ReceiverOptions]) -> Progress:
     """Run a `Receiver` in this thread until it ends; returns its progress."""
     return Receiver(source, into, **options).run()

@@ -6,26 +6,36 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
+from tailrace.closing import Closing
 from tailrace.constants import CHECKSUM_SIZE, ChecksumAlgorithm, EventType, event_name
 from tailrace.errors import ChecksumMismatch, UsageError
 from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.context import verify_event
+from tailrace.storage.given import Given, given_file
 from tailrace.storage.reader import EventReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
     from tailrace.events import Event
-    from tailrace.storage.file import LogFile
+    from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.reader import Allocator
+    from tailrace.storage.streams.layer import Layers
 
 _FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
 
 
-class EventData:
+class EventData(Closing):
     """Iterates over ``(offset, bytes)`` of a file's events, checksums verified if asked.
+
+    ``file`` is a path or a URL of one file (``-`` is standard input, ``memory:name/file``), a
+    `LogFile`, or any input stream: an object with the methods of `InputStream`. It is read from its
+    beginning, and more than once or from ``start`` on without what is before if it is a
+    `RandomInput`; others are read as a pipe, which may hold several files. A stream stays open: who
+    opened it closes it. ``keyring`` and ``layers`` are those of `tailrace.storage.find`.
 
     ``start`` is where to begin. The format description in force there is read from the file's
     beginning, and given first, unless the caller has it (``format_description``): then only the
@@ -46,17 +56,19 @@ class EventData:
 
     def __init__(
         self,
-        file: LogFile | str | Path,
+        file: Given,
         start: int | None = None,
         *,
         format_description: FormatDescriptionEvent | None = None,
         verify_checksums: bool = True,
         checksum_algorithm: ChecksumAlgorithm | None = None,
         allocate: Allocator | None = None,
+        keyring: Keyring | str | Path | None = None,
+        layers: Layers | None = None,
     ) -> None:
         overridden = type(self).read_header is not EventData.read_header
         self.reader = EventReader(
-            file,
+            given_file(file, keyring, layers),
             start=start,
             format_description=format_description,
             read_header=self.read_header if overridden else None,
@@ -65,6 +77,16 @@ class EventData:
         self.allocate = allocate
         self._format = format_description
         self._verify = verify_checksums
+        self._running: WeakSet[Generator[tuple[int, bytes | memoryview]]] = WeakSet()
+
+    def close(self) -> None:
+        """End the iterations, and close the file that they read. Iterating opens it again.
+
+        An iteration that runs in another thread at the moment ends by itself.
+        """
+        for each in list(self._running):
+            if not getattr(each, "gi_running", False):
+                each.close()
 
     def read_header(self, header: bytes, offset: int) -> int:  # noqa: ARG002 - for subclasses
         """How many bytes to pass over before an event's header: 0 if it stands at ``offset``.
@@ -79,6 +101,11 @@ class EventData:
 
     def within(self, context: DecodeContext) -> Iterator[tuple[int, bytes | memoryview]]:
         """The events, not verified; ``context`` learns the format description in force."""
+        running = self._within(context)
+        self._running.add(running)
+        return running
+
+    def _within(self, context: DecodeContext) -> Generator[tuple[int, bytes | memoryview]]:
         if self._format is not None:
             self._format.update(context)
         reader = self.reader
@@ -107,7 +134,7 @@ class EventData:
             yield offset, raw
 
 
-class Events:
+class Events(Closing):
     """Iterates over a file's events as objects; arguments as those of `EventData`, or one of these.
 
     With ``allocate`` an event's body stays in the caller's memory until a field is used: only then
@@ -120,15 +147,17 @@ class Events:
 
     def __init__(
         self,
-        file: LogFile | str | Path | EventData,
+        file: Given | EventData,
         start: int | None = None,
         *,
         format_description: FormatDescriptionEvent | None = None,
         verify_checksums: bool = True,
         checksum_algorithm: ChecksumAlgorithm | None = None,
         allocate: Allocator | None = None,
+        keyring: Keyring | str | Path | None = None,
+        layers: Layers | None = None,
     ) -> None:
-        given = (start, format_description, checksum_algorithm, allocate)
+        given = (start, format_description, checksum_algorithm, allocate, keyring, layers)
         if not isinstance(file, EventData):
             file = EventData(
                 file,
@@ -136,12 +165,18 @@ class Events:
                 format_description=format_description,
                 checksum_algorithm=checksum_algorithm,
                 allocate=allocate,
+                keyring=keyring,
+                layers=layers,
             )
         elif any(each is not None for each in given):
             raise UsageError("give these arguments to the EventData: its events are those")
         self.data = file
         self._verify = verify_checksums
         self.context = DecodeContext()
+
+    def close(self) -> None:
+        """As `EventData.close`."""
+        self.data.close()
 
     def __iter__(self) -> Iterator[Event]:
         context = self.context = DecodeContext()

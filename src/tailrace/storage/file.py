@@ -122,6 +122,8 @@ def local_path(source: str | Path) -> Path:
 
     Raises StorageError, and UsageError for an empty text, which would be the current folder.
     """
+    if not isinstance(source, (str, Path)):
+        raise UsageError(f"a {type(source).__name__} is neither a path nor a URL")
     text = str(source)
     if not text.strip():
         raise UsageError("the path is empty: give the path of a file or a folder")

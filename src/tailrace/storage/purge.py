@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.target import Target
 
 
 def purge(
-    target: str | Path,
+    target: Target,
     *,
     to: str | None = None,
     before: int | None = None,
@@ -26,11 +27,11 @@ def purge(
 ) -> list[str]:
     """Delete old files of a log, as PURGE BINARY LOGS TO and BEFORE do; gives their names.
 
-    ``target`` is the log's folder, index or last file, also in an object store. ``to`` and
-    ``before`` (microseconds UTC) are those of `LogIndex.purge`; for a time, MySQL's encrypted logs
-    need their ``keyring``. Do not use it for the logs of a running server, which reads its index
-    only when it starts. Raises as `LogIndex.purge`, and StorageError if a `LogWriter` has the log
-    open: use `LogWriter.purge` then.
+    ``target`` is the log's folder, index or last file, also in an object store, or a store object.
+    ``to`` and ``before`` (microseconds UTC) are those of `LogIndex.purge`; for a time, MySQL's
+    encrypted logs need their ``keyring``. Do not use it for the logs of a running server, which
+    reads its index only when it starts. Raises as `LogIndex.purge`, and StorageError if a
+    `LogWriter` has the log open: use `LogWriter.purge` then.
     """
     folder, name = last_name(target)
     whole = isinstance(folder, CompletingStore) and name not in folder.spool.names()

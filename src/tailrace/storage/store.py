@@ -63,6 +63,7 @@ class Store(Protocol):
         """A file's stored bytes, encrypted or not: an `InputFile`, except from a pipe."""
 
 
+@runtime_checkable
 class WritableStore(Protocol):
     """The files of a log and its index, by name. Every method raises StorageError.
 

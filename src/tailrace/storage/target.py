@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tailrace.errors import StorageError, UsageError
 from tailrace.log_name import LogName
@@ -12,24 +13,30 @@ from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.layered import layered_folder
 from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
 from tailrace.storage.memory import MEMORY, is_memory, memory_folder
+from tailrace.storage.store import WritableStore
 from tailrace.storage.streams.layer import layers_of, of_name
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tailrace.storage.store import WritableStore
     from tailrace.storage.streams.layer import Layers
+
+Target: TypeAlias = str | Path | WritableStore
+"""Where a log is written: a path, a URL, or a store, which has the log in it."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _DEFAULT_BASE: Final = "binlog"
 
 
-def place(target: str | Path) -> tuple[WritableStore, str]:
+def place(target: Target) -> tuple[WritableStore, str]:
     """The folder that a path or a URL names, and the name in it: on disk, in memory (``memory:``),
-    or in an object store.
+    or in an object store; or the store that is given.
 
-    The name is empty where the target is the folder itself. Raises StorageError for other URLs.
+    The name is empty where the target is the folder itself. Raises StorageError for other URLs,
+    UsageError for other objects.
     """
+    if isinstance(target, WritableStore) and not isinstance(target, type):
+        return target, ""
+    if not isinstance(target, (str, Path)):
+        raise UsageError(f"a {type(target).__name__} is neither a path nor a URL, nor a store")
     text = str(target)
     if (scheme := _SCHEME.match(text)) and scheme[1].lower() != "file":
         from tailrace.storage.objects.folder import object_place  # noqa: PLC0415 - rarely needed
@@ -59,7 +66,7 @@ def remove_drafts(folder: WritableStore, base: str) -> None:
             folder.remove(draft)
 
 
-def first_name(target: str | Path, layers: Layers | None = None) -> tuple[WritableStore, LogName]:
+def first_name(target: Target, layers: Layers | None = None) -> tuple[WritableStore, LogName]:
     """Where a new log begins. Raises StorageError if its folder holds files of that name."""
     folder, name = place(target)
     folder = layered_folder(folder, layers_of(layers))
@@ -78,7 +85,7 @@ def first_name(target: str | Path, layers: Layers | None = None) -> tuple[Writab
     return folder, first
 
 
-def last_name(target: str | Path, layers: Layers | None = None) -> tuple[WritableStore, LogName]:
+def last_name(target: Target, layers: Layers | None = None) -> tuple[WritableStore, LogName]:
     """The file in which an existing log continues. Raises StorageError, UsageError.
 
     Without ``layers`` they are those that the suffix of one of its files says (`layered_folder`).
@@ -95,7 +102,7 @@ def last_name(target: str | Path, layers: Layers | None = None) -> tuple[Writabl
             raise StorageError(f"{target}: no number ends the name of this log file")
         base = known.base
     else:
-        base = _only_base(folder, str(target))
+        base = _only_base(folder)
     logs = logs_of(folder, base)
     if not logs:
         raise StorageError(f"{target}: no log of that name is there")
@@ -104,13 +111,13 @@ def last_name(target: str | Path, layers: Layers | None = None) -> tuple[Writabl
     return folder, logs[-1]
 
 
-def _only_base(folder: WritableStore, target: str) -> str:
+def _only_base(folder: WritableStore) -> str:
     names = folder.names()
     bases = {name.removesuffix(INDEX_SUFFIX) for name in names if name.endswith(INDEX_SUFFIX)}
     bases = bases or {log.base for log in map(LogName.parse, names) if log}
     if not bases:
-        raise StorageError(f"{target}: no log is in this folder")
+        raise StorageError(f"{folder.path('')}: no log is in this folder")
     if len(bases) > 1:
         known = ", ".join(sorted(bases))
-        raise UsageError(f"{target}: it holds several logs ({known}); name a file of one")
+        raise UsageError(f"{folder.path('')}: it holds several logs ({known}); name a file of one")
     return bases.pop()

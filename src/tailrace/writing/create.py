@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tailrace.storage.keyring import Keyring
     from tailrace.storage.store import WritableStore
     from tailrace.storage.streams.layer import Layers
+    from tailrace.storage.target import Target
     from tailrace.values.encode import RowImage
 
 
@@ -52,7 +53,7 @@ _OPTIONS = tuple(field.name for field in fields(WriterOptions))
 
 
 def create(
-    target: str | Path,
+    target: Target,
     *,
     flavour: Flavour | str,
     server_id: int,
@@ -71,11 +72,12 @@ def create(
 ) -> LogWriter:
     """Create a log. It must not exist: `append` continues an existing one.
 
-    ``target`` is the first file's path (``copy/binlog.000001``), a folder, or such in a ``memory:``
-    URL. ``server_version`` is what readers take its server for. With ``server_uuid`` MySQL's
-    transactions get GTIDs of it by themselves. ``gtids`` were in the log before its first file
-    (what was purged, or lies elsewhere). Without ``gtid_strict_mode`` MariaDB's sequence numbers
-    need not grow. ``checksum`` is ``crc32`` or ``none``. ``now`` gives
+    ``target`` is the first file's path (``copy/binlog.000001``), a folder, such in a ``memory:`` or
+    an object store's URL, or a store object (`tailrace.storage.WritableStore`), where the first
+    file is ``binlog.000001``. ``server_version`` is what readers take its server for. With
+    ``server_uuid`` MySQL's transactions get GTIDs of it by themselves. ``gtids`` were in the log
+    before its first file (what was purged, or lies elsewhere). Without ``gtid_strict_mode``
+    MariaDB's sequence numbers need not grow. ``checksum`` is ``crc32`` or ``none``. ``now`` gives
     microseconds UTC. ``options`` are those of `WriterOptions`.
 
     With the keyring ``encrypt`` (see `tailrace.storage.keyring.open`) the log's files are encrypted
@@ -113,7 +115,7 @@ def create(
 
 
 def append(
-    target: str | Path,
+    target: Target,
     *,
     server_id: int | None = None,
     server_uuid: str | None = None,
@@ -125,7 +127,7 @@ def append(
     recovered: Callable[[Recovery], None] | None = None,
     **options: Unpack[CreateOptions],
 ) -> LogWriter:
-    """Continue a log, given by its last file, its folder, or its index.
+    """Continue a log, given by its last file, its folder, its index, or the store that it is in.
 
     A last file that STOP or ROTATE closed is followed by a new one. Any other last file was left by
     a crash, or is a copy of a running server's log: its torn tail or unfinished transaction is cut

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -27,15 +28,16 @@ from tailrace.storage.memory import is_memory, memory_folder
 from tailrace.storage.objects.url import names_object
 from tailrace.storage.store import CompletingStore
 from tailrace.storage.streams.layer import layers_of
+from tailrace.storage.target import place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.store import WritableStore
     from tailrace.storage.streams.base import RandomOutput
     from tailrace.storage.streams.layer import Layers
+    from tailrace.storage.target import Target
 
 flock: Callable[[int, int], None] | None = None
 with suppress(ImportError):  # Windows has no such lock
@@ -138,14 +140,14 @@ class CopyFolder(EncryptedFolder):
 
 
 def open_folder(
-    into: str | Path,
+    into: Target,
     *,
     encrypt: bool = False,
     keyring: Keyring | str | Path | None = None,
     key_id: str | None = None,
     layers: Layers | None = None,
 ) -> CopyFolder:
-    """The folder for a copy: a path, ``memory:name`` or an object store's URL.
+    """The folder for a copy: a path, ``memory:name``, an object store's URL, or a store.
 
     Complete files that a killed writer left in the spool get their final form. Without ``layers``
     they are those whose suffix a file in it has. Raises StorageError, UsageError.
@@ -157,7 +159,9 @@ def open_folder(
     return CopyFolder(layered_folder(_folder(into), put), keys, encrypting=encrypt, key_id=key_id)
 
 
-def _folder(into: str | Path) -> WritableStore:
+def _folder(into: Target) -> WritableStore:
+    if not isinstance(into, (str, Path)):
+        return place(into)[0]
     text = str(into)
     if is_memory(text):
         name = text.partition(":")[2].strip("/")
