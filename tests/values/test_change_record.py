@@ -13,7 +13,7 @@ from tailrace.errors import EventDecodeError
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Reader
 from tailrace.storage import find
-from tailrace.values.change_record import Origin, change_json, image_json, sequence
+from tailrace.values.change_record import Origin, change_record, image_json, sequence
 from tailrace.values.charsets import PIECE
 from tailrace.values.image import Image, decoder_of
 from tailrace.values.resolve import resolve_table
@@ -40,14 +40,14 @@ def test_whole_record() -> None:
     columns = (spec(T.LONG, name="id"), spec(T.VARCHAR, 20, name='n"', collation=45))
     schema = resolve_table(TableMap(columns), Flavour.MYSQL)
     (row,) = RowSet(rows_event("update", b"\x01", b"\x03", b"\0\x01\0\0\0\x02\x02\0\0\0"), schema)
-    assert change_json(row, schema, ORIGIN) == (
+    assert "".join(change_record(row, schema, ORIGIN)) == (
         '{"_op":"update","_db":"shop","_table":"orders","_ts":1700000000123456,"_gtid":"uuid:7",'
         '"_file":"binlog.000003","_pos":1234,"_seq":"14855280471771903420050440192","_server_id":42,'
         '"before":{"id":1},"after":{"id":2,"n\\"":null}}'
     )
     assert sequence(3, 1234, 0) == 3 << 92 | 1234 << 48
     bare = Origin("b", 1, 4, None, None, 0)
-    record = json.loads(change_json(row, schema, bare, 5))
+    record = json.loads("".join(change_record(row, schema, bare, 5)))
     assert (record["_ts"], record["_gtid"]) == (None, None)
     assert record["_seq"] == str(1 << 92 | 4 << 48 | 5)
 
@@ -106,7 +106,7 @@ def test_what_json_has_not(kind: ColumnType, value: float) -> None:
 
 def test_partial_json_without_its_document() -> None:
     (row,) = RowSet(partial(b"\0\x01\0\0\0", b"\x01\x01" + AFTER, b"\x01"), JSON_SCHEMA)
-    record = json.loads(change_json(row, JSON_SCHEMA, ORIGIN))
+    record = json.loads("".join(change_record(row, JSON_SCHEMA, ORIGIN)))
     assert "a" not in record["after"]
     assert list(record["_diff"]) == ["after.a"]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError, LogError, UnsupportedType
-from tailrace.values.decimals import decimal_size, decimal_text
+from tailrace.values.decimals import decimal_size, number_text
 from tailrace.values.floats import float32_text, load_float
 from tailrace.values.registry import loader_of, width_of
 from tailrace.values.schema import Column, Logical
@@ -184,11 +184,11 @@ def test_any_bytes_give_a_value_or_our_error(column: Column, data: st.DataObject
 
 
 def test_decimals_keep_their_scale() -> None:
-    assert decimal_text(b"\x80\x00", 4, 2) == "0.00"
-    assert decimal_text(b"\x80" + bytes(13), 30, 30) == f"0.{'0' * 30}"
+    assert number_text(b"\x80\x00", 4, 2) == "0.00"
+    assert number_text(b"\x80" + bytes(13), 30, 30) == f"0.{'0' * 30}"
     assert decimal_size(65, 30) == 30
     with pytest.raises(EventDecodeError, match="has 1"):
-        decimal_text(b"\x80", 4, 2)
+        number_text(b"\x80", 4, 2)
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))

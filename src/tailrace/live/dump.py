@@ -85,13 +85,11 @@ class Arrivals:
         name: str,
         silence: float,
         wake: socket.socket | None = None,
-        size: int | None = None,
     ) -> None:
-        size = size or SIZE
-        self.data = memoryview(bytearray(size + PADDING))
+        self.data = memoryview(bytearray(SIZE + PADDING))
         self.state: array[int] = array("q", bytes(8 * STATE_WORDS))
         self.heard_at = self._listened = monotonic()
-        self._capacity = self._usual = size
+        self._capacity = self._usual = SIZE
         self._socket = sock
         self._pending = getattr(sock, "pending", None)  # TLS and compression have it
         self._name = name

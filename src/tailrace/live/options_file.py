@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 GROUPS: Final = ("client", "client-server", "client-mariadb", "tailrace")
 """The groups that we read; if an option is given twice, the last one in the file holds."""
@@ -34,23 +34,23 @@ Option = tuple[str, str, str | None]
 """Group, name (with dashes), value; None where the line is the name alone."""
 
 
-def read_options(path: str | Path, groups: Iterable[str] = GROUPS) -> list[Option]:
-    """The options of these groups, in order, with those of included files.
+def read_options(path: str | Path) -> list[Option]:
+    """The options of `GROUPS`, in order, with those of included files.
 
     Raises UsageError for a file that cannot be read, that others may write, or that is no option
     file. Messages give the line's number and do not quote the line: it may hold a password.
     """
-    return list(_options(Path(path), frozenset(groups), 0))
+    return list(_options(Path(path), 0))
 
 
-def _options(path: Path, groups: frozenset[str], depth: int) -> Iterator[Option]:
+def _options(path: Path, depth: int) -> Iterator[Option]:
     group = None
     for number, line in enumerate(_lines(path), 1):
         text = line.strip(_SPACES)
         if not text or text[0] in "#;":
             continue
         if text[0] == "!":
-            yield from _included(path, number, text, groups, depth)
+            yield from _included(path, number, text, depth)
         elif text[0] == "[":
             name, bracket, _ = text[1:].partition("]")
             if not bracket:
@@ -58,7 +58,7 @@ def _options(path: Path, groups: frozenset[str], depth: int) -> Iterator[Option]
             group = name.strip(_SPACES)
         elif group is None:
             raise UsageError(f"{path}, line {number}: the option is in no [group]")
-        elif group in groups:
+        elif group in GROUPS:
             yield (group, *_option(text))
 
 
@@ -75,9 +75,7 @@ def _lines(path: Path) -> list[str]:
     return raw.decode("utf-8", "surrogateescape").split("\n")
 
 
-def _included(
-    path: Path, number: int, text: str, groups: frozenset[str], depth: int
-) -> Iterator[Option]:
+def _included(path: Path, number: int, text: str, depth: int) -> Iterator[Option]:
     word, _, rest = text[1:].partition(" ")
     target = Path(rest.strip(_SPACES))
     if word not in {"include", "includedir"} or not rest.strip(_SPACES):
@@ -85,10 +83,10 @@ def _included(
     if depth == _DEEPEST:
         raise UsageError(f"{path}, line {number}: files that include each other")
     if word == "include":
-        yield from _options(target, groups, depth + 1)
+        yield from _options(target, depth + 1)
         return
     for each in sorted(target.glob("*.cnf")):
-        yield from _options(each, groups, depth + 1)
+        yield from _options(each, depth + 1)
 
 
 def _option(text: str) -> tuple[str, str | None]:

@@ -29,24 +29,21 @@ if TYPE_CHECKING:
 
 
 class SeriesTransport:
-    """Reads the files of a series.
+    """Reads the files of a series; a log that is followed continues in the next file (`successor`).
 
-    ``next_file`` gives the file that currently follows a given one, None while there is none. A log
-    that is followed continues there. With ``goes_on`` the series goes on with a log that was read:
+    With ``goes_on`` the series goes on with a log that was read:
     as a later file of it, its first one may end inside its first event, if it is in use.
     """
 
     def __init__(
         self,
         series: LogSeries,
-        next_file: Callable[[LogFile], LogFile | None] = successor,
         *,
         goes_on: bool = False,
     ) -> None:
         self.series = series
         self._goes_on = goes_on
         self.name = series.name
-        self._next_file = next_file
         self._read: tuple[GtidState, Position, AlreadyRead] | None = None
         self._begun: tuple[Position, Position] | None = None
 
@@ -120,7 +117,7 @@ class SeriesTransport:
         read = self._after(start)[1] if isinstance(start, GtidState) else None
         if read is not None and not read.left:
             read = None
-        return SeriesStream(files, offset, self._next_file if follow else None, read)
+        return SeriesStream(files, offset, follow=follow, read=read)
 
 
 def _end(file: LogFile) -> Position:
@@ -138,12 +135,13 @@ class SeriesStream:
         self,
         files: tuple[LogFile, ...],
         offset: int | None,
-        next_file: Callable[[LogFile], LogFile | None] | None,
+        *,
+        follow: bool,
         read: AlreadyRead | None = None,
     ) -> None:
         self._files = files
         self._offset = offset
-        self._next_file = next_file
+        self._follow = follow
         self._closed = Flag()
         self._following: LogFile | None = None
         self._read = read
@@ -159,7 +157,7 @@ class SeriesStream:
         last: LogFile | None = self._files[-1]
         while last is not None and not self._closed.is_set():
             self._following = None
-            more = None if self._next_file is None else self._more_of(last)
+            more = self._more_of(last) if self._follow else None
             try:
                 yield from self._one(EventReader(last, start=offset, more=more))
             except LogError:
@@ -210,9 +208,9 @@ class SeriesStream:
         """
 
         def more() -> bool:
-            if self._closed.is_set() or self._following is not None or self._next_file is None:
+            if self._closed.is_set() or self._following is not None:
                 return False
-            self._following = self._next_file(file)
+            self._following = successor(file)
             return self._following is not None or not self._closed.wait(file.store.looks_every)
 
         return more

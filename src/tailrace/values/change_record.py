@@ -55,18 +55,6 @@ class Origin:
     server_id: int
 
 
-def change_json(
-    row: Row,
-    schema: TableSchema,
-    origin: Origin,
-    number: int | None = None,
-    escapes: Escapes | None = None,
-) -> str:
-    """`change_record` as one string."""
-    record = change_record(row, schema, origin, number, escapes)
-    return record if isinstance(record, str) else "".join(record)
-
-
 def change_record(
     row: Row,
     schema: TableSchema,

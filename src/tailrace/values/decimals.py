@@ -55,18 +55,12 @@ def _size(precision: int, scale: int) -> int:
     return full + _LEFTOVER_BYTES[whole % 9] + _LEFTOVER_BYTES[scale % 9]
 
 
-def decimal_text(data: bytes, precision: int, scale: int) -> str:
+def number_text(data: bytes, precision: int, scale: int) -> str:
     """The value as ``SELECT`` prints it, with all digits of its scale.
 
-    ``data`` holds exactly `decimal_size` bytes. Raises `EventDecodeError` for any other length and
-    for groups with a value that exceeds their digits.
+    It need not fit a column (`holds_number`). Raises `EventDecodeError` for data of another length
+    than its digits have, and for groups with a value that exceeds their digits.
     """
-    decimal_size(precision, scale)
-    return _texts(precision, scale)(data)
-
-
-def number_text(data: bytes, precision: int, scale: int) -> str:
-    """As `decimal_text`, for a number that need not fit a column (`holds_number`)."""
     if not holds_number(precision, scale):
         raise EventDecodeError(f"no number has {precision} digits, {scale} of them after the point")
     return _texts(precision, scale)(data)

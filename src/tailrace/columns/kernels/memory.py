@@ -113,16 +113,6 @@ xor32 = _xor(32)
 
 
 @intrinsic
-def f64_of(typingctx: Any, bits: Any) -> Any:
-    """Reinterpret 64 bits as a double."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
-
-
-@intrinsic
 def umulh(typingctx: Any, a: Any, b: Any) -> Any:
     """High 64 bits of the product of two words taken as unsigned."""
 

@@ -100,19 +100,11 @@ class EncryptedFolder:
         self._open: tuple[str, int, RandomInput] | None = None
 
     @classmethod
-    def like(
-        cls,
-        folder: WritableStore,
-        name: str,
-        keyring: Keyring | None,
-        *,
-        key_id: str | None = None,
-        mode: Mode | str | None = None,
-    ) -> Self:
+    def like(cls, folder: WritableStore, name: str, keyring: Keyring | None) -> Self:
         """A folder whose new logs are encrypted like the log of that name, or plain like it.
 
-        Key and mode, if not given, are the same server's newest key and the log's mode. Raises
-        KeyMissing, LogError, StorageError.
+        They are encrypted with the same server's newest key, in the log's mode. Raises KeyMissing,
+        LogError, StorageError.
         """
         lower = StoredInput(folder, name)
         magic = read_exactly(lower, 0, len(MAGIC))
@@ -120,14 +112,13 @@ class EncryptedFolder:
             raw = read_exactly(lower, 0, MYSQL_HEADER_SIZE)
             header = MysqlHeader.parse(raw, folder.path(name))
             known = _newest(keyring, header.key_id) or header.key_id
-            return cls(folder, keyring, key_id=key_id or known, encrypting=keyring is not None)
+            return cls(folder, keyring, key_id=known, encrypting=keyring is not None)
         head = read_head(lower, folder.path(name)) if magic == MAGIC else None
         if head is None:
             return cls(folder, keyring, encrypting=False)
         first = _first_event(folder, name, head.size)
-        if mode is None and first:
-            mode = head.cipher(head.key(keyring), first).mode
-        return cls(folder, keyring, encrypting=keyring is not None, mode=mode or Mode.CBC)
+        mode = head.cipher(head.key(keyring), first).mode if first else Mode.CBC
+        return cls(folder, keyring, encrypting=keyring is not None, mode=mode)
 
     def spill(self, file: SpillOutput) -> SpillOutput:
         """A temporary file, encrypted if new logs are."""
