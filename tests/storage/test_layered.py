@@ -21,6 +21,7 @@ from tailrace.storage.keyring import make
 from tailrace.storage.layered import ArchiveFolder, LayeredFolder, layered_folder
 from tailrace.storage.local import LocalFolder, LocalStore
 from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
+from tailrace.storage.objects import ObjectFolder
 from tailrace.storage.purge import purge
 from tailrace.storage.streams.counting import counted_input, counted_output
 from tailrace.storage.streams.layer import Layer, layer, layers_of
@@ -225,6 +226,22 @@ def test_damage_names_the_file(what: str, tmp_path: Path) -> None:
         with pytest.raises((StorageError, LogError)) as caught:
             read(path)
         assert ("binlog.000001" if what == "no log" else str(path)) in str(caught.value)
+
+
+def test_compressed_files_in_an_object_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Uploaded as they are; in place, by file and by folder, next to one that is not compressed."""
+    monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
+    folder = packed(SHOP / "mysql", tmp_path / "arch", last=False)
+    url = f"memory://layered{tmp_path.name}/arch"
+    for path in folder.iterdir():
+        ObjectFolder(url).create(path.name, path.read_bytes()).close()
+    assert events(url) == events(SHOP / "mysql")
+    assert rows(url) == rows(SHOP / "mysql")
+    for name in ("binlog.000002.zst", "binlog.index"):
+        wanted = SHOP / "mysql" / name.removesuffix(".zst")
+        assert events(f"{url}/{name}") == events(wanted)
 
 
 def test_other_compressed_files_are_no_logs(tmp_path: Path) -> None:
