@@ -16,6 +16,7 @@ from contextlib import suppress
 import pytest
 
 from tailrace.constants import Flavour
+from tailrace.errors import BoundaryError
 from tailrace.schema import Catalogue, StatementKind, classify
 from tailrace.schema import user_schema as given
 from tailrace.schema.ddl import Unclear, effects
@@ -23,9 +24,13 @@ from tailrace.schema.session import StatementSession
 from tailrace.schema.tokens import NotUnderstoodError, SqlMode, tokenize
 from tailrace.sql.script import delimiter
 from tailrace.transactions.statements import (
+    begins,
+    commits,
+    rolls_back,
     savepoint_of_rollback,
     savepoint_set,
     without_start_transaction,
+    xa_end,
     xa_statement,
 )
 
@@ -110,7 +115,10 @@ def every_reader(text):
     catalogue.apply(text, "d", flavour=Flavour.MARIADB)
     savepoint_set(text)
     savepoint_of_rollback(text)
-    xa_statement(text)
+    with suppress(BoundaryError):
+        xa_statement(text)
+    raw = text.encode("utf-8", "surrogateescape")
+    begins(raw), commits(raw), rolls_back(raw), xa_end(raw)
     without_start_transaction(text.encode("utf-8", "surrogateescape"))
     delimiter(text)
     for _ in given.split(text):

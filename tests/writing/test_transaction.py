@@ -41,7 +41,7 @@ def test_standalone_forms(tmp_path: Path, flavour: str) -> None:
             "create database shop",
             "create table t (a int)",
             "grant select on *.* to u",
-            "XA COMMIT 'x'",
+            "XA COMMIT X'78',X'',1",
             "create temporary table x (a int)",
             "insert into t values (1)",
         ):

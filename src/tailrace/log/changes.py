@@ -345,6 +345,7 @@ class Changes:
             return None
         if event.inner_index is not None:
             check_inside_payload(event)
+        xa_name(event)  # raises if the name is not understood
         sql = event.sql
         before, self._before = tuple(self._before), []
         if self._savepoints.set_by(sql, len(self._held)):

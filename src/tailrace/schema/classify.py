@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Final
 
 from tailrace.schema.tokens import (
-    COMMENT_REST,
     LONGEST_KEPT,
     NotUnderstoodError,
     TokenCursor,
     tokenize,
 )
+from tailrace.transactions.statements import BETWEEN_WORDS
 
 
 class StatementKind(StrEnum):
@@ -42,10 +42,7 @@ class StatementKind(StrEnum):
 
 
 _K = StatementKind
-_SKIPPED: Final = (
-    r"\s++|\(|;|--\n|--[^\S\n][^\n]*+|\#[^\n]*+|/\*M?!\d*+|\*/"
-    rf"|/\*{COMMENT_REST}|(?!)"
-)
+_SKIPPED: Final = rf"\(|;|{BETWEEN_WORDS}|(?!)"
 _WORD: Final = re.compile(rf"(?:{_SKIPPED})*+([A-Za-z_]\w*+|\Z|.)", re.DOTALL)
 
 _FIRST: Final[dict[str, StatementKind]] = {

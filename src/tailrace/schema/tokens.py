@@ -81,10 +81,6 @@ class NotUnderstoodError(SchemaError):
     """A statement is not understood; this error is caught inside this package."""
 
 
-COMMENT_REST: Final = r"[^*]*+\*++(?:[^/*][^*]*+\*++|(?!))*+/"
-"""What follows the ``/*`` of a comment. In a group that repeats possessively, Python before 3.11.5
-loses its position where the group begins to match and fails (gh-106052). The last alternative
-``(?!)``, which never matches, restores it."""
 _SINGLE: Final = r"'[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'"
 _DOUBLE: Final = r'"[^"\\]*+(?:(?:""|\\.)[^"\\]*+)*+"'
 _PLAIN_SINGLE: Final = r"'[^']*+(?:''[^']*+)*+'"

@@ -30,7 +30,6 @@ from tailrace.transactions.statements import (
     savepoint_of_rollback,
     savepoint_set,
     xa_name,
-    xa_statement,
 )
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ class Rollbacks:
             except BoundaryError as error:
                 raise error.at(here.file, here.offset, event.name) from None
             if not known:
-                self._end(event.sql_bytes, sql, parts, here)
+                self._end(event, parts, here)
         elif isinstance(event, XaPrepareEvent):
             if not event.one_phase:
                 xid = event.xid
@@ -198,11 +197,11 @@ class Rollbacks:
         """An XA transaction of these parts was prepared; its rows end before ``end``."""
         self._prepared[name] = Position(*next(iter(parts.items()))), ranges_of(parts, end)
 
-    def _end(self, raw: bytes, sql: str, parts: Mapping[str, int], here: Position) -> None:
+    def _end(self, event: QueryEvent, parts: Mapping[str, int], here: Position) -> None:
         """Take in a statement that may roll back this transaction, or end a prepared one."""
-        if rolls_back(raw):
+        if rolls_back(event.sql_bytes):
             self.ranges += ranges_of(parts, here)
-        elif (said := xa_statement(sql)) is not None and said[0] != "START":
+        elif (said := xa_name(event)) is not None and said[0] != "START":
             prepared = self._prepared.pop(said[1], None)
             if said[0] == "ROLLBACK":
                 if prepared is None:
@@ -231,7 +230,7 @@ def prepared_in(pieces: Iterable[bytes], form: FormatDescription | None) -> XaNa
     for number, raw in enumerate(events_in(pieces)):
         if number == 0:
             first = context.decode(raw)
-            if not isinstance(first, QueryEvent) or xa_statement(first.sql) is None:
+            if not isinstance(first, QueryEvent) or xa_name(first) is None:
                 return None
         elif raw[4] == EventType.XA_PREPARE:
             said = xa_name(context.decode(raw))

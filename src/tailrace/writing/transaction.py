@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tailrace.constants import EventFlag, EventType, Flavour, RowsFlag
-from tailrace.errors import UsageError
+from tailrace.errors import BoundaryError, UsageError
 from tailrace.events import (
     AnnotateRowsEvent,
     QueryCompressedEvent,
@@ -24,7 +24,12 @@ from tailrace.schema.classify import (
     leading_words,
     of_database,
 )
-from tailrace.transactions.statements import savepoint_of_rollback, savepoint_set, xa_end
+from tailrace.transactions.statements import (
+    savepoint_of_rollback,
+    savepoint_set,
+    xa_end,
+    xa_statement,
+)
 from tailrace.writing.cache import Group, cached
 from tailrace.writing.foreign import OF_THE_FILE
 from tailrace.writing.rows import LEAST_COMPRESSED, RowsSource
@@ -61,9 +66,14 @@ class Standing:
 
     @classmethod
     def of(cls, sql: str) -> Self:
-        """Classify this text. Raises UsageError for the begin or end of a transaction."""
+        """Classify this text. Raises UsageError for the begin or end of a transaction, and for
+        the end of an XA transaction whose name is not as servers log it.
+        """
         kind = classify(sql)
-        ends_xa = xa_end(sql.encode()) is not None
+        try:
+            ends_xa = xa_end(sql.encode()) is not None and xa_statement(sql) is not None
+        except BoundaryError as error:
+            raise UsageError(error.message) from None
         savepoint = savepoint_set(sql) or savepoint_of_rollback(sql)
         inside = savepoint or leading_words(sql, 1) == ["RELEASE"]
         if kind is StatementKind.CONTROL and not ends_xa and not inside:

@@ -45,7 +45,7 @@ from tailrace.log.readable import LOAD_DATA, check_readable, rows_not_logged
 from tailrace.schema.classify import classify
 from tailrace.transactions import State
 from tailrace.transactions.committed import NO_SAVEPOINT, check_inside_payload, is_rollback
-from tailrace.transactions.statements import savepoint_of_rollback
+from tailrace.transactions.statements import savepoint_of_rollback, xa_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator
@@ -167,6 +167,7 @@ class LogDecoder(Walker):
     def _statement(self, event: Event) -> None:
         if not isinstance(event, QueryEvent):
             raise event.error("a statement was expected")
+        xa_name(event)  # raises if the name is not understood
         sql = event.sql
         kind = classify(sql)
         if kind.changes_schema:
