@@ -176,7 +176,7 @@ def test_no_transaction_is_lost_by_a_clock_that_was_set_back(tmp_path, flavour, 
         starts.index(each.start) + 1 for each in tailrace.open(tmp_path, start=start).transactions()
     ]
     reader = Reader(series, selection=Selection(start=start))
-    walked = [row.after["id"] for each in Changes(reader) for row in each.rows()]
+    walked = [row.values[0] for each in Changes(reader) for row in each.rows()]
     batches = tailrace.changes(tmp_path, start=start)
     columns = [row["id"] for each in batches for row in each.column("after").to_pylist()]
     assert (opened, walked, columns) == (wanted, wanted, wanted)
@@ -216,7 +216,7 @@ def test_definitions_before_a_start_may_end_in_begin(tmp_path, statements, check
     assert by_events.lookup("d", table.name) == by_columns.lookup("d", table.name) is not None
     reader = Reader(series, selection=Selection(start=start))
     rows = [row for change in Changes(reader) for row in change.rows()]
-    assert [row.after for row in rows] == [{"new_id": 1}]
+    assert [row.after.as_dict() for row in rows] == [{"new_id": 1}]
     batches = tailrace.changes(path, start=start)
     assert [row for each in batches for row in each.column("after").to_pylist()] == [{"new_id": 1}]
 
