@@ -132,6 +132,9 @@ class SemisyncError(TailraceError):
 class LogError(TailraceError):
     """A log cannot be read further. Says which file, offset (64-bit, own count) and event type.
 
+    ``file`` is the path or URL where the file's bytes are damaged (`BadMagic`, `BadEventLength`,
+    a file that is cut off), and the log's name, as in its position, where an event's content is.
+
     ``file`` and ``offset`` may be unknown where bytes are parsed on their own; the caller that
     knows them adds them with `at`, so the message of an error that reaches a person is always
     complete.

@@ -30,6 +30,7 @@ from tailrace.errors import (
     EventDecodeError,
     EventTooLarge,
     KeyMissing,
+    LogError,
     OutOfMemory,
     ReadFailed,
     StorageError,
@@ -250,6 +251,32 @@ def test_system_io(
 def test_bad_binlog_magic(tmp_path: Path, reading: Reading, sound: Parsed, begin: bytes) -> None:
     path = write(tmp_path, begin + sound.bytes()[4:])
     reading.fails(path, Expected(BadMagic, 0, "not a binary log"))
+
+
+@pytest.mark.parametrize("damage", ["magic", "end", "length"])
+def test_damage_of_a_file_reads_the_same_of_every_way(
+    tmp_path: Path, sound: Parsed, damage: str
+) -> None:
+    """Which file, offset and error it is does not depend on who reads."""
+    at = table_map(sound)
+    place = offset(sound, at)
+    if damage == "length":
+        sound.events[at][9:13] = (7).to_bytes(4, "little")
+    data = sound.bytes()
+    if damage == "magic":
+        data = b"PAR1" + data[4:]
+    elif damage == "end":
+        data = data[: place + 30]
+    path = write(tmp_path, data)
+    errors = []
+    for read in WAYS.values():
+        with pytest.raises(LogError) as caught:
+            read(path, None)
+        errors.append((caught.value.file, caught.value.offset, type(caught.value)))
+        if damage == "magic":
+            errors[-1] += (str(caught.value),)
+    assert len(set(errors)) == 1, errors
+    assert errors[0][0] == str(path)
 
 
 MEMORY = """

@@ -17,7 +17,14 @@ from tailrace.columns.read.blocks import BLOCK, Blocks
 from tailrace.columns.read.decoder import LogDecoder
 from tailrace.columns.read.planner import whole_file
 from tailrace.constants import MAGIC
-from tailrace.errors import NoSuchColumn, NoSuchTable, TailraceError, TruncatedEvent, UsageError
+from tailrace.errors import (
+    BadEventLength,
+    NoSuchColumn,
+    NoSuchTable,
+    TailraceError,
+    TruncatedEvent,
+    UsageError,
+)
 from tailrace.events.walk import frames
 from tailrace.live.url import Source, names_server
 from tailrace.position import Position
@@ -92,6 +99,21 @@ def _decode(
     verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Decode a split. With ``threads`` one reads ahead, and with ``verify`` verifies checksums."""
+    try:
+        yield from _decode_blocks(decoder, split, ends, threads=threads, verify=verify)
+    except BadEventLength as error:
+        error.file = split.log.path  # damage of a file names its path, as where events are read
+        raise
+
+
+def _decode_blocks(
+    decoder: LogDecoder,
+    split: Split,
+    ends: Literal["file", "series"] | None,
+    *,
+    threads: Executor | None,
+    verify: bool,
+) -> Iterator[pa.RecordBatch]:
     with Blocks(split.log, end=split.end, threads=threads, verify=verify) as blocks:
         blocks.check_magic()
         if split.start > blocks.offset:
@@ -143,7 +165,9 @@ def _next(
 
 def _cut_off(split: Split, offset: int) -> TruncatedEvent:
     return TruncatedEvent(
-        f"the log ends inside this event, before byte {split.end}", file=split.file, offset=offset
+        f"the log ends inside this event, before byte {split.end}",
+        file=split.log.path,
+        offset=offset,
     )
 
 
@@ -323,7 +347,7 @@ def _check_begun(whole: Split, *, first: bool) -> None:
         text = "the file ends inside its first event"
     else:
         return
-    raise TruncatedEvent(text, file=whole.file, offset=begin)
+    raise TruncatedEvent(text, file=whole.log.path, offset=begin)
 
 
 def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = None) -> None:

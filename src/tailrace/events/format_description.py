@@ -18,7 +18,14 @@ from tailrace.constants import (
     EventType,
     Flavour,
 )
-from tailrace.errors import ChecksumMismatch, EventDecodeError, EventEncodeError, TruncatedEvent
+from tailrace.errors import (
+    BadMagic,
+    ChecksumMismatch,
+    EventDecodeError,
+    EventEncodeError,
+    LogError,
+    TruncatedEvent,
+)
 from tailrace.events.base import Event
 from tailrace.events.description import (
     STANDARD_POST_HEADERS,
@@ -87,6 +94,20 @@ def verify(raw: bytes | memoryview, end: int, stored: int) -> None:
     raise ChecksumMismatch(f"its checksum is {stored:#010x}, that of its bytes {computed:#010x}")
 
 
+def check_magic(head: bytes, file: str) -> None:
+    """Raise BadMagic if the first bytes of a plain file are not a log's."""
+    magic = head[: len(MAGIC)]
+    if not magic:
+        raise BadMagic("the file is empty", file=file, offset=0)
+    if magic != MAGIC:
+        raise BadMagic(
+            f"not a binary log: it begins with {magic.hex(' ').upper()}, a log with"
+            f" {MAGIC.hex(' ').upper()}",
+            file=file,
+            offset=0,
+        )
+
+
 def file_flags(head: bytes | memoryview) -> int:
     """The flags of a log's first event (IN_USE, RELAY_LOG), from the first bytes of its plain file.
 
@@ -106,6 +127,13 @@ def marked(raw: bytes | memoryview, *, in_use: bool) -> bytearray:
     made = bytearray(raw)
     made[FLAGS_AT] = with_in_use(made[FLAGS_AT], in_use=in_use)
     return made
+
+
+def first_event(event: Event) -> FormatDescriptionEvent:
+    """The same event, which is the first of a log. Raises LogError for another type."""
+    if not isinstance(event, FormatDescriptionEvent):
+        raise event.error("a log begins with a format description event", LogError)
+    return event
 
 
 class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):

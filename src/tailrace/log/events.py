@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.closing import Closing
 from tailrace.constants import MAGIC, EventFlag
-from tailrace.errors import ConnectionLost, LogError, StorageError, UsageError
+from tailrace.errors import ConnectionLost, StorageError, UsageError
 from tailrace.events import (
     DecodeContext,
     Event,
@@ -17,6 +17,7 @@ from tailrace.events import (
     TransactionPayloadEvent,
     UnknownIgnorableEvent,
 )
+from tailrace.events.format_description import first_event
 from tailrace.gtid import GtidState
 from tailrace.handlers import Handler, Pipeline
 from tailrace.position import Position
@@ -139,9 +140,7 @@ class Log(Closing):
             self._note_format(self._decode(DecodeContext(), raw, file, offset))
 
     def _note_format(self, first: Event) -> None:
-        if not isinstance(first, FormatDescriptionEvent):
-            raise first.error("a log begins with a format description event", LogError)
-        self._format = first
+        self._format = first_event(first)
 
     @property
     def _first(self) -> FormatDescriptionEvent:

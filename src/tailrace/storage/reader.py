@@ -19,7 +19,6 @@ from tailrace.constants import (
 )
 from tailrace.errors import (
     BadEventLength,
-    BadMagic,
     LogError,
     OutOfMemory,
     ReadFailed,
@@ -27,6 +26,7 @@ from tailrace.errors import (
     TruncatedEvent,
     UsageError,
 )
+from tailrace.events.format_description import check_magic
 from tailrace.events.header import EventHeader
 from tailrace.events.walk import checked_length, ends_as_said, event_length, frames
 from tailrace.storage.file import LogFile
@@ -379,16 +379,7 @@ class EventReader:
         return self._relay or ends_as_said(raw, offset - self._file_at, event_length(raw))
 
     def _check_magic(self, stream: RandomInput) -> None:
-        magic = read_exactly(stream, 0, len(MAGIC))
-        if magic == MAGIC:
-            return
-        if not magic:
-            raise self._error(BadMagic, "the file is empty", 0)
-        raise self._error(
-            BadMagic,
-            f"not a binary log: it begins with {magic.hex(' ').upper()}, a log with FE 62 69 6E",
-            0,
-        )
+        check_magic(read_exactly(stream, 0, len(MAGIC)), self.file.path)
 
     def _check_start(self, stream: RandomInput, start: int, begin: int) -> None:
         """Go to the start inside the file; there must be a valid header."""

@@ -45,6 +45,7 @@ from tailrace.events import (
     TableMapEvent,
     XidEvent,
 )
+from tailrace.events.format_description import check_magic
 from tailrace.events.header import EventHeader, unpack_header
 from tailrace.events.walk import walk
 from tailrace.gtid import GtidList, GtidSet, GtidState, advanced
@@ -159,13 +160,8 @@ class RecoveredLog:
         magic = self.folder.read(self.name, 0, len(MAGIC))
         if magic == ENCRYPTED_MAGIC:
             raise BadMagic("an encrypted log: its keyring is needed", file=self.path, offset=0)
-        if magic != MAGIC and not MAGIC.startswith(magic):
-            raise BadMagic(
-                f"not a binary log: it begins with {magic.hex(' ').upper()}, a log with"
-                " FE 62 69 6E",
-                file=self.path,
-                offset=0,
-            )
+        if not MAGIC.startswith(magic):
+            check_magic(magic, self.path)
         if magic != MAGIC:
             self.reason = "it ends inside its first bytes"
 

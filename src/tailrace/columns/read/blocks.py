@@ -20,8 +20,8 @@ from tailrace.constants import (
     MAX_EVENT_SIZE,
     EventType,
 )
-from tailrace.errors import BadMagic, ChecksumMismatch, OutOfMemory, StorageError, TruncatedEvent
-from tailrace.events.format_description import file_flags
+from tailrace.errors import ChecksumMismatch, OutOfMemory, StorageError, TruncatedEvent
+from tailrace.events.format_description import check_magic, file_flags
 from tailrace.events.walk import event_length
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Blocks(Closing):
                 " file, and give that",
             )
         self._file = accelerated(log.open())
-        self.name = log.name
+        self.path = log.path
         self._end = end
         self.offset = offset
         self.size = 0
@@ -153,9 +153,7 @@ class Blocks(Closing):
 
     def check_magic(self) -> None:
         """Read the first four bytes; raises `BadMagic` if they are not a log's."""
-        magic = b"".join(self.read_some(0, len(MAGIC)))
-        if magic != MAGIC:
-            raise BadMagic("this is not a binary log", file=self.name, offset=0)
+        check_magic(b"".join(self.read_some(0, len(MAGIC))), self.path)
         self.offset = 4
 
     def file_flags(self) -> int:
@@ -211,7 +209,7 @@ class Blocks(Closing):
         except MemoryError:
             raise OutOfMemory(
                 f"there is no memory to hold {size} bytes of the log from here on",
-                file=self.name,
+                file=self.path,
                 offset=self.offset + consumed,
             ) from None
 
@@ -327,6 +325,6 @@ class Blocks(Closing):
         left = self.size - consumed
         return TruncatedEvent(
             f"the file ends {left} bytes into an event",
-            file=self.name,
+            file=self.path,
             offset=self.offset + consumed,
         )

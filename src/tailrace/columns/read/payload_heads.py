@@ -102,7 +102,7 @@ class PayloadHeads:
             return prepared_in(unpack(blocks.read(begin, end), fields.compression), form)
         except LogError as error:
             kind = event_name(EventType.TRANSACTION_PAYLOAD)
-            raise error.at(blocks.name, offset, kind) from None
+            raise error.at(blocks.path, offset, kind) from None
 
     def _begins_xa(
         self, pieces: Iterable[bytes | memoryview], compression: Compression

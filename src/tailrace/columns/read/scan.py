@@ -187,7 +187,7 @@ class Scan:
             being_written = just_begun or (in_use and _may_be_torn(blocks, end_of_file, flags))
         if torn and not being_written:
             raise TruncatedEvent(
-                "the file ends inside this event", file=self.log.name, offset=end_of_file
+                "the file ends inside this event", file=self.log.path, offset=end_of_file
             )
         end = int(frame[f.SAFE]) if in_use or self._inside else end_of_file
         if self._start < TO_THE_END and self._start > end_of_file:
@@ -335,7 +335,7 @@ class Scan:
         if reason != f.AT_EVENT:
             header = unpack_header(ctypes.string_at(cursor, HEADER_SIZE))
             tail = int(frame[f.CHECKSUM_BYTES])
-            raise bad_length(header[3], tail=tail).at(self.log.name, offset, event_name(header[1]))
+            raise bad_length(header[3], tail=tail).at(self.log.path, offset, event_name(header[1]))
         raw = ctypes.string_at(cursor, event_length(ctypes.string_at(cursor, HEADER_SIZE)))
         # Checksums are verified where the rows are decoded.
         event = self._context.decode(raw, file=self.log.name, offset=offset, verify_checksum=False)

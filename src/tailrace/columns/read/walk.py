@@ -36,6 +36,7 @@ from tailrace.errors import (
 )
 from tailrace.events import DecodeContext
 from tailrace.events.compression import decompress
+from tailrace.events.format_description import first_event
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.payload import NOT_INSIDE
 from tailrace.events.rows import ROWS_TYPES
@@ -474,7 +475,7 @@ class Walker(ABC):
             event.check_fields()
             return Boundary.INSIDE
         if self.context.format is None:
-            raise event.error("a log begins with a format description event", LogError)
+            first_event(event)  # raises: it is another
         boundary = self._place(event)
         event.check_fields()  # the events inside a payload are examined when they are walked
         if take:

@@ -27,9 +27,9 @@ from tailrace.constants import (
     EventFlag,
     EventType,
 )
-from tailrace.errors import BadEventLength, BadMagic, LogError, StorageError
-from tailrace.events import DecodeContext, FormatDescription, FormatDescriptionEvent
-from tailrace.events.format_description import marked
+from tailrace.errors import BadEventLength, LogError, StorageError
+from tailrace.events import DecodeContext, FormatDescription
+from tailrace.events.format_description import check_magic, first_event, marked
 from tailrace.events.walk import ends_as_said, event_length, walk
 from tailrace.position import Position
 
@@ -101,7 +101,7 @@ def scan(
     head = folder.read(name, 0, MAX_FORMAT_SIZE)
     magic = head[: len(MAGIC)]
     if not MAGIC.startswith(magic):
-        raise BadMagic("not a binary log, so not a copy of one", file=found.path, offset=0)
+        check_magic(magic, found.path)
     _describe(found, head)
     if whole and found.form is not None:
         found.end, found.last = found.size, EventType.ROTATE
@@ -114,9 +114,7 @@ def scan(
 
 def form_of(description: bytes, path: str) -> FormatDescription:
     """Decode a format description event. Raises LogError; StorageError for a relay log's."""
-    event = DecodeContext().decode(description, file=path, offset=len(MAGIC))
-    if not isinstance(event, FormatDescriptionEvent):
-        raise LogError("a log begins with a format description", file=path, offset=len(MAGIC))
+    event = first_event(DecodeContext().decode(description, file=path, offset=len(MAGIC)))
     if event.header.flags & EventFlag.RELAY_LOG:
         raise StorageError(f"{path}: a relay log is its replica's; it cannot be resumed as a copy")
     return event.description

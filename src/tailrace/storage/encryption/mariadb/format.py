@@ -27,8 +27,9 @@ from tailrace.constants import (
     EventFlag,
     EventType,
 )
-from tailrace.errors import BadMagic, EncryptionError, LogError, WrongKey
+from tailrace.errors import EncryptionError, WrongKey
 from tailrace.events import DecodeContext, FormatDescriptionEvent, StartEncryptionEvent
+from tailrace.events.format_description import check_magic, first_event
 from tailrace.events.walk import LENGTH_AT, LENGTH_END, ends_as_said, event_length
 from tailrace.storage.encryption.ciphers import BLOCK, cbc, ctr, ecb, master_key
 
@@ -211,11 +212,8 @@ def _ignorable(event: bytes, *, checksums: bool) -> bytes:
 
 def format_of(raw: bytes, path: str) -> tuple[FormatDescriptionEvent, int]:
     """The format description in a log's first bytes, and where it ends. Raises LogError."""
-    if not raw.startswith(MAGIC):
-        raise BadMagic("a log begins with FE 62 69 6E", file=path, offset=0)
+    check_magic(raw, path)
     length = event_length(raw[len(MAGIC) : len(MAGIC) + HEADER_SIZE])
     whole = raw[len(MAGIC) : len(MAGIC) + length]
-    event = DecodeContext().decode(whole, file=path, offset=len(MAGIC))
-    if not isinstance(event, FormatDescriptionEvent):
-        raise LogError("a log begins with a format description", file=path, offset=len(MAGIC))
+    event = first_event(DecodeContext().decode(whole, file=path, offset=len(MAGIC)))
     return event, len(MAGIC) + length
