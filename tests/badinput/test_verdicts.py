@@ -575,6 +575,8 @@ def test_a_table_map_that_the_ddl_does_not_fit():
 
 def test_the_magic_alone():
     assert both(b"\xfebin").error == TruncatedEvent.__name__
+    with pytest.raises(TruncatedEvent):
+        plan_splits(verdicts.series_of(b"\xfebin"))
 
 
 @pytest.mark.parametrize("in_use", [0, 1])

@@ -13,7 +13,7 @@ from tailrace.constants import CHECKSUM_SIZE, ChecksumAlgorithm, EventType, even
 from tailrace.errors import ChecksumMismatch, UsageError
 from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.context import verify_event
-from tailrace.storage.given import Given, given_file
+from tailrace.storage.file_source import FileSource, file_of
 from tailrace.storage.reader import EventReader
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class EventData(Closing):
 
     def __init__(
         self,
-        file: Given,
+        file: FileSource,
         start: int | None = None,
         *,
         format_description: FormatDescriptionEvent | None = None,
@@ -68,7 +68,7 @@ class EventData(Closing):
     ) -> None:
         overridden = type(self).read_header is not EventData.read_header
         self.reader = EventReader(
-            given_file(file, keyring, layers),
+            file_of(file, keyring, layers),
             start=start,
             format_description=format_description,
             read_header=self.read_header if overridden else None,
@@ -147,7 +147,7 @@ class Events(Closing):
 
     def __init__(
         self,
-        file: Given | EventData,
+        file: FileSource | EventData,
         start: int | None = None,
         *,
         format_description: FormatDescriptionEvent | None = None,

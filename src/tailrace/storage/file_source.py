@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tailrace.storage.store import Store
     from tailrace.storage.streams.layer import Layers
 
-Given: TypeAlias = LogFile | str | Path | InputStream
+FileSource: TypeAlias = LogFile | str | Path | InputStream
 """A file of a log: found before, by its path or URL (``-``, ``memory:name/file``), or a stream."""
 
 
@@ -84,8 +84,8 @@ class StreamStore:
         raise StorageError(f"{self.place}: an open stream is read in one process only")
 
 
-def given_file(
-    source: Given,
+def file_of(
+    source: FileSource,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
 ) -> LogFile:
