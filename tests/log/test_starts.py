@@ -14,14 +14,17 @@ from tailrace.columns.read.begin import known_at
 from tailrace.constants import EventType
 from tailrace.errors import GtidError, LogError, StorageError, UsageError
 from tailrace.events import MariadbGtidEvent
+from tailrace.gtid import GtidSet
 from tailrace.handlers import ByTable
 from tailrace.log.changes import Changes
-from tailrace.log.reader import Reader, read_definitions
+from tailrace.log.reader import Reader, gtids_at, read_definitions
+from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.selection import Selection, start_of
 from tailrace.storage import find
 from tailrace.times import Time
-from tests.events.made import raw_event
+from tailrace.transports import SeriesTransport
+from tests.events.made import raw_event, raw_format
 
 SHOP = Path(__file__).parents[2] / "examples/shop"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -304,6 +307,34 @@ def test_an_incident_after_transactions_that_were_read_is_not_left_out(tmp_path)
     ):
         with pytest.raises(LogError, match="lost events"):
             list(read)
+
+
+def test_a_transaction_that_became_void_was_not_read(tmp_path):
+    """A server that crashed in a transaction began again: whoever waits for its GTID is told that it
+    was not read, from the beginning as from a position after it.
+    """
+    table = tailrace.Table.parse("create table shop.t (id int)")
+    path = tmp_path / "binlog.000001"
+    with tailrace.create(path, flavour="mysql", server_id=1, checksum="none") as out:
+        for number in (1, 2, 3):
+            with out.transaction(gtid=f"{UUID}:{number}") as transaction:
+                transaction.insert(table, [(number,)])
+    _, two, three = tailrace.open(path).transactions()
+    raw = path.read_bytes()
+    kept = raw[: two.events[-1].offset] + raw_format(created=1)
+    moved = b"".join(
+        raw[each.offset : each.offset + 13] + bytes(4) + raw[each.offset + 17 : each.end_offset]
+        for each in three.events
+    )
+    path.write_bytes(kept + moved)
+    last = len(kept)
+    (series,) = find(path)
+    known = gtids_at(SeriesTransport(series), Position(path.name, last))
+    assert known == GtidSet.parse(f"{UUID}:1")
+    for start in (None, Position(path.name, last)):
+        reader = Reader(series, selection=Selection.parse(start, f"{UUID}:1-2"))
+        with pytest.raises(UsageError, match=f"not read: {UUID}:2"):
+            list(reader)
 
 
 def test_until_a_set_was_read(gaps):

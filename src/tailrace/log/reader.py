@@ -26,7 +26,7 @@ from tailrace.events import (
     RowsEvent,
     TransactionPayloadEvent,
 )
-from tailrace.gtid import GtidState, advanced
+from tailrace.gtid import GtidState
 from tailrace.log.events import Log, agreed_start, check_whole
 from tailrace.log_name import base_and_number
 from tailrace.position import Position
@@ -40,6 +40,7 @@ from tailrace.transports import SeriesTransport, check_among
 from tailrace.transports.gtids import (
     AlreadyRead,
     Awaited,
+    ReadGtids,
     already_read,
     check_all_met,
     locate_gtids,
@@ -418,11 +419,10 @@ def _group(event: Event, *, gtids: bool) -> TransactionHead:
 
 
 def gtids_at(transport: Transport, start: Position) -> GtidState | None:
-    """The GTIDs of all transactions before a position: its file's list, and those after that list.
-
-    None if the file has no GTIDs.
+    """The GTIDs of all transactions that ended before a position: its file's list, and those after
+    that list. None if the file has no list.
     """
-    seen: GtidState | None = None
+    read, parser = ReadGtids(None), BoundaryParser()
     log = Log(
         transport,
         start=Position(start.file, len(MAGIC)),
@@ -432,12 +432,14 @@ def gtids_at(transport: Transport, start: Position) -> GtidState | None:
     for event in log:
         if event.file == start.file and (event.offset or 0) >= start.offset:
             break
-        if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
-            seen = event.gtids.copy()
-        elif isinstance(event, (GtidEvent, MariadbGtidEvent)):
-            seen = advanced(seen, event.gtid)
+        boundary = parser.feed(event)
+        if parser.discarded:
+            read.voided()
+        read.feed(event)
+        if boundary is Boundary.END:
+            read.ended()
     log.close()
-    return seen
+    return read.gtids
 
 
 def read_definitions(series: LogSeries, end: Position, catalogue: Catalogue) -> None:
