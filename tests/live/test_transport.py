@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -43,7 +44,13 @@ def worked(request, fresh_server):
     """A server with GTIDs that has run some cases; nobody else writes to it."""
     options = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
     server = fresh_server(request.param, options if "mysql" in request.param else None)
-    run_cases(server, ("xa", "savepoints", "integers-min", "ddl", "compressed-statements"))
+    run_cases(server, ("xa", "savepoints", "ddl", "compressed-statements"))
+    server.settle()
+    # Rows of a latin1 table can be read with its CREATE TABLE only: starts are after all of them,
+    # and their seconds as well.
+    server.middle = sum(1 for _ in tailrace.open(folder(server)).transactions())
+    time.sleep(1.1)
+    run_cases(server, ("integers-min",))
     if server.flavour == "mysql":
         server.execute("set global binlog_transaction_compression = ON")
         run_cases(server, ("displayed",))
@@ -189,7 +196,7 @@ def test_a_start_as_text_gives_what_was_not_read(worked):
         (each.start, str(log.position), str(log.gtids), each.events[0])
         for each in log.transactions()
     ]
-    number = len(places) // 2
+    number = worked.middle
     start, position, gtids, first = places[number]
     expected = [each.start for each in tailrace.open(folder(worked)).transactions()][number:]
     everything = seqs(tailrace.changes(folder(worked), statements="skip"))
@@ -202,11 +209,13 @@ def test_a_start_as_text_gives_what_was_not_read(worked):
         assert seqs(tailrace.changes(url_of(worked), start=text, statements="skip")) == left
     found = tailrace.changes(url_of(worked, f"&start={quote(position)}"), statements="skip")
     assert seqs(found) == left
-    time = datetime.fromtimestamp(first.timestamp, UTC)
-    place = next(tailrace.open(folder(worked), start=time).transactions()).start
-    assert next(tailrace.open(url_of(worked), start=time.isoformat()).transactions()).start == place
+    second = datetime.fromtimestamp(first.timestamp, UTC)
+    place = next(tailrace.open(folder(worked), start=second).transactions()).start
+    assert (
+        next(tailrace.open(url_of(worked), start=second.isoformat()).transactions()).start == place
+    )
     seq = (place.number << 92) + (place.offset << 48)
-    found = tailrace.changes(url_of(worked), start=time, statements="skip")
+    found = tailrace.changes(url_of(worked), start=second, statements="skip")
     assert seqs(found) == [each for each in everything if each >= seq]
     assert seqs(tailrace.changes(url_of(worked), start="now", statements="skip")) == []
 

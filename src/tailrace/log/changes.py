@@ -137,6 +137,7 @@ class Changes:
         self.escapes = Escapes()
         self.rolled_back = 0
         self.unfinished = 0
+        self.prepared = 0
         self._keeps = False
         self._before: list[Event] = []
         self._xa_rows = XaRows.AT_COMMIT if reader.follow else XaRows.AT_PREPARE
@@ -155,11 +156,6 @@ class Changes:
     def _hold(self) -> SpilledObjects[Change | Logged]:
         limit = sys.maxsize if self._reads_ahead else self._most_held
         return SpilledObjects(limit, shared=_SHARED)
-
-    @property
-    def prepared(self) -> int:
-        """The number of in-doubt XA transactions (prepared, not ended) of a followed log."""
-        return len(self._prepared)
 
     def __iter__(self) -> Iterator[Change]:
         for step in self.reader:
@@ -238,6 +234,7 @@ class Changes:
     def finish(self) -> None:
         """The log is over: held transactions have no end in it."""
         self._forget()
+        self.prepared = len(self._prepared)
         self._prepared.close()
 
     def _end(self, event: Event, kind: TransactionKind | None) -> Iterator[Change | Logged]:
