@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tailrace
 from tailrace.constants import EventType
+from tailrace.errors import UsageError
+from tailrace.events import XidEvent
 from tailrace.handlers import CONSUMED, Handler, Pipeline
 from tests.events.made import log, query_body, raw_event
 from tests.events.test_payload import PLAIN, compress, payload_body
 from tests.handlers.made import BEGIN, DDL, XID, Tag, query, sqls
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tailrace.events import Event, QueryEvent
@@ -195,3 +198,15 @@ def test_transactions_are_made_of_what_comes_out(tmp_path: Path) -> None:
         (None, 1),
     ]
     assert opened.incomplete
+
+
+def test_a_generator_that_yields_none() -> None:
+    """None among the events that a method yields is an error, as it is in a list."""
+
+    class Yields(Handler):
+        def on_xid(self, event: XidEvent) -> Iterator[Any]:
+            yield None
+            yield event
+
+    with pytest.raises(UsageError, match="Yields returned NoneType: a handler returns an event"):
+        list(Pipeline([Yields()]).run([XidEvent.make(xid=1)]))

@@ -345,11 +345,11 @@ def test_where_no_event_begins_is_an_error_at_once(case: str) -> None:
     size = events[-1].end_offset or 0
     begin = opened.position
     starts = {0, 4, size} | {each.offset for each in events}
-    for offset in range(min(size, 1500)):
-        if offset in starts or offset < 4:
+    for offset in (-5, *range(min(size, 1500)), *range(size - 18, size)):
+        if offset in starts:
             continue
         with pytest.raises(StorageError, match=f"no event begins at {offset}$"):
-            opened.seek(f"{first}:{offset}")
+            opened.seek(Position(first, offset))
         assert opened.position == begin
     with pytest.raises(StorageError, match=f"has {size} bytes and no position"):
         opened.seek(Position(first, size + 1))

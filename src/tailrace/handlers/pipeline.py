@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableSequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from tailrace.errors import UsageError
 from tailrace.events import Event
@@ -12,6 +12,9 @@ from tailrace.handlers.base import CONSUMED, Handler, Outcome, explain, several,
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Iterator
+
+
+_NO_MORE: Final = object()
 
 
 class Pipeline(MutableSequence[Handler]):
@@ -167,11 +170,11 @@ class Pipeline(MutableSequence[Handler]):
             raise _no_outcome(handlers[at - 1], outcome) from None
         while True:
             try:
-                each = next(events, None)
+                each: object = next(events, _NO_MORE)
             except Exception as error:
                 explain(error, handlers[at - 1], event)
                 raise
-            if each is None:
+            if each is _NO_MORE:
                 return
             if not isinstance(each, Event):
                 raise _no_outcome(handlers[at - 1], each)

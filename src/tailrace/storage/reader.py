@@ -393,9 +393,18 @@ class EventReader:
             fits = fits and header.length >= HEADER_SIZE and self._fits(raw, start)
             if fits and not header.log_pos:  # as inside a transaction of MariaDB: no evidence
                 fits = self._is_reached(stream, start, begin)
+        elif raw:  # the end of the last event, or the beginning of one that is being written
+            fits = fits and self._last_end() == start
         if not fits:
             raise StorageError(f"{self.file.path}: no event begins at {start}")
         stream.seek(start)
+
+    def _last_end(self) -> int:
+        """Where the last whole event ends."""
+        end = len(MAGIC)
+        for offset, raw in EventReader(self.file):
+            end = offset + len(raw)
+        return end
 
     def _is_reached(self, stream: RandomInput, start: int, begin: int) -> bool:
         """Whether an event begins at ``start``, by all events from ``begin`` on."""

@@ -7,7 +7,7 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from tailrace.constants import LARGE, MAGIC
-from tailrace.errors import LogError, TruncatedEvent, UsageError
+from tailrace.errors import LogError, StorageError, TruncatedEvent, UsageError
 from tailrace.events import DecodeContext
 from tailrace.gtid import GtidState
 from tailrace.position import Position
@@ -96,6 +96,8 @@ class SeriesTransport:
         the position.
         """
         file = self.series.files[self._index(place)]
+        if place.offset < len(MAGIC) and place.offset != 0:  # 0 is the beginning, as 4
+            raise StorageError(f"{file.path}: no event begins at {place.offset}")
         if file.joined or place.offset <= len(MAGIC):  # a pipe is read once, and tells then
             return place
         if self._begun is None or self._begun[0] != place:
