@@ -260,6 +260,31 @@ def test_the_algorithm_of_the_checksums_is_given(server: str, tmp_path: Path) ->
         list(EventData(none, checksum_algorithm=ChecksumAlgorithm.CRC32))
 
 
+@pytest.mark.parametrize("kind", [EventData, Events])
+def test_the_algorithm_is_a_member_or_its_name(
+    kind: type[EventData | Events], tmp_path: Path
+) -> None:
+    """WL#10956, read_event_data: checksum_alg, as text as `create` takes it. What is neither does
+    not switch the verification off.
+    """
+    path = Path(shutil.copy(path_of("mysql-9.7.checksum-crc32"), tmp_path))
+    damaged = bytearray(path.read_bytes())
+    damaged[-1] ^= 1  # the last event's checksum
+    path.write_bytes(damaged)
+    for given in (ChecksumAlgorithm.CRC32, "crc32"):
+        with pytest.raises(ChecksumMismatch):
+            list(kind(path, checksum_algorithm=given))
+    unverified = len(list(EventData(path, verify_checksums=False)))
+    for given in (ChecksumAlgorithm.NONE, "none"):
+        assert len(list(kind(path, checksum_algorithm=given))) == unverified
+    wrong: list[Any] = [1, 5, "CRC32", "", "xx", [], ChecksumAlgorithm.UNDEFINED]
+    for given in wrong:
+        with pytest.raises(UsageError, match=r"checksum_algorithm: .* neither 'crc32' nor 'none'"):
+            kind(path, checksum_algorithm=given)
+        with pytest.raises(UsageError, match=r"checksum: .* neither 'crc32' nor 'none'"):
+            tailrace.create("memory:x", flavour="mysql", server_id=1, checksum=given)
+
+
 LARGE = 40 << 20
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from tailrace.constants import ChecksumAlgorithm, EventType, Flavour, event_name
-from tailrace.errors import EventDecodeError
+from tailrace.errors import EventDecodeError, UsageError
 from tailrace.events.fields import member
 
 _POST_HEADERS: Final[dict[int, int]] = {
@@ -139,3 +139,13 @@ class FormatDescription:
 
 NO_FORMAT: Final = FormatDescription(4, "", 0, b"", ChecksumAlgorithm.NONE, Flavour.MYSQL)
 """Used if no description is known: MySQL's, with each fixed part of the known size."""
+
+
+def checksum_of(given: ChecksumAlgorithm | str, what: str) -> ChecksumAlgorithm:
+    """The checksums that an argument means: ``crc32`` or ``none``, or the member. Raises UsageError
+    with the argument's name ``what``.
+    """
+    for each in (ChecksumAlgorithm.CRC32, ChecksumAlgorithm.NONE):
+        if given is each or given == each.name.lower():
+            return each
+    raise UsageError(f"{what}: {given!r} is neither 'crc32' nor 'none'")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.constants import ChecksumAlgorithm, EventFlag, Flavour
+from tailrace.constants import EventFlag, Flavour
 from tailrace.errors import PipelineError, StorageError
 from tailrace.events import QueryEvent, XidEvent
 from tailrace.log_name import LogName
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from tailrace.writing import LogWriter
 
 FOLDER: Final = ".tailrace-write"
-_CHECKSUMS: Final = {ChecksumAlgorithm.CRC32: "crc32", ChecksumAlgorithm.NONE: "none"}
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ def _new_log(target: Target, first: Path, gtids: GtidState | None) -> LogWriter:
         flavour=form.flavour,
         server_id=form.server_id,
         server_version=form.server_version,
-        checksum=_CHECKSUMS[form.checksum],
+        checksum=form.checksum,
         gtids=gtids,
         metadata=options.metadata,
         compress=options.compress,

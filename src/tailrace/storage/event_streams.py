@@ -13,6 +13,7 @@ from tailrace.constants import CHECKSUM_SIZE, ChecksumAlgorithm, EventType, even
 from tailrace.errors import ChecksumMismatch, UsageError
 from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.context import verify_event
+from tailrace.events.description import checksum_of
 from tailrace.storage.file_source import FileSource, file_of
 from tailrace.storage.reader import EventReader
 
@@ -47,11 +48,12 @@ class EventData(Closing):
     called with the event's size in bytes, and returns a bytearray or memoryview of at least that
     size, which may be the same each time.
 
-    ``checksum_algorithm`` is used instead of the one that the format descriptions say. A subclass
-    may override `read_header`.
+    ``checksum_algorithm`` (a `ChecksumAlgorithm`, or ``crc32`` or ``none``) is used instead of the
+    one that the format descriptions say. A subclass may override `read_header`.
 
-    Raises what `EventReader` raises, ChecksumMismatch, OutOfMemory where ``allocate`` gives too
-    little memory, and LogError for a format description that cannot be decoded.
+    Raises UsageError for arguments of another kind, what `EventReader` raises, ChecksumMismatch,
+    OutOfMemory where ``allocate`` gives too little memory, and LogError for a format description
+    that cannot be decoded.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class EventData(Closing):
         *,
         format_description: FormatDescriptionEvent | None = None,
         verify_checksums: bool = True,
-        checksum_algorithm: ChecksumAlgorithm | None = None,
+        checksum_algorithm: ChecksumAlgorithm | str | None = None,
         allocate: Allocator | None = None,
         keyring: Keyring | str | Path | None = None,
         layers: Layers | None = None,
@@ -73,7 +75,11 @@ class EventData(Closing):
             format_description=format_description,
             read_header=self.read_header if overridden else None,
         )
-        self.checksum_algorithm = checksum_algorithm
+        self.checksum_algorithm = (
+            None
+            if checksum_algorithm is None
+            else checksum_of(checksum_algorithm, "checksum_algorithm")
+        )
         self.allocate = allocate
         self._format = format_description
         self._verify = verify_checksums
@@ -152,7 +158,7 @@ class Events(Closing):
         *,
         format_description: FormatDescriptionEvent | None = None,
         verify_checksums: bool = True,
-        checksum_algorithm: ChecksumAlgorithm | None = None,
+        checksum_algorithm: ChecksumAlgorithm | str | None = None,
         allocate: Allocator | None = None,
         keyring: Keyring | str | Path | None = None,
         layers: Layers | None = None,

@@ -6,9 +6,10 @@ import warnings
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
-from tailrace.constants import ChecksumAlgorithm, Flavour
+from tailrace.constants import Flavour
 from tailrace.errors import StorageError, UsageError
 from tailrace.events import FormatDescription
+from tailrace.events.description import checksum_of
 from tailrace.gtid import STATES, GtidState
 from tailrace.storage.encryption.folder import EncryptedFolder
 from tailrace.storage.index import LogIndex
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tailrace.constants import ChecksumAlgorithm
     from tailrace.log_name import LogName
     from tailrace.storage.keyring import Keyring
     from tailrace.storage.store import WritableStore
@@ -48,7 +50,6 @@ _VERSIONS = {
     Flavour.MYSQL: "9.7.0-tailrace",
     Flavour.MARIADB: "11.8.0-MariaDB-tailrace",
 }
-_CHECKSUMS = {"crc32": ChecksumAlgorithm.CRC32, "none": ChecksumAlgorithm.NONE}
 _OPTIONS = tuple(field.name for field in fields(WriterOptions))
 
 
@@ -61,7 +62,7 @@ def create(
     server_uuid: str | None = None,
     domain_id: int = 0,
     gtid_strict_mode: bool = True,
-    checksum: str = "crc32",
+    checksum: ChecksumAlgorithm | str = "crc32",
     gtids: GtidState | str | None = None,
     encrypt: Keyring | str | Path | None = None,
     key_id: str | None = None,
@@ -95,12 +96,10 @@ def create(
     flavour = _flavour(flavour)
     made = _options(options, flavour)
     _check_server(server_id, server_uuid, flavour)
-    if checksum not in _CHECKSUMS:
-        raise UsageError(f"checksum: {checksum!r} is neither 'crc32' nor 'none'")
     form = FormatDescription.of(
         flavour,
         server_version=server_version or _VERSIONS[flavour],
-        checksum_algorithm=_CHECKSUMS[checksum],
+        checksum_algorithm=checksum_of(checksum, "checksum"),
     )
     folder, name = first_name(target, layers)
     if encrypt is not None:
