@@ -343,3 +343,34 @@ def test_what_is_imported():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("offset", [1 << 32, 9_999_999_999])
+@pytest.mark.parametrize("follow", [False, True])
+def test_wl3283_a_start_past_4_gib_that_the_log_does_not_have(worked, offset, follow):
+    """A dump is requested with 32 bits, and such a start is read up to from the file's beginning:
+    it is an error like any other, and nothing is left out in silence.
+    """
+    last = worked.binlogs()[-1]
+    assert last.stat().st_size < offset
+    start = f"{last.name}:{offset}"
+    with (
+        tailrace.open(url_of(worked), start=start, follow=follow) as log,
+        pytest.raises(ServerError, match=f"no event begins at {start}"),
+    ):
+        log.connect()
+        for _ in range(3):
+            log.wait_for_next_event(10)
+    if not follow:
+        with pytest.raises(ServerError, match=f"no event begins at {start}"):
+            list(tailrace.changes(url_of(worked), start=start))
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_wl3283_a_start_past_4_gib_in_a_file_that_has_a_next_one(worked, follow):
+    first, *_, last = worked.binlogs()
+    assert first != last
+    log = tailrace.open(url_of(worked), start=f"{first.name}:{1 << 32}", follow=follow)
+    with pytest.raises(ServerError, match="no event begins at"), log:
+        for _ in range(3):
+            log.wait_for_next_event(10)

@@ -209,7 +209,7 @@ class Dump:
     ``endless``: the dump waits for more at the log's end, so that it ends only when the source is
     shut down. With observers (``delegate``) each packet is shown to them first, one by one, in
     Python. Events before the offset ``behind`` of the first file are left out: they were given
-    before.
+    before. That file must reach that offset.
     """
 
     def __init__(
@@ -325,6 +325,14 @@ class Dump:
             raise self._no_event(chunk.file)
         return chunk.part(first, len(chunk.starts))
 
+    def check_end(self) -> None:
+        """Raise ServerError, LogReset if the log has ended before the offset ``behind``."""
+        self._check_reached(self.place.file, self.place.offset)
+
+    def _check_reached(self, file: str, end: int) -> None:
+        if end < self._behind:
+            raise self._no_event(file)
+
     def _no_event(self, file: str, answer: ErrorPacket | None = None) -> ServerError:
         place = Position(file, self._behind)
         return no_event_error(self._source, place, resumed=self.place.resumed, answer=answer)
@@ -412,7 +420,10 @@ class Dump:
                 f" {said}"
             )
         if verdict == CONTROL:
+            file, end = place.file, place.offset
             given = place.control(event)
+            if self._entered and (place.file != file or place.quiet):
+                self._check_reached(file, end)  # that file, or all of the log, has come
             if isinstance(given, FileBegin):
                 if self._entered:
                     self._behind = 0

@@ -339,6 +339,7 @@ class Feed(Closing):
         if item is not END:
             return _Came.ITEM, item
         if self._mode.reached(link.goal):
+            link.dump.check_end()
             return _Came.END, None
         return _Came.LOST, ConnectionLost(f"{link.session.name} ended the dump early")
 
