@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -226,6 +227,51 @@ def test_damage_names_the_file(what: str, tmp_path: Path) -> None:
         with pytest.raises((StorageError, LogError)) as caught:
             read(path)
         assert ("binlog.000001" if what == "no log" else str(path)) in str(caught.value)
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["index", "no index"])
+@pytest.mark.parametrize("layers", ["counting", "buffer", ["zstd", "zstd"], MASKED], ids=str)
+def test_no_file_is_passed_over_that_has_another_layer(
+    layers: Any, index: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WL#10956, stream chain: a layer that is given wrongly is an error which names the file.
+
+    The files that have another one were left out, and the last one was read alone.
+    """
+    monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
+    folder = packed(SHOP / "mysql", tmp_path / "arch", last=False)
+    if not index:
+        (folder / "binlog.index").unlink()
+    forget_memory("other")
+    url = f"memory://other{tmp_path.name}/arch"
+    for path in folder.iterdir():
+        memory_folder("other").create(path.name, path.read_bytes()).close()
+        ObjectFolder(url).create(path.name, path.read_bytes()).close()
+    for source in (folder, "memory:other", url):
+        for read in (events, rows):
+            with pytest.raises(StorageError, match=r"binlog\.000001\.zst"):
+                read(source, layers=layers)
+    if index:
+        with pytest.raises(StorageError, match=r"index: it lists .*only as binlog\.000001\.zst"):
+            events(folder / "binlog.index", layers=layers)
+
+
+@pytest.mark.parametrize("number", [1, 4], ids=["first", "last"])
+@pytest.mark.parametrize("index", [True, False], ids=["index", "no index"])
+@pytest.mark.parametrize("content", [b"", zstandard.compress(b""), None], ids=["0", "none", "2"])
+def test_a_compressed_file_without_a_log_is_an_error(
+    content: bytes | None, index: bool, number: int, tmp_path: Path
+) -> None:
+    """Empty, a frame of nothing, compressed twice: it was left out at either end of a folder."""
+    folder = packed(SHOP / "mysql", tmp_path / "arch")
+    path = folder / f"binlog.00000{number}.zst"
+    path.write_bytes(zstandard.compress(path.read_bytes()) if content is None else content)
+    if not index:
+        (folder / "binlog.index").unlink()
+    for source in (folder, path):
+        for read in (events, rows):
+            with pytest.raises(StorageError, match=re.escape(str(path))):
+                read(source)
 
 
 def test_compressed_files_in_an_object_store(

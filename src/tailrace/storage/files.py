@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tailrace.errors import CannotOpen, StorageError, UsageError
 from tailrace.log_name import base_and_number, file_number
 from tailrace.storage.file import LogFile, LogSeries, local_path, ordered
-from tailrace.storage.index import INDEX_SUFFIX, read_index
+from tailrace.storage.index import GTID_INDEX_SUFFIX, INDEX_SUFFIX, read_index
 from tailrace.storage.layered import LayeredStore, layered_store
 from tailrace.storage.local import DRAFT_SUFFIX, LocalStore
 from tailrace.storage.memory import is_memory, memory_folder
@@ -151,7 +151,7 @@ def _in_memory(url: str, keyring: Keyring | None, layers: tuple[Layer, ...]) -> 
     store = layered_store(store, layers, names)
     if isinstance(store, LayeredStore):
         names = [*dict.fromkeys(map(store.plain, names))]
-    found = (LogFile.found(store, each, keyring) for each in names)
+    found = (_found(store, each, keyring) for each in names)
     return _grouped(store.name, [file for file in found if file is not None]) or _missing(
         f"memory:{rest}: no log of that name in this process"
     )
@@ -221,13 +221,32 @@ def _in_folder(store: Store, keyring: Keyring | None, layers: tuple[Layer, ...])
         if name.endswith(INDEX_SUFFIX):
             for file in _listed(store, name, listing, keyring):
                 files.setdefault(file.name, file)
-        elif size is None:
-            found = LogFile.found(store, name, keyring)
+        elif size is None or (file_number(name) is None and _is_layered(store, name)):
+            found = _found(store, name, keyring)
             if found is not None:
                 files[name] = found
         elif file_number(name) is not None:
             files.setdefault(name, LogFile(store, name, size, keyring=keyring))
     return _grouped(store.name, files.values(), listing)
+
+
+def _found(store: Store, name: str, keyring: Keyring | None) -> LogFile | None:
+    """The log of that name; None for another file.
+
+    Raises StorageError for a log's name with the suffix of layers, which only a log has.
+    """
+    file = LogFile.found(store, name, keyring)
+    if file is None and _is_layered(store, name):
+        raise StorageError(
+            f"{store.path(name)}: it is no binary log through the layers that are given, or that"
+            " its name tells; give those that it has (layers=, --layer), or none for that of its"
+            " name"
+        )
+    return file
+
+
+def _is_layered(store: Store, name: str) -> bool:
+    return isinstance(store, LayeredStore) and store.is_layered(name)
 
 
 def _grouped(
@@ -291,12 +310,23 @@ def _listed(
             files.append(LogFile.there(store, entry.name, keyring))
         elif file := _elsewhere(store.within(entry.folder), entry.name, keyring):
             files.append(file)
+        elif other := _with_suffix(entry.name, listing):
+            raise StorageError(
+                f"{store.path(index)}: it lists {entry.line.strip()}, which is there only as"
+                f" {other}: give the layers that this file has"
+            )
         elif files:
             raise StorageError(
                 f"{store.path(index)}: it lists {entry.line.strip()}, which is missing after"
                 f" {files[-1].name}"
             )
     return files
+
+
+def _with_suffix(log: str, names: Iterable[str]) -> str | None:
+    """The file among those that is named like a log with a suffix of layers."""
+    no_log = (DRAFT_SUFFIX, GTID_INDEX_SUFFIX)
+    return next((n for n in names if n.startswith(f"{log}.") and not n.endswith(no_log)), None)
 
 
 def _elsewhere(store: Store | None, name: str, keyring: Keyring | None) -> LogFile | None:

@@ -34,7 +34,7 @@ REGISTER_SUFFIX: Final = ".~rec~"
 """Suffix of the log's base name: the servers' list of files that are about to be deleted."""
 _SAVED_SUFFIX: Final = "_crash_safe"
 """Suffix of the index's name: a server's new index, if it was killed while replacing it."""
-_GTID_INDEX_SUFFIX: Final = ".idx"
+GTID_INDEX_SUFFIX: Final = ".idx"
 """Suffix of a log file's name: MariaDB's index of its GTIDs (11.4 and later)."""
 _SECOND: Final = 1_000_000
 _PIECE: Final = 1 << 20
@@ -241,7 +241,7 @@ class LogIndex:
 
     def _delete(self, name: LogName, there: frozenset[str]) -> list[str]:
         """Delete a file and its index of GTIDs; the names of those that existed."""
-        gone = [each for each in (name + _GTID_INDEX_SUFFIX, name) if each in there]
+        gone = [each for each in (name + GTID_INDEX_SUFFIX, name) if each in there]
         for each in gone:
             self._folder.remove(each)
         return gone

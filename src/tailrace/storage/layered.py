@@ -230,6 +230,11 @@ class LayeredStore:
         """A stored file's name here."""
         return name if self.bare else name.removesuffix(suffix_of(self.layers))
 
+    def is_layered(self, name: str) -> bool:
+        """Whether a file is stored as a log's name and the suffix of layers: these, or ours."""
+        plain = _plain_name(name)
+        return _is_log(plain) and plain != self._stored(name)[0]
+
     def path(self, name: str) -> str:
         """The stored file's path or URL."""
         return self.lower.path(self._stored(name)[0])
@@ -250,7 +255,8 @@ class LayeredStore:
             elif name.endswith(written):
                 names[name.removesuffix(written)] = None if parts else size
         if any(size is not None for size in found.values()):
-            return {name: size for name, size in names.items() if size or _is_log(name)}
+            kept = (name for name, size in names.items() if size or _is_log(_plain_name(name)))
+            return {name: names[name] for name in kept}
         return names
 
     def folders(self) -> list[LayeredStore]:
@@ -262,13 +268,19 @@ class LayeredStore:
         return self.lower.within(folder)
 
     def head(self, name: str) -> tuple[bytes, int]:
-        """A file's first four bytes, and its size; of another file than a log that is 0."""
+        """A file's first four bytes, and its size.
+
+        Raises StorageError for another file than a log, if only reading all of it gives its size.
+        """
         if self.joined:
             return self.open(name).read(len(MAGIC)), self.lower.head(name)[1]
         with closing(cast("RandomInput", self.open(name))) as stream:
             head = read_exactly(stream, 0, len(MAGIC))
             if isinstance(stream, RestartingInput) and head not in _MAGIC:
-                return head, 0
+                raise StorageError(
+                    f"{stream.path}: through its layers ({stacked(self.layers).name}) it is no"
+                    " binary log (one begins with the bytes FE 62 69 6E)"
+                )
             return head, stream.size()
 
     def read(self, name: str, offset: int, count: int) -> bytes:
@@ -310,6 +322,13 @@ def of_suffix(name: str) -> tuple[str, tuple[Layer, ...]]:
     """A file's name without our layer's suffix, and that layer if it has one."""
     found = of_name(name)
     return (name, ()) if found is None else (name.removesuffix(found.suffix), (found,))
+
+
+def _plain_name(name: str) -> str:
+    """A file's name without the suffixes of our layers."""
+    while (found := of_suffix(name))[1]:
+        name = found[0]
+    return name
 
 
 def _is_log(name: str) -> bool:
