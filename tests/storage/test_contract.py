@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from tailrace.errors import StorageError
-from tailrace.storage.streams.buffer import BufferRandomInput, BufferRandomOutput
+from tailrace.storage.streams.buffer import BufferInput, BufferRandomInput, BufferRandomOutput
 from tailrace.storage.streams.counting import CountingRandomInput, CountingRandomOutput
 from tailrace.storage.streams.layer import Layer
 from tailrace.testing import (
@@ -177,6 +178,26 @@ class SaysItInPython(BufferRandomInput):
         return super().seek(offset)
 
 
+class ReadsAllAsPythonDoes(BufferRandomInput):
+    def read(self, count: Any, /) -> bytes:
+        return super().read(self.size() if count in (-1, None) else count)
+
+
+class ReadsAllButTheLastByte(BufferInput):
+    """Takes a count below 0 as a slice does."""
+
+    def read(self, count: int, /) -> bytes:
+        return self._next(count)
+
+
+class GoesNowhereFar(BufferRandomInput):
+    """Offsets are the system's 64-bit numbers."""
+
+    def seek(self, offset: int, /) -> int:
+        struct.pack("q", offset)
+        return super().seek(offset)
+
+
 class ReadsOnAfterClose(BufferRandomInput):
     def close(self) -> None:
         self.lower.close()
@@ -221,6 +242,9 @@ def small(kind: Any) -> Any:
         (Layer("", GoesBelowZero), check_reading),
         (Layer("", GoesToTheBeginningInstead), check_reading),
         (Layer("", SaysItInPython), check_reading),
+        (Layer("", ReadsAllAsPythonDoes), check_reading),
+        (Layer("", ReadsAllButTheLastByte), check_reading),
+        (Layer("", GoesNowhereFar), check_reading),
         (Layer("", ReadsOnAfterClose), check_reading),
         (Layer("", RaisesOfItsOwnAfterClose), check_reading),
     ],

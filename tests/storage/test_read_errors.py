@@ -12,9 +12,8 @@ import pickle
 import subprocess
 import sys
 from functools import partial
-from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -45,6 +44,7 @@ from tools.campaign.mutate import Parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from io import FileIO
 
 SOUND = ["mysql-9.7.checksum-crc32", "mariadb-11.8.checksum-crc32", "mysql-9.7.checksum-none"]
 TABLE_MAP = 19
@@ -229,21 +229,26 @@ def test_system_io(
     """A disk that has a bad sector in the middle of the log."""
     bad = 300
 
-    class Disk(FileIO):
-        def read(self, count: int = -1) -> bytes:
-            self._turn()
-            return super().read(min(count, bad - self.tell()))
+    class Disk:
+        """`os` as the module of streams sees it."""
 
-        def readinto(self, view: memoryview) -> int:  # type: ignore[override]
-            self._turn()
-            return super().readinto(view[: bad - self.tell()])
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
 
-        def _turn(self) -> None:
-            if self.tell() >= bad:
+        def pread(self, handle: int, count: int, offset: int) -> bytes:
+            return os.pread(handle, self._before(count, offset), offset)
+
+        def preadv(self, handle: int, views: tuple[memoryview], offset: int) -> int:
+            (view,) = views
+            return os.preadv(handle, (view[: self._before(len(view), offset)],), offset)
+
+        def _before(self, count: int, offset: int) -> int:
+            if offset >= bad:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return min(count, bad - offset)
 
     path = write(tmp_path, sound.bytes())
-    monkeypatch.setattr(streams, "FileIO", Disk)
+    monkeypatch.setattr(streams, "os", Disk())
     reading.fails(path, Expected(ReadFailed, bad, "Input/output error"))
 
 

@@ -19,6 +19,7 @@ from tailrace.storage.encryption.folder import StoredInput
 from tailrace.storage.local import LocalFolder, LocalStore
 from tailrace.storage.memory import forget_memory
 from tailrace.storage.pipe import Pipe
+from tailrace.storage.streams.base import RandomInput
 from tailrace.storage.streams.file import FileInput
 from tests.recorded import CORPUS, ROOT
 
@@ -124,8 +125,14 @@ def test_an_input_file_says_whether_it_is_open_and_seeks_as_all_do(
     assert stream.read(4) == b"\xfebin"
     with pytest.raises(UsageError, match="there is no offset -1: the first byte is at 0"):
         stream.seek(-1)
+    for count in (-1, None):
+        with pytest.raises(UsageError, match="read takes a number of bytes"):
+            stream.read(count)  # type: ignore[arg-type]
     assert stream.tell() == 4
     assert stream.read(1)
+    if isinstance(stream, RandomInput):
+        assert stream.seek(10**30) == 10**30
+        assert (stream.read(4), stream.readinto(bytearray(4))) == (b"", 0)
     stream.close()
     stream.close()
     assert not stream.is_open

@@ -97,7 +97,7 @@ class LocalStore:
         """A piece of the file."""
         path = self._file(name)
         with told(path), path.open("rb", buffering=0) as file:
-            file.seek(offset)
+            file.seek(min(offset, os.fstat(file.fileno()).st_size))
             pieces = []
             while count and (piece := file.read(count)):
                 pieces.append(piece)

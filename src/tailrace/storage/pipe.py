@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from tailrace.constants import MAGIC
 from tailrace.errors import StorageError
-from tailrace.storage.streams.base import told
+from tailrace.storage.streams.base import check_count, told
 from tailrace.storage.streams.input import ForwardInput
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ class PipeInput:
 
     def read(self, count: int, /) -> bytes:
         """At most ``count`` bytes."""
+        check_count(count)
         data = self._pipe.read_at(self._at, count)
         self._at += len(data)
         return data

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError
-from tailrace.storage.streams.base import check_cut, check_offset, check_within
+from tailrace.storage.streams.base import check_count, check_cut, check_offset, check_within
 
 if TYPE_CHECKING:
     from random import Random
@@ -148,6 +148,7 @@ class FaultyInput:
     def read(self, count: int, /) -> bytes:
         """Some bytes, often fewer than requested."""
         self._check()
+        check_count(count)
         if self._chance is not None and count > 1:
             count = self._chance.choice((1, count // 2, count, self._chance.randint(1, count)))
         data = bytes(self._data[self._at : self._at + count])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import StorageError, UsageError
 from tailrace.storage.streams.base import RandomInput, RandomOutput, SeekableInput
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tailrace.storage.streams.layer import Layer
     from tailrace.testing.content import Content
 
+_NO_NUMBERS: Any = (-1, None, "1", 1.5)
+_FAR = (1 << 45, (1 << 63) - 1, 1 << 63, 10**30)
 _COUNTS = (1, 2, 3, 7, 16, 100, 511, 512, 513, 4096, 5000, 1 << 20)
 
 
@@ -52,6 +54,7 @@ def check_reading(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> 
     raw = stored(layer, pieces)
     source = FaultyInput(raw, chance=chance)
     stream = layer.input(source)
+    check_wrong_calls(stream)
     expect_bytes(read_all(stream, chance), plain, "read from beginning to end")
     for _ in range(2):
         expect(stream.read(10) == b"", "a read at the end returned bytes")
@@ -90,15 +93,40 @@ def check_closed(stream: InputStream) -> None:
         expect(False, f"{name}() after close() raised no error")
 
 
-def check_no_offset(stream: SeekableInput) -> None:
-    """An offset below 0 is a wrong argument, and the stream stays where it is."""
-    try:
-        stream.seek(-1)
-    except UsageError:
-        return
-    except Exception as error:
-        raise BrokenContract(f"seek(-1) raised {error!r}, not UsageError") from error
-    expect(False, "seek(-1) raised no error")
+def check_wrong_calls(stream: InputStream) -> None:
+    """A count or an offset that is no number from 0 on is a wrong argument, in `read` also -1 and
+    None; the stream stays where it is.
+    """
+    calls: dict[str, Callable[[Any], object]] = {"read": stream.read}
+    if isinstance(stream, SeekableInput):
+        calls["seek"] = stream.seek
+    tell = getattr(stream, "tell", None)
+    before = tell and tell()
+    for name, call in calls.items():
+        for wrong in _NO_NUMBERS:
+            try:
+                call(wrong)
+            except UsageError:
+                continue
+            except Exception as error:
+                raise BrokenContract(
+                    f"{name}({wrong!r}) raised {error!r}, not UsageError"
+                ) from error
+            expect(False, f"{name}({wrong!r}) raised no error")
+    expect(not tell or tell() == before, "a rejected call moved the stream")
+
+
+def check_far(stream: RandomInput) -> None:
+    """It goes to any offset after the end, and reads nothing there."""
+    size = stream.size()
+    for offset in (size, size + 100, *_FAR):
+        try:
+            there = stream.seek(offset)
+            found = stream.read(10), stream.readinto(bytearray(10)), stream.tell()
+        except Exception as error:
+            raise BrokenContract(f"reading at {offset}, after the end, raised {error!r}") from error
+        expect(there == offset, f"seek({offset}) returned {there}")
+        expect(found == (b"", 0, offset), f"at {offset}, after the end, it read {found}")
 
 
 def _check_random(stream: RandomInput, starts: list[int], plain: bytes, chance: Random) -> None:
@@ -108,8 +136,7 @@ def _check_random(stream: RandomInput, starts: list[int], plain: bytes, chance: 
         expect(stream.tell() == offset, f"tell() after seek({offset}) gave {stream.tell()}")
         expect(stream.size() == len(plain), f"size() is {stream.size()}, not {len(plain)}")
         if chance.random() < 0.2:
-            check_no_offset(stream)
-            expect(stream.tell() == offset, f"tell() after seek(-1) gave {stream.tell()}")
+            check_wrong_calls(stream)
         for _ in range(chance.randint(1, 4)):
             count = chance.choice(_COUNTS)
             if chance.random() < 0.5:
@@ -122,8 +149,7 @@ def _check_random(stream: RandomInput, starts: list[int], plain: bytes, chance: 
             expect(data or offset >= len(plain), f"nothing was read at {offset}, before the end")
             offset += len(data)
             expect(stream.tell() == offset, f"tell() returned {stream.tell()} at {offset}")
-    stream.seek(len(plain) + 100)
-    expect(stream.read(10) == b"", "bytes were read past the end")
+    check_far(stream)
     stream.seek(0)
     expect_bytes(read_all(stream, chance), plain, "read again from the beginning")
 
@@ -134,7 +160,7 @@ def _check_forward(stream: SeekableInput, starts: list[int], plain: bytes, chanc
         if offset < at:
             continue
         expect(stream.seek(offset) == offset, "seek returned a different offset")
-        check_no_offset(stream)
+        check_wrong_calls(stream)
         data = stream.read(chance.choice(_COUNTS))
         expect_bytes(data, plain[offset : offset + len(data)], f"read at {offset}")
         at = offset + len(data)

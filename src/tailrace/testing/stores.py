@@ -11,7 +11,7 @@ from tailrace.errors import StorageError
 from tailrace.storage.file import LogFile
 from tailrace.storage.store import CompletingStore
 from tailrace.testing.expect import expect, expect_bytes
-from tailrace.testing.reading import check_closed, check_no_offset
+from tailrace.testing.reading import check_closed, check_far, check_wrong_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,8 @@ def check_store(store: Store, put: Callable[[str, bytes], None]) -> None:
             stream.seek(5)
             found = b"".join(iter(lambda stream=stream: stream.read(100), b""))  # type: ignore[misc]
             expect_bytes(found, _CONTENT[5:], "read from an offset on")
-            check_no_offset(stream)
+            check_wrong_calls(stream)
+            check_far(stream)
             expect(stream.is_open, "an open file says that it is not open")
             check_closed(stream)
             expect(not stream.is_open, "a closed file says that it is open")

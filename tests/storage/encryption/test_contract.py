@@ -76,7 +76,10 @@ class Behind:
         return getattr(self.stream, name)
 
     def seek(self, offset: int) -> int:
-        return self.stream.seek(offset + BEGIN if offset >= 0 else offset) - BEGIN
+        return (
+            self.stream.seek(offset + BEGIN if isinstance(offset, int) and offset >= 0 else offset)
+            - BEGIN
+        )
 
     def tell(self) -> int:
         return self.stream.tell() - BEGIN

@@ -18,6 +18,7 @@ from tailrace.storage.objects.store import ObjectInput
 from tailrace.storage.objects.url import ObjectUrl
 from tailrace.storage.streams.base import RangedInput
 from tailrace.storage.streams.read_ahead import BLOCK, FIRST
+from tailrace.testing.reading import check_far, check_wrong_calls
 from tests.storage.objects.test_find import CORPUS, FILES, put
 from tests.waiting import DEADLINE, wait_for
 from tests.writing.made import log as new_log
@@ -117,6 +118,8 @@ def test_reading_at_random(bucket: Bucket) -> None:
         assert bytes(view[:got]) == content[start : start + count]
     asked = bucket.asked()
     assert asked["get"] == 120
+    check_far(stream)
+    check_wrong_calls(stream)
     stream.close()
 
 

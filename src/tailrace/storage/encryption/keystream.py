@@ -67,7 +67,8 @@ class KeystreamInput(OffsetInput):
         self._skip = skip
 
     def _read_at(self, offset: int, count: int) -> bytes:
-        return self._keys.apply(at(self._lower, offset + self._skip).read(count), offset)
+        data = at(self._lower, offset + self._skip).read(count)
+        return self._keys.apply(data, offset) if data else b""
 
     def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
         count = at(self._lower, offset + self._skip).readinto(view)

@@ -66,7 +66,8 @@ class CloudStore:
             try:
                 found = obstore.get(self._store, key, options={"range": (offset, offset + count)})
                 return memoryview(found.bytes()), found.meta["size"]
-            except exceptions.GenericError:  # a range after the end gives the same error as others
+            except (exceptions.GenericError, ValueError):
+                # for a range after the end and other errors; for one beyond 64 bits
                 size = obstore.head(self._store, key)["size"]
                 if offset < size:
                     raise

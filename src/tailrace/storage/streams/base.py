@@ -10,6 +10,7 @@ raises a store's errors as StorageError. A stream belongs to one thread at a tim
 from __future__ import annotations
 
 from contextlib import contextmanager
+from operator import index
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from tailrace.errors import StorageError, UsageError
@@ -36,7 +37,8 @@ class InputStream(Protocol):
         """At most ``count`` bytes (1 or more); fewer do not mean the end, none does.
 
         Raises StorageError, also after ``close``; a later call continues where the last successful
-        one ended.
+        one ended. Raises UsageError for another count than a number from 0 on, also for -1 and
+        None, by which Python's files read everything.
         """
 
 
@@ -45,10 +47,10 @@ class SeekableInput(InputStream, Protocol):
     """An input that can go to an offset, though perhaps only forward."""
 
     def seek(self, offset: int, /) -> int:
-        """Go to an offset, and return it. Reading after the end gives nothing.
+        """Go to an offset, and return it. Reading after the end gives nothing, however far.
 
         Raises StorageError where that is backward and cannot be, and after ``close``. Raises
-        UsageError for an offset below 0, and stays where it is.
+        UsageError for another offset than a number from 0 on, and stays where it is.
         """
 
 
@@ -150,8 +152,24 @@ def needs(lower: object, kind: type, stream: str) -> None:
 
 def check_offset(offset: int) -> None:
     """Check where a `SeekableInput` is to go. Raises UsageError."""
-    if offset < 0:
-        raise UsageError(f"there is no offset {offset}: the first byte is at 0")
+    if not _is_number(offset):
+        raise UsageError(f"there is no offset {offset!r}: the first byte is at 0")
+
+
+def check_count(count: int) -> None:
+    """Check how much an `InputStream` is to read. Raises UsageError."""
+    if not _is_number(count):
+        raise UsageError(f"read takes a number of bytes, at most that many come: not {count!r}")
+
+
+def _is_number(given: object) -> bool:
+    """Whether it is a whole number from 0 on."""
+    if isinstance(given, int):
+        return given >= 0
+    try:
+        return index(given) >= 0  # type: ignore[arg-type]
+    except TypeError:
+        return False
 
 
 def check_within(offset: int, length: int, size: int) -> None:

@@ -10,6 +10,7 @@ from tailrace.storage.streams.base import (
     InputStream,
     RandomInput,
     RandomOutput,
+    check_count,
     check_cut,
     check_within,
     needs,
@@ -58,8 +59,12 @@ class BufferRandomInput(OffsetInput):
         """At most ``count`` bytes."""
         offset = self._at
         start = offset - self._start
-        data = self._held[start : start + count] if start >= 0 else b""
+        try:
+            data = self._held[start : start + count] if start >= 0 <= count else b""
+        except TypeError:  # no number: the check is below, as small reads must not pay for it
+            data = b""
         if not data:
+            check_count(count)
             data = self._read_at(offset, count)
         self._at = offset + len(data)
         return data

@@ -8,7 +8,7 @@ import os
 from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import CannotOpen, ReadFailed, StorageError
 from tailrace.storage.streams.base import check_cut, check_within, told
@@ -16,6 +16,9 @@ from tailrace.storage.streams.input import OffsetInput
 
 if TYPE_CHECKING:
     from tailrace.storage.streams.base import Data
+
+_FARTHEST: Final = 1 << 62
+"""After the end of any file; systems reject much larger offsets, and do not read nothing there."""
 
 
 class FileInput(OffsetInput):
@@ -33,15 +36,13 @@ class FileInput(OffsetInput):
 
     def _read_at(self, offset: int, count: int) -> bytes:
         try:
-            self._file.seek(offset)
-            return self._file.read(count) or b""
+            return os.pread(self._file.fileno(), count, min(_FARTHEST, offset))
         except OSError as error:
             raise self._refused(error, offset) from error
 
     def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
         try:
-            self._file.seek(offset)
-            return self._file.readinto(view) or 0
+            return os.preadv(self._file.fileno(), (view,), min(_FARTHEST, offset))
         except OSError as error:
             raise self._refused(error, offset) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from tailrace.errors import StorageError
-from tailrace.storage.streams.base import InputStream, check_offset, needs
+from tailrace.storage.streams.base import InputStream, check_count, check_offset, needs
 
 if TYPE_CHECKING:
     from tailrace.storage.streams.base import RandomInput
@@ -34,6 +34,7 @@ class ForwardInput:
 
     def read(self, count: int, /) -> bytes:
         """At most ``count`` bytes."""
+        check_count(count)
         data = self._next(count)
         self._at += len(data)
         return data
@@ -88,6 +89,7 @@ class OffsetInput:
 
     def read(self, count: int, /) -> bytes:
         """At most ``count`` bytes."""
+        check_count(count)
         data = self._read_at(self._at, count)
         self._at += len(data)
         return data
