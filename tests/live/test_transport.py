@@ -345,6 +345,10 @@ def test_what_is_imported():
     assert run.stdout.strip() == "[]"
 
 
+def first_events(log):
+    return [log.wait_for_next_event(10) for _ in range(3)]
+
+
 @pytest.mark.parametrize("offset", [1 << 32, 9_999_999_999])
 @pytest.mark.parametrize("follow", [False, True])
 def test_wl3283_a_start_past_4_gib_that_the_log_does_not_have(worked, offset, follow):
@@ -358,9 +362,7 @@ def test_wl3283_a_start_past_4_gib_that_the_log_does_not_have(worked, offset, fo
         tailrace.open(url_of(worked), start=start, follow=follow) as log,
         pytest.raises(ServerError, match=f"no event begins at {start}"),
     ):
-        log.connect()
-        for _ in range(3):
-            log.wait_for_next_event(10)
+        first_events(log)
     if not follow:
         with pytest.raises(ServerError, match=f"no event begins at {start}"):
             list(tailrace.changes(url_of(worked), start=start))
@@ -372,5 +374,63 @@ def test_wl3283_a_start_past_4_gib_in_a_file_that_has_a_next_one(worked, follow)
     assert first != last
     log = tailrace.open(url_of(worked), start=f"{first.name}:{1 << 32}", follow=follow)
     with pytest.raises(ServerError, match="no event begins at"), log:
-        for _ in range(3):
-            log.wait_for_next_event(10)
+        first_events(log)
+
+
+@pytest.fixture
+def wrong_starts(worked):
+    """Positions that are none: of a file that is not there, inside events, past the end."""
+    path = worked.binlogs()[-1]
+    events = [event for event in tailrace.open(path) if event.inner_index is None]
+    inside = [events[1].offset + 1, events[len(events) // 2].offset + 7, events[-1].offset + 3]
+    size = path.stat().st_size
+    offsets = [5, *inside, size - 1, size + 1, 1 << 32]
+    return ["nope.000001:4", *(f"{path.name}:{offset}" for offset in offsets)]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_wl3283_connect_reports_that_no_event_begins_at_the_start(worked, wrong_starts, follow):
+    for start in wrong_starts:
+        with tailrace.open(url_of(worked), start=start, follow=follow) as log:
+            with pytest.raises(ServerError) as caught:
+                log.connect()
+            assert type(caught.value) is ServerError
+
+
+@pytest.mark.parametrize("server_id", ["", "&server_id=4711"])
+@pytest.mark.parametrize("follow", [False, True])
+def test_wl3283_seek_of_a_connected_log_is_an_error_at_once(
+    worked, wrong_starts, follow, server_id
+):
+    """Setting a position succeeds or is an error at once, which changes nothing."""
+    with tailrace.open(url_of(worked, server_id), follow=follow) as log:
+        log.connect()
+        before = [log.wait_for_next_event(DEADLINE) for _ in range(2)]
+        for start in wrong_starts:
+            place = log.position
+            with pytest.raises(ServerError):
+                log.seek(start)
+            with pytest.raises(ServerError):
+                log.position = start
+            assert log.position == place
+        event = log.wait_for_next_event(DEADLINE)  # it reads on where it was
+        assert event.offset == before[-1].end_offset
+        if server_id:  # which the server takes for in use until it has seen that a dump has ended
+            return
+        log.seek(f"{event.file}:{event.offset}")
+        found = [log.wait_for_next_event(DEADLINE) for _ in range(2)]
+        assert [each.offset for each in found] == [4, event.offset]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_wl3283_connect_does_not_wait_at_the_logs_end(worked, follow):
+    path = worked.binlogs()[-1]
+    *_, last = (event for event in tailrace.open(path) if event.inner_index is None)
+    for offset in (last.offset, path.stat().st_size):
+        with tailrace.open(url_of(worked), start=f"{path.name}:{offset}", follow=follow) as log:
+            begun = time.monotonic()
+            log.connect()
+            assert time.monotonic() - begun < DEADLINE / 2
+            assert isinstance(log.wait_for_next_event(DEADLINE), FormatDescriptionEvent)
+            event = log.wait_for_next_event(0.5)
+            assert (event and event.offset) == (offset if offset == last.offset else None)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
+from tailrace.constants import MAGIC
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.transports.gtids import ReadGtids
@@ -47,6 +50,11 @@ class ServerTransport:
         """Begin to read; the connection is made when the first event is requested."""
         return ServerStream(self.source, start, follow=follow)
 
+    def check(self, start: Start | None) -> None:
+        """Raise what `ServerStream.connect` raises, on a connection of its own."""
+        with closing(_trial(self.source, start)) as stream:
+            stream.connect()
+
     def __repr__(self) -> str:
         return f"ServerTransport({self.name!r})"
 
@@ -65,15 +73,37 @@ class ServerStream:
         self.torn_tail: Position | None = None
         wanted = source.start if start is None else start
         self.taken = ReadGtids(wanted)
+        self._source = source
+        self._follow = follow
         self._feed = Feed(source, start=wanted, follow=follow)
         self._records = self._feed.records()
         self._first: Record | None = None
+        self._second: Record | None = None
+        self._trial: ServerStream | None = None
 
     def connect(self) -> Record | None:
-        """Connect; the first event, which iterating gives as well. None if it was closed.
+        """Connect, and check the start; the first event, which iterating gives as well. None if it
+        was closed.
 
-        Iterating connects by itself.
+        A server sends the file's description before it looks for an event at a position inside the
+        file, so that event is waited for, too. A stream that follows would wait for it at the log's
+        end: one that does not, on a connection of its own, looks for it. Iterating connects by
+        itself, and then errors come with the events.
         """
+        if self._enter() is None or self._second is not None:
+            return self._first
+        start = self._feed.start
+        if isinstance(start, Position) and start.offset > len(MAGIC):
+            if self._follow:
+                self._trial = _trial(self._source, start)
+                with closing(self._trial):
+                    self._trial.connect()
+            else:
+                self._second = next(self._records, None)
+        return self._first
+
+    def _enter(self) -> Record | None:
+        """Connect; the first event, None if it was closed."""
         if self._first is None:
             self._first = next(self._records, None)
             if self._first is not None:
@@ -82,9 +112,11 @@ class ServerStream:
 
     def __iter__(self) -> Generator[Record]:
         try:
-            first = self.connect()
+            first = self._enter()
             if first is not None:
                 yield first
+                if self._second is not None:
+                    yield self._second
                 yield from self._records
         finally:
             self._feed.close()
@@ -92,3 +124,10 @@ class ServerStream:
     def close(self) -> None:
         """End the reading, also during a wait; from any thread."""
         self._feed.close()
+        if self._trial is not None:
+            self._trial.close()
+
+
+def _trial(source: Source, start: Start | None) -> ServerStream:
+    """A stream that shows whether a start is one, beside a dump that has the given server id."""
+    return ServerStream(replace(source, server_id=None), start, follow=False)

@@ -187,8 +187,14 @@ class Log(Closing):
         start of each file say where the first of these is. A time means the first transaction that
         was committed then or later. None is the log's beginning. Raises UsageError, GtidError, and
         StorageError for a position in a file where no event begins, and then changes nothing.
+
+        The log of a server is asked, on a connection of its own, if this log is connected: then
+        what `connect` raises is raised here, too. Else `connect` raises it.
         """
         located = self._located(self._in_current_file(start))
+        check = None if self._link is None else getattr(self.transport, "check", None)
+        if check is not None:
+            check(located[0])
         self.close()
         self._begin(*located)
 
@@ -197,10 +203,11 @@ class Log(Closing):
         one is already running.
 
         The login is done here, so that its error is raised here: ConnectionLost, AccessDenied and
-        other ServerErrors, for a start that the server does not have, too. After it ``position``,
-        ``created`` and ``format`` are known, also of a server's log. An attempt ends when another
-        thread calls `close`, with ConnectionLost. Iterating and `wait_for_next_event` connect by
-        themselves, in the background thread: then errors come with the first event.
+        other ServerErrors. A start that the server does not have is one, too, also one inside an
+        event: the first event from the start on is waited for (not at the log's end). After it
+        ``position``, ``created`` and ``format`` are known, also of a server's log. An attempt ends
+        when another thread calls `close`, with ConnectionLost. Iterating and `wait_for_next_event`
+        connect by themselves, in the background thread: then errors come with the first event.
         """
         if self._link is not None and not self.at_end and self._failure is None:
             return

@@ -26,7 +26,8 @@ class Stream(Protocol):
     attribute ``taken``, a `tailrace.transports.gtids.ReadGtids`: those whose beginning
     `Transport.locate` cannot determine, and those that are resumed by GTIDs. Those that have to
     connect to their source have a method ``connect``: it does so at once, raises the source's
-    error, and returns the first event, which iterating gives again.
+    error, also for a start that the source does not have, and returns the first event, which
+    iterating gives again.
     """
 
     torn_tail: Position | None
@@ -45,7 +46,8 @@ class Transport(Protocol):
     """A source that a log is read from. ``name`` is its name in errors: it holds no secret.
 
     If its URL may state where to begin, it has an additional attribute ``start``: a `Start`, or
-    None.
+    None. If only the source knows whether a start is one, it has a method ``check``, which takes a
+    start and raises what connecting there raises.
     """
 
     name: str
