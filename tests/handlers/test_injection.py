@@ -112,6 +112,24 @@ def test_every_change_that_adds_wakes_who_waits() -> None:
     assert woken == [1, 1, 2, 3]
 
 
+def test_assigning_the_queue_is_assigning_all_of_it(tmp_path: Path) -> None:
+    """WL#3283, get_injection_queue: the queue stays the one that the reader waits for."""
+    handler = Handler()
+    queue = handler.injected
+    handler.injected = [query("a"), query("b")]  # type: ignore[assignment]
+    assert handler.injected is queue
+    handler.injected += [query("c")]
+    handler.injected = iter([*queue, query("d")])  # type: ignore[assignment]
+    opened = tailrace.open(log(tmp_path, 1, DDL), handlers=[handler])
+    assert sqls(opened) == ["a", "b", "c", "d", "CREATE TABLE t (id INT)"]
+    for wrong in (None, 1, query("x"), ["text"], "text"):
+        with pytest.raises(UsageError):
+            handler.injected = wrong  # type: ignore[assignment]
+        with pytest.raises(UsageError):
+            handler.injected[:] = wrong  # type: ignore[call-overload]
+    assert not queue
+
+
 def test_a_slice_that_is_assigned_comes_to_a_waiting_reader(tmp_path: Path) -> None:
     handler = Handler()
     opened = tailrace.open(log(tmp_path, 1, DDL), handlers=[handler], follow=True)

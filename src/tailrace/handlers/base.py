@@ -7,7 +7,6 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, MutableSequence
 from copy import copy
-from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast, overload
 
@@ -69,6 +68,8 @@ class InjectionQueue(MutableSequence[Event]):
     @overload
     def __setitem__(self, index: slice, value: Iterable[Event]) -> None: ...
     def __setitem__(self, index: int | slice, value: Event | Iterable[Event]) -> None:
+        if isinstance(index, slice):
+            value = _several(value)
         with self._lock:
             events: Any = list(self.events)
             events[index] = value
@@ -113,6 +114,12 @@ class InjectionQueue(MutableSequence[Event]):
         return f"InjectionQueue({list(self.events)!r})"
 
 
+def _several(values: object) -> list[Any]:
+    if isinstance(values, Event) or not isinstance(values, Iterable):
+        raise UsageError(f"a slice of the queue is set to several events, not to {values!r:.200}")
+    return list(values)
+
+
 def _check(value: object) -> None:
     if not isinstance(value, Event):
         raise UsageError(f"only events can be injected, not {type(value).__name__}")
@@ -143,10 +150,21 @@ class Handler:
         super().__init_subclass__(**kwargs)
         cls._routes = {}
 
-    @cached_property
+    @property
     def injected(self) -> InjectionQueue:
-        """Events that pass all handlers of the pipeline before more of the log is read."""
-        return InjectionQueue()
+        """Events that pass all handlers of the pipeline before more of the log is read.
+
+        Setting it to events is setting all of the queue (``injected[:] = events``).
+        """
+        queue: InjectionQueue | None = self.__dict__.get("injected")
+        if queue is None:
+            queue = self.__dict__.setdefault("injected", InjectionQueue())
+        return queue
+
+    @injected.setter
+    def injected(self, events: Iterable[Event]) -> None:
+        if events is not self.injected:  # as after `injected += events`
+            self.injected[:] = events
 
     def inject(self, *events: Event) -> None:
         """Append events to the queue."""
