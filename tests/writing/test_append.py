@@ -9,6 +9,7 @@ from zlib import crc32
 
 import pytest
 
+import tailrace
 from tailrace.errors import (
     BadMagic,
     BoundaryError,
@@ -16,9 +17,12 @@ from tailrace.errors import (
     LogError,
     StorageError,
     TruncatedEvent,
+    UnknownEvent,
     UsageError,
 )
+from tailrace.events import OpaqueEvent
 from tailrace.gtid import GtidSet
+from tailrace.log import open as open_log
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.writing import LogRecovered, Recovery
 from tests.writing.made import (
@@ -371,3 +375,46 @@ def test_truncated_head_says_where(tmp_path: Path) -> None:
     with pytest.warns(LogRecovered, match="ends inside an event"):
         append(file).close()
     check_files(file)
+
+
+def mine(data: bytes, file: Path) -> OpaqueEvent:
+    """An event of a type that nobody knows."""
+    form = open_log(file, unknown="opaque").format
+    return OpaqueEvent.make(type=198, data=data, server_id=7, form=form)
+
+
+@both
+@pytest.mark.parametrize("checksum", ["crc32", "none"])
+def test_a_log_with_events_of_unknown_types_is_continued(
+    tmp_path: Path, flavour: str, checksum: str
+) -> None:
+    """WL#3283, Pitch 3: events of a format that is not known are written, read, and kept."""
+    file, ends, _ = killed(tmp_path / flavour, flavour, checksum=checksum)
+    for number in (1, 2, 3):
+        with append(file.parent) as out:
+            out.write(mine(b"%d" % number, file))
+            ddl(out, 1, first=20 + number)
+    opened = open_log(file.parent, unknown="opaque")
+    assert [event.data for event in opened if isinstance(event, OpaqueEvent)] == [b"1", b"2", b"3"]
+    assert len(list(opened.transactions())) == len(ends) - 1 + 3
+    with pytest.raises(UnknownEvent):
+        list(tailrace.changes(file.parent))  # such an event may hold rows
+
+
+@both
+@pytest.mark.parametrize("checksum", ["crc32", "none"])
+def test_a_whole_event_of_an_unknown_type_after_damage_is_not_cut(
+    tmp_path: Path, flavour: str, checksum: str
+) -> None:
+    """WL#3283, Pitch 3."""
+    file, _, held = killed(tmp_path / flavour, flavour, checksum=checksum)
+    out = append(file)
+    for data in (b"one", b"two"):
+        out.write(mine(data, file))
+    broken = bytearray(file.read_bytes())
+    out.close()
+    broken[len(held) + 10] ^= 0x40  # the first one's length
+    file.write_bytes(broken)
+    with pytest.raises(LogError, match="a whole event follows"):
+        append(file)
+    assert file.read_bytes() == broken

@@ -243,7 +243,8 @@ def changes(
     The batches have the fields of the change record (``docs/change-record.md``); the metadata of
     their schema names table, source and key. Events after the last whole transaction of a log
     that is being written are left out. Raises LogError and its kinds for errors in the log,
-    `StatementChange` for a change without rows, StorageError for errors of a file,
+    UnknownEvent for an event of an unknown type, which may hold rows (`tailrace.open` can give
+    it), `StatementChange` for a change without rows, StorageError for errors of a file,
     KeyMissing where it is encrypted and the key is not there; ServerError and its kinds for what a
     server refuses, ConnectionLost where it is not reached.
     """

@@ -135,6 +135,7 @@ def append(
     version, checksums, GTIDs, clock and (unless given) ``server_id`` are those of the file. An
     encrypted log needs its ``keyring``, and its next files are encrypted as the last is, with the
     newest key. ``layers`` are as in `create`; those whose suffix its files have need not be given.
+    Events of unknown types are kept as they are.
 
     Raises StorageError (KeyMissing), UsageError; LogError where the file is damaged elsewhere than
     at its end: nothing is cut then.

@@ -30,7 +30,6 @@ from tailrace.errors import (
     TruncatedEvent,
 )
 from tailrace.events import (
-    REGISTRY,
     DecodeContext,
     Event,
     FormatDescription,
@@ -131,7 +130,7 @@ class RecoveredLog:
         self._head_end = 0
         if self.reason:
             return
-        context = DecodeContext()
+        context = DecodeContext(unknown="opaque")  # what is only kept need not be known
         parser = BoundaryParser()
         pending: list[GtidEvent | MariadbGtidEvent] = []
         end = self.end = len(MAGIC)
@@ -268,9 +267,9 @@ class RecoveredLog:
     def _is_event(self, at: int, begin: bytes, checksums: bool) -> bool:
         if len(begin) < HEADER_SIZE:
             return False
-        _, code, _, length, end, _ = unpack_header(begin)
+        length, end = unpack_header(begin)[3:5]
         least = HEADER_SIZE + CHECKSUM_SIZE * checksums
-        if code not in REGISTRY or not least <= length <= min(self.size - at, MAX_EVENT_SIZE):
+        if not least <= length <= min(self.size - at, MAX_EVENT_SIZE):
             return False
         if end != (at + length) & 0xFFFFFFFF and not (end == 0 and checksums):
             return False
