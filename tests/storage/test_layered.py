@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import subprocess
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -372,6 +373,67 @@ def test_a_file_is_plain_until_it_is_complete(flavour: str, tmp_path: Path) -> N
     }
     subprocess.run(["zstd", "-dq", *folder.glob("*.zst")], check=True, cwd=folder)
     check_files(*sorted(path for path in folder.glob("binlog.0*") if path.suffix != ".zst"))
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_a_file_is_compressed_after_it_was_found(kind: str, tmp_path: Path) -> None:
+    """WL#10956, stream chain: who found the plain file, or reads already, gets all of the log."""
+    forget_memory("found")
+    folder = str(tmp_path / "found") if kind == "disk" else "memory:found"
+    with begin(folder, "mysql", layers="zstd") as made:
+        fill(made, 200)
+        made.flush()
+        (series,) = find(folder)
+        before, opened = events(series), iter(tailrace.open(folder))
+        unopened, batches = tailrace.open(series), tailrace.changes(series)
+        first = next(opened)
+        made.rotate()
+        fill(made, 1, first=201)
+        made.flush()
+        assert events(series)[1 : len(before)] == before[1:]  # the first one's IN_USE flag is gone
+        for rest in ([first, *opened], list(unopened)):
+            assert [event.name for event in rest][: len(before)] == [name for name, _ in before]
+        assert sum(batch.num_rows for batch in batches) > 200
+        made.rotate()
+        assert rows(series) == rows(folder)[: len(rows(series))]
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_a_folder_is_read_while_its_writer_compresses(kind: str, tmp_path: Path) -> None:
+    """All that was committed before is read each time; a follower reads it, too."""
+    forget_memory("busy")
+    folder = str(tmp_path / "busy") if kind == "disk" else "memory:busy"
+    committed, over = [0], threading.Event()
+    seen: list[int] = []
+
+    def write() -> None:
+        for number in range(1, 121):
+            fill(made, 1, first=number)
+            committed[0] = number
+            if not number % 3:
+                made.rotate()
+        over.set()
+
+    def follow() -> None:
+        with tailrace.open(folder, follow=True) as found:
+            for transaction in found.transactions():
+                seen.append(transaction.start.offset)
+                if len(seen) == 120:
+                    return
+
+    with begin(folder, "mysql", layers="zstd") as made:
+        threads = [threading.Thread(target=each, daemon=True) for each in (write, follow)]
+        for thread in threads:
+            thread.start()
+        reads = 0
+        while not over.is_set():
+            least = committed[0]
+            if least:
+                assert len(transactions_of(folder)) >= least
+                assert len({row["_gtid"] for row in rows(folder)}) >= least
+                reads += 1
+        threads[1].join(60)
+    assert (len(seen), reads > 1) == (120, True)
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

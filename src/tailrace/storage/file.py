@@ -6,24 +6,26 @@ import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
-from tailrace.errors import StorageError, UsageError
+from tailrace.errors import CannotOpen, StorageError, UsageError
 from tailrace.log_name import base_and_number, file_number
 from tailrace.storage.encryption import opened
 from tailrace.storage.encryption.mysql import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.joined import JoinedInput
+from tailrace.storage.layered import completed
 from tailrace.storage.local import LocalStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.store import Store
     from tailrace.storage.streams.base import InputFile
 
+_Read = TypeVar("_Read")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:(?=/)", re.IGNORECASE)
 
 
@@ -49,7 +51,8 @@ class LogFile:
     @classmethod
     def there(cls, store: Store, name: str, keyring: Keyring | None = None) -> Self:
         """The file of that name, whether or not it is a log. Raises StorageError."""
-        return cls(store, name, _plain_size(*store.head(name)), keyring=keyring)
+        head = _either_form(store, name, lambda form: form.head(name))
+        return cls(store, name, _plain_size(*head), keyring=keyring)
 
     @classmethod
     def found(cls, store: Store, name: str, keyring: Keyring | None = None) -> Self | None:
@@ -59,7 +62,7 @@ class LogFile:
         StorageError.
         """
         try:
-            magic, size = store.head(name)
+            magic, size = _either_form(store, name, lambda form: form.head(name))
         except StorageError:
             if file_number(name) is None:
                 return None
@@ -69,10 +72,14 @@ class LogFile:
         return cls(store, name, _plain_size(magic, size), keyring=keyring)
 
     def open(self) -> InputFile:
-        """Open it for reading: its plain bytes. Raises StorageError, KeyMissing, LogError."""
+        """Open it for reading: its plain bytes, also if it was compressed since it was found.
+
+        Raises StorageError, KeyMissing, LogError.
+        """
         if self.joined:
             return JoinedInput(self.store.open(self.name), self.keyring, path=self.path)
-        stored = cast("InputFile", self.store.open(self.name))
+        stored = _either_form(self.store, self.name, lambda form: form.open(self.name))
+        stored = cast("InputFile", stored)
         try:
             return cast("InputFile", opened(stored, self.keyring, path=self.path))
         except BaseException:
@@ -139,6 +146,17 @@ def local_path(source: str | Path) -> Path:
     if parts.netloc not in {"", "localhost"}:
         raise StorageError(f"{text}: a file URL names no host: file:///{parts.path.lstrip('/')}")
     return Path(unquote(parts.path))
+
+
+def _either_form(store: Store, name: str, read: Callable[[Store], _Read]) -> _Read:
+    """What is read of a file, which its writer may have compressed since it was found."""
+    try:
+        return read(store)
+    except CannotOpen:
+        other = completed(store, name)
+        if other is None:
+            raise
+    return read(other)
 
 
 def _plain_size(magic: bytes, size: int) -> int:

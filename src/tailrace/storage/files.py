@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tailrace.errors import CannotOpen, StorageError, UsageError
 from tailrace.log_name import base_and_number, file_number
 from tailrace.storage.file import LogFile, LogSeries, local_path, ordered
-from tailrace.storage.index import GTID_INDEX_SUFFIX, INDEX_SUFFIX, read_index
-from tailrace.storage.layered import LayeredStore, layered_store
+from tailrace.storage.index import INDEX_SUFFIX, read_index
+from tailrace.storage.layered import LayeredStore, layered_store, with_suffix
 from tailrace.storage.local import DRAFT_SUFFIX, LocalStore
 from tailrace.storage.memory import is_memory, memory_folder
 from tailrace.storage.objects.url import ObjectUrl, names_object
@@ -302,7 +302,10 @@ def _listed(
     are checked with the whole series.
     """
     files: list[LogFile] = []
-    for entry in read_index(store, index):
+    entries = read_index(store, index)
+    if any(entry.name not in listing for entry in entries):  # the index may be newer
+        store, listing = _listing(store, ())
+    for entry in entries:
         size = listing.get(entry.name)
         if size is not None:
             files.append(LogFile(store, entry.name, size, keyring=keyring))
@@ -310,7 +313,7 @@ def _listed(
             files.append(LogFile.there(store, entry.name, keyring))
         elif file := _elsewhere(store.within(entry.folder), entry.name, keyring):
             files.append(file)
-        elif other := _with_suffix(entry.name, listing):
+        elif other := with_suffix(entry.name, listing):
             raise StorageError(
                 f"{store.path(index)}: it lists {entry.line.strip()}, which is there only as"
                 f" {other}: give the layers that this file has"
@@ -321,12 +324,6 @@ def _listed(
                 f" {files[-1].name}"
             )
     return files
-
-
-def _with_suffix(log: str, names: Iterable[str]) -> str | None:
-    """The file among those that is named like a log with a suffix of layers."""
-    no_log = (DRAFT_SUFFIX, GTID_INDEX_SUFFIX)
-    return next((n for n in names if n.startswith(f"{log}.") and not n.endswith(no_log)), None)
 
 
 def _elsewhere(store: Store | None, name: str, keyring: Keyring | None) -> LogFile | None:

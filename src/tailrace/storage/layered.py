@@ -20,7 +20,8 @@ from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import CannotOpen, StorageError, UsageError
 from tailrace.log_name import base_and_number, file_number
 from tailrace.storage.encryption.folder import StoredInput
-from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.storage.index import GTID_INDEX_SUFFIX, INDEX_SUFFIX
+from tailrace.storage.local import DRAFT_SUFFIX
 from tailrace.storage.store import CompletingStore
 from tailrace.storage.streams.base import (
     InputFile,
@@ -318,6 +319,16 @@ def layered_store(store: Store, layers: Sequence[Layer], names: Iterable[str]) -
     return store if named is None else LayeredStore(store, (named,))
 
 
+def completed(store: Store, name: str) -> Store | None:
+    """The store, with our layer that a file in it has got since it was found; None if it has none.
+
+    While a log is written, one form of each file is there at any time, plain or with the layer.
+    """
+    forms = (each for each in store.listing() if of_suffix(each)[0] == name)
+    found = layered_store(store, (), forms)
+    return None if found is store else found
+
+
 def of_suffix(name: str) -> tuple[str, tuple[Layer, ...]]:
     """A file's name without our layer's suffix, and that layer if it has one."""
     found = of_name(name)
@@ -329,6 +340,12 @@ def _plain_name(name: str) -> str:
     while (found := of_suffix(name))[1]:
         name = found[0]
     return name
+
+
+def with_suffix(log: str, names: Iterable[str]) -> str | None:
+    """The file among those that is named like a log with a suffix of layers."""
+    no_log = (DRAFT_SUFFIX, GTID_INDEX_SUFFIX)
+    return next((n for n in names if n.startswith(f"{log}.") and not n.endswith(no_log)), None)
 
 
 def _is_log(name: str) -> bool:

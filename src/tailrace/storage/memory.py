@@ -6,14 +6,15 @@ from threading import RLock
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tailrace.constants import MAGIC
-from tailrace.errors import StorageError
+from tailrace.errors import CannotOpen, StorageError
 from tailrace.log_name import plain_name
+from tailrace.storage.layered import with_suffix
 from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.storage.streams.base import SpillOutput
+    from tailrace.storage.streams.base import Data, SpillOutput
 
 MEMORY: Final = "memory:"
 _OBJECTS: Final = "memory://"
@@ -121,11 +122,11 @@ class MemoryFolder:
         return file
 
     def file(self, name: str) -> bytearray:
-        """A file's own bytes. Raises StorageError where there is none."""
+        """A file's own bytes. Raises CannotOpen where there is none."""
         try:
             return self.files[plain_name(name)]
         except KeyError:
-            raise StorageError(f"{self.path(name)}: no such file") from None
+            raise CannotOpen("no such file", file=self.path(name)) from None
 
     def release(self, name: str) -> None:
         """Allow another writer to open the file (`MemoryOutput.close`)."""
@@ -134,17 +135,23 @@ class MemoryFolder:
 
 
 class MemoryFolderInput(MemoryInput):
-    """A file in a folder in memory, being read. Raises StorageError if it was removed."""
+    """A file in a folder in memory, being read, also after it was compressed.
+
+    Raises StorageError if it was removed.
+    """
 
     def __init__(self, folder: MemoryFolder, name: str) -> None:
-        super().__init__(b"", folder.lock)
+        with folder.lock:
+            super().__init__(folder.file(name), folder.lock)
         self._folder = folder
         self._name = name
-        self.size()
 
-    def stored(self) -> bytearray:
-        """The file's bytes."""
-        return self._folder.file(self._name)
+    def stored(self) -> Data:
+        """The file's bytes; when it was compressed since, those that it had then."""
+        files = self._folder.files
+        if self._name in files or with_suffix(self._name, files) is None:
+            self._data = self._folder.file(self._name)
+        return self._data
 
 
 class FolderOutput(MemoryOutput):
