@@ -179,8 +179,6 @@ class OnDisk(FaultyOutput):
         self.faults = faults
         self.durable = b""
         self.closed = False
-        for name in ("write", "update", "truncate", "flush"):
-            setattr(self, name, getattr(output, name))
 
     @property
     def data(self) -> bytes:
@@ -189,6 +187,18 @@ class OnDisk(FaultyOutput):
     @property
     def size(self) -> int:
         return self._output.size
+
+    def write(self, data: Any, /) -> None:
+        self._output.write(data)
+
+    def update(self, offset: int, data: Any, /) -> None:
+        self._output.update(offset, data)
+
+    def truncate(self, size: int, /) -> None:
+        self._output.truncate(size)
+
+    def flush(self) -> None:
+        self._output.flush()
 
     def sync(self) -> None:
         self._output.sync()
@@ -228,8 +238,18 @@ class MaskedOutput:
     def __init__(self, lower: RandomOutput) -> None:
         needs(lower, RandomOutput, "MaskedOutput")
         self.lower = lower
-        self.truncate, self.flush = lower.truncate, lower.flush
-        self.sync, self.close = lower.sync, lower.close
+
+    def truncate(self, size: int, /) -> None:
+        self.lower.truncate(size)
+
+    def flush(self) -> None:
+        self.lower.flush()
+
+    def sync(self) -> None:
+        self.lower.sync()
+
+    def close(self) -> None:
+        self.lower.close()
 
     @property
     def size(self) -> int:

@@ -306,3 +306,27 @@ def test_much_in_little_memory(kind: str) -> None:
     assert writes >= 15
     assert kibibytes > 10_000
     assert kibibytes * 1024 < 100_000_000  # Python and all modules among them
+
+
+@pytest.mark.parametrize("size", [5, 500], ids=["in memory", "on disk"])
+def test_a_closed_cache_takes_and_gives_nothing(size: int) -> None:
+    """WL#10956, Binlog_cache: after it was closed what is done with it is an error."""
+    cache = BinlogCache(10)
+    cache.write(bytes(size))
+    cache.close()
+    cache.close()
+    output = MemoryOutput()
+    calls: list[Callable[[], object]] = [
+        lambda: cache.write(b"x"),
+        lambda: cache.truncate(0),
+        cache.reset,
+        lambda: cache.read(0, 1),
+        lambda: cache.read_into(0, memoryview(bytearray(1))),
+        lambda: cache.copy_to(output),
+        lambda: list(cache.whole_events(100)),
+        lambda: list(cache.take_events(100, 0)),
+    ]
+    for call in calls:
+        with pytest.raises(StorageError, match="BinlogCache: it was closed"):
+            call()
+    assert (len(cache), output.size) == (0, 0)

@@ -78,6 +78,21 @@ class NeverClosesBelow(CountingRandomOutput):
         self.close = lambda: None
 
 
+class WritesOnAfterClose(BufferRandomOutput):
+    """Takes what will never be stored, or is stored nevertheless."""
+
+    def close(self) -> None:
+        if self._end:
+            self._spill()
+        self.lower.close()
+
+
+class FlushesAfterClose(CountingRandomOutput):
+    def close(self) -> None:
+        super().close()
+        self.flush = lambda: None
+
+
 class KeepsAReference(CountingRandomOutput):
     """Holds what it was given instead of a copy."""
 
@@ -233,6 +248,8 @@ def small(kind: Any) -> Any:
         (Layer("", output=LetsCutBehindTheEnd), check_writing),
         (Layer("", output=NeverClosesBelow), check_writing),
         (Layer("", output=KeepsAReference), check_writing),
+        (Layer("", output=small(WritesOnAfterClose)), check_writing),
+        (Layer("", output=FlushesAfterClose), check_writing),
         (Layer("", EndsAtShortReads), check_reading),
         (Layer("", small(SeeksNowhere)), check_reading),
         (Layer("", HidesErrors), check_read_faults),

@@ -62,8 +62,8 @@ CODE = """
 from tailrace.errors import UsageError
 from tailrace.storage.streams.layer import layer, stacked
 from tailrace.testing import FaultyInput, FaultyOutput, check
+stacked(["masked", "buffer"]).output(FaultyOutput()).close()
 store = FaultyOutput()
-stacked(["masked", "buffer"]).output(store).close()
 out = stacked(["masked", "buffer", "zstd"]).output(store)
 out.write(b"plain" * 100)
 out.sync()

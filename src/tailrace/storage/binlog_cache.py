@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
 from tailrace.events.walk import whole_events
-from tailrace.storage.streams.base import SpillOutput, check_cut, needs
+from tailrace.storage.streams.base import SpillOutput, check_cut, needs, refuse
 from tailrace.storage.streams.file import TemporaryOutput
 
 if TYPE_CHECKING:
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from tailrace.storage.streams.base import Data, OutputStream, RandomInput
 
 _PIECE: Final = 1 << 20
+_ENDED: Final = (
+    "write",
+    "truncate",
+    "reset",
+    "read",
+    "read_into",
+    "copy_to",
+    "whole_events",
+    "take_events",
+)
 _MOST_WRITTEN: Final = 4 << 20
 """Bytes that are held for the next write once there is a file: memory that large is reused."""
 
@@ -33,7 +43,7 @@ class BinlogCache(Closing):
     more; a larger piece goes there directly. The file is created in ``folder`` (None: where
     `tempfile` creates them). ``wrap`` adds a stream on it: the encryption, if the log is encrypted.
     `truncate` rolls back a write that failed. Use it as a context manager, or `close` it after any
-    error. Raises StorageError if the file cannot be created or written.
+    error. Raises StorageError if the file cannot be created or written, and once it was closed.
     """
 
     def __init__(
@@ -118,11 +128,15 @@ class BinlogCache(Closing):
 
     def reset(self) -> None:
         """Drop everything, and start the next transaction."""
-        self.close()
+        self._drop()
         self.disk_writes = 0
 
     def close(self) -> None:
-        """Drop everything, also the file. What was counted remains."""
+        """Drop everything, also the file, and take nothing more. What was counted remains."""
+        refuse(self, _ENDED, "used")
+        self._drop()
+
+    def _drop(self) -> None:
         self._held = bytearray()
         self._in_file = 0
         file, self._file, self._source, self._temporary = self._file, None, None, None

@@ -172,6 +172,7 @@ class FolderOutput(MemoryOutput):
         """Allow another writer to open the file."""
         if self._open:
             self._open = False
+            super().close()
             self._folder.release(self._name)
 
 

@@ -45,7 +45,7 @@ class SpilledObjects(Closing, Generic[T]):
 
     def clear(self) -> None:
         """Drop all that is held."""
-        self._file.close()
+        self._file.reset()
         self._items: list[T] = []
         self._sizes: list[int] = []
         self._size = 0

@@ -72,6 +72,7 @@ class FaultyOutput:
 
     def write(self, data: Data, /) -> None:
         """Append; on a failure only a part."""
+        self._check_open()
         if self.faults.due():
             self._put(len(self.data), bytes(data)[: int(len(data) * self._share)])
             raise self.faults.refusal()
@@ -79,6 +80,7 @@ class FaultyOutput:
 
     def update(self, offset: int, data: Data, /) -> None:
         """Overwrite; on a failure only a part."""
+        self._check_open()
         check_within(offset, len(data), len(self.data))
         if self.faults.due():
             self._put(offset, bytes(data)[: int(len(data) * self._share)])
@@ -91,8 +93,9 @@ class FaultyOutput:
 
     def truncate(self, size: int, /) -> None:
         """Cut off."""
+        self._check_open()
         check_cut(size, len(self.data))
-        self._check()
+        self._check_faults()
         del self.data[size:]
         self._later.append((size, None))
 
@@ -110,9 +113,17 @@ class FaultyOutput:
         """Close; a failure here is an error, but the store is then closed too."""
         if not self.closed:
             self.closed = True
-            self._check()
+            self._check_faults()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise StorageError("store: it was closed")
 
     def _check(self) -> None:
+        self._check_open()
+        self._check_faults()
+
+    def _check_faults(self) -> None:
         if self.faults.due():
             raise self.faults.refusal()
 

@@ -83,6 +83,11 @@ def check_closed(stream: InputStream) -> None:
         calls["seek"] = lambda: stream.seek(0)
     if isinstance(stream, RandomInput):
         calls |= {"readinto": lambda: stream.readinto(bytearray(1)), "size": stream.size}
+    check_ended(calls)
+
+
+def check_ended(calls: dict[str, Callable[[], object]]) -> None:
+    """Each of these calls of a closed stream raises StorageError."""
     for name, call in calls.items():
         try:
             call()

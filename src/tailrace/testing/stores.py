@@ -12,6 +12,7 @@ from tailrace.storage.file import LogFile
 from tailrace.storage.store import CompletingStore
 from tailrace.testing.expect import expect, expect_bytes
 from tailrace.testing.reading import check_closed, check_far, check_wrong_calls
+from tailrace.testing.writing import check_closed_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,7 @@ def check_writable_store(store: WritableStore) -> None:
     expect_bytes(store.read("log.1", 0, 100), b"HEAD and.", "after rejected calls")
     out.close()
     out.close()
+    check_closed_output(out, len(b"HEAD and."))
     if isinstance(store, CompletingStore):
         expect("log.1" not in store.spool.names(), "a complete file is still in the spool")
         _rejects(lambda: store.reopen("log.1"), "opening a complete file")

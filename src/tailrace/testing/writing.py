@@ -10,7 +10,7 @@ from tailrace.storage.streams.base import RandomOutput
 from tailrace.testing.content import ANY_BYTES
 from tailrace.testing.expect import expect, expect_bytes
 from tailrace.testing.faults import FAULTS, Faults, FaultyInput, FaultyOutput
-from tailrace.testing.reading import read_all
+from tailrace.testing.reading import check_ended, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,6 +129,7 @@ class _Writer:
             self.check_stored(bytes(self.store.data), "close", whole=True)
         self.output.close()
         expect(self.store.closed, "close() left the lower stream open")
+        check_closed_output(self.output, len(self.plain))
         if self.synced is not None:
             self.check_stored(self.store.durable, "a close, of what was synced,", self.synced)
 
@@ -164,6 +165,19 @@ class _Writer:
         if not isinstance(self.output, RandomOutput):
             raise TypeError("not a random output")
         return self.output
+
+
+def check_closed_output(output: ForwardOutput, size: int) -> None:
+    """An output of ``size`` bytes that was closed: it raises StorageError for whatever is done."""
+    calls: dict[str, Callable[[], object]] = {
+        "write": lambda: output.write(b"x"),
+        "flush": output.flush,
+        "sync": output.sync,
+    }
+    if isinstance(output, RandomOutput):
+        calls["update"] = lambda: output.update(0, b"x" if size else b"")
+        calls["truncate"] = lambda: output.truncate(size)
+    check_ended(calls)
 
 
 def check_writing(

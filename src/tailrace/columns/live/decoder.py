@@ -63,7 +63,7 @@ class LiveDecoder:
                 self._file,
                 self._held_at,
             )
-            self._held.close()
+            self._held.reset()
         self._stamp = stamp(begin.description)
         self._file, self._end = begin.file, begin.offset
         description = np.zeros(len(begin.description) + PADDING, np.uint8)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from operator import index
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
 
 from tailrace.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Data = bytes | bytearray | memoryview
 
@@ -113,7 +113,8 @@ class ForwardOutput(OutputStream, Protocol):
     def close(self) -> None:
         """`flush`, and close the file and the streams below; closing again does nothing.
 
-        They are closed even if the flush fails.
+        They are closed even if the flush fails. Afterwards the other methods raise StorageError;
+        ``size`` is as it was.
         """
 
 
@@ -196,6 +197,26 @@ def read_exactly(lower: RandomInput, offset: int, count: int) -> bytes:
         pieces.append(data)
         count -= len(data)
     return b"".join(pieces)
+
+
+def refuse(stream: object, methods: Iterable[str], use: str) -> None:
+    """Let these methods raise StorageError: the stream was closed, and cannot be used that way.
+
+    They become attributes of the stream, so that it need not check at each call while it is open.
+    """
+    name = getattr(stream, "path", None) or getattr(stream, "name", type(stream).__name__)
+
+    def closed(*_: object) -> NoReturn:
+        raise StorageError(f"{name}: it was closed, and can no longer be {use}")
+
+    for method in methods:
+        if hasattr(stream, method):
+            setattr(stream, method, closed)
+
+
+def end_output(stream: ForwardOutput) -> None:
+    """From now on an output is closed."""
+    refuse(stream, ("write", "update", "truncate", "flush", "sync"), "written")
 
 
 @contextmanager

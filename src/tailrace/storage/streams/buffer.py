@@ -13,6 +13,7 @@ from tailrace.storage.streams.base import (
     check_count,
     check_cut,
     check_within,
+    end_output,
     needs,
 )
 from tailrace.storage.streams.input import ForwardInput, OffsetInput, at
@@ -174,6 +175,7 @@ class BufferOutput:
                 self._spill()
         finally:
             self._end = 0
+            end_output(self)
             self.lower.close()
 
 

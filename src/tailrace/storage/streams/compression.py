@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import zstandard
 
 from tailrace.errors import StorageError
-from tailrace.storage.streams.base import ForwardOutput, InputStream, needs
+from tailrace.storage.streams.base import ForwardOutput, InputStream, end_output, needs
 from tailrace.storage.streams.input import ForwardInput
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class ZstdOutput:
         try:
             self._hand_down(self._packer.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
         finally:
+            end_output(self)
             self.lower.close()
 
 

@@ -9,6 +9,7 @@ from tailrace.storage.streams.base import (
     InputStream,
     RandomInput,
     RandomOutput,
+    end_output,
     needs,
 )
 from tailrace.storage.streams.input import ForwardInput
@@ -75,7 +76,6 @@ class CountingOutput:
         self.writes = 0
         self.syncs = 0
         self.flush = lower.flush
-        self.close = lower.close
 
     @property
     def size(self) -> int:
@@ -92,6 +92,11 @@ class CountingOutput:
         """Return when what was written would outlive a power cut."""
         self.lower.sync()
         self.syncs += 1
+
+    def close(self) -> None:
+        """Close it, and the stream below."""
+        end_output(self)
+        self.lower.close()
 
 
 class CountingRandomOutput(CountingOutput):

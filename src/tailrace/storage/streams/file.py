@@ -11,7 +11,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import CannotOpen, ReadFailed, StorageError
-from tailrace.storage.streams.base import check_cut, check_within, told
+from tailrace.storage.streams.base import check_cut, check_within, end_output, told
 from tailrace.storage.streams.input import OffsetInput
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class FileOutput:
         """Close the file, and unlock it."""
         if self._handle >= 0:
             handle, self._handle = self._handle, -1
+            end_output(self)
             with told(self.path):
                 os.close(handle)
 
@@ -143,5 +144,6 @@ class TemporaryOutput(FileOutput):
         for each in self._inputs:
             each.close()
         self._handle = -1
+        end_output(self)
         with told(self.path):
             self._file.close()

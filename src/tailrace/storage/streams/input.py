@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError
-from tailrace.storage.streams.base import InputStream, check_count, check_offset, needs
+from tailrace.storage.streams.base import InputStream, check_count, check_offset, needs, refuse
 
 if TYPE_CHECKING:
     from tailrace.storage.streams.base import RandomInput
@@ -119,18 +119,11 @@ _ENDED: Final = ("read", "readinto", "read_at", "seek", "size")
 
 
 def end(stream: ForwardInput | OffsetInput) -> None:
-    """From now on an input is closed, and raises StorageError. Open ones need not check for it."""
+    """From now on an input is closed, and raises StorageError."""
     if not stream.is_open:
         return
     stream.is_open = False
-    name = getattr(stream, "path", None) or getattr(stream, "name", type(stream).__name__)
-
-    def refuse(*_: object) -> NoReturn:
-        raise StorageError(f"{name}: it was closed, and can no longer be read")
-
-    for each in _ENDED:
-        if hasattr(stream, each):
-            setattr(stream, each, refuse)
+    refuse(stream, _ENDED, "read")
 
 
 def at(lower: RandomInput, offset: int) -> RandomInput:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from tailrace.storage.streams.base import check_cut, check_within
+from tailrace.storage.streams.base import check_cut, check_within, end_output
 from tailrace.storage.streams.input import OffsetInput
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class MemoryOutput:
         return MemoryInput(self.data, self._lock)
 
     def close(self) -> None:
-        """Do nothing."""
+        """Take nothing more; the bytes stay."""
+        end_output(self)
 
     def stored(self) -> bytearray:
         """The bytes."""

@@ -36,6 +36,7 @@ from tailrace.storage.streams.base import (
     RandomOutput,
     check_cut,
     check_within,
+    end_output,
     needs,
     read_exactly,
 )
@@ -320,6 +321,7 @@ class MariadbOutput:
 
     def close(self) -> None:
         """Close the stream below. Raises StorageError if an event is incomplete."""
+        end_output(self)
         self._lower.close()
         if self._held:
             count = len(self._held)
