@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -69,6 +70,59 @@ def test_a_file_is_compressed_when_its_source_has_ended_it(source, folder):
         for each in (folder, source.data / "binlog.index")
     ]
     assert rows[0] == rows[1] > 6
+
+
+OTHERS = [
+    (
+        "zstd",
+        ["zstd", "zstd"],
+        r"binlog\.000001\.zst: the layers of this log are: zstd; given are: z",
+    ),
+    (
+        "zstd",
+        "counting",
+        r"binlog\.000001\.zst: the layers of this log are: zstd; given are: count",
+    ),
+    ("zstd", [], r"binlog\.000001\.zst: the layers of this log are: zstd; given are: none"),
+    (
+        ["zstd", "zstd"],
+        "zstd",
+        r"binlog\.000001\.zst\.zst: the layers of this log are: zstd, zstd;",
+    ),
+    (MASKED, "zstd", r"binlog\.000001\.masked: the layers .* are: one with the suffix \.masked"),
+    ([], MASKED, r"binlog\.000001: the layers of this log are: none; given are: masked"),
+]
+
+
+@pytest.mark.parametrize(("had", "given", "told"), OTHERS, ids=str)
+def test_a_copy_keeps_its_layers(source, folder, had, given, told):
+    """WL#10956, stream chain: others are an error, and none (None) are those that it has.
+
+    A copy got files with either, and no call read it as a whole.
+    """
+    rotate(source)
+    source.execute(f"PURGE BINARY LOGS TO '{source.binlogs()[-1].name}'")
+    first = source.binlogs()[0].name
+    rotate(source)
+    run(source, folder, had)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    insert(source, [10])
+    with pytest.raises(UsageError, match=told.replace(r"binlog\.000001", re.escape(first))):
+        run(source, folder, given)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    run(source, folder, had)
+    read = [(e.name, e.encode()) for e in tailrace.open(folder, layers=had)]
+    with tailrace.open(source.data / "binlog.index") as wanted:
+        assert read == [(e.name, e.encode()) for e in wanted]
+
+
+def test_a_plain_copy_is_compressed_from_now_on(source, folder):
+    insert(source, [10])
+    rotate(source)
+    run(source, folder, None)
+    rotate(source)
+    run(source, folder)
+    same_without_zstd(source, folder)
 
 
 @pytest.mark.parametrize("cut", [0, 100])

@@ -375,6 +375,22 @@ def test_a_file_is_plain_until_it_is_complete(flavour: str, tmp_path: Path) -> N
     check_files(*sorted(path for path in folder.glob("binlog.0*") if path.suffix != ".zst"))
 
 
+@pytest.mark.parametrize("last", [True, False], ids=["closed", "in use"])
+@pytest.mark.parametrize("layers", ["buffer", [], ["zstd", "zstd"], MASKED], ids=str)
+def test_a_log_is_continued_with_its_own_layers(layers: Any, last: bool, tmp_path: Path) -> None:
+    """WL#10956, stream chain: others are an error that says which it has, and change nothing."""
+    folder = packed(SHOP / "mysql", tmp_path / "log", last=last)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(
+        UsageError, match=r"binlog\.000001\.zst: the layers of this log are: zstd; "
+    ):
+        go_on(folder, "mysql", layers=layers)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    with go_on(folder, "mysql", layers="zstd") as again:
+        fill(again, 1)
+    assert sorted(path.suffix for path in folder.glob("binlog.0*")) == [".zst"] * 5
+
+
 @pytest.mark.parametrize("kind", ["disk", "memory"])
 def test_a_file_is_compressed_after_it_was_found(kind: str, tmp_path: Path) -> None:
     """WL#10956, stream chain: who found the plain file, or reads already, gets all of the log."""

@@ -20,7 +20,7 @@ from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import CannotOpen, StorageError, UsageError
 from tailrace.log_name import base_and_number, file_number
 from tailrace.storage.encryption.folder import StoredInput
-from tailrace.storage.index import GTID_INDEX_SUFFIX, INDEX_SUFFIX
+from tailrace.storage.index import GTID_INDEX_SUFFIX, INDEX_SUFFIX, read_index
 from tailrace.storage.local import DRAFT_SUFFIX
 from tailrace.storage.store import CompletingStore
 from tailrace.storage.streams.base import (
@@ -346,6 +346,41 @@ def with_suffix(log: str, names: Iterable[str]) -> str | None:
     """The file among those that is named like a log with a suffix of layers."""
     no_log = (DRAFT_SUFFIX, GTID_INDEX_SUFFIX)
     return next((n for n in names if n.startswith(f"{log}.") and not n.endswith(no_log)), None)
+
+
+def check_layers(folder: WritableStore, layers: Sequence[Layer]) -> None:
+    """Check that the logs in a folder have these layers, or are being written with them.
+
+    No call could read a folder in which they have others. Raises UsageError, which says which.
+    """
+    names = folder.names()
+    forms = {suffix_of(layers), suffix_of(growing(layers))}
+    for name in sorted(names):
+        other = _plain_name(name)
+        if _is_log(other) and name.removeprefix(other) not in forms:
+            raise _other_layers(folder, name, other, layers)
+    for index in (name for name in names if name.endswith(INDEX_SUFFIX)):
+        for log in (entry.name for entry in read_index(folder, index)):
+            found = with_suffix(log, names)
+            if found is not None and not any(log + form in names for form in forms):
+                raise _other_layers(folder, found, log, layers)
+
+
+def _other_layers(
+    folder: WritableStore, name: str, log: str, layers: Sequence[Layer]
+) -> UsageError:
+    there: list[str] = []
+    suffix = name.removeprefix(log)
+    while (found := of_name(suffix)) is not None:
+        suffix = suffix.removesuffix(found.suffix)
+        there.insert(0, found.name)
+    has = ", ".join(there) or (f"one with the suffix {suffix}" if suffix else "none")
+    given = ", ".join(layer.name for layer in layers) or "none"
+    return UsageError(
+        f"{folder.path(name)}: the layers of this log are: {has}; given are: {given}. A log goes on"
+        " with the layers that it has: give those, or leave layers out (ours are found by the"
+        " suffix); for others begin in another folder"
+    )
 
 
 def _is_log(name: str) -> bool:

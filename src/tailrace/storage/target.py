@@ -10,7 +10,7 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.log_name import LogName
 from tailrace.storage.file import local_path
 from tailrace.storage.index import INDEX_SUFFIX
-from tailrace.storage.layered import layered_folder
+from tailrace.storage.layered import check_layers, layered_folder
 from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
 from tailrace.storage.memory import MEMORY, is_memory, memory_folder
 from tailrace.storage.store import WritableStore
@@ -88,10 +88,14 @@ def first_name(target: Target, layers: Layers | None = None) -> tuple[WritableSt
 def last_name(target: Target, layers: Layers | None = None) -> tuple[WritableStore, LogName]:
     """The file in which an existing log continues. Raises StorageError, UsageError.
 
-    Without ``layers`` they are those that the suffix of one of its files says (`layered_folder`).
+    Without ``layers`` they are those that the suffix of one of its files says (`layered_folder`);
+    others than the log has are a UsageError.
     """
     folder, name = place(target)
-    folder = layered_folder(folder, None if layers is None else layers_of(layers))
+    given = None if layers is None else layers_of(layers)
+    if given is not None:
+        check_layers(folder, given)
+    folder = layered_folder(folder, given)
     if layers is None and (layer := of_name(name)) is not None:
         name = name.removesuffix(layer.suffix)
     if name.endswith(INDEX_SUFFIX):

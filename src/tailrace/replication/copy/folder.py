@@ -22,7 +22,7 @@ from tailrace.storage.encryption.mysql import HEADER_SIZE, MysqlHeader
 from tailrace.storage.file import local_path
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.keyring import open as open_keyring
-from tailrace.storage.layered import LayeredFolder, layered_folder
+from tailrace.storage.layered import LayeredFolder, check_layers, layered_folder
 from tailrace.storage.local import LocalFolder, missing_folders
 from tailrace.storage.memory import is_memory, memory_folder
 from tailrace.storage.objects.url import names_object
@@ -150,13 +150,17 @@ def open_folder(
     """The folder for a copy: a path, ``memory:name``, an object store's URL, or a store.
 
     Complete files that a killed writer left in the spool get their final form. Without ``layers``
-    they are those whose suffix a file in it has. Raises StorageError, UsageError.
+    they are those whose suffix a file in it has; others than its files have are a UsageError.
+    Raises StorageError, UsageError.
     """
     if encrypt and keyring is None:
         raise UsageError("encrypting the copy needs a keyring: --keyring FILE")
     keys = None if keyring is None else open_keyring(keyring)
     put = None if layers is None else layers_of(layers)
-    return CopyFolder(layered_folder(_folder(into), put), keys, encrypting=encrypt, key_id=key_id)
+    folder = _folder(into)
+    if put is not None:
+        check_layers(folder, put)
+    return CopyFolder(layered_folder(folder, put), keys, encrypting=encrypt, key_id=key_id)
 
 
 def _folder(into: Target) -> WritableStore:
