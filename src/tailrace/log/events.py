@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,13 +22,14 @@ from tailrace.events.format_description import first_event
 from tailrace.gtid import GtidState
 from tailrace.handlers import Handler, Pipeline
 from tailrace.position import Position
+from tailrace.printable import short_repr
 from tailrace.selection import one_start, start_of
 from tailrace.storage import LogSeries
 from tailrace.transactions import Boundary, BoundaryParser, Transaction, TransactionAssembler
 from tailrace.transports import END, BackgroundReader, SeriesTransport, transport_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
     from tailrace.events import Unknown
@@ -75,13 +77,15 @@ class Log(Closing):
         handlers: Iterable[Handler] = (),
         unknown: Unknown = "error",
     ) -> None:
-        if unknown not in {"error", "opaque"}:
+        if unknown not in ("error", "opaque"):
             raise UsageError(f'unknown is "error" or "opaque", not {unknown!r}')
         if not isinstance(source, LogSeries) and not hasattr(source, "locate"):
             raise UsageError(
                 f"a Log is of a LogSeries or a transport, not of {source!r}: tailrace.open takes"
                 " paths and URLs"
             )
+        if not isinstance(handlers, Iterable):
+            raise UsageError(f"handlers are several, and not {short_repr(handlers)}")
         self.unknown = unknown
         self.transport = SeriesTransport(source) if isinstance(source, LogSeries) else source
         self.follow = follow
@@ -276,6 +280,8 @@ class Log(Closing):
         raised after all events before it, and then again at each call, until `seek`, `connect` or
         `close`.
         """
+        if timeout is not None and not isinstance(timeout, (int, float)):
+            raise UsageError(f"a timeout is in seconds, or None, and not {short_repr(timeout)}")
         if self._link is None:
             self._read_ahead(self._new_stream(follow=self.follow))
         return self._wait(timeout)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import SchemaError, UsageError
 from tailrace.events.column_metadata import ColumnSpec
-from tailrace.events.description import version_of
+from tailrace.events.description import flavour_of, version_of
 from tailrace.events.table_map import TableLayout, TableMapEvent
+from tailrace.printable import short_repr
 from tailrace.schema.ddl import CreateTable, Unclear, effects
 from tailrace.schema.hidden import LONGEST_LIMIT, by_name, key_size
 from tailrace.schema.session import StatementSession
@@ -74,9 +75,18 @@ class Table:
         keys) are not included.
 
         Raises `SchemaError` if it is not one CREATE TABLE with a column list and a database,
-        `UsageError` if the character set of a column is not known.
+        `UsageError` if the character set of a column is not known, and for a ``server_version``
+        that is none or another flavour's.
         """
-        flavour = Flavour(flavour)
+        flavour = _flavour(flavour)
+        texts = {"statement": sql, "database": database, "server_version": server_version}
+        for what, text in texts.items():
+            if not isinstance(text, str):
+                raise UsageError(f"{what}: a text, and not {short_repr(text)}")
+        if not isinstance(session, StatementSession | None):
+            raise UsageError(f"session: a StatementSession, and not {short_repr(session)}")
+        if server_version:
+            _check_version(server_version, flavour)
         assumed = session is None and not server_version and flavour is Flavour.MARIADB
         session = session or session_of(flavour, server_version)
         found = effects(sql, database, session)
@@ -106,7 +116,7 @@ class Table:
         A text column without a character set in the definition is in the flavour's utf8mb4. Raises
         `SchemaError` for a type that the flavour does not have.
         """
-        flavour = Flavour(flavour)
+        flavour = _flavour(flavour)
         where = f"{definition.database}.{definition.table}"
         try:
             declared = [declare(column, flavour) for column in definition.columns]
@@ -293,6 +303,24 @@ def _check_charsets(new: TableDefinition, old: TableDefinition) -> None:
                 f" is {charsets[1]} before 11.6 and {charsets[0]} from then on: give"
                 " server_version, such as 11.8.3-MariaDB, or the character set in the statement"
             )
+
+
+def _flavour(flavour: Flavour | str) -> Flavour:
+    try:
+        return Flavour(flavour)
+    except ValueError:
+        known = " or ".join(Flavour)
+        raise UsageError(f"flavour: {known}, and not {short_repr(flavour)}") from None
+
+
+def _check_version(server_version: str, flavour: Flavour) -> None:
+    """Raise UsageError for what is no version, and for MariaDB's given for MySQL."""
+    if version_of(server_version) is None:
+        raise UsageError(
+            f"server_version: 10.11.8-MariaDB or the like, and not {short_repr(server_version)}"
+        )
+    if flavour is Flavour.MYSQL and flavour_of(server_version) is Flavour.MARIADB:
+        raise UsageError(f"server_version: {server_version} is MariaDB's, the flavour is mysql")
 
 
 def session_of(flavour: Flavour, server_version: str = "") -> StatementSession:

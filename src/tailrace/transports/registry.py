@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import UsageError
+from tailrace.printable import short_repr
 from tailrace.storage import LogSeries, find, find_all
 from tailrace.storage.objects.url import SCHEMES
 from tailrace.transports.base import Transport
@@ -83,6 +84,11 @@ def transport_of(
             raise UsageError("no files were given")
         return _files(list(source), keyring, layers)
     if not isinstance(source, str):
+        if not hasattr(source, "locate"):
+            raise UsageError(
+                f"a log is a path, a URL, a list of paths, a LogSeries or a transport, not"
+                f" {short_repr(source)}"
+            )
         return source
     transport = elsewhere(source)
     if transport is None:

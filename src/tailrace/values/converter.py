@@ -6,6 +6,7 @@ A conversion that would lose something is rejected, unless the `Converter` allow
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
@@ -21,7 +22,7 @@ from tailrace.values.schema import STRING_TYPES, Logical
 from tailrace.values.value import Value, interpreted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 T = TypeVar("T")
 _T = ColumnType
@@ -90,6 +91,10 @@ class Converter:
         """
         if not isinstance(row, RowOfFields):
             raise UsageError(f"Converter.row takes a row or an image, not {short_repr(row)}")
+        if kinds is not None and not isinstance(kinds, Mapping):
+            raise UsageError(
+                f"Converter.row takes types by column name, and not {short_repr(kinds)}"
+            )
         schema = row.image.schema
         wanted: dict[str, type] = {}
         for name, kind in (kinds or {}).items():

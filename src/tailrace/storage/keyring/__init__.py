@@ -46,6 +46,8 @@ def open(source: str | Path | Keyring) -> Keyring:  # noqa: A001 - keyring.open
     """
     if isinstance(source, Keyring):
         return source
+    if not isinstance(source, (str, Path)):
+        raise UsageError(f"a keyring is a path, a specification or a Keyring, not {source!r:.200}")
     text = str(source)
     match = _SPEC.fullmatch(text)
     if match and not Path(text).exists():

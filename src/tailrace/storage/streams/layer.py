@@ -84,6 +84,8 @@ def layers_of(given: Layers | None) -> tuple[Layer, ...]:
     if given is None:
         return ()
     parts = [given] if isinstance(given, (str, Layer)) else given
+    if not (isinstance(parts, Sequence) and all(isinstance(one, (str, Layer)) for one in parts)):
+        raise UsageError(f"layers are a Layer, a name, or a list of those, not {given!r:.200}")
     return tuple(layer(part) if isinstance(part, str) else part for part in parts)
 
 

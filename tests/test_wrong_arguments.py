@@ -1,0 +1,65 @@
+"""Wrong arguments are a UsageError that says what is expected, and not an error from inside."""
+
+from __future__ import annotations
+
+import pytest
+
+import tailrace
+from tailrace.errors import UsageError
+from tailrace.events import WriteRowsEvent
+from tailrace.schema.table import Table
+from tailrace.values.converter import Converter
+from tailrace.values.row import RowSet
+from tests.events.made import log
+from tests.recorded import ROOT
+
+SQL = "create table a.b (v varchar(3))"
+
+
+@pytest.mark.parametrize("source", [None, 1, 1.5, {}, object()])
+def test_wl3283_no_source(source) -> None:
+    for take in (tailrace.open, tailrace.changes):
+        with pytest.raises(UsageError, match=r"(?i)a path"):
+            take(source)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"handlers": None}, {"handlers": 1}, {"keyring": 1}),
+        *({"layers": 1}, {"layers": b"x"}, {"layers": [1]}, {"unknown": []}),
+    ],
+)
+def test_wl3283_no_option_of_open(tmp_path, given) -> None:
+    path = log(tmp_path, 1)
+    with pytest.raises(UsageError):
+        tailrace.open(path, **given)
+
+
+def test_wl3283_no_timeout(tmp_path) -> None:
+    with tailrace.open(log(tmp_path, 1)) as opened, pytest.raises(UsageError, match="timeout"):
+        opened.wait_for_next_event("")
+
+
+def test_wl3283_no_types_of_a_row() -> None:
+    opened = tailrace.open(ROOT / "examples" / "shop" / "mysql" / "binlog.000001")
+    event = next(each for each in opened if isinstance(each, WriteRowsEvent))
+    row = next(iter(RowSet(event, event.table_map)))
+    with pytest.raises(UsageError, match="types by column name"):
+        Converter().row(row, 1)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"sql": None}, {"sql": b"x"}, {"database": 1}, {"database": []}, {"session": 1}),
+        *({"flavour": "MariaDB"}, {"flavour": ""}, {"flavour": None}, {"server_version": 1}),
+        *({"flavour": "mariadb", "session": what} for what in ("", [], {})),
+        *({"flavour": "mariadb", "server_version": what} for what in ("garbage", "\0", "a:b:c")),
+        {"flavour": "mysql", "server_version": "10.11.8-MariaDB"},
+    ],
+)
+def test_wl3283_no_table(given) -> None:
+    """What is no version and no session does not count as one."""
+    with pytest.raises(UsageError):
+        Table.parse(**{"sql": SQL, **given})
