@@ -13,11 +13,11 @@ import pytest
 import tailrace
 from tailrace import storage
 from tailrace.errors import StorageError, TruncatedEvent, UsageError
-from tailrace.storage import LogFile, find, keyring
+from tailrace.storage import BinlogCache, EventData, Events, LogFile, find, keyring
 from tailrace.storage.binlog_file import BinlogFile
 from tailrace.storage.encryption.folder import StoredInput
 from tailrace.storage.local import LocalFolder, LocalStore
-from tailrace.storage.memory import forget_memory
+from tailrace.storage.memory import MemoryFolder, forget_memory
 from tailrace.storage.pipe import Pipe
 from tailrace.storage.streams.base import RandomInput
 from tailrace.storage.streams.file import FileInput
@@ -153,3 +153,59 @@ def test_a_file_of_only_the_magic_is_truncated(tmp_path: Path, read) -> None:
     with pytest.raises(TruncatedEvent, match="nothing but its magic") as caught:
         list(read(path))
     assert caught.value.offset == 4
+
+
+SHOP = CORPUS / "mysql-9.7.interleaved" / "binlog.000001"
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    **{
+        f"layers={wrong!r}": (lambda wrong=wrong: find(SHOP, layers=wrong), "layers are a Layer")
+        for wrong in (5, b"zstd", [None], ["zstd", 5])
+    },
+    "open, layers": (lambda: tailrace.open(SHOP, layers=5), "layers are a Layer"),  # type: ignore[arg-type]
+    "keyring": (lambda: tailrace.open(SHOP, keyring=5), "a keyring is a path"),  # type: ignore[arg-type]
+    **{
+        f"start={wrong!r}": (lambda wrong=wrong: EventData(SHOP, wrong), "there is no offset")
+        for wrong in ("4", -1, 1.5)
+    },
+    "format_description": (
+        lambda: Events(SHOP, 158, format_description="x"),  # type: ignore[arg-type]
+        "format_description: 'x'",
+    ),
+    **{
+        f"allocate gives {type(wrong).__name__}": (
+            lambda wrong=wrong: list(EventData(SHOP, allocate=lambda _: wrong)),
+            "allocate returned a .* no memory in one piece",
+        )
+        for wrong in (None, "text", memoryview(bytes(1 << 20))[::2])
+    },
+    "event.write": (
+        lambda: next(iter(Events(SHOP))).write("x"),  # type: ignore[arg-type]
+        "a str is no output",
+    ),
+    "a file's folder": (
+        lambda: BinlogFile("folder", "binlog.000001"),  # type: ignore[arg-type]
+        "BinlogFile needs a WritableStore",
+    ),
+    "a file's name": (
+        lambda: BinlogFile(MemoryFolder("x"), 5),  # type: ignore[arg-type]
+        "name is text, not 5",
+    ),
+    "a cache's limit": (lambda: BinlogCache(-1), "limit: -1"),
+    "open": (lambda: tailrace.open(object()), "a log is a path"),
+    "create to -": (
+        lambda: tailrace.create("-", flavour="mysql", server_id=1),
+        "not to standard output",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_our_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WL#10956, all of its classes: a wrong argument is a UsageError where it is given."""
+    monkeypatch.chdir(tmp_path)
+    call, told = WRONG[name]
+    with pytest.raises(UsageError, match=told):
+        call()
+    assert list(tmp_path.iterdir()) == []

@@ -389,6 +389,8 @@ class Event(metaclass=EventMeta):
         `BinlogFile`, a `BinlogCache`, a stack of layers), or a file of Python's. Raises what that
         raises, StorageError for a stream.
         """
+        if not callable(getattr(out, "write", None)):
+            raise UsageError(f"a {type(out).__name__} is no output: it has no write")
         out.write(self.encode(checksum, log_pos=log_pos))
 
     def update(self, context: LogState) -> None:

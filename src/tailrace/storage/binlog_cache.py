@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
+from tailrace.errors import UsageError
 from tailrace.events.walk import whole_events
-from tailrace.storage.streams.base import SpillOutput, check_cut, needs, refuse
+from tailrace.storage.streams.base import SpillOutput, check_cut, is_number, needs, refuse
 from tailrace.storage.streams.file import TemporaryOutput
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class BinlogCache(Closing):
         wrap: Callable[[SpillOutput], SpillOutput] | None = None,
         folder: str | Path | None = None,
     ) -> None:
+        if not is_number(limit):
+            raise UsageError(f"limit: {limit!r} is not a number of bytes")
         self._limit = limit
         self._wrap = wrap
         self._folder = folder

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.constants import FILE_FLAGS_AT
-from tailrace.errors import StorageError
+from tailrace.errors import StorageError, UsageError
 from tailrace.events.format_description import with_in_use
+from tailrace.storage.store import WritableStore
 from tailrace.storage.streams.base import RandomOutput, needs
 from tailrace.storage.streams.buffer import BUFFER, BufferRandomOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.storage.store import WritableStore
     from tailrace.storage.streams.base import Data
 
 
@@ -34,6 +34,9 @@ class BinlogFile:
     """
 
     def __init__(self, folder: WritableStore, name: str, *, buffer: int = BUFFER) -> None:
+        needs(folder, WritableStore, "BinlogFile")
+        if not isinstance(name, str):
+            raise UsageError(f"a BinlogFile's name is text, not {name!r}")
         self.folder = folder
         self.name = name
         self._buffer = buffer

@@ -26,17 +26,16 @@ from tailrace.errors import (
     TruncatedEvent,
     UsageError,
 )
-from tailrace.events.format_description import check_magic
+from tailrace.events.format_description import FormatDescriptionEvent, check_magic
 from tailrace.events.header import EventHeader
 from tailrace.events.walk import checked_length, ends_as_said, event_length, frames
 from tailrace.storage.file import LogFile
 from tailrace.storage.joined import JoinedInput
-from tailrace.storage.streams.base import read_exactly
+from tailrace.storage.streams.base import check_offset, read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.events import FormatDescriptionEvent
     from tailrace.storage.streams.base import RandomInput
 
 Raw: TypeAlias = bytes | memoryview
@@ -80,6 +79,12 @@ class EventReader:
         read_header: ReadHeader | None = None,
     ) -> None:
         self.file = file if isinstance(file, LogFile) else LogFile.at(Path(file))
+        if start is not None:
+            check_offset(start)
+        if not isinstance(format_description, FormatDescriptionEvent | None):
+            raise UsageError(
+                f"format_description: {format_description!r} is no FormatDescriptionEvent"
+            )
         self.start = start
         self._follow = more
         self._format = format_description
@@ -116,10 +121,17 @@ class EventReader:
         """``size`` bytes of the caller's memory. Raises OutOfMemory."""
         allocate = cast("Allocator", self._allocate)
         try:
-            view = memoryview(allocate(size)).cast("B")
+            memory = allocate(size)
         except MemoryError:
             message = f"there is no memory for the {size} bytes of this event"
             raise self._error(OutOfMemory, message, offset, code) from None
+        try:
+            view = memoryview(memory).cast("B")
+        except TypeError:
+            raise UsageError(
+                f"allocate returned a {type(memory).__name__} that is no memory in one piece: it"
+                " returns a bytearray or a memoryview"
+            ) from None
         if view.nbytes < size or view.readonly:
             what = "memory that is read-only" if view.readonly else f"{view.nbytes} bytes of memory"
             raise self._error(

@@ -13,6 +13,7 @@ from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.layered import check_layers, layered_folder
 from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
 from tailrace.storage.memory import MEMORY, is_memory, memory_folder
+from tailrace.storage.pipe import STANDARD_INPUT
 from tailrace.storage.store import WritableStore
 from tailrace.storage.streams.layer import layers_of, of_name
 
@@ -38,6 +39,8 @@ def place(target: Target) -> tuple[WritableStore, str]:
     if not isinstance(target, (str, Path)):
         raise UsageError(f"a {type(target).__name__} is neither a path nor a URL, nor a store")
     text = str(target)
+    if text == STANDARD_INPUT:
+        raise UsageError("-: a log is written to files, and not to standard output")
     if (scheme := _SCHEME.match(text)) and scheme[1].lower() != "file":
         from tailrace.storage.objects.folder import object_place  # noqa: PLC0415 - rarely needed
 

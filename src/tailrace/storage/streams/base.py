@@ -153,17 +153,17 @@ def needs(lower: object, kind: type, stream: str) -> None:
 
 def check_offset(offset: int) -> None:
     """Check where a `SeekableInput` is to go. Raises UsageError."""
-    if not _is_number(offset):
+    if not is_number(offset):
         raise UsageError(f"there is no offset {offset!r}: the first byte is at 0")
 
 
 def check_count(count: int) -> None:
     """Check how much an `InputStream` is to read. Raises UsageError."""
-    if not _is_number(count):
+    if not is_number(count):
         raise UsageError(f"read takes a number of bytes, at most that many come: not {count!r}")
 
 
-def _is_number(given: object) -> bool:
+def is_number(given: object) -> bool:
     """Whether it is a whole number from 0 on."""
     if isinstance(given, int):
         return given >= 0
