@@ -687,3 +687,15 @@ def test_compressed_rows_that_are_damaged_and_out_of_place():
     assert "WRITE_ROWS_COMPRESSED_V1" in damaged.message
     parsed.events.insert(index, parsed.events[index_of(parsed, XID)])
     assert both(parsed.bytes()).error == "BoundaryError"
+
+
+def test_a_statement_with_two_shapes_of_a_table():
+    """Its rows are of the first table map, and the second is of the table before an ALTER."""
+    parsed = of("mariadb-10.11.switches:1594", TABLE_MAP, UPDATE_V1)
+    whole = both(parsed.bytes(), verify=False).rows
+    maps = [n for n, event in enumerate(parsed.events) if event[4] == TABLE_MAP]
+    rows = [n for n, event in enumerate(parsed.events) if event[4] == UPDATE_V1]
+    assert len(maps) == len(rows) == len(whole) == 2
+    parsed.events.insert(rows[1], parsed.events[maps[0]])
+    found = both(parsed.bytes(), verify=False).rows
+    assert [images(row) for row in found] == [images(row) for row in whole]

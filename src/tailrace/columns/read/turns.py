@@ -37,8 +37,11 @@ def in_turns(
     """
     bounds = [turn.begin for turn in turns[1:]]
     rest = {slot: _Rest(made, bounds, places) for slot, made in batches.items()}
+    last = {turn.slot: number for number, turn in enumerate(turns)}
     for number, turn in enumerate(turns):
-        yield from rest[turn.slot].up_to(number)
+        # A slot's last turn gives all that is left: a statement may have rows of an earlier shape
+        # whose table map stands before that of a later one.
+        yield from rest[turn.slot].up_to(len(bounds) if last[turn.slot] == number else number)
 
 
 class _Rest:
