@@ -120,7 +120,7 @@ class BufferOutput:
     def write(self, data: Data, /) -> None:
         """Append, in the buffer or below."""
         end = self._end + len(data)
-        if end < self._room:
+        if end <= self._room:
             self._hold(data)
             self._end = end
             return
