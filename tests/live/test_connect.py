@@ -146,7 +146,7 @@ def test_mariadbs_way(server):
     given = source(server, "auth").with_password(PASSWORD)
     assert who(given) == "auth@127.0.0.1"
     error = refused(given.with_password("s3cret-another"))
-    assert (error.code, error.sqlstate) == (1045, None)
+    assert (error.code, error.sqlstate) == (1045, "28000")
     assert "TAILRACE_PASSWORD" in str(error)
     refused(source(server, "auth"))
 
