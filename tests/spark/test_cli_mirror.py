@@ -65,4 +65,4 @@ def test_an_error_is_a_line_and_status_2(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     lines = [line for line in done.stderr.splitlines() if line != "tailrace: starting Spark"]
     assert len(lines) == 1
-    assert lines[0].startswith("tailrace: binlog.000001")
+    assert lines[0].startswith(f"tailrace: {tmp_path / 'binlog.000001'} at 0: not a binary log")
