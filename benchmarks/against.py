@@ -31,10 +31,10 @@ _EVENTS: Final = "for _event in tailrace.open(source): pass"
 _WRITE: Final = """
 import pyarrow as pa, pathlib
 table = tailrace.Table.parse(definition, flavour="mysql")
-batches = [
-    pa.RecordBatch.from_struct_array(batch["after"])
-    for batch in tailrace.changes(source)
-]
+rows = pa.Table.from_batches(
+    pa.RecordBatch.from_struct_array(batch["after"]) for batch in tailrace.changes(source)
+)
+batches = rows.combine_chunks().to_batches(max_chunksize=50_000)  # the same for both commits
 target = pathlib.Path(folder) / "binlog.000001"
 def write():
     with tailrace.create(target, flavour="mysql", server_id=7) as log:
