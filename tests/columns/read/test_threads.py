@@ -104,7 +104,7 @@ def test_closing_early_leaves_no_thread(monkeypatch):
         assert not helpers()
     assert opened
     for file in opened:
-        with pytest.raises(ValueError, match="closed"):
+        with pytest.raises(StorageError, match="it was closed"):
             file.read(1)
 
 
