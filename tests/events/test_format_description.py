@@ -1,4 +1,5 @@
 import struct
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ from tailrace.constants import (
     EventType,
     Flavour,
 )
-from tailrace.errors import ChecksumMismatch, EventDecodeError, LogError, TruncatedEvent
+from tailrace.errors import ChecksumMismatch, EventDecodeError, LogError, TruncatedEvent, UsageError
 from tailrace.events import DecodeContext, FormatDescriptionEvent
 from tailrace.events.description import flavour_of, version_of
 from tailrace.events.format_description import file_flags, marked, with_in_use
@@ -81,10 +82,13 @@ def test_all_read_a_version_the_same_way(
     known = numbers or (0, 0, 0)
     assert logs_cascades(version) == (flavour is Flavour.MYSQL and known >= (9, 6))
     old = numbers is not None and numbers < ((8,) if flavour is Flavour.MYSQL else (11, 6))
-    made = Table.parse(
-        "CREATE TABLE t (a TEXT)", database="d", flavour=flavour, server_version=version
-    )
-    assert made.schema.columns[0].charset == ("latin1" if old else "utf8mb4")
+    parse = partial(Table.parse, "CREATE TABLE t (a TEXT)", database="d", flavour=flavour)
+    if numbers is None:
+        with pytest.raises(UsageError, match="server_version"):
+            parse(server_version=version)
+    else:
+        made = parse(server_version=version)
+        assert made.schema.columns[0].charset == ("latin1" if old else "utf8mb4")
     digits = 999_999 if numbers is None else numbers[0] * 10_000 + numbers[1] * 100 + numbers[2]
     assert version_number(version) == digits
 

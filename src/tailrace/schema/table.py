@@ -317,7 +317,7 @@ def _check_version(server_version: str, flavour: Flavour) -> None:
     """Raise UsageError for what is no version, and for MariaDB's given for MySQL."""
     if version_of(server_version) is None:
         raise UsageError(
-            f"server_version: 10.11.8-MariaDB or the like, and not {short_repr(server_version)}"
+            f"server_version: as SELECT version() gives it, and not {short_repr(server_version)}"
         )
     if flavour is Flavour.MYSQL and flavour_of(server_version) is Flavour.MARIADB:
         raise UsageError(f"server_version: {server_version} is MariaDB's, the flavour is mysql")
