@@ -232,3 +232,19 @@ def test_an_interrupted_wait_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
             log.wait_for_next_event()
         log.seek(log.position)
         assert len(list(log)) == 3
+
+
+def test_a_close_between_two_waits_ends_them(tmp_path: Path) -> None:
+    """WL#3283, wait_for_next_event: it goes on until the connection is to be ended."""
+    made_log(tmp_path, 1, BEGIN, XID)
+    log = tailrace.open(tmp_path, follow=True)
+    log.connect()
+    assert log.wait_for_next_event() is not None
+    closing = threading.Thread(target=log.close)
+    closing.start()
+    closing.join()
+    assert [log.wait_for_next_event() for _ in range(3)] == [None] * 3
+    assert not log.at_end
+    log.connect()
+    assert log.wait_for_next_event() is not None
+    log.close()

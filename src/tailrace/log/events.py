@@ -129,6 +129,7 @@ class Log(Closing):
         self._reset()
 
     def _reset(self) -> None:
+        self._closed = False
         self._position = self._place
         self._taken: ReadGtids | None = None
         self.ignored = 0
@@ -276,13 +277,15 @@ class Log(Closing):
         """The next event; None if none came in ``timeout`` seconds, and at the log's end.
 
         ``at_end`` distinguishes the two: it is true only when the log has no more events. Connects
-        if the log is not connected. Without ``timeout`` it waits as long as it takes. An error is
-        raised after all events before it, and then again at each call, until `seek`, `connect` or
-        `close`.
+        if the log is not connected; None at once after `close` of a connected one. Without
+        ``timeout`` it waits as long as it takes. An error is raised after all events before it, and
+        then again at each call, until `seek`, `connect` or `close`.
         """
         if timeout is not None and not isinstance(timeout, (int, float)):
             raise UsageError(f"a timeout is in seconds, or None, and not {short_repr(timeout)}")
         if self._link is None:
+            if self._closed:
+                return None
             self._read_ahead(self._new_stream(follow=self.follow))
         return self._wait(timeout)
 
@@ -454,6 +457,7 @@ class Log(Closing):
                 each.close()
         self._failure = None
         self.at_end = False
+        self._closed = link is not None
 
 
 def check_whole(start: Position, begin: Position) -> None:
