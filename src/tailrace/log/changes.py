@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tailrace.events import Event
+    from tailrace.events.transaction import XaName
     from tailrace.log.reader import Reader
-    from tailrace.transactions.statements import XaName
 
 T = TypeVar("T")
 MOST_HELD: Final = 64 << 20
@@ -309,8 +309,7 @@ class Changes:
         """An XA transaction is committed in one phase: give the held changes of its payload."""
         if self._prepares is not None:
             self._prepares = None
-            xid = event.xid
-            yield from self._prepared.take((xid.format_id, xid.gtrid, xid.bqual))
+            yield from self._prepared.take(event.xid)
 
     def _read_ahead(self, event: Event) -> Committed:
         """Find what later events roll back. A server's log may have grown since it was read."""

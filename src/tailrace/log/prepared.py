@@ -10,7 +10,7 @@ from tailrace.storage.spill import SpilledObjects
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.transactions.statements import XaName
+    from tailrace.events.transaction import XaName
 
 T = TypeVar("T")
 

@@ -25,7 +25,6 @@ from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position
 from tailrace.transactions.grammar import Boundary, BoundaryParser
 from tailrace.transactions.statements import (
-    XaName,
     rolls_back,
     savepoint_of_rollback,
     savepoint_set,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from tailrace.events.base import Event
     from tailrace.events.description import FormatDescription
+    from tailrace.events.transaction import XaName
 
 
 T = TypeVar("T")
@@ -166,8 +166,7 @@ class Rollbacks:
                 self._end(event, parts, here)
         elif isinstance(event, XaPrepareEvent):
             if not event.one_phase:
-                xid = event.xid
-                self.prepared((xid.format_id, xid.gtrid, xid.bqual), parts, here)
+                self.prepared(event.xid, parts, here)
         elif isinstance(event, TransactionPayloadEvent):
             inside = prepared_in(event.pieces(), event.form)
             if inside is not None:

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import BoundaryError
 from tailrace.events.query import QueryEvent
-from tailrace.events.transaction import XaPrepareEvent
+from tailrace.events.transaction import XaName, XaPrepareEvent
 
 if TYPE_CHECKING:
     from tailrace.events.base import Event
-
-XaName = tuple[int, bytes, bytes]
-"""An XA transaction's format id, global part and branch."""
 
 BEGIN_AND_COMMIT: Final = frozenset({b"BEGIN", b"COMMIT"})
 """The two statements that nearly all transactions have, exactly as they are logged."""
@@ -120,7 +117,7 @@ def xa_statement(sql: str) -> tuple[str, XaName] | None:
             f"the name of this XA transaction is not understood: {sql[:_SHOWN]}; servers log it as"
             " X'…',X'…',1"
         )
-    return found[1].upper(), (int(name[3]), bytes.fromhex(name[1]), bytes.fromhex(name[2]))
+    return found[1].upper(), XaName(int(name[3]), bytes.fromhex(name[1]), bytes.fromhex(name[2]))
 
 
 def xa_name(event: Event) -> tuple[str, XaName] | None:
@@ -130,8 +127,7 @@ def xa_name(event: Event) -> tuple[str, XaName] | None:
     Raises BoundaryError as `xa_statement`.
     """
     if isinstance(event, XaPrepareEvent):
-        xid = event.xid
-        return None if event.one_phase else ("PREPARE", (xid.format_id, xid.gtrid, xid.bqual))
+        return None if event.one_phase else ("PREPARE", event.xid)
     if not isinstance(event, QueryEvent):
         return None
     try:

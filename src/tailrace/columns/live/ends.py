@@ -24,10 +24,11 @@ from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
 from tailrace.transactions import Boundary, BoundaryParser, State
 from tailrace.transactions.committed import TO_THE_END, Rollbacks
-from tailrace.transactions.statements import XaName, xa_name
+from tailrace.transactions.statements import xa_name
 
 if TYPE_CHECKING:
     from tailrace.events.base import Event
+    from tailrace.events.transaction import XaName
 
 Array = np.ndarray[Any, Any]
 

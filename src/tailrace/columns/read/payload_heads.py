@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tailrace.columns.read.blocks import Blocks
     from tailrace.events.description import FormatDescription
-    from tailrace.transactions.statements import XaName
+    from tailrace.events.transaction import XaName
 
 Array = np.ndarray[Any, Any]
 

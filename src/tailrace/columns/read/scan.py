@@ -44,10 +44,10 @@ from tailrace.transactions.committed import TO_THE_END
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tailrace.events.transaction import XaName
     from tailrace.schema.catalogue import Catalogue
     from tailrace.storage import LogFile
     from tailrace.transactions.committed import Rollbacks
-    from tailrace.transactions.statements import XaName
 
 Array = np.ndarray[Any, Any]
 
