@@ -13,7 +13,7 @@ from tailrace.storage.files import find, keyring_of
 from tailrace.storage.layered import LayeredStore
 from tailrace.storage.pipe import Pipe
 from tailrace.storage.streams.base import InputStream, RandomInput, read_exactly
-from tailrace.storage.streams.input import OffsetInput, at
+from tailrace.storage.streams.input import NamedInput
 from tailrace.storage.streams.layer import layers_of
 
 if TYPE_CHECKING:
@@ -23,24 +23,6 @@ if TYPE_CHECKING:
 
 FileSource: TypeAlias = LogFile | str | Path | InputStream
 """A file of a log: found before, by its path or URL (``-``, ``memory:name/file``), or a stream."""
-
-
-class _Reading(OffsetInput):
-    """One reading of a stream that its owner closes."""
-
-    def __init__(self, lower: RandomInput, path: str) -> None:
-        self._lower = lower
-        self.path = path
-
-    def _read_at(self, offset: int, count: int) -> bytes:
-        return at(self._lower, offset).read(count)
-
-    def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
-        return at(self._lower, offset).readinto(view)
-
-    def size(self) -> int:
-        """The stream's bytes by now."""
-        return self._lower.size()
 
 
 class StreamStore:
@@ -76,9 +58,9 @@ class StreamStore:
         """Bytes of the stream."""
         return read_exactly(self._lower, offset, count)
 
-    def open(self, _name: str) -> _Reading:
-        """Read it from the beginning."""
-        return _Reading(self._lower, self.place)
+    def open(self, _name: str) -> NamedInput:
+        """Read it from the beginning; its owner closes it."""
+        return NamedInput(self._lower, self.place)
 
     def __reduce__(self) -> NoReturn:
         raise StorageError(f"{self.place}: an open stream is read in one process only")

@@ -31,7 +31,7 @@ from tailrace.storage.streams.base import (
     needs,
     read_exactly,
 )
-from tailrace.storage.streams.input import ForwardInput, OffsetInput, at, close
+from tailrace.storage.streams.input import ForwardInput, NamedInput, OffsetInput, close
 from tailrace.storage.streams.layer import Layer, of_name, stacked
 from tailrace.storage.streams.memory import MemoryOutput
 from tailrace.storage.whole import WholeOutput, is_whole
@@ -135,22 +135,8 @@ class RestartingInput(OffsetInput):
         self._stream.close()
 
 
-class LayeredInput(OffsetInput):
+class LayeredInput(NamedInput):
     """A stack of layers at any offset, as an open file: another package's need not say that."""
-
-    def __init__(self, lower: RandomInput, path: str) -> None:
-        self._lower = lower
-        self.path = path
-
-    def _read_at(self, offset: int, count: int) -> bytes:
-        return at(self._lower, offset).read(count)
-
-    def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
-        return at(self._lower, offset).readinto(view)
-
-    def size(self) -> int:
-        """The file's current size in bytes."""
-        return self._lower.size()
 
     def close(self) -> None:
         """Close it, and the streams below."""

@@ -115,6 +115,27 @@ class OffsetInput:
         end(self)
 
 
+class NamedInput(OffsetInput):
+    """A `RandomInput` as an open file: with an offset of its own, and a path for errors.
+
+    Closing it leaves the stream below open.
+    """
+
+    def __init__(self, lower: RandomInput, path: str) -> None:
+        self._lower = lower
+        self.path = path
+
+    def _read_at(self, offset: int, count: int) -> bytes:
+        return at(self._lower, offset).read(count)
+
+    def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
+        return at(self._lower, offset).readinto(view)
+
+    def size(self) -> int:
+        """The file's current size in bytes."""
+        return self._lower.size()
+
+
 _ENDED: Final = ("read", "readinto", "read_at", "seek", "size")
 
 
