@@ -23,12 +23,7 @@ def table_of(error: BaseException) -> tuple[str, str] | None:
 
 
 class _Answered(TailraceError):
-    """An error that a server may have sent.
-
-    ``code`` and ``sqlstate`` are its own, and ``text`` is what it said, verbatim, of any length and
-    with any characters in it: the message adds the server's name and advice. All are None where
-    Tailrace or the network was the cause.
-    """
+    """An error that a server may have sent: see `ServerError` for its attributes."""
 
     def __init__(
         self,
@@ -63,11 +58,12 @@ class HeartbeatTimeout(ConnectionLost):
 
 
 class ServerError(_Answered):
-    """A server refused. ``code`` (16 bits) and ``sqlstate`` (five characters) are its own; None if
-    Tailrace saw the reason.
+    """A server refused.
 
-    ``text`` is what the server said, verbatim: of any length, with any characters in it. The
-    ``message`` holds it on one line, with the server's name before it and advice after it.
+    ``code`` (16 bits) and ``sqlstate`` (five characters) are the server's, and ``text`` is what it
+    said, verbatim, of any length and with any characters in it; all are None if Tailrace saw the
+    reason. ``message`` has the text on one line, with the server's name before it and advice after
+    it.
     """
 
     def reworded(self, message: str, kind: type[ServerError] | None = None) -> ServerError:

@@ -127,9 +127,9 @@ class Event(metaclass=EventMeta):
     in the order of the body, each with its codec (`tailrace.events.layout`), and has from them its
     slots, ``FIELDS`` (the public fields), ``MADE_OF`` (the arguments of `make`, with their
     defaults) and ``MADE_FROM`` (an argument's field, if it has another name). What it gives itself
-    is added to these; ``FIELDS`` it gives as a whole. ``flags`` is a field of the
-    body (of TABLE_MAP, rows, GTID and GTID_LIST events); the header's are ``header_flags``, in
-    reading and in `make`. ``sql`` and other texts may be given as bytes, and are copied as bytes.
+    is added to these; ``FIELDS`` it gives as a whole. ``flags`` is a field of the body
+    (of TABLE_MAP, rows, GTID and GTID_LIST events); the header's are ``header_flags``, in reading
+    and in `make`. ``sql`` and other texts may be given as bytes, and are copied as bytes.
 
     A body that is more than a list of fields has its own `read_body`, which sets the slots from the
     body, and `write_body`, which builds the body from them. Fields that need no slot are
@@ -448,8 +448,7 @@ class Event(metaclass=EventMeta):
         return kind(message, file=self.file, offset=self.offset, event_type=self.name)
 
     def _state(self) -> dict[str, Any]:
-        kept = (*Event.__slots__[2:], *self.FROM_CONTEXT)
-        return {name: getattr(self, name) for name in kept}
+        return {name: getattr(self, name) for name in (*_KEPT, *self.FROM_CONTEXT)}
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -480,6 +479,10 @@ REGISTRY: Final[dict[int, type[Event]]] = {}
 """Event type code to class; a code that is missing once the group is loaded is unknown."""
 
 _loaded: Final[set[str]] = set()
+
+
+_KEPT: Final = tuple(name for name in Event.__slots__ if not name.startswith("_"))
+"""The slots that two equal events share, and that pickle."""
 
 
 def register(kind: type[Event], types: Iterable[int]) -> tuple[int, ...]:

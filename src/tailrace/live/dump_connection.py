@@ -153,7 +153,7 @@ class DumpConnection:
 
         Raises LocalProtocolError where the connection was closed.
         """
-        found: Socket | None = self.connection._sock  # noqa: SLF001
+        found: Socket | None = self.connection._sock  # noqa: SLF001 - PyMySQL has no other way
         if found is None:
             raise self._closed()
         timeout = self.connection._read_timeout  # noqa: SLF001
@@ -203,16 +203,14 @@ class DumpConnection:
         except BaseException:
             self.drop()  # inside a packet: what follows cannot be parsed
             raise
-        if (
-            self._was_closed
-        ):  # a TLS socket that is being closed gives bytes that it has not decrypted
+        if self._was_closed:  # a TLS socket gives bytes that it has not decrypted meanwhile
             raise self._closed()
         return data
 
     @property
     def _was_closed(self) -> bool:
         """Whether the connection was closed, maybe by another thread just now."""
-        return not self.is_open or bool(self.connection._closed)  # noqa: SLF001
+        return not self.is_open or bool(self.connection._closed)  # noqa: SLF001 - as above
 
     def _closed(self) -> LocalProtocolError:
         return LocalProtocolError(f"the connection to {self.name} was closed")

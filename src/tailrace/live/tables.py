@@ -195,7 +195,7 @@ def _selected(connection: ServerConnection, table: TableName, rows: int) -> bool
     """Whether the query returned rows; None if the user may not read the table."""
     try:
         with translated(connection.name), connection.cursor() as cursor:
-            return bool(cursor.execute(f"SELECT 1 FROM {quoted_table(*table)} LIMIT {rows}"))  # noqa: S608
+            return bool(cursor.execute(f"SELECT 1 FROM {quoted_table(*table)} LIMIT {rows}"))  # noqa: S608 - the name is quoted
     except AccessDenied:
         return None
     except ServerError as error:

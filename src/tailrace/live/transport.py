@@ -129,5 +129,5 @@ class ServerStream:
 
 
 def _trial(source: Source, start: Start | None) -> ServerStream:
-    """A stream that shows whether a start is one, beside a dump that has the given server id."""
+    """A stream that shows whether a start is one, while another dump has the given server id."""
     return ServerStream(replace(source, server_id=None), start, follow=False)

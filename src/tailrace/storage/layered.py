@@ -363,8 +363,8 @@ def _other_layers(
     has = ", ".join(there) or (f"one with the suffix {suffix}" if suffix else "none")
     given = ", ".join(layer.name for layer in layers) or "none"
     return UsageError(
-        f"{folder.path(name)}: the layers of this log are: {has}; given are: {given}. A log goes on"
-        " with the layers that it has: give those, or leave layers out (ours are found by the"
+        f"{folder.path(name)}: the layers of this log are: {has}; given are: {given}. A log keeps"
+        " the layers that it has: give those, or leave layers out (ours are found by the"
         " suffix); for others begin in another folder"
     )
 

@@ -217,9 +217,8 @@ class BoundaryParser:
 
     After an END, ``kind`` says how the transaction ended. ``control`` is true after an event that
     belongs to no transaction, even if it came inside one. ``discarded`` is true after a format
-    description event that made an unfinished transaction void. ``state`` is the machine's state,
-    and
-    ``rotated`` says whether a ROTATE came after the last event of a transaction; code that lets a
+    description event that made an unfinished transaction void. ``state`` is the machine's state.
+    ``rotated`` says whether a ROTATE came after the last event of a transaction. Code that lets a
     kernel take some of the steps sets both. Events inside a payload are INSIDE and change nothing:
     the payload event itself is the transaction's END.
     """

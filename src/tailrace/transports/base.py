@@ -21,13 +21,13 @@ class Stream(Protocol):
 
     The format description in force at the start comes first. If the start is a position inside a
     transaction, the transaction's events before it may come, too: they have its table maps.
-    ``torn_tail`` is where an open log
-    ended inside an event, or None; it is valid after the end. Some streams have an additional
-    attribute ``taken``, a `tailrace.transports.gtids.ReadGtids`: those whose beginning
-    `Transport.locate` cannot determine, and those that are resumed by GTIDs. Those that have to
-    connect to their source have a method ``connect``: it does so at once, raises the source's
-    error, also for a start that the source does not have, and returns the first event, which
-    iterating gives again.
+    ``torn_tail`` is where an open log ended inside an event, or None; it is valid after the end.
+
+    Some streams have an additional attribute ``taken``, a `tailrace.transports.gtids.ReadGtids`:
+    those whose beginning `Transport.locate` cannot determine, and those that are resumed by GTIDs.
+    Those that have to connect to their source have a method ``connect``: it does so at once, raises
+    the source's error, also for a start that the source does not have, and returns the first event,
+    which iterating gives again.
     """
 
     torn_tail: Position | None

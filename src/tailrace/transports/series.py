@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class SeriesTransport:
     """Reads the files of a series; a log that is followed continues in the next file (`successor`).
 
-    With ``goes_on`` the series goes on with a log that was read:
-    as a later file of it, its first one may end inside its first event, if it is in use.
+    With ``goes_on`` the series continues a log that was read before it: then its first file may end
+    inside its first event if it is in use, as later files of a series may.
     """
 
     def __init__(

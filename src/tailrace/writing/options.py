@@ -60,7 +60,7 @@ class WriterOptions:
 
     ``compress``: MySQL's transaction payloads, MariaDB's compressed events.
     ``max_rows_event_size``: bytes of rows gathered in an event before the next is begun; a row
-    that is larger has an event of its own. ``max_size``: bytes after which the log goes on in a
+    that is larger has an event of its own. ``max_size``: bytes after which the log continues in a
     new file, once a transaction ends. ``cache_limit``: bytes of a transaction held in memory
     before it is committed; what is more goes to a temporary file.
     """

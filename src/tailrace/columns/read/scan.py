@@ -182,6 +182,7 @@ class Scan:
                     end_of_file = blocks.offset
                     consumed = 0
             # Of a torn event that is encrypted, blocks may have nothing; the file has some bytes.
+            # A file of only the magic ends inside its first event.
             torn = end_of_file < max(blocks.offset + blocks.size, self.log.size, len(MAGIC) + 1)
             just_begun = self._holding and end_of_file == len(MAGIC)  # the file is followed
             being_written = just_begun or (in_use and _may_be_torn(blocks, end_of_file, flags))
