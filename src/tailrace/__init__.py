@@ -3,6 +3,9 @@
 `open` iterates over a log's events, `changes` over its rows as Arrow record batches. `create` makes
 a log, `append` continues one, and a `Table` describes the rows to be written to it.
 `receive` keeps a byte-identical copy of a server's logs.
+
+Families have modules of their own, such as `tailrace.events`, `tailrace.errors` and
+`tailrace.storage`.
 """
 
 from __future__ import annotations
@@ -14,15 +17,34 @@ from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
     from tailrace.columns import changes
+    from tailrace.gtid import GtidList, GtidSet
     from tailrace.log.events import Log, open  # noqa: A004 - it is tailrace.open
+    from tailrace.position import Position
     from tailrace.replication.receiver import receive
     from tailrace.schema.table import Table
     from tailrace.writing import append, create
 
-__all__ = ["Log", "Table", "append", "changes", "create", "open", "receive"]
+    __version__: str
+
+__all__ = [
+    "GtidList",
+    "GtidSet",
+    "Log",
+    "Position",
+    "Table",
+    "__version__",
+    "append",
+    "changes",
+    "create",
+    "open",
+    "receive",
+]
 
 _MODULES: Final = {
+    "GtidList": "gtid",
+    "GtidSet": "gtid",
     "Log": "log.events",
+    "Position": "position",
     "Table": "schema.table",
     "append": "writing",
     "changes": "columns",
@@ -35,12 +57,21 @@ _MODULES: Final = {
 _get: Final = lazy(__name__, _MODULES)
 
 
+def __dir__() -> list[str]:
+    """The public names alone: modules that were imported are attributes, too."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Import a name, or a module of the package, when it is first used: `import tailrace` is cheap.
 
     Almost none of the command's modules are imported before it can be interrupted
     (`tailrace.__main__`).
     """
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - slow, and seldom needed
+
+        return version(__name__)
     if name not in _MODULES and not name.startswith("_"):
         try:
             return import_module(f"{__name__}.{name}")

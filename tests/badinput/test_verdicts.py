@@ -27,7 +27,7 @@ from tailrace.events.payload import PayloadFields, unpack
 from tailrace.events.serialization import write_unsigned
 from tailrace.events.walk import event_length
 from tailrace.log.reader import Reader
-from tailrace.transactions import Boundary, BoundaryParser
+from tailrace.transaction import Boundary, BoundaryParser
 from tests.recorded import CORPUS
 from tools.campaign import verdicts
 from tools.campaign.endings import renumbered

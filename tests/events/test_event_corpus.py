@@ -32,7 +32,7 @@ from tailrace.events import (
 )
 from tailrace.log import open as open_log
 from tailrace.storage import find
-from tailrace.transactions import Boundary, BoundaryParser
+from tailrace.transaction import Boundary, BoundaryParser
 from tests.recorded import ROOT
 
 if TYPE_CHECKING:

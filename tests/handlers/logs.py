@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import tailrace
 from tailrace.constants import MAGIC
 from tailrace.events import Event, FormatDescriptionEvent, RowsEvent, TableMapEvent
-from tailrace.transactions import BoundaryParser
+from tailrace.transaction import BoundaryParser
 from tests.recorded import CORPUS, folders
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from tests.handlers.logs import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tailrace.transactions import Transaction
+    from tailrace.transaction import Transaction
 
 
 E = EventType

@@ -24,7 +24,7 @@ from tests.handlers.logs import CORPUS, cases, events
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.transactions import Transaction
+    from tailrace.transaction import Transaction
 
 E = EventType
 

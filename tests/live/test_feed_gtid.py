@@ -16,7 +16,7 @@ from tailrace.live import by_gtid
 from tailrace.live.chunks import END, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Host, Source
-from tailrace.transactions import TransactionAssembler
+from tailrace.transaction import TransactionAssembler
 from tests.live.feeding import DEADLINE, HEARTBEAT, events_of, fill, source_of
 from tests.waiting import purge, wait_for
 from tools.proxy import Proxy

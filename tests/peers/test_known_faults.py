@@ -22,7 +22,7 @@ from tailrace.log.changes import Changes
 from tailrace.log.reader import Reader
 from tailrace.position import Position
 from tailrace.storage import LogFile, LogSeries, find
-from tailrace.transactions import TransactionKind
+from tailrace.transaction import TransactionKind
 from tests.recorded import CORPUS
 from tools.servers import NAMES
 

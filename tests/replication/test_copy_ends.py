@@ -8,7 +8,7 @@ from tailrace import open as open_log
 from tailrace.constants import GTID_TYPES
 from tailrace.replication.copy.scan import form_of
 from tailrace.replication.copy.writer import TransactionEnds
-from tailrace.transactions import TransactionAssembler
+from tailrace.transaction import TransactionAssembler
 from tests.replication.logs import begin_of, chunks_of, files, split
 
 

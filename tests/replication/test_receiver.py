@@ -18,7 +18,7 @@ from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
 from tailrace.storage.keyring import make
 from tailrace.storage.memory import forget_memory, memory_folder
-from tailrace.transactions import BoundaryParser
+from tailrace.transaction import BoundaryParser
 from tests.replication.conftest import end_of, insert, rotate, same, url_of
 from tests.waiting import DEADLINE, wait_for
 

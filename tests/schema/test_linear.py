@@ -23,7 +23,7 @@ from tailrace.schema.ddl import Unclear, effects
 from tailrace.schema.session import StatementSession
 from tailrace.schema.tokens import NotUnderstoodError, SqlMode, tokenize
 from tailrace.sql.script import delimiter
-from tailrace.transactions.statements import (
+from tailrace.transaction.statements import (
     begins,
     commits,
     rolls_back,

@@ -20,7 +20,7 @@ from tailrace.spark.stream import StreamReader
 from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
 from tailrace.times import Time
-from tailrace.transactions import Boundary, BoundaryParser
+from tailrace.transaction import Boundary, BoundaryParser
 from tailrace.transports.gtids import ReadGtids
 from tests.recorded import CORPUS
 from tests.storage.objects.conftest import bucket, s3_server, spool  # noqa: F401 - fixtures

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.storage import LogSeries
-    from tailrace.transactions import Transaction
+    from tailrace.transaction import Transaction
 
 both = pytest.mark.parametrize("flavour", FLAVOURS)
 SECOND = 1_000_000

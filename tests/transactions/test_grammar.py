@@ -12,7 +12,7 @@ from tailrace.errors import BoundaryError
 from tailrace.events import DecodeContext, Event
 from tailrace.gtid import Gtid, MariadbGtid
 from tailrace.position import Position
-from tailrace.transactions import (
+from tailrace.transaction import (
     Boundary,
     BoundaryParser,
     Transaction,

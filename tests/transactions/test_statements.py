@@ -13,7 +13,7 @@ from tailrace.errors import BoundaryError, UsageError
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Reader
 from tailrace.storage import find
-from tailrace.transactions.statements import (
+from tailrace.transaction.statements import (
     begins,
     commits,
     rolls_back,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.gtid import GtidList, GtidSet
-    from tailrace.transactions import Transaction
+    from tailrace.transaction import Transaction
 
 UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
 FLAVOURS = ("mysql", "mariadb")

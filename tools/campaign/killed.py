@@ -35,7 +35,7 @@ from tools.campaign.killed_writer import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.transactions import Transaction
+    from tailrace.transaction import Transaction
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HEADER: Final = (

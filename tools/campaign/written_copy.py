@@ -15,7 +15,7 @@ from tailrace.constants import EventFlag
 from tailrace.events import GtidEvent, QueryEvent, RowsEvent, TransactionPayloadEvent
 from tailrace.schema import Catalogue
 from tailrace.schema.table import Table
-from tailrace.transactions import Transaction, TransactionKind
+from tailrace.transaction import Transaction, TransactionKind
 from tailrace.values.encode import RowEncoder, RowImage
 from tailrace.values.row import RowSet
 

@@ -23,7 +23,7 @@ from tailrace.handlers.rows_filter import RowsFilter
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.table_filter import TableFilter
 from tailrace.times import Time
-from tailrace.transactions import BoundaryParser
+from tailrace.transaction import BoundaryParser
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence

@@ -14,7 +14,7 @@ from tailrace.events import (
     TransactionPayloadEvent,
 )
 from tailrace.handlers.base import CONSUMED, Handler, Outcome
-from tailrace.transactions import (
+from tailrace.transaction import (
     Boundary,
     BoundaryParser,
     Transaction,

@@ -19,7 +19,7 @@ from tailrace.events.rows import ROWS_TYPES
 from tailrace.gtid import advanced
 from tailrace.live.chunks import PADDING, Chunk, Expected, FileBegin, stamp
 from tailrace.position import Position
-from tailrace.transactions import TOKENS, Boundary, BoundaryParser, State, Token
+from tailrace.transaction import TOKENS, Boundary, BoundaryParser, State, Token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

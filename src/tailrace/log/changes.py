@@ -17,14 +17,14 @@ from tailrace.log.reader import Step, TransactionHead, is_over
 from tailrace.log_name import file_number
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.storage.spill import SpilledObjects
-from tailrace.transactions import Boundary, TransactionKind
-from tailrace.transactions.committed import (
+from tailrace.transaction import Boundary, TransactionKind
+from tailrace.transaction.committed import (
     Committed,
     Savepoints,
     XaRows,
     check_inside_payload,
 )
-from tailrace.transactions.statements import (
+from tailrace.transaction.statements import (
     BEGIN_AND_COMMIT,
     xa_name,
 )

@@ -25,7 +25,7 @@ from tailrace.position import Position
 from tailrace.printable import short_repr
 from tailrace.selection import one_start, start_of
 from tailrace.storage import LogSeries
-from tailrace.transactions import Boundary, BoundaryParser, Transaction, TransactionAssembler
+from tailrace.transaction import Boundary, BoundaryParser, Transaction, TransactionAssembler
 from tailrace.transports import END, BackgroundReader, SeriesTransport, transport_of
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from tailrace.selection import Selection
 from tailrace.storage import EventReader, LogSeries
 from tailrace.storage.search import commit_time
 from tailrace.times import Time
-from tailrace.transactions import Boundary, BoundaryParser, Token, TransactionKind, token_of
+from tailrace.transaction import Boundary, BoundaryParser, Token, TransactionKind, token_of
 from tailrace.transports import SeriesTransport, check_among
 from tailrace.transports.gtids import (
     AlreadyRead,

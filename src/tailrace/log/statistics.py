@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.events import TransactionPayloadEvent
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Step
-from tailrace.transactions import Boundary
+from tailrace.transaction import Boundary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -13,7 +13,7 @@ from tailrace.schema.tokens import (
     TokenCursor,
     tokenize,
 )
-from tailrace.transactions.statements import BETWEEN_WORDS
+from tailrace.transaction.statements import BETWEEN_WORDS
 
 
 class StatementKind(StrEnum):

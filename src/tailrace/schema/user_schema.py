@@ -12,7 +12,7 @@ from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import Unclear, effects
 from tailrace.schema.session import StatementSession
-from tailrace.transactions.statements import COMMENT_REST
+from tailrace.transaction.statements import COMMENT_REST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from tailrace.spark.stream_index import BEGIN, INNER_BYTES, IndexPlanner
 from tailrace.spark.stream_offset import Behind, Offset, mark_of
 from tailrace.storage.reader import EventReader
 from tailrace.storage.streams.base import read_exactly
-from tailrace.transactions import BoundaryParser
+from tailrace.transaction import BoundaryParser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

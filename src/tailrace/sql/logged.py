@@ -24,7 +24,7 @@ from tailrace.schema.session import session_of_event
 from tailrace.schema.tokens import quoted_name
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, quoted
-from tailrace.transactions.statements import without_start_transaction
+from tailrace.transaction.statements import without_start_transaction
 from tailrace.values.charsets import charset_of, collation_name
 from tailrace.values.decimals import number_text
 

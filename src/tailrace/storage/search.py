@@ -24,7 +24,7 @@ from tailrace.gtid import parse_gtid
 from tailrace.position import Position
 from tailrace.storage.file import LogSeries
 from tailrace.storage.reader import EventReader
-from tailrace.transactions import Boundary, BoundaryParser
+from tailrace.transaction import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -14,7 +14,7 @@ from tailrace.events import GtidEvent, GtidListEvent, MariadbGtidEvent, Previous
 from tailrace.gtid import GtidList, GtidSet, GtidState, advanced
 from tailrace.position import Position
 from tailrace.storage.search import Beginnings, gtid_events, gtids_before
-from tailrace.transactions.committed import TO_THE_END, Range
+from tailrace.transaction.committed import TO_THE_END, Range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from tailrace.storage import EventReader, LogFile, LogSeries
 from tailrace.storage.files import successor
 from tailrace.storage.search import Beginnings, begin_of, find_time
 from tailrace.times import Time
-from tailrace.transactions import BoundaryParser
+from tailrace.transaction import BoundaryParser
 from tailrace.transports.base import check_among
 from tailrace.transports.gtids import already_read, locate_gtids
 

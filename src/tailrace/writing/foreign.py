@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import EventFlag, EventType, Flavour
 from tailrace.errors import BoundaryError, EventEncodeError
 from tailrace.events import NO_FORMAT, GtidEvent, MariadbGtidEvent, QueryEvent
-from tailrace.transactions import Boundary, BoundaryParser, TransactionKind
+from tailrace.transaction import Boundary, BoundaryParser, TransactionKind
 from tailrace.writing.cache import Group, cached
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ from tailrace.events.format_description import check_magic
 from tailrace.events.header import EventHeader, unpack_header
 from tailrace.events.walk import walk
 from tailrace.gtid import GtidList, GtidSet, GtidState, advanced
-from tailrace.transactions import Boundary, BoundaryParser
+from tailrace.transaction import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
     from tailrace.storage.store import WritableStore

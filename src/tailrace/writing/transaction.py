@@ -24,7 +24,7 @@ from tailrace.schema.classify import (
     leading_words,
     of_database,
 )
-from tailrace.transactions.statements import (
+from tailrace.transaction.statements import (
     savepoint_of_rollback,
     savepoint_set,
     xa_end,

@@ -10,8 +10,8 @@ from tailrace.columns.live.ends import Ends
 from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext
 from tailrace.storage import EventReader, find
-from tailrace.transactions import Boundary, BoundaryParser
-from tailrace.transactions.committed import Committed
+from tailrace.transaction import Boundary, BoundaryParser
+from tailrace.transaction.committed import Committed
 from tests.recorded import folders, has
 
 FOLDERS = folders()

@@ -8,7 +8,7 @@ from tailrace.columns.frames import plan as k
 from tailrace.columns.read.grammar import STEPS, types_of
 from tailrace.constants import EventType, Flavour
 from tailrace.events.description import FormatDescription
-from tailrace.transactions import GRAMMAR, State, Token
+from tailrace.transaction import GRAMMAR, State, Token
 
 
 def test_numbers():

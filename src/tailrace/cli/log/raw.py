@@ -15,7 +15,7 @@ from tailrace.log.reader import gtids_at
 from tailrace.log_name import LogName, base_and_number
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.logged import concerns
-from tailrace.transactions import Boundary
+from tailrace.transaction import Boundary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

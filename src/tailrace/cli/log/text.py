@@ -30,8 +30,8 @@ from tailrace.log.reader import Step, TransactionHead
 from tailrace.position import Position
 from tailrace.printable import printable
 from tailrace.times import time_text
-from tailrace.transactions import TransactionKind
-from tailrace.transactions.statements import BEGIN_AND_COMMIT
+from tailrace.transaction import TransactionKind
+from tailrace.transaction.statements import BEGIN_AND_COMMIT
 from tailrace.values.floats import float32_text
 from tailrace.values.image import ABSENT
 from tailrace.values.json_diff import JsonDiffs

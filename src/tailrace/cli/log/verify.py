@@ -13,7 +13,7 @@ from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloa
 from tailrace.log.reader import Reader, Step
 from tailrace.printable import one_line
 from tailrace.storage import LogSeries
-from tailrace.transactions import Boundary
+from tailrace.transaction import Boundary
 from tailrace.transports import SeriesTransport
 from tailrace.values.row import RowSet
 from tailrace.values.schema import Logical

@@ -66,7 +66,7 @@ HAS_GTIDS: Final = 27
 MUTED: Final = 26
 """If 1, rows events are skipped: they are in a part of the log that was rolled back."""
 STATE: Final = 28
-"""The grammar's state (`tailrace.transactions.State`); after a ROTATE, ROTATED is added."""
+"""The grammar's state (`tailrace.transaction.State`); after a ROTATE, ROTATED is added."""
 ROTATED: Final = 0x100
 STEPS: Final = 29
 """Address of the grammar's steps: 16 bytes for each state, by token the next state, or NO_STEP."""
@@ -128,7 +128,7 @@ SMALL_PAYLOAD: Final = 1 << 18
 PAYLOAD_BYTES: Final = 1 << 22
 """The most bytes of payloads that are uncompressed together."""
 
-# The grammar's tokens and states, as numbered in `tailrace.transactions`.
+# The grammar's tokens and states, as numbered in `tailrace.transaction`.
 IN_PAYLOAD: Final = 0
 """A state of the kernel only: the grammar sees only the payload event itself."""
 OUTSIDE: Final = 1

@@ -22,9 +22,9 @@ from tailrace.constants import HEADER_SIZE, event_name
 from tailrace.events import DecodeContext
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
-from tailrace.transactions import Boundary, BoundaryParser, State
-from tailrace.transactions.committed import TO_THE_END, Rollbacks
-from tailrace.transactions.statements import xa_name
+from tailrace.transaction import Boundary, BoundaryParser, State
+from tailrace.transaction.committed import TO_THE_END, Rollbacks
+from tailrace.transaction.statements import xa_name
 
 if TYPE_CHECKING:
     from tailrace.events.base import Event

@@ -13,8 +13,8 @@ from tailrace.errors import UsageError
 from tailrace.gtid import GtidState
 from tailrace.position import Position
 from tailrace.storage import EventReader
-from tailrace.transactions import State
-from tailrace.transactions.committed import TO_THE_END, Range, Rollbacks
+from tailrace.transaction import State
+from tailrace.transaction.committed import TO_THE_END, Range, Rollbacks
 from tailrace.transports import SeriesTransport
 from tailrace.transports.gtids import already_read, locate_gtids, read_after
 

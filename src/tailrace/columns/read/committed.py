@@ -8,8 +8,8 @@ from tailrace.columns.read.scan import Scan, TransactionContinues
 from tailrace.errors import LogError
 from tailrace.log.events import Log
 from tailrace.schema.catalogue import Catalogue
-from tailrace.transactions import State
-from tailrace.transactions.committed import TO_THE_END, Committed
+from tailrace.transaction import State
+from tailrace.transaction.committed import TO_THE_END, Committed
 
 if TYPE_CHECKING:
     from tailrace.storage import LogSeries

@@ -43,9 +43,9 @@ from tailrace.events.query import QueryEvent
 from tailrace.events.walk import event_length
 from tailrace.log.readable import LOAD_DATA, check_readable, rows_not_logged
 from tailrace.schema.classify import classify
-from tailrace.transactions import State
-from tailrace.transactions.committed import NO_SAVEPOINT, check_inside_payload, is_rollback
-from tailrace.transactions.statements import savepoint_of_rollback, xa_name
+from tailrace.transaction import State
+from tailrace.transaction.committed import NO_SAVEPOINT, check_inside_payload, is_rollback
+from tailrace.transaction.statements import savepoint_of_rollback, xa_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator

@@ -9,12 +9,12 @@ import numpy as np
 from tailrace.columns.frames import event_codes as e
 from tailrace.columns.frames import plan as k
 from tailrace.events.rows import ROWS_TYPES, fixed_size
-from tailrace.transactions import GRAMMAR, TOKENS, State, Token
+from tailrace.transaction import GRAMMAR, TOKENS, State, Token
 
 if TYPE_CHECKING:
     from tailrace.events.base import Event
     from tailrace.events.description import FormatDescription
-    from tailrace.transactions import Boundary, BoundaryParser
+    from tailrace.transaction import Boundary, BoundaryParser
 
 Array = np.ndarray[Any, Any]
 
@@ -30,7 +30,7 @@ def _steps() -> Array:
 
 
 STEPS: Final = _steps()
-"""By state and token, 16 for each state, the next state (`tailrace.transactions`); or NO_STEP."""
+"""By state and token, 16 for each state, the next state (`tailrace.transaction`); or NO_STEP."""
 
 
 def _steps_anyway() -> Array:

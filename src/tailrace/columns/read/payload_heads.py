@@ -16,7 +16,7 @@ import zstandard
 from tailrace.constants import HEADER_SIZE, EventType, event_name
 from tailrace.errors import EventDecodeError, LogError
 from tailrace.events.payload import LARGEST_WINDOW, Compression, PayloadFields, unpack
-from tailrace.transactions.committed import prepared_in
+from tailrace.transaction.committed import prepared_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,8 +15,8 @@ from tailrace.errors import LogError, PipelineError
 from tailrace.log.events import Log
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
-from tailrace.transactions import State
-from tailrace.transactions.committed import TO_THE_END, Committed, Rollbacks
+from tailrace.transaction import State
+from tailrace.transaction.committed import TO_THE_END, Committed, Rollbacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -38,8 +38,8 @@ from tailrace.position import Position, sequence
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import effects
 from tailrace.schema.session import session_of_event
-from tailrace.transactions import State, Token, token_of
-from tailrace.transactions.committed import TO_THE_END
+from tailrace.transaction import State, Token, token_of
+from tailrace.transaction.committed import TO_THE_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tailrace.events.transaction import XaName
     from tailrace.schema.catalogue import Catalogue
     from tailrace.storage import LogFile
-    from tailrace.transactions.committed import Rollbacks
+    from tailrace.transaction.committed import Rollbacks
 
 Array = np.ndarray[Any, Any]
 

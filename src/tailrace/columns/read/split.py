@@ -45,7 +45,7 @@ class Split:
     catalogue: Catalogue
     changes: tuple[TableChange, ...] = ()
     left_out: tuple[tuple[int, int], ...] = ()
-    """Ranges of offsets whose rows do not count (see `tailrace.transactions.committed`)."""
+    """Ranges of offsets whose rows do not count (see `tailrace.transaction.committed`)."""
     inside: Inside | None = None
     """The transaction that began in an earlier split; None if a transaction begins here."""
     whole: frozenset[tuple[str, str]] = frozenset()

@@ -45,7 +45,7 @@ from tailrace.events.walk import LENGTH_AT, event_length
 from tailrace.log_name import file_number
 from tailrace.position import sequence
 from tailrace.schema.catalogue import Catalogue
-from tailrace.transactions import Boundary, BoundaryParser, State
+from tailrace.transaction import Boundary, BoundaryParser, State
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

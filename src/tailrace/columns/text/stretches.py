@@ -4,7 +4,7 @@ Most of a log is committed transactions of rows, one after the other. `StretchRe
 stretches, which kernels turn into the wanted output. Everything else comes as the steps that
 `Reader` gives: other statements, XA transactions, payloads, files' first events, and transactions
 without an end; for SQL, also partial JSON updates. The kernels plan with the same table of
-transactions as the object path (`tailrace.transactions`) and stop at the first event that needs
+transactions as the object path (`tailrace.transaction`) and stop at the first event that needs
 more than that table. What they cannot decode is not an error here: the caller that finds it rejects
 the stretch, and its events come as steps. So only the object path raises errors and reports what is
 wrong in a log.
@@ -33,7 +33,7 @@ from tailrace.gtid import GtidState
 from tailrace.log.reader import Reader
 from tailrace.position import Position
 from tailrace.times import Time
-from tailrace.transactions import Boundary, State
+from tailrace.transaction import Boundary, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator

@@ -12,7 +12,7 @@ from tailrace.errors import LogError, ProtocolError, UsageError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
 from tailrace.live.chunks import Chunk
 from tailrace.observers import RelayFlag, RelayIoObserver
-from tailrace.transactions import Boundary, BoundaryParser
+from tailrace.transaction import Boundary, BoundaryParser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

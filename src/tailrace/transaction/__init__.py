@@ -1,7 +1,7 @@
 """Transactions in a log: where they begin and end, what they hold, and what was rolled back."""
 
-from tailrace.transactions.assembler import Transaction, TransactionAssembler
-from tailrace.transactions.grammar import (
+from tailrace.transaction.assembler import Transaction, TransactionAssembler
+from tailrace.transaction.grammar import (
     GRAMMAR,
     TOKENS,
     Boundary,

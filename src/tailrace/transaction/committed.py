@@ -23,8 +23,8 @@ from tailrace.events.payload import TransactionPayloadEvent, events_in
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.position import Position
-from tailrace.transactions.grammar import Boundary, BoundaryParser
-from tailrace.transactions.statements import (
+from tailrace.transaction.grammar import Boundary, BoundaryParser
+from tailrace.transaction.statements import (
     rolls_back,
     savepoint_of_rollback,
     savepoint_set,

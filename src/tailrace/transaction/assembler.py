@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.events import GtidEvent, MariadbGtidEvent, TransactionPayloadEvent
 from tailrace.position import Position
-from tailrace.transactions.grammar import Boundary, BoundaryParser, TransactionKind
+from tailrace.transaction.grammar import Boundary, BoundaryParser, TransactionKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

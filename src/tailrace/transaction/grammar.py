@@ -46,7 +46,7 @@ from tailrace.events import (
 )
 from tailrace.events.mariadb import MariadbGtidFlag
 from tailrace.events.rows import ROWS_TYPES
-from tailrace.transactions.statements import begins, commits, rolls_back, xa_end
+from tailrace.transaction.statements import begins, commits, rolls_back, xa_end
 
 _T = EventType
 
