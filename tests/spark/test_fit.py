@@ -1,12 +1,13 @@
-"""What does not fit together is said in one line."""
+"""What does not fit together is an error of one line."""
 
 from __future__ import annotations
 
+import importlib.metadata
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from tailrace.errors import PipelineError
+from tailrace.errors import MissingExtra
 from tailrace.spark import fit, mirror
 
 
@@ -19,21 +20,24 @@ def test_what_is_installed_fits(name):
     ("package", "found", "fits"),
     [
         ("deltalake", "0.25.5", False),
-        ("deltalake", "1.0.0", True),
+        ("deltalake", "1.5.9", False),
+        ("deltalake", "1.6.0", True),
         ("deltalake", "2.0.0rc1", False),
         ("pyspark", "3.5.6", False),
         ("pyspark", "4.2.0.dev1", True),
         ("pyspark", "5.0.0", False),
     ],
 )
-def test_versions(package, found, fits, monkeypatch):
+def test_versions_are_those_of_the_extra(package, found, fits, monkeypatch):
     versions = {"pyspark": "4.1.4", "deltalake": "1.6.6"} | {package: found}
-    monkeypatch.setattr(fit, "version", versions.__getitem__)
+    monkeypatch.setattr(importlib.metadata, "version", versions.__getitem__)
     if fits:
         fit.check("delta")
     else:
-        with pytest.raises(PipelineError, match=rf"needs {package} from .* and {found} is"):
+        extra = {"deltalake": "delta", "pyspark": "spark"}[package]
+        with pytest.raises(MissingExtra, match=rf"needs {package}.*, and {found} is") as said:
             fit.check("delta")
+        assert str(said.value).endswith(f"pip install 'tailrace[{extra}]'")
 
 
 def test_what_is_missing_is_said_before_anything_runs(tmp_path, monkeypatch):
@@ -42,7 +46,7 @@ def test_what_is_missing_is_said_before_anything_runs(tmp_path, monkeypatch):
             raise PackageNotFoundError
         return "4.1.4"
 
-    monkeypatch.setattr(fit, "version", version)
-    with pytest.raises(PipelineError, match="pip install 'pyiceberg>="):
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    with pytest.raises(MissingExtra, match=r"pip install 'tailrace\[iceberg\]'"):
         mirror("mysql://root@127.0.0.1:1", tmp_path / "lake", format="iceberg", follow=True)
     assert not (tmp_path / "lake").exists()

@@ -20,6 +20,7 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.events.description import flavour_of
+from tailrace.extras import hint
 from tailrace.live.driver import (
     CLIENT,
     CR,
@@ -221,7 +222,7 @@ class ServerConnection(_Base):
         except RuntimeError as error:  # PyMySQL lacks a package for an authentication method
             raise AccessDenied(
                 f"{self.name}: the account's authentication method needs a package that is not"
-                f" installed: {error}: pip install 'tailrace[live]'"
+                f" installed: {error}: {hint('live')}"
             ) from error
 
     def _login_error(self, error: TailraceError | err.MySQLError) -> TailraceError:

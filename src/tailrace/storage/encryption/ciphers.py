@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import KeyMissing, StorageError
+from tailrace.errors import KeyMissing
+from tailrace.extras import importing
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
@@ -19,13 +20,9 @@ BLOCK: Final = 16
 
 @functools.cache
 def _library() -> Any:
-    try:
+    with importing("encryption", "an encrypted log"):
         from cryptography.hazmat.primitives import ciphers  # noqa: PLC0415 - an extra
         from cryptography.hazmat.primitives.ciphers import modes  # noqa: PLC0415
-    except ImportError:
-        raise StorageError(
-            "encrypted logs need the package cryptography: pip install 'tailrace[encryption]'"
-        ) from None
     return ciphers.Cipher, ciphers.algorithms.AES, modes
 
 

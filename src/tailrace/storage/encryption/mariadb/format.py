@@ -27,7 +27,7 @@ from tailrace.constants import (
     EventFlag,
     EventType,
 )
-from tailrace.errors import EncryptionError, WrongKey
+from tailrace.errors import EncryptionError, MissingExtra, WrongKey
 from tailrace.events import DecodeContext, FormatDescriptionEvent, StartEncryptionEvent
 from tailrace.events.format_description import check_magic, first_event
 from tailrace.events.walk import LENGTH_AT, LENGTH_END, ends_as_said, event_length
@@ -173,6 +173,8 @@ class MariadbHead:
         for mode in Mode:
             try:
                 cipher = EventCipher(key, self.nonce, mode)
+            except MissingExtra:
+                raise
             except ValueError:
                 break  # no valid size of an AES key
             plain = cipher.decrypt(event, self.size)

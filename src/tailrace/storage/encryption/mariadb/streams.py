@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from tailrace.constants import CHECKSUM_SIZE, HEADER_SIZE, LOG_POS_AT, ChecksumAlgorithm, EventType
-from tailrace.errors import BadEventLength, EncryptionError, StorageError, UsageError
+from tailrace.errors import (
+    BadEventLength,
+    EncryptionError,
+    MissingExtra,
+    StorageError,
+    UsageError,
+)
 from tailrace.events import FormatDescriptionEvent, StartEncryptionEvent
 from tailrace.events.walk import (
     LENGTH_END,
@@ -359,6 +365,8 @@ class MariadbBegin:
         nonce = secrets.token_bytes(_NONCE_SIZE)
         try:
             cipher = EventCipher(key, nonce, Mode(mode))
+        except MissingExtra:
+            raise
         except ValueError as error:
             raise UsageError(f"key {KEY_ID}: {error}") from None
         begun = _start_encryption(form, start, version, nonce)
