@@ -135,7 +135,10 @@ def test_they_are_those_of_the_package():
                 for each in inner[1].split(","):
                     yield from packages(each)
             else:
-                yield {"vl-convert-python": "vl_convert"}.get(name, name), set(re.sub(r"^[^<>=]*", "", requirement).split(","))
+                yield (
+                    {"vl-convert-python": "vl_convert"}.get(name, name),
+                    set(re.sub(r"^[^<>=]*", "", requirement).split(",")),
+                )
 
     assert set(extras()) == set(stated)
     for extra, found in extras().items():
