@@ -57,6 +57,18 @@ def one_line(text: str, most: int | None = None) -> str:
     return line if most is None or len(line) <= most else f"{line[:most]}..."
 
 
+def size(count: int) -> str:
+    """Bytes in readable form: ``512 B``, ``1.5 kB``, ``3.2 MB``."""
+    if count < 1000:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= 1000
+        if value < 999.95:
+            return f"{value:.1f} {unit}"
+    return f"{value:.1f} PB"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's text, as libraries may add more lines; else its class."""
     lines = (line.strip() for line in str(error).splitlines())

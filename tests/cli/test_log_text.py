@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from tailrace.cli.log.text import value_text
-from tailrace.cli.output import numeric, size
+from tailrace.cli.output import numeric
 from tailrace.constants import ColumnType
+from tailrace.printable import size
 from tailrace.times import time_text
 from tailrace.values.image import ABSENT
 from tailrace.values.jsonb import JsonText

@@ -13,8 +13,8 @@ import pytest
 
 from tailrace.cli.mirror.progress import Steps, _Lines, held, notes
 from tailrace.cli.options import check_cores, keys, seconds
-from tailrace.cli.output import size
 from tailrace.errors import UsageError
+from tailrace.printable import size
 from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
 from tests.replication.conftest import DEADLINE, insert, url_of
 from tests.waiting import Said, wait_for

@@ -62,6 +62,62 @@ def test_largest_transactions(run, shop):
     assert found["transactions"] == 1168
 
 
+def test_changes_over_time_are_those_of_the_records(run, shop):
+    found = counted(run("stat", shop / "mysql", "--as", "json"))["timeline"]
+    expected = Counter()
+    for line in run("log", shop / "mysql", "--as", "json").lines:
+        record = json.loads(line)
+        second = record["_ts"] // 1_000_000
+        start = second // found["seconds"] * found["seconds"]
+        expected[f"{record['_db']}.{record['_table']}", start] += 1
+    seen = {
+        (table, each["start"]): each["changes"]
+        for table, intervals in found["tables"].items()
+        for each in intervals
+    }
+    assert seen == dict(expected)
+    assert len({start for _, start in seen}) > 1
+
+
+def test_bytes_over_time_and_sizes_are_all_of_them(run, shop):
+    found = counted(run("stat", shop / "mysql", "--as", "json"))
+    for table, counts in found["tables"].items():
+        assert counts["bytes"] == sum(each["bytes"] for each in found["timeline"]["tables"][table])
+    sizes = found["transaction_sizes"]
+    for what in ("bytes", "rows"):
+        assert sum(sizes[what].values()) == found["transactions"]
+    by_gtid = Counter()
+    for line in run("log", shop / "mysql", "--as", "json").lines:
+        by_gtid[json.loads(line)["_gtid"]] += 1
+    assert sizes["rows"]["1"] == sum(rows == 1 for rows in by_gtid.values())
+    assert sizes["rows"]["2-3"] == sum(rows in {2, 3} for rows in by_gtid.values())
+
+
+DEFINES = r"(?:/\* leading \*/ )?(?:CREATE|ALTER|DROP|RENAME|TRUNCATE|GRANT)\b"
+
+
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+@pytest.mark.parametrize("case", ["several-tables", "ddl"])
+def test_definitions_are_mysqlbinlogs(run, corpus, server, case):
+    folder = corpus / f"{server}.{case}"
+    found = counted(run("stat", folder, "--as", "json"))
+    text = gzip.decompress((folder / "mysqlbinlog.txt.gz").read_bytes()).decode("utf-8", "replace")
+    told = re.findall(rf"^({DEFINES}(?! (?:OR REPLACE )?TEMPORARY).*)$", text, re.MULTILINE)
+    assert [each["statement"].split("\n")[0][:60] for each in found["definitions"]] == [
+        each[:60] for each in told
+    ]
+    marked = found["timeline"]["definitions"]
+    assert sum(each["statements"] for each in marked) == len(told) > 5
+
+
+def test_a_two_phase_alter_defines_once_and_not_where_it_was_rolled_back(run, corpus):
+    folder = corpus / "mariadb-11.8.two-phase-alter"
+    found = counted(run("stat", folder, "--as", "json"))["definitions"]
+    text = gzip.decompress((folder / "mysqlbinlog.txt.gz").read_bytes()).decode()
+    told = re.findall(r"ddl COMMIT ALTER(?:.*\n)*?### (ALTER .*)", text)
+    assert [each["statement"] for each in found if each["statement"].startswith("ALTER")] == told
+
+
 def test_what_is_not_counted_is_said(run, corpus):
     found = counted(run("stat", corpus / "mysql-9.7.xa", "--as", "json"))
     assert found["rolled_back"] == 1

@@ -273,18 +273,6 @@ def numeric(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]
     ]
 
 
-def size(count: int) -> str:
-    """Bytes in readable form: ``512 B``, ``1.5 kB``, ``3.2 MB``."""
-    if count < 1000:
-        return f"{count} B"
-    value = float(count)
-    for unit in ("kB", "MB", "GB", "TB"):
-        value /= 1000
-        if value < 999.95:
-            return f"{value:.1f} {unit}"
-    return f"{value:.1f} PB"
-
-
 def standard_output() -> TextIO:
     """Stdout in UTF-8; characters that cannot be encoded are escaped."""
     out: Any = sys.stdout

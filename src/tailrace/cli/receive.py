@@ -21,13 +21,12 @@ from tailrace.cli.output import (
     live_on_stderr,
     output_to,
     say,
-    size,
     standard_output,
 )
 from tailrace.cli.signals import on_signals
 from tailrace.cli.sources import parsed
 from tailrace.errors import TailraceError, UsageError
-from tailrace.printable import one_line
+from tailrace.printable import one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

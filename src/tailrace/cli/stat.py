@@ -24,14 +24,14 @@ from tailrace.cli.options import (
     chosen_tables,
     picked_transactions,
 )
-from tailrace.cli.output import output_to, size, standard_output
+from tailrace.cli.output import output_to, standard_output
 from tailrace.cli.sources import check_tables, readers, say_how_it_ended
 from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
 from tailrace.log.reader import Step
 from tailrace.log.statistics import Statistics, TransactionCounts
 from tailrace.position import Position
-from tailrace.printable import printable_json
+from tailrace.printable import printable_json, size
 from tailrace.times import time_text
 
 if TYPE_CHECKING:
@@ -127,7 +127,37 @@ def _record(name: str, found: Statistics) -> dict[str, Any]:
             }
             for each in found.largest
         ],
+        "transaction_sizes": {
+            what: {_range(digits): number for digits, number in sorted(counts.items()) if number}
+            for what, counts in (("bytes", found.sizes.bytes), ("rows", found.sizes.rows))
+        },
+        "timeline": {
+            "seconds": found.timeline.width,
+            "tables": {
+                table: [each._asdict() for each in intervals]
+                for table, intervals in found.timeline.tables().items()
+            },
+            "definitions": [
+                {"start": start, "statements": number}
+                for start, number in found.timeline.definitions()
+            ],
+        },
+        "definitions": [
+            {
+                "position": str(each.start),
+                "gtid": each.gtid,
+                "time": each.second,
+                "database": each.database,
+                "statement": each.statement,
+            }
+            for each in found.definitions
+        ],
     }
+
+
+def _range(digits: int) -> str:
+    """The numbers that have so many binary digits, as ``64-127``."""
+    return f"{1 << digits - 1}-{(1 << digits) - 1}" if digits > 1 else str(digits)
 
 
 def _print(output: Output, name: str, found: Statistics) -> None:
@@ -206,6 +236,8 @@ def _adding(found: Counted, stretch: Stretch, reader: Reader) -> Callable[[Stati
             statistics.add_events(name, number, bytes_)
         for name, counts in found.tables.items():
             statistics.add_table(name, counts)
+        statistics.timeline.merge(found.timeline)
+        statistics.sizes.merge(found.sizes)
         for each in found.largest:
             statistics.add_transaction(_transaction(each, stretch, reader))
 

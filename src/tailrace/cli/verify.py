@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from tailrace.cli.options import Exclude, Tables, check_cores, chosen_tables, seconds
-from tailrace.cli.output import output_to, say, size, standard_output
+from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.sources import names_server, parsed
 from tailrace.errors import UsageError
+from tailrace.printable import size
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.events import TransactionPayloadEvent
+from tailrace.events import QueryEvent, TransactionPayloadEvent
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Step
+from tailrace.log.timeline import Timeline
+from tailrace.position import Position
+from tailrace.schema.classify import StatementKind, changes_nothing, classify, is_temporary
+from tailrace.schema.session import is_half
 from tailrace.transaction import Boundary
+from tailrace.transaction.statements import BEGIN_AND_COMMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tailrace.log.changes import Change
     from tailrace.log.reader import Reader, TransactionHead
-    from tailrace.position import Position
+
+
+_DEFINES: Final = frozenset(
+    {StatementKind.DDL_TABLE, StatementKind.CREATE_SELECT, StatementKind.DDL_OTHER}
+)
+_LONGEST: Final = 500
+"""Characters of a statement that are kept."""
 
 
 @dataclass(slots=True)
@@ -58,15 +70,49 @@ class TransactionCounts:
         return max(0, self.last - self.first)
 
 
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A statement that defines something (DDL): where it is, when it was executed (seconds UTC),
+    and its first 500 characters.
+    """
+
+    start: Position
+    gtid: str | None
+    second: int
+    database: str
+    statement: str
+
+
+@dataclass(slots=True)
+class Sizes:
+    """How many transactions are of a size: by the binary digits of their bytes, and of their rows.
+
+    ``bytes[n]`` of them have from ``2 ** (n - 1)`` up to ``2 ** n - 1`` bytes, ``rows[0]`` have no
+    rows.
+    """
+
+    bytes: Counter[int] = field(default_factory=Counter)
+    rows: Counter[int] = field(default_factory=Counter)
+
+    def merge(self, other: Sizes) -> None:
+        """Add the counts of another part of the log."""
+        self.bytes.update(other.bytes)
+        self.rows.update(other.rows)
+
+
 @dataclass(slots=True)
 class Statistics:
-    """Counts of a log. ``tables`` count committed rows.
+    """Counts of a log. ``tables`` count committed rows, ``timeline`` has them over time.
 
     ``bytes`` are the files'; for a log that is not in files, up to the last event that was read
     of each. ``first`` and ``last`` are seconds UTC, of the first and last event that has a time.
+    ``definitions`` are the first ``most_definitions`` statements that define something, of any
+    table; ``timeline`` counts all of them. ``sizes`` count all transactions, those that were rolled
+    back, too, and those without rows. Memory is bounded: it grows with the number of tables only.
     """
 
     most: int = 10
+    most_definitions: int = 200
     files: int = 0
     bytes: int = 0
     transactions: int = 0
@@ -77,6 +123,9 @@ class Statistics:
     last: int = 0
     tables: dict[str, TableCounts] = field(default_factory=dict)
     events: dict[str, EventCounts] = field(default_factory=dict)
+    timeline: Timeline = field(default_factory=Timeline)
+    sizes: Sizes = field(default_factory=Sizes)
+    definitions: list[Definition] = field(default_factory=list)
     _largest: list[tuple[int, int, TransactionCounts]] = field(default_factory=list)
     _order: Any = field(default_factory=count)
     _current: TransactionCounts | None = None
@@ -94,6 +143,8 @@ class Statistics:
                 continue
             event = step.event
             self._count_event(step)
+            if isinstance(event, QueryEvent):
+                self._count_definition(event, step.group)
             ends[event.file or ""] = event.end_offset or 0
             for change in changes.feed(step):
                 self._count_change(change)
@@ -130,11 +181,13 @@ class Statistics:
         self.last = max(self.last, last)
 
     def add_transaction(self, transaction: TransactionCounts) -> None:
-        """Take in a transaction, in the log's order, if it is among the largest."""
+        """Take in a transaction, in the log's order, if it is among the largest.
+
+        It is not counted in ``sizes``.
+        """
         self._close()
         self._group = None
-        self._current = transaction
-        self._close()
+        self._keep_largest(transaction)
 
     @property
     def largest(self) -> list[TransactionCounts]:
@@ -169,17 +222,34 @@ class Statistics:
     def _count_change(self, change: Change) -> None:
         event, schema = change.event, change.schema
         rows = len(change.rows())
-        counts = {event.kind: rows, "bytes": event.header.length}
-        self.add_table(f"{schema.database}.{schema.table}", counts)
+        table, size = f"{schema.database}.{schema.table}", event.header.length
+        self.add_table(table, {event.kind: rows, "bytes": size})
+        self.timeline.add(table, change.group.time_of(event) // 1_000_000, rows, size)
         if self._current is not None:
             self._current.rows += rows
 
-    def _close(self) -> None:
-        """The transaction under way is over: keep it if it is among the largest."""
-        current = self._current
-        self._current = None
-        if current is None:
+    def _count_definition(self, event: QueryEvent, group: TransactionHead | None) -> None:
+        if event.sql_bytes in BEGIN_AND_COMMIT or is_half(event):
             return
+        sql = event.sql
+        if classify(sql) not in _DEFINES or changes_nothing(sql) or is_temporary(sql):
+            return
+        second = event.timestamp if group is None else group.time_of(event) // 1_000_000
+        self.timeline.add_definition(second)
+        if len(self.definitions) < self.most_definitions:
+            start = Position(event.file or "", event.offset or 0)
+            gtid = None if group is None else group.gtid
+            self.definitions.append(Definition(start, gtid, second, event.database, sql[:_LONGEST]))
+
+    def _close(self) -> None:
+        """The transaction under way is over: count it, and keep it if it is among the largest."""
+        current, self._current = self._current, None
+        if current is not None:
+            self.sizes.bytes[current.bytes.bit_length()] += 1
+            self.sizes.rows[current.rows.bit_length()] += 1
+            self._keep_largest(current)
+
+    def _keep_largest(self, current: TransactionCounts) -> None:
         item = (current.bytes, -next(self._order), current)
         if len(self._largest) < self.most:
             heapq.heappush(self._largest, item)

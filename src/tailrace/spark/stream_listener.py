@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tailrace.errors import PipelineError
-from tailrace.printable import printable
+from tailrace.printable import printable, size
 from tailrace.spark.report import SourceMoment
 from tailrace.spark.stream_offset import Offset
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
 
 _RATE_SECONDS: Final = 10.0
-_UNITS: Final = ("kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class StreamMoment:
     def __str__(self) -> str:
         """One line."""
         places = "; ".join(_place(source) for source in self.sources)
-        rates = f"{self.row_rate:,.0f} rows/s  {_size(self.byte_rate)}/s"
+        rates = f"{self.row_rate:,.0f} rows/s  {size(round(self.byte_rate))}/s"
         return f"{self.query}: batch {self.batch}, {places}  {rates}"
 
 
@@ -199,16 +198,5 @@ def _moment(name: str, offset: Offset, now: float) -> SourceMoment:
 def _place(source: SourceMoment) -> str:
     lag = "up to date"
     if source.lag_bytes or source.lag_seconds:
-        lag = f"{source.lag_seconds:.1f} s, {_size(source.lag_bytes)} behind"
+        lag = f"{source.lag_seconds:.1f} s, {size(source.lag_bytes)} behind"
     return f"{source.position}  {lag}"
-
-
-def _size(count: float) -> str:
-    """Bytes for people."""
-    if count < 1000:
-        return f"{count:.0f} B"
-    for unit in _UNITS:
-        count /= 1000
-        if count < 999.95 or unit == _UNITS[-1]:
-            break
-    return f"{count:.1f} {unit}"

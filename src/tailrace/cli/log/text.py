@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.kernels import parts, written
-from tailrace.cli.output import PlainOutput, size
+from tailrace.cli.output import PlainOutput
 from tailrace.constants import HEADER_SIZE, ColumnType
 from tailrace.events import (
     AnnotateRowsEvent,
@@ -28,7 +28,7 @@ from tailrace.events import (
 from tailrace.events.unreadable_rows import UnreadableRowsEvent
 from tailrace.log.reader import Step, TransactionHead
 from tailrace.position import Position
-from tailrace.printable import printable
+from tailrace.printable import printable, size
 from tailrace.times import time_text
 from tailrace.transaction import TransactionKind
 from tailrace.transaction.statements import BEGIN_AND_COMMIT

@@ -24,10 +24,11 @@ from tailrace.cli.options import (
     patterns,
     seconds,
 )
-from tailrace.cli.output import output_to, say, size, standard_output
+from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.signals import on_signals
 from tailrace.cli.sources import names_server, parsed
 from tailrace.errors import UsageError
+from tailrace.printable import size
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.cli.output import cut_to_width, lines_of, live_on_stderr, say, size
-from tailrace.printable import printable
+from tailrace.cli.output import cut_to_width, lines_of, live_on_stderr, say
+from tailrace.printable import printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

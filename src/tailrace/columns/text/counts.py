@@ -11,6 +11,8 @@ import numpy as np
 from tailrace.columns.arrays import OPERATIONS, row_numbers
 from tailrace.columns.frames import plan as k
 from tailrace.constants import event_name
+from tailrace.log.statistics import Sizes
+from tailrace.log.timeline import Timeline
 
 if TYPE_CHECKING:
     from tailrace.columns.text.stretches import DecodedRows, Stretch
@@ -40,7 +42,9 @@ class CountedTransaction:
 @dataclass(slots=True)
 class Counted:
     """Counts of a stretch. ``events`` are number and bytes by name, ``tables`` rows by operation
-    and bytes of rows events by name; ``largest`` are the largest transactions, in order.
+    and bytes of rows events by name, which ``timeline`` has over time; ``largest`` are the largest
+    transactions, in order. ``under_way`` are bytes and rows of the transaction that may continue,
+    which ``sizes`` do not count.
     """
 
     transactions: int = 0
@@ -50,6 +54,9 @@ class Counted:
     events: dict[str, tuple[int, int]] = field(default_factory=dict)
     tables: dict[str, Counter[str]] = field(default_factory=dict)
     largest: list[CountedTransaction] = field(default_factory=list)
+    timeline: Timeline = field(default_factory=Timeline)
+    sizes: Sizes = field(default_factory=Sizes)
+    under_way: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
@@ -66,6 +73,7 @@ def count(stretch: Stretch, most: int) -> Counted:
     found = Counted()
     for piece in stretch:
         _count_piece(piece, found, most)
+    _count_sizes(np.array(found.under_way[:1]), np.array(found.under_way[1:]), found.sizes)
     return found
 
 
@@ -112,6 +120,11 @@ def _count_piece(piece: DecodedRows, found: Counted, most: int) -> None:
     bounds = np.append(np.searchsorted(offsets, starts), len(offsets))
     sizes = np.diff(np.append(0, np.cumsum(events[:, 2]))[bounds])
     rows = _count_rows(piece, offsets, events[:, 2], starts, found)
+    whole = sizes.copy(), rows.copy()
+    for each, before in zip(whole, found.under_way, strict=True):
+        each[0] += before
+    found.under_way = int(whole[0][-1]), int(whole[1][-1])
+    _count_sizes(whole[0][:-1], whole[1][:-1], found.sizes)
     if sizes[0] and found.largest:  # it began in the previous piece
         last = found.largest[-1]
         last.rows += int(rows[0])
@@ -131,6 +144,14 @@ def _count_piece(piece: DecodedRows, found: Counted, most: int) -> None:
         )
         _take_seconds(each, events[first:behind, 3])
         found.largest.append(each)
+
+
+def _count_sizes(sizes: Array, rows: Array, found: Sizes) -> None:
+    """Count transactions by the binary digits of their bytes and rows; without bytes is none."""
+    whole = sizes > 0
+    for values, counts in ((sizes[whole], found.bytes), (rows[whole], found.rows)):
+        digits = np.frexp(values)[1]
+        counts.update(dict(enumerate(np.bincount(digits).tolist())))
 
 
 def _largest(sizes: Array, most: int) -> list[int]:
@@ -164,11 +185,23 @@ def _count_rows(
         numbers = np.diff(np.append(at, len(places)))
         within = np.searchsorted(starts, places[at], "right") - 1
         rows += np.bincount(within, numbers, len(starts)).astype(np.int64)
-        table = found.tables.setdefault(f"{schema.database}.{schema.table}", Counter())
+        name = f"{schema.database}.{schema.table}"
+        table = found.tables.setdefault(name, Counter())
         for kind, total in enumerate(np.bincount(kinds[at], numbers, _KINDS).tolist()):
             table[OPERATIONS[kind].as_py()] += int(total)
         # an event whose rows continue in the next batch is counted with its first row
         begun = at[number[at] == 0]
-        table["bytes"] += int(sizes[np.searchsorted(offsets, places[begun])].sum())
+        lengths = np.zeros(len(places), np.int64)
+        lengths[begun] = sizes[np.searchsorted(offsets, places[begun])]
+        table["bytes"] += int(lengths.sum())
+        stamps = batch.column("_ts").cast("int64").to_numpy()[at] // 1_000_000
+        seconds, second = np.unique(stamps, return_inverse=True)
+        for each in zip(
+            seconds.tolist(),
+            np.bincount(second, numbers).astype(np.int64).tolist(),
+            np.bincount(second, lengths[at]).astype(np.int64).tolist(),
+            strict=True,
+        ):
+            found.timeline.add(name, *each)
         found.rows += len(batch)
     return rows
