@@ -57,7 +57,7 @@ def run(*, quick: bool) -> None:
     file = Path(tempfile.mkdtemp(prefix="tailrace-source-")) / "batches.arrow"
     try:
         for title, options in (
-            ("one table, typed", {"table": "bench.orders"}),
+            ("one table, typed", {"tables": "bench.orders"}),
             ("all tables, JSON", {}),
         ):
             source = (

@@ -60,7 +60,7 @@ def main() -> int:
             name: spark.read.parquet(f"{lake}/{name}/current").count() for name in sorted(expected)
         }
     record = spark.read.format("binlog").load(str(SHOP))
-    orders = spark.read.format("binlog").option("table", "shop.orders").load(str(SHOP / "mysql"))
+    orders = spark.read.format("binlog").option("tables", "shop.orders").load(str(SHOP / "mysql"))
     counts = record.where("_table = 'orders'").count(), orders.count()
     streamed, batches = _stream(spark)
     whole = spark.read.format("binlog").load(str(SHOP / "mysql")).count()

@@ -176,4 +176,4 @@ class Selection:
     @classmethod
     def parse(cls, start: object, end: object) -> Self:
         """Both bounds as a user of the command writes them (`start_of`, `until_of`)."""
-        return cls(start_of(start, "--from"), until_of(end, "--until"))
+        return cls(start_of(start, "--start"), until_of(end, "--until"))

@@ -193,7 +193,7 @@ def test_from_and_until_every_transaction():
     events = [event for event in tailrace.open(SHOP) if event.name == "GTID"]
     places = [f"{event.file}:{event.offset}" for event in events][::30]
     for start, end in zip(places, places[2:], strict=False):
-        same("log", "--as", "json", "--from", start, "--until", end, SHOP)
+        same("log", "--as", "json", "--start", start, "--until", end, SHOP)
 
 
 @pytest.mark.parametrize("output", ["sql", "undo"])
@@ -217,7 +217,7 @@ def test_a_part_that_begins_inside_a_file_has_stretches(output):
     places = [event for event in tailrace.open(SHOP) if event.name == "GTID"]
     last = [event for event in places if event.file == places[-1].file]
     start = f"{last[0].file}:{last[len(last) // 3].offset}"
-    assert same(*OUTPUTS[output], "--from", start, SHOP).taken > 0
+    assert same(*OUTPUTS[output], "--start", start, SHOP).taken > 0
 
 
 def test_small_logs_load_no_kernels():

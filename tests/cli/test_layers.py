@@ -1,4 +1,4 @@
-"""``--layer``, and files that are compressed, from the command line (WL#10956, stream chain)."""
+"""``--layers``, and files that are compressed, from the command line (WL#10956, stream chain)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_a_compressed_log_reads_as_the_plain_one(run, shop, archive, command):
     assert run(*command, archive / "binlog.000002.zst") == wanted
     bare = archive / "binlog.000002"
     (archive / "binlog.000002.zst").rename(bare)
-    assert run(*command, bare, "--layer", "zstd") == wanted
-    assert run(*command, bare, "--layer", "zstd", "--layer", "counting") == wanted
+    assert run(*command, bare, "--layers", "zstd") == wanted
+    assert run(*command, bare, "--layers", "zstd", "--layers", "counting") == wanted
     assert run(*command, bare).status == 2
 
 
 def test_a_folder_and_a_start(run, shop, archive):
-    wanted = run("log", shop / "mysql", "--from", "binlog.000003", "--as", "json")
-    found = run("log", archive, "--from", "binlog.000003", "--as", "json")
+    wanted = run("log", shop / "mysql", "--start", "binlog.000003", "--as", "json")
+    found = run("log", archive, "--start", "binlog.000003", "--as", "json")
     assert found == wanted
     assert len(found.lines) > 100
 
@@ -41,7 +41,7 @@ def test_standard_input(shop, archive):
         b"".join(path.read_bytes() for path in sorted(folder.glob("binlog.0*")))
         for folder in (archive, shop / "mysql")
     )
-    given = [(packed, ["--layer", "zstd"]), (plain, [])]
+    given = [(packed, ["--layers", "zstd"]), (plain, [])]
     packed_out, plain_out = (
         subprocess.run(
             [sys.executable, "-m", "tailrace", "log", "-", "--as", "json", *options],
@@ -56,12 +56,12 @@ def test_standard_input(shop, archive):
 
 
 def test_errors(run, archive):
-    unknown = run("log", archive, "--layer", "gzip")
+    unknown = run("log", archive, "--layers", "gzip")
     assert (unknown.status, len(unknown.err.splitlines())) == (2, 1)
     assert "no stream is called 'gzip'" in unknown.err
-    server = run("log", "mysql://root@127.0.0.1:1", "--layer", "zstd")
+    server = run("log", "mysql://root@127.0.0.1:1", "--layers", "zstd")
     assert (server.status, len(server.err.splitlines())) == (2, 1)
-    assert "--layer is for files" in server.err
+    assert "--layers is for files" in server.err
     path = archive / "binlog.000001.zst"
     path.write_bytes(path.read_bytes()[:5000])
     cut = run("log", path)

@@ -59,7 +59,7 @@ def test_a_whole_log(run, corpus, tmp_path, case):
 def test_a_cut(run, shop, tmp_path):
     """What came before is in the list of GTIDs; positions and clock begin anew."""
     into = tmp_path / "cut.000007"
-    bounds = ("--from", "binlog.000002:60551", "--until", "binlog.000003:4")
+    bounds = ("--start", "binlog.000002:60551", "--until", "binlog.000003:4")
     assert run("log", shop / "mysql", *bounds, "--as", "raw", "--into", into).status == 0
     assert records(run("log", into, "--as", "json", "--schema", _schema(run, shop, tmp_path))) == (
         records(run("log", shop / "mysql", *bounds, "--as", "json"))

@@ -35,7 +35,7 @@ def test_sql_of_a_shop(run, shop):
 
 
 def test_undo_is_the_other_way_round(run, shop):
-    selected = ("log", shop / "mysql", "--from", "binlog.000004")
+    selected = ("log", shop / "mysql", "--start", "binlog.000004")
     forward = run(*selected, "--as", "sql")
     back = run(*selected, "--as", "undo")
     assert back.status == forward.status == 0
@@ -59,7 +59,7 @@ def test_definitions_cannot_be_taken_back(run, shop):
     notes = [line for line in skipped.lines if line.startswith("-- left out")]
     assert f"{len(notes)} changes that were logged as statements were skipped" in skipped.err
     assert "CREATE DATABASE shop" in notes[-1]
-    orders = run(*whole, "--tables", "shop.payments", "--from", "binlog.000002:4")
+    orders = run(*whole, "--tables", "shop.payments", "--start", "binlog.000002:4")
     assert orders.status == 0
     assert {line.split("`")[3] for line in rows(orders)} == {"payments"}
 
@@ -79,7 +79,7 @@ def test_names_must_be_known(run, corpus, tmp_path):
     case = corpus / "mariadb-11.8.image-full-minimal"
     first = json.loads(run("log", case, "--as", "json").lines[0])
     cut = tmp_path / "cut.000001"
-    assert run("log", case, "--from", first["_gtid"], "--as", "raw", "--into", cut).status == 0
+    assert run("log", case, "--start", first["_gtid"], "--as", "raw", "--into", cut).status == 0
     ran = run("log", cut, "--as", "sql")
     assert ran.status == 2
     table = f"{first['_db']}.{first['_table']}"
@@ -106,7 +106,7 @@ def test_only_some_tables(run, shop, corpus):
 @pytest.mark.parametrize("how", ["text", "json", "sql", "undo"])
 def test_rewrite_db(run, shop, how):
     """The new name stands where the old stood, but in the text of statements."""
-    selected = ("log", shop / "mysql", "--from", "binlog.000004", "--as", how)
+    selected = ("log", shop / "mysql", "--start", "binlog.000004", "--as", how)
     plain = run(*selected)
     renamed = run(*selected, "--rewrite-db", "shop=laden")
     assert renamed.status == plain.status == 0

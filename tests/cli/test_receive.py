@@ -106,14 +106,15 @@ def test_sigterm_under_load(source, start, tmp_path):
     folder = tmp_path / "copy"
     with Writing(source, 1):
         for _ in range(2):
-            process = start(url_of(source), "--into", folder, "--every", "0.2")
+            process = start(url_of(source), "--into", folder, "--progress", "200ms")
             wait_for(lambda: has(source, folder))
             process.send_signal(signal.SIGTERM)
             status, out, err = finish(process)
             assert status == 0, err
             assert "up to binlog.0" in out
     source.settle()
-    process = start(url_of(source), "--into", folder, "--every", "0.2")
+    process = start(url_of(source), "--into", folder, "--progress", "200ms")
+    assert next(iter(process.stderr.readline, ""))  # it handles signals by now
     wait_for(lambda: has(source, folder))
     process.send_signal(signal.SIGINT)
     status, _, err = finish(process)
@@ -128,7 +129,7 @@ def test_sigkill_under_load(source, start, tmp_path):
     with Writing(source, 2):
         for _ in range(3):  # the campaign `received` kills more of them
             process = start(
-                url_of(source), "--into", folder, "--sync", chance.choice(("group", "2"))
+                url_of(source), "--into", folder, "--sync", chance.choice(("group", "2s"))
             )
             wait_for(lambda: folder.exists() and any(folder.glob("binlog.0*")))
             wait_for_steps(lambda: copied(folder) >> 13, chance, 200)
@@ -145,7 +146,7 @@ def test_sigkill_under_load(source, start, tmp_path):
 def test_a_signal_while_nothing_comes(source, start, tmp_path):
     folder = tmp_path / "copy"
     url = url_of(source, f"?heartbeat={2 * DEADLINE}")  # nothing comes that would wake it
-    process = start(url, "--into", folder, "--every", "0.1")
+    process = start(url, "--into", folder, "--progress", "100ms")
     wait_for(lambda: has(source, folder))
     lines = iter(process.stderr.readline, "")
     line = next(line for line in lines if "up to date" in line)
@@ -197,7 +198,7 @@ def test_several_sources(source, start, tmp_path):
         (["mysql://root@h/", "--retain", "2 parsecs"], "retain"),
         (["mysql://root@h/", "--encrypt"], "keyring"),
         (["mysql://root@h/", "--plugin", "none"], "no observer is called 'none'"),
-        (["mysql://root@h/", "--every", "0"], "--every"),
+        (["mysql://root@h/", "--progress", "0"], "--progress"),
         (["mysql://root:s3cret@127.0.0.1:1/"], "127.0.0.1:1"),
     ],
 )
@@ -213,7 +214,15 @@ def test_into_is_needed(run):
 
 def test_the_help_names_what_there_is(run):
     ran = run("receive", "--help")
-    for option in ("--into", "--encrypt", "--retain", "--sync", "--plugin", "--until", "--every"):
+    for option in (
+        "--into",
+        "--encrypt",
+        "--retain",
+        "--sync",
+        "--plugin",
+        "--until",
+        "--progress",
+    ):
         assert option in ran.out
 
 

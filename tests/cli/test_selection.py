@@ -1,4 +1,4 @@
-"""`--from` and `--until`: positions, GTIDs and times."""
+"""`--start` and `--until`: positions, GTIDs and times."""
 
 from __future__ import annotations
 
@@ -120,13 +120,13 @@ def test_ranges(run, log):
     everything = heads(run("log", log))
     assert len(everything) > 500
     for first, last in ((0, 3), (5, 6), (240, 300), (400, 520), (100, 100)):
-        ran = run("log", log, "--from", everything[first][0], "--until", everything[last][0])
+        ran = run("log", log, "--start", everything[first][0], "--until", everything[last][0])
         assert (ran.status, heads(ran)) == (0, everything[first:last]), (first, last)
         # by GTID: after the one that was read, up to the last that is to be read
-        ran = run("log", log, "--from", everything[first][1], "--until", everything[last][1])
+        ran = run("log", log, "--start", everything[first][1], "--until", everything[last][1])
         assert (ran.status, heads(ran)) == (0, everything[first + 1 : last + 1]), (first, last)
     start = everything[300][0]
-    assert heads(run("log", log, "--from", start)) == everything[300:]
+    assert heads(run("log", log, "--start", start)) == everything[300:]
     assert heads(run("log", log, "--until", start)) == everything[:300]
 
 
@@ -134,9 +134,9 @@ def test_times(run, log):
     everything = heads(run("log", log))
     moment = everything[200][2].replace(" ", "T")
     expected = next(index for index, head in enumerate(everything) if head[2] >= everything[200][2])
-    assert heads(run("log", log, "--from", moment)) == everything[expected:]
+    assert heads(run("log", log, "--start", moment)) == everything[expected:]
     assert heads(run("log", log, "--until", moment)) == everything[:expected]
-    assert heads(run("log", log, "--from", "2999-01-01T00:00")) == []
+    assert heads(run("log", log, "--start", "2999-01-01T00:00")) == []
     assert heads(run("log", log, "--until", "1999-01-01T00:00")) == []
 
 
@@ -150,7 +150,7 @@ def test_from_a_position_names_are_known_by_the_ddl_before_it(run, shop):
         "json",
         "--tables",
         "orders",
-        "--from",
+        "--start",
         second[40][0],
         "--until",
         second[200][0],
@@ -162,7 +162,7 @@ def test_from_a_position_names_are_known_by_the_ddl_before_it(run, shop):
 
 def test_a_whole_file(run, shop):
     log = shop / "mysql"
-    ran = run("log", log, "--from", "binlog.000002", "--until", "binlog.000003")
+    ran = run("log", log, "--start", "binlog.000002", "--until", "binlog.000003")
     assert heads(ran) == [
         head for head in heads(run("log", log)) if head[0].startswith("binlog.000002")
     ]
@@ -200,18 +200,18 @@ def test_an_end_where_no_transaction_is_open(run, log, tmp_path, until):
     ("options", "message"),
     [
         (
-            ["--from", "binlog.000009:4"],
+            ["--start", "binlog.000009:4"],
             "binlog.000009 is not among the logs of mysql: binlog.000001 to binlog.000004",
         ),
         (
             ["--until", "binlog.000009:4"],
             "binlog.000009 is not among the logs of mysql: binlog.000001 to binlog.000004",
         ),
-        (["--from", f"{UUID}:999999"], "999999 is not in the logs"),
+        (["--start", f"{UUID}:999999"], "999999 is not in the logs"),
         (["--until", f"{UUID}:999999"], f"these GTIDs were not read: {UUID}:999999"),
-        (["--from", "binlog.000001:160"], "binlog.000001: no event begins at 160"),
-        (["--from", "binlog.000001:99999999"], "no position 99999999"),
-        (["--from", "soon"], "--from is oldest, now, a position"),
+        (["--start", "binlog.000001:160"], "binlog.000001: no event begins at 160"),
+        (["--start", "binlog.000001:99999999"], "no position 99999999"),
+        (["--start", "soon"], "--start is oldest, now, a position"),
     ],
 )
 def test_places_that_are_not_there(run, shop, options, message):
@@ -222,14 +222,14 @@ def test_places_that_are_not_there(run, shop, options, message):
 
 def test_a_position_inside_a_transaction(run, shop):
     head = heads(run("log", shop / "mysql"))[20][0]
-    events = run("log", shop / "mysql", "--as", "json", "--events", "--from", head)
+    events = run("log", shop / "mysql", "--as", "json", "--events", "--start", head)
     inside = json.loads(events.lines[3])
-    ran = run("log", shop / "mysql", "--from", f"{inside['_file']}:{inside['_pos']}")
+    ran = run("log", shop / "mysql", "--start", f"{inside['_file']}:{inside['_pos']}")
     assert ran.status == 2
     assert "read from the beginning of the transaction" in ran.err
 
 
 def test_a_position_of_several_logs(run, shop):
-    ran = run("log", shop, "--from", "binlog.000002:4")
+    ran = run("log", shop, "--start", "binlog.000002:4")
     assert ran.status == 2
     assert "a position is one log's" in ran.err

@@ -151,11 +151,11 @@ def test_parts(run, worked, how):
     first, last = transactions[7], transactions[-3]
     assert first[1].endswith("1:" + first[1].rpartition(":")[2])
     for arguments in (
-        ["--from", first[0], "--until", last[0]],
+        ["--start", first[0], "--until", last[0]],
         ["--until", last[1]],
-        ["--from", first[0], "--until", last[1]],
-        ["--from", "2026-01-01T00:00", "--until", "2100-01-01T00:00"],
-        ["--from", "2100-01-01T00:00"],
+        ["--start", first[0], "--until", last[1]],
+        ["--start", "2026-01-01T00:00", "--until", "2100-01-01T00:00"],
+        ["--start", "2100-01-01T00:00"],
         ["--tables", "d.t"],
         ["--rewrite-db", "d=n", "--tables", "n.*"],
     ):
@@ -167,10 +167,10 @@ def test_parts(run, worked, how):
 def test_from_a_position(run, worked):
     """Also in a file's midst: the server is asked for it, and nothing before it is read."""
     for _, place in gtids(worked):
-        live, files = same(run, worked, "log", "--as", "json", "--from", place)
+        live, files = same(run, worked, "log", "--as", "json", "--start", place)
         assert live.out == files.out
     last = worked.binlogs()[-1].name
-    live, files = same(run, worked, "log", "--as", "json", "--from", last)
+    live, files = same(run, worked, "log", "--as", "json", "--start", last)
     assert live.out == files.out
 
 
@@ -178,18 +178,18 @@ def test_a_start_in_the_url(run, worked):
     transactions = gtids(worked)
     _, place = transactions[9]
     live = run("log", "--as", "json", url(worked, options=f"?position={place}"))
-    assert live.out == run("log", "--as", "json", "--from", place, worked.data).out
+    assert live.out == run("log", "--as", "json", "--start", place, worked.data).out
     before = transactions[8][0]
     if worked.flavour == "mysql":
         before = before.replace(":", ":1-")
     for option in ("gtid", "start"):
         live = run("log", "--as", "json", url(worked, options=f"?{option}={before}"))
         assert live.err == ""
-        assert live.out == run("log", "--as", "json", "--from", place, worked.data).out
+        assert live.out == run("log", "--as", "json", "--start", place, worked.data).out
     live = run("log", "--as", "json", url(worked, options="?start=now"))
     assert (live.status, live.out) == (0, "")
     assert_refused(
-        run("log", "--from", place, url(worked, options="?start=now")),
+        run("log", "--start", place, url(worked, options="?start=now")),
         "its URL says to begin at now, and binlog.",
     )
 
@@ -204,7 +204,7 @@ def test_raw(run, worked, tmp_path):
     """A part of a server's log as a file; its list of GTIDs is that of the same part of the files."""
     gtid, place = gtids(worked)[9]
     for number, start in enumerate((None, gtid, place)):
-        chosen = [] if start is None else ["--from", start]
+        chosen = [] if start is None else ["--start", start]
         written = []
         for source in (url(worked), worked.data):
             path = tmp_path / f"{number}{len(written)}" / "cut.000001"
@@ -236,7 +236,7 @@ def test_two_servers_and_files_together(run, worked, shop):
     ran = run("stat", "--as", "json", url(worked), shop / "mysql")
     assert [json.loads(line)["log"] for line in ran.lines] == ["mysql", name(worked)]
     assert_refused(
-        run("log", "--from", "binlog.000001", url(worked), shop / "mysql"),
+        run("log", "--start", "binlog.000001", url(worked), shop / "mysql"),
         f"a position is one log's, and there are several (mysql, {name(worked)}): give one",
     )
 
@@ -250,9 +250,9 @@ def test_places_that_are_not_there(run, worked):
     assert ran.status == 2
     assert f"{name(worked)} ends, and these GTIDs were not read: {none}" in ran.err
     words = "lacks GTIDs of the start" if worked.flavour == "mysql" else "1236"
-    assert_refused(run("log", "--from", none, url(worked)), words)
-    assert_refused(run("log", "--from", "other.000001", url(worked)), "1236")
-    assert_refused(run("log", "--from", "binlog.000009", url(worked)), "1236")
+    assert_refused(run("log", "--start", none, url(worked)), words)
+    assert_refused(run("log", "--start", "other.000001", url(worked)), "1236")
+    assert_refused(run("log", "--start", "binlog.000009", url(worked)), "1236")
     for end in ("other.000001", "binlog.000009:4"):
         for command in ("log", "stat"):
             ran = run(command, "--until", end, url(worked))
@@ -292,8 +292,8 @@ def test_what_servers_refuse(run, worked, command, monkeypatch):
         ([f"{secret}?position=binlog.000007:4"], "1236"),
         ([f"{secret}?position=binlog.000001:99999999"], "1236"),
         ([f"{secret}?unknown=1"], "unknown"),
-        ([f"{secret}?start=now", "--from", "binlog.000001:4"], "its URL says to begin at now"),
-        ([secret, "--from", wrong], "--from is oldest, now, a position"),
+        ([f"{secret}?start=now", "--start", "binlog.000001:4"], "its URL says to begin at now"),
+        ([secret, "--start", wrong], "--start is oldest, now, a position"),
         ([secret, "--keyring", "keys.json"], "--keyring has the keys of files"),
         ([secret, "--nonsense"], "nonsense"),
         ([secret, "--until", f"x{secret}"], "--until is oldest, now, a position"),
@@ -330,7 +330,7 @@ def test_purged(run, worked):
     """The last test of this file's servers: their first log goes."""
     worked.execute("FLUSH BINARY LOGS")
     purge(worked, "binlog.000002")
-    ran = run("log", "--from", "binlog.000001:4", url(worked))
+    ran = run("log", "--start", "binlog.000001:4", url(worked))
     assert_refused(ran, "binlog.000001")
     gone = gtids(worked)[0][0]
     old = gone.rpartition(":")[0] + ":1" if worked.flavour == "mysql" else "0-1-1"

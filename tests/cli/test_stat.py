@@ -138,7 +138,9 @@ def test_text(run, shop):
 
 def test_a_part(run, shop):
     found = counted(
-        run("stat", shop / "mysql", "--as", "json", "--from", "binlog.000004", "--tables", "orders")
+        run(
+            "stat", shop / "mysql", "--as", "json", "--start", "binlog.000004", "--tables", "orders"
+        )
     )
     assert found["files"] == 1
     assert set(found["tables"]) == {"shop.orders"}

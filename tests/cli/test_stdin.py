@@ -114,7 +114,7 @@ def test_wl10956_where_standard_input_begins(corpus: Path) -> None:
     assert everything
     for place in (groups[0], groups[-1], groups[-1] - 1, paths[0].stat().st_size):
         begin = min(group for group in groups if group >= place)
-        for start in (["--from", f"-:{place}"], [f"--from=-:{place}"]):
+        for start in (["--start", f"-:{place}"], [f"--start=-:{place}"]):
             done = tailrace("log", *start, "-", "--as", "json", given=given)
             assert done.returncode == 0, done.stderr
             assert records(done.stdout) == [each for each in everything if each["_pos"] >= begin]
@@ -123,13 +123,13 @@ def test_wl10956_where_standard_input_begins(corpus: Path) -> None:
         ("binlog.000001", "is not among the logs of -"),
         (f"-:{len(given) + 1}", "is past the end of -"),
     ):
-        done = tailrace("log", "-", "--from", start, given=given)
+        done = tailrace("log", "-", "--start", start, given=given)
         assert done.returncode == 2
         assert words in done.stderr.decode()
-    done = tailrace("log", "-", paths[0], "--from", f"-:{groups[0]}", given=given)
+    done = tailrace("log", "-", paths[0], "--start", f"-:{groups[0]}", given=given)
     assert "a position is one log's" in done.stderr.decode()
-    done = tailrace("log", "-", "--from", given=given)
-    assert "--from requires an argument" in done.stderr.decode()
+    done = tailrace("log", "-", "--start", given=given)
+    assert "--start requires an argument" in done.stderr.decode()
 
 
 def test_as_mysql_reads_it(corpus: Path) -> None:
@@ -270,8 +270,8 @@ def test_a_part_of_it(corpus: Path) -> None:
     place, whole = last["_pos"], sum(each["event"] == "GTID" for each in events)
     source = last["fields"]["gtid"].rpartition(":")[0]
     for bound, count in (
-        (f"--from={before['fields']['gtid']}", 200),  # all but the last were read, of each time
-        (f"--from=-:{place}", 200 * whole - whole + 1),
+        (f"--start={before['fields']['gtid']}", 200),  # all but the last were read, of each time
+        (f"--start=-:{place}", 200 * whole - whole + 1),
         (f"--until={last['fields']['gtid']}", whole),
         (f"--until=-:{place}", whole - 1),
     ):
@@ -281,7 +281,7 @@ def test_a_part_of_it(corpus: Path) -> None:
     missing = tailrace("log", "-", f"--until={source}:99999", given=given)
     assert "were not read" in refused(missing)
     other = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7"
-    missing = tailrace("log", "-", f"--from={other}", given=joined(logs(corpus, *MYSQL)))
+    missing = tailrace("log", "-", f"--start={other}", given=joined(logs(corpus, *MYSQL)))
     assert missing.returncode == 2
     assert f"{other} is not in the logs, -" in missing.stderr.decode()
 

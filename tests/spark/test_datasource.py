@@ -50,7 +50,7 @@ def text(value, column, table):
 @pytest.mark.parametrize(("flavour", "name", "table"), list(tables()))
 def test_the_record_replayed_by_key_is_the_table(binlog, flavour, name, table):
     database, short = name.split(".")
-    rows = binlog(SHOP / flavour, tables=name).orderBy("_seq").collect()
+    rows = binlog(SHOP / flavour, tables=name, images="json").orderBy("_seq").collect()
     assert {(row._db, row._table) for row in rows} == {(database, short)}
     state = {}
     for row in rows:
@@ -81,7 +81,7 @@ def test_the_record_replayed_by_key_is_the_table(binlog, flavour, name, table):
 
 
 def test_typed_columns_are_those_of_changes(binlog):
-    rows = binlog(SHOP / "mysql", table="shop.orders").orderBy("_seq").collect()
+    rows = binlog(SHOP / "mysql", tables="shop.orders").orderBy("_seq").collect()
     expected = []
     for batch in tailrace.changes(SHOP / "mysql", tables=["shop.orders"]):
         expected += [
@@ -101,14 +101,14 @@ def test_typed_columns_are_those_of_changes(binlog):
 
 
 def test_both_images(binlog):
-    rows = binlog(SHOP / "mysql", table="shop.orders", images="both").where("_op = 'update'")
+    rows = binlog(SHOP / "mysql", tables="shop.orders", images="both").where("_op = 'update'")
     first = rows.orderBy("_seq").first()
     assert first.before.id == first.after.id
     assert first.before != first.after
 
 
 def test_only_the_columns_asked_for(binlog):
-    frame = binlog(SHOP / "mysql", table="shop.orders", columns="id,total")
+    frame = binlog(SHOP / "mysql", tables="shop.orders", columns="id,total")
     assert [name for name in frame.columns if not name.startswith("_")] == ["id", "total"]
     assert frame.where("total > 0").count() > 0
 
@@ -151,8 +151,12 @@ def test_small_splits_give_the_same_rows(binlog):
     [
         ({"path": "/x", "colour": "red"}, "no option 'colour'"),
         ({}, "give the logs"),
-        ({"path": "/x", "images": "none"}, "row or both"),
-        ({"path": "/x", "table": "a.b", "tables": "c"}, "one table"),
+        ({"path": "/x", "images": "none"}, "json or row or both"),
+        ({"path": "/x", "tables": "a.b", "exclude": "c"}, "one table"),
+        ({"path": "/x", "tables": "a.*", "images": "both"}, "one table"),
+        ({"path": "/x", "tables": "a.b,a.c", "columns": "x"}, "one table"),
+        ({"path": "/x", "tables": "a.b", "images": "json", "columns": "x"}, "one table"),
+        ({"path": "/x", "table": "a.b"}, "no option 'table'"),
     ],
 )
 def test_options_that_make_no_sense(options, message):
@@ -160,9 +164,31 @@ def test_options_that_make_no_sense(options, message):
         Options.of(options)
 
 
+@pytest.mark.parametrize(
+    ("tables", "table"),
+    [
+        (None, None),
+        ("shop.orders", "shop.orders"),
+        ('["shop.a,b"]', "shop.a,b"),
+        ("shop.100[*]", "shop.100*"),
+        ("orders", None),
+        ("shop.*", None),
+        ("shop.orders,shop.payments", None),
+    ],
+)
+def test_one_full_name_gives_that_tables_columns(tables, table):
+    """Option ``tables``: one full name is one table, typed; anything else is JSON."""
+    found = Options.of({"path": "/x"} if tables is None else {"path": "/x", "tables": tables})
+    assert found.table == table
+    if table is not None:
+        database, _, name = table.partition(".")
+        assert found.tables(database, name)
+        assert Options.of({"path": "/x", "tables": tables, "images": "json"}).table is None
+
+
 def test_a_table_that_is_not_there():
     with pytest.raises(PipelineError, match=r"no rows of table shop\.nothing"):
-        newest_schema(Options.of({"path": str(SHOP / "mysql"), "table": "shop.nothing"}))
+        newest_schema(Options.of({"path": str(SHOP / "mysql"), "tables": "shop.nothing"}))
 
 
 def test_name():
@@ -175,7 +201,7 @@ def test_tables_of_the_catalogue(spark, binlog):
     made = {
         "by_path": f"OPTIONS (path '{folder}')",
         "by_location": f"LOCATION '{folder}'",
-        "by_table": f"OPTIONS (path '{folder}', table 'shop.orders', columns 'id,status')",
+        "by_table": f"OPTIONS (path '{folder}', tables 'shop.orders', columns 'id,status')",
     }
     try:
         for name, options in made.items():
@@ -184,7 +210,7 @@ def test_tables_of_the_catalogue(spark, binlog):
         for name in ("by_path", "by_location"):
             assert spark.table(name).count() == changes.count()
         orders = spark.sql("SELECT id, status FROM by_table WHERE _op = 'insert'").collect()
-        wanted = binlog(folder, table="shop.orders").where("_op = 'insert'")
+        wanted = binlog(folder, tables="shop.orders").where("_op = 'insert'")
         assert sorted(orders) == sorted(wanted.select("id", "status").collect())
     finally:
         for name in made:

@@ -35,7 +35,7 @@ def test_the_data_source_takes_a_keyring(spark, name):
         read = spark.read.format("binlog").options(keyring=str(keys), **options)
         return read.load(str(folder)).collect()
 
-    assert [[str(row.id), row.v] for row in load(table="corpus.t")] == rows
+    assert [[str(row.id), row.v] for row in load(tables="corpus.t")] == rows
     documents = load(split="100")
     assert [list(map(str, json.loads(row.after).values())) for row in documents] == rows
 

@@ -113,7 +113,13 @@ def test_now_and_each_batch_once(stream, source, tmp_path):
 
     value = mark(source)
     query = (
-        stream(source.data, start="now", tables="follow.marks", index=str(tmp_path / "index"))
+        stream(
+            source.data,
+            start="now",
+            tables="follow.marks",
+            images="json",
+            index=str(tmp_path / "index"),
+        )
         .writeStream.foreachBatch(take)
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(processingTime="100 milliseconds")
@@ -184,7 +190,7 @@ def test_columns_that_come_end_the_query(stream, spark, mysql97, tmp_path):
 
     def load(**options):
         options["index"] = str(tmp_path / "index")
-        return stream(source.data, table="changing.t", start=start, **options)
+        return stream(source.data, tables="changing.t", start=start, **options)
 
     out, begun, late = tmp_path / "out", load(), load(schemaChange="ignore")
     assert run_into(out, begun, tmp_path / "checkpoint") is None

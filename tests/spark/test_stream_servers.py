@@ -121,7 +121,7 @@ def test_a_table_that_gets_other_columns(source, change, images):
     source.execute(f"ALTER TABLE {table} DROP COLUMN u")
     source.execute(f"INSERT INTO {table} VALUES (2, 2)")
     source.connection.commit()
-    given = {"path": str(source.data), "table": table, "images": images}
+    given = {"path": str(source.data), "tables": table, "images": images}
 
     def begun(**more):
         asked = BinlogDataSource(given | more)

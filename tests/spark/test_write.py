@@ -131,7 +131,7 @@ PAYMENTS = """CREATE TABLE shop.payments (
 
 def test_a_log_through_a_dataframe(spark, orders, tmp_path):
     source = ROOT / "examples" / "shop" / "mysql"
-    changes = spark.read.format("binlog").option("table", "shop.payments").option("images", "both")
+    changes = spark.read.format("binlog").option("tables", "shop.payments").option("images", "both")
     frame = changes.load(str(source))
     save(frame, tmp_path / "log", create=PAYMENTS, transactionRows=77)
     wanted = [

@@ -78,7 +78,12 @@ def test_a_mirror_that_follows(server, tmp_path, restarted):
 def test_a_stream(server, tmp_path, restarted):
     name = f"s{restarted:d}"
     server.execute(f"CREATE TABLE held.{name} (a INT PRIMARY KEY)")
-    given = {"path": str(server.data), "tables": f"held.{name}", "index": str(tmp_path / "index")}
+    given = {
+        "path": str(server.data),
+        "tables": f"held.{name}",
+        "images": "json",
+        "index": str(tmp_path / "index"),
+    }
     given["start"] = "now"
 
     def reader():

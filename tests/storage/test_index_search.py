@@ -66,7 +66,7 @@ def test_every_gtid_of_recorded_logs(folder: Path) -> None:
     "folder", [*recorded(), CORPUS / "mysql-9.7.anonymous"], ids=lambda p: p.name
 )
 def test_times_of_recorded_logs(folder: Path) -> None:
-    """As ``--from TIME`` finds it by reading all."""
+    """As ``--start TIME`` finds it by reading all."""
     series = series_of(folder)
     transactions = whole(series)
     times = sorted({commit_time(each.events[0]) for each in transactions})
@@ -173,7 +173,7 @@ def test_numbers_that_do_not_grow(tmp_path: Path) -> None:
 
 @both
 def test_a_reader_begins_there(tmp_path: Path, flavour: str) -> None:
-    """``--from GTID`` gives what comes after that transaction, ``--until GTID`` ends with it."""
+    """``--start GTID`` gives what comes after that transaction, ``--until GTID`` ends with it."""
     series = many(tmp_path, flavour, 9)
     transactions = whole(series)
     for each in (transactions[0], transactions[9], transactions[-1]):

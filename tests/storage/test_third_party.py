@@ -125,7 +125,7 @@ def test_it_is_on_files_by_option(site: Path, tmp_path: Path) -> None:
         "        with log.transaction() as trx:\n"
         "            trx.insert(table, [(5,)])\n"
         "for names in (['masked'], ['masked', 'zstd']):\n"
-        "    options = [word for name in names for word in ('--layer', name)]\n"
+        "    options = [word for name in names for word in ('--layers', name)]\n"
         "    sys.argv = ['tailrace', 'log', f'{folder}/{len(names)}', '--as', 'json', *options]\n"
         "    try:\n"
         "        main()\n"

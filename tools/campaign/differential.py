@@ -132,7 +132,7 @@ class Ways:
         """The data source, table by table, typed."""
         for name in self._recorded.tables:
             if name in self.changed:
-                options = {"table": name, "images": "both"}
+                options = {"tables": name, "images": "both"}
                 batches = source.read(self._logs, self._schema, self._spark, **options)
                 yield from typed_changes(batches, self._columns)
 

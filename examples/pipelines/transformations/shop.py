@@ -19,7 +19,7 @@ LOG = os.environ.get("SHOP_LOG", "/var/lib/mysql")
 def order_changes() -> DataFrame:
     """Every change of shop.orders: the change record's fields, and the table's columns."""
     changes = spark.readStream.format("binlog").option("path", LOG)
-    return changes.option("table", "shop.orders").option("start", "oldest").load()
+    return changes.option("tables", "shop.orders").option("start", "oldest").load()
 
 
 @dp.materialized_view

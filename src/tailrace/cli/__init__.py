@@ -95,7 +95,7 @@ def main() -> None:
 def _arguments(given: list[str]) -> list[str]:
     """The arguments with ``--`` before all that are no options, if ``-`` is one of these.
 
-    Cyclopts takes ``-`` for an option, and so it does a position in it, as in ``--from -:300``.
+    Cyclopts takes ``-`` for an option, and so it does a position in it, as in ``--start -:300``.
     """
     if "-" not in given or given[0] not in app:
         return given

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.handlers import GroupFilter
-
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "": 1.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.ASCII)
 
 Sources = Annotated[
     str,
@@ -49,10 +45,10 @@ Exclude = Annotated[
         negative=(),
     ),
 ]
-From = Annotated[
+Start = Annotated[
     str | None,
     Parameter(
-        name="--from",
+        name="--start",
         help="Begin at a position (``binlog.000003:1234``, of standard input ``-:1234``) or file, "
         "after GTIDs that were read already (``uuid:1-77``, ``0-1-77``), with the first "
         "transaction committed at a time or later (``2026-11-21T09:30:00``, UTC unless it has a "
@@ -83,10 +79,10 @@ KeyringFile = Annotated[
         "for an encrypted one), or Tailrace's own.",
     ),
 ]
-OnFiles = Annotated[
+Layers = Annotated[
     tuple[str, ...],
     Parameter(
-        name="--layer",
+        name="--layers",
         negative=(),
         help="A layer on the files, as ``zstd``; repeated, the lowest first. Files named ``.zst`` "
         "are read without it.",
@@ -199,14 +195,6 @@ def known_tables(schema: Path | None) -> Catalogue:
 
         catalogue.given(load(schema))
     return catalogue
-
-
-def seconds(text: str) -> float:
-    """``10s``, ``500ms``, ``2m``, ``1h``, ``10``. Raises UsageError."""
-    found = _DURATION.fullmatch(text.strip().lower())
-    if found is None or found[2] not in _UNITS:
-        raise UsageError(f"--trigger {text}: give a time, as 10s, 500ms or 2m")
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def keys(given: Sequence[str]) -> dict[str, list[str]]:

@@ -25,6 +25,7 @@ from tailrace.cli.output import (
 )
 from tailrace.cli.signals import on_signals
 from tailrace.cli.sources import parsed
+from tailrace.durations import seconds_of
 from tailrace.errors import TailraceError, UsageError
 from tailrace.printable import one_line, size
 
@@ -79,7 +80,7 @@ def receive(
     layers: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--layer",
+            name="--layers",
             negative=(),
             help="A layer on the copy's files, as ``zstd``: a file gets that when it is complete, "
             "and the name FILE.zst. Repeated, the lowest first.",
@@ -97,7 +98,7 @@ def receive(
         Parameter(
             name="--sync",
             help="When received events are synced to disk: after all that arrived together "
-            "(``group``, default), after each ``transaction``, or at an interval in seconds.",
+            "(``group``, default), after each ``transaction``, or at an interval, like ``2s``.",
         ),
     ] = "group",
     plugin: Annotated[
@@ -113,16 +114,20 @@ def receive(
         Literal["now"] | None,
         Parameter(name="--until", help="``now``: end at the source's present end."),
     ] = None,
-    every: Annotated[
-        float,
-        Parameter(name="--every", help="Seconds between lines of progress; not for a terminal."),
-    ] = 10.0,
+    progress: Annotated[
+        str,
+        Parameter(
+            name="--progress",
+            help="Print a line of progress at this interval: ``10s`` (default) or ``500ms``. A "
+            "terminal shows the progress all the time.",
+        ),
+    ] = "10s",
 ) -> int:
     """Keep byte-identical copies of servers' binary logs, file by file, with their index.
 
     After a stop or a kill, it resumes at the exact byte. Ctrl-C and SIGTERM end it at a
     transaction's end, a second one at once. If a connection breaks, it reconnects for a minute, or
-    for the time of ``?retry=SECONDS``. With that, it also waits for a source that is not there at
+    for the time of ``?retry=5m``. With that, it also waits for a source that is not there at
     the start.
     """
     from tailrace.observers import find  # noqa: PLC0415 - with pymysql: for this command only
@@ -130,8 +135,7 @@ def receive(
 
     if not sources:
         raise UsageError("give a server to receive from: mysql://user@host:3306/")
-    if not every > 0:
-        raise UsageError(f"--every {every}: give a number of seconds")
+    every = seconds_of(progress, "--progress", least=0.001)
     places = _places(sources, into, skip_torn_tail=skip_torn_tail)
     with display([place.name for place in places], every) as shown:
         jobs = [

@@ -231,7 +231,7 @@ def find_logs(
     if keyring is not None and not files:
         raise UsageError("--keyring has the keys of files: a server sends its log decrypted")
     if layers and not files:
-        raise UsageError("--layer is for files, and not for a server's log")
+        raise UsageError("--layers is for files, and not for a server's log")
     return [*find_all(files, keyring, layers), *others]
 
 

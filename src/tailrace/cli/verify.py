@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tailrace.cli.options import Exclude, Tables, check_cores, chosen_tables, seconds
+from tailrace.cli.options import Exclude, Tables, check_cores, chosen_tables
 from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.sources import names_server, parsed
+from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
 from tailrace.printable import size
 
@@ -54,7 +55,7 @@ def verify(
         raise UsageError(f"{source} is not a server: give its URL, as mysql://user@host")
     check_cores(cores)
     wants = chosen_tables(tables, exclude)
-    longest = None if wait is None else _seconds(wait)
+    longest = None if wait is None else seconds_of(wait, "--wait")
     server = parsed(source)
     from tailrace.spark.session import session  # noqa: PLC0415 - takes a while
     from tailrace.spark.verify import verify as run  # noqa: PLC0415 - as above
@@ -73,13 +74,6 @@ def verify(
     _print(output, lake, report)
     output.close()
     return 2 if report.unsure else int(report.verdict != "equal")
-
-
-def _seconds(text: str) -> float:
-    try:
-        return seconds(text)
-    except UsageError:
-        raise UsageError(f"--wait {text}: give a time, as 60s or 5m") from None
 
 
 def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import ipaddress
-import math
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, unquote
 
 from tailrace.constants import MAGIC
+from tailrace.durations import seconds_of
 from tailrace.errors import BadLogName, UsageError
 from tailrace.gtid import GtidState
 from tailrace.live.options_file import read_options
@@ -32,8 +32,6 @@ PORT: Final = 3306
 _URL: Final = re.compile(r"(mysql|mariadb):(?://)?([^/?#]*)(.*)", re.DOTALL | re.IGNORECASE)
 _NAME: Final = re.compile(r"[^\s/?#@:,\[\]\\'\"]+")
 _SERVER_IDS: Final = range(1, 1 << 32)
-_LONGEST: Final = 31_536_000.0
-"""A year, in seconds."""
 _SWITCHES: Final = frozenset({"ssl", "skip-ssl", "ssl-verify-server-cert"})
 _HOST: Final = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::([0-9]{1,5}))?")
 
@@ -103,7 +101,8 @@ class Source:
 
         Options: ``start`` (as `tailrace.selection.start_of` takes it; ``position`` and ``gtid`` are
         the same for one kind each, an empty ``gtid`` is the empty set), ``server_id``,
-        ``heartbeat``, ``connect_timeout``, ``retry`` (seconds), ``compress`` (``zlib``, ``zstd``,
+        ``heartbeat``, ``connect_timeout``, ``retry`` (``10s``, ``500ms``; a number is
+        seconds), ``compress`` (``zlib``, ``zstd``,
         ``zstd:LEVEL``, ``none``), ``skip_torn_tail`` (``1``), ``socket``, ``defaults_file``;
         ``ssl_mode``, ``ssl_ca``, ``ssl_capath``, ``ssl_cert``, ``ssl_key``, ``tls_version``,
         ``server_public_key_path``; with underscores or dashes. ``overrides`` are the same options
@@ -410,16 +409,7 @@ def _server_id(name: str, value: Any) -> int:
 
 
 def _seconds(name: str, value: Any) -> float:
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        seconds = math.nan
-    least = 0.0 if name == "retry" else 0.01
-    if not least <= seconds <= _LONGEST:
-        raise UsageError(
-            f"{name} is a number of seconds from {least:g} on, not {str(value)[:40]!r}"
-        )
-    return seconds
+    return seconds_of(value, name, least=0.0 if name == "retry" else 0.01)
 
 
 def _compression(name: str, value: Any) -> ConnectionCompression | None:

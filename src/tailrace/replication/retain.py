@@ -7,13 +7,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
+from tailrace.durations import UNITS
 from tailrace.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from tailrace.storage.index import LogIndex
     from tailrace.storage.store import WritableStore
 
-_SECONDS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTES: Final = {
     **{unit: 1000**n for n, unit in enumerate(("b", "kb", "mb", "gb", "tb"))},
     **{unit: 1024**n for n, unit in enumerate(("kib", "mib", "gib", "tib"), 1)},
@@ -32,12 +32,12 @@ class Retention:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """``30d`` (w, d, h, m), ``500GB`` (B, kB to TB, KiB to TiB). Raises UsageError."""
+        """``30d`` (w, d, h, m, s), ``500GB`` (B, kB to TB, KiB to TiB). Raises UsageError."""
         match = _FORM.fullmatch(text.strip())
         unit = match[2].lower() if match else ""
         number = float(match[1]) if match else 0.0
-        if match and number > 0 and match[2] in _SECONDS:
-            return cls(seconds=number * _SECONDS[match[2]])
+        if match and number > 0 and match[2] in UNITS:
+            return cls(seconds=number * UNITS[match[2]])
         if number > 0 and unit in _BYTES:
             return cls(size=int(number * _BYTES[unit]))
         raise UsageError(f"retain: {text!r} is neither an age (30d, 12h) nor a size (500GB, 64MiB)")

@@ -2,7 +2,7 @@
 
     tailrace.spark.register(spark)
     spark.read.format("binlog").option("path", "/logs").load()
-    spark.read.format("binlog").option("path", "/logs").option("table", "shop.orders").load()
+    spark.read.format("binlog").option("path", "/logs").option("tables", "shop.orders").load()
     spark.readStream.format("binlog").option("path", "/logs").option("start", "now").load()
 
 A partition is a split of a log. The options are described at `BinlogDataSource`.
@@ -32,7 +32,7 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source, names_server
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.user_schema import load
-from tailrace.spark.filters import table_patterns, taken
+from tailrace.spark.filters import full_name, table_patterns, taken
 from tailrace.spark.reading import SplitPartition, read_changes
 from tailrace.spark.servers import ServerLogs
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
@@ -57,7 +57,6 @@ _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _KNOWN: Final = frozenset(
     {
         "path",
-        "table",
         "tables",
         "exclude",
         "images",
@@ -91,8 +90,10 @@ class Options:
 
     path: str
     table: str | None
+    """The one table whose columns are wanted; None for change records with images as JSON."""
     tables: TableFilter
     images: Literal["row", "both"]
+    """Of one table."""
     columns: tuple[str, ...] | None
     schema: str | None
     verify: bool
@@ -112,20 +113,28 @@ class Options:
             )
         if not options.get("path"):
             raise UsageError('format binlog: give the logs, a file or folder, by option("path", …)')
-        table = options.get("table")
-        if table is not None and "tables" in options:
-            raise UsageError("give option table for one table's columns, or tables, not both")
+        tables = _names(options.get("tables"))
+        table = None if tables is None or len(tables) > 1 else full_name(tables[0])
+        forms = ("json", "row", "both") if table is None else ("row", "both", "json")
+        images = choice(options, "images", forms)
+        if images == "json":
+            table, images = None, "row"
+        elif table is None:
+            raise UsageError(
+                f"option images {images} is for one table: give its full name by option tables,"
+                " such as shop.orders"
+            )
+        if table is None and "columns" in options:
+            raise UsageError(
+                "option columns is for one table: give its full name by option tables, such as"
+                " shop.orders"
+            )
         if table is not None and "exclude" in options:
-            raise UsageError("option exclude is for all tables: leave it out with option table")
-        if table is not None and "." not in table:
-            raise UsageError(f"option table is a full name like shop.orders, and not {table!r}")
-        images = choice(options, "images", ("row", "both"))
-        if table is None and ("columns" in options or "images" in options):
-            raise UsageError("options columns and images are for one table: give option table too")
+            raise UsageError(f"option exclude: option tables is one table, {table}: leave it out")
         return cls(
             options["path"],
             table,
-            TableFilter.of(_names(options.get("tables")), _names(options.get("exclude"))),
+            TableFilter.of(tables, _names(options.get("exclude"))),
             images,
             _names(options.get("columns")),
             options.get("schema"),
@@ -175,11 +184,12 @@ class BinlogDataSource(DataSource):
       (``s3://bucket/logs``), or a server's (``mysql://user@host``), whose log is copied into the
       folder ``spool`` first, which driver and tasks share.
     - ``keyring``: a file with the keys of logs that are encrypted; the tasks read it, too.
-    - ``table``: give this table's columns, typed; else all tables, with images as JSON text,
-      and ``_raw`` that tells JSON's null in them from SQL's.
-    - ``tables``: of all tables, only those that fit these patterns (``shop.*``), with commas.
-    - ``exclude``: of these, not those that fit these patterns; their rows are not decoded.
-    - ``images``: ``row`` (default: the after image, a delete's before image) or ``both``.
+    - ``tables``: the full name of one table (``shop.orders``): the rows have its columns, typed.
+      Or patterns, with commas (``shop.*,crm.people``), or nothing for all tables: the rows have the
+      images as JSON text, and ``_raw``, which tells JSON's null in them from SQL's.
+    - ``exclude``: leave out the tables that match these patterns; their rows are not decoded.
+    - ``images``: of one table ``row`` (default: the after image, a delete's before image),
+      ``both``, or ``json``, as for several tables.
     - ``columns``: only these columns of the table are decoded; names with commas between.
     - ``schema``: an SQL file of CREATE TABLE statements, for logs that name no columns.
     - ``verify``: ``false`` leaves checksums alone.

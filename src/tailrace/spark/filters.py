@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql.datasource import Filter
 
+_WILD: Final = re.compile(r"[*?\[]")
+_ESCAPED: Final = re.compile(r"\[[*?\[]\]")
 _TEXTS: Final = frozenset({"_op", "_db", "_table", "_gtid"})
 _STAMP: Final = "_ts"
 _COMPARISONS: Final[dict[type[Filter], Callable[[Any, Any], Any]]] = {
@@ -133,6 +135,14 @@ def _equal_to(conditions: Iterable[Condition], field: str) -> Sequence[str] | No
     return None
 
 
+def full_name(pattern: str) -> str | None:
+    """The table's full name that a pattern stands for; None if it may match several tables."""
+    text = _ESCAPED.sub("", pattern)
+    if "." not in text or _WILD.search(text):
+        return None
+    return _ESCAPED.sub(lambda found: found[0][1], pattern)
+
+
 def _literal(text: str) -> str:
     """A pattern that matches nothing but the text."""
-    return re.sub(r"([*?\[])", r"[\1]", text)
+    return _WILD.sub(r"[\g<0>]", text)

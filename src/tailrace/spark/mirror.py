@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.columns.native import compile_all
+from tailrace.durations import seconds_of
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source
 from tailrace.schema.user_schema import load
@@ -64,7 +65,7 @@ def mirror(
     incomplete: Literal["error", "accept"] = "error",
     progress: Progress | None = None,
     follow: bool = False,
-    trigger: float = TRIGGER_SECONDS,
+    trigger: float | str = TRIGGER_SECONDS,
     batch_bytes: int = BATCH_BYTES,
     stop: threading.Event | None = None,
     on_moment: Callable[[Moment], None] | None = None,
@@ -113,7 +114,8 @@ def mirror(
     show), how much of it is done, and of how much.
 
     With ``follow`` it goes on with what is new, in batches of at most ``batch_bytes`` bytes of log,
-    every ``trigger`` seconds, until ``stop`` is set: it ends behind the batch under way then.
+    every ``trigger`` (``10s``, or a number of seconds), until ``stop`` is set: it ends after the
+    batch under way then.
     ``on_moment`` is called at each trigger. ``notice`` is told sentences that a person should read,
     as of patterns that fit no table (a name that fits none creates no lake). Small batches are done
     in this process, without a Spark job. The report is of all batches together.
@@ -133,8 +135,7 @@ def mirror(
         cascades=cascades,
         format=kind,
     )
-    if not trigger >= 0:
-        raise UsageError(f"a trigger of {trigger} seconds: give a number from 0 on")
+    every = seconds_of(trigger, "trigger")
     if incomplete not in {"error", "accept"}:
         raise UsageError(f"incomplete is 'accept' or 'error', and not {incomplete!r}")
     if batch_bytes < 1:
@@ -179,7 +180,7 @@ def mirror(
             naming,
             names,
             tell,
-            trigger=trigger,
+            trigger=every,
             most=batch_bytes,
             stop=stop,
             on_moment=on_moment,

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tailrace.durations import seconds_of
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.tables import connected, unlogged_cascades
 from tailrace.live.url import Source
@@ -49,7 +50,7 @@ def verify(
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,
-    wait: float | None = None,
+    wait: float | str | None = None,
     range_rows: int = RANGE_ROWS,
     first: int = FIRST_ROWS,
     progress: Progress | None = None,
@@ -64,21 +65,22 @@ def verify(
     function that gives one; by default a local one is started where there is more than a little to
     read). A password that is given in the URL is not sent to tasks: then this process reads.
 
-    With ``wait`` it is waited so many seconds at most for the lake to be begun, and as many for it
-    to catch up with what was read of the server. Of the rows that differ ``first`` are told for
-    each table. ``progress`` is told ``server``, ``lake`` or ``wait``, how much is done, and of how
-    much.
+    ``wait`` (``60s``, or a number of seconds) is the longest wait for the lake to be created, and
+    again for it to catch up with what was read of the server. Of the rows that differ ``first`` are
+    told for each table. ``progress`` is told ``server``, ``lake`` or ``wait``, how much is done,
+    and of how much.
 
     Raises `PipelineError` where the lake cannot be read or is not of this server, UsageError (also
     where ``tables`` name one that is not there), and what connecting and reading raise.
     """
-    if range_rows < 1 or first < 0 or (wait is not None and not wait >= 0):
-        raise UsageError("verify: ranges have a row at least, and nothing less than 0 is waited")
+    if range_rows < 1 or first < 0:
+        raise UsageError("verify: range_rows is 1 or more, and first 0 or more")
     wants = TableFilter.of(tables, exclude).watched()
+    longest = None if wait is None else seconds_of(wait, "wait")
     asked = source if isinstance(source, Source) else Source.parse(source)
     workers = Workers(spark, here=True)
     clock = time.perf_counter()
-    with Lag(asked, lake, wait or 0.0) as lag, _scratch(lag.view.path) as folder:
+    with Lag(asked, lake, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
         rounds = Rounds(asked, lag, workers, folder, range_rows, progress or _quiet)
         if not _pickles(asked):
             rounds.alone = True
@@ -86,7 +88,7 @@ def verify(
             begin = lag.end()
             rounds.read_server(wants)
             end = lag.end()
-            caught_up = rounds.wait_for(end, wait)
+            caught_up = rounds.wait_for(end, longest)
             rounds.read_lake()
             settled = caught_up and begin == end == lag.end()
             if rounds.judge(confirmed=settled, caught_up=caught_up):

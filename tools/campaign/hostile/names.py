@@ -131,7 +131,7 @@ def _read(name: str | bytes, folder: Path) -> None:
     for place in _PLACES:
         with NamingServer(_events(), Names(**{place: _wire(name, folder)})) as server:
             said("log", server.address)
-            said("log", server.address, "--as", "json", "--from", "binlog.000001:4")
+            said("log", server.address, "--as", "json", "--start", "binlog.000001:4")
             said("stat", server.address)
 
 
@@ -212,7 +212,7 @@ def _commanded(flavour: str, kind: str, names: Sequence[str], folder: Path) -> N
     for name in names[:: max(1, len(names) // 8)]:
         if "\0" not in name:
             said("log", path, "--tables", f"{name}.*", "--statements", "skip")
-            said("stat", path, "--tables", f"d1.{name}", "--from", f"{name}:4")
+            said("stat", path, "--tables", f"d1.{name}", "--start", f"{name}:4")
             said("log", path, "--rewrite-db", f"d1={name}", "--statements", "skip")
             said("log", path, "--keyring", folder / name)
             said("log", path, "--schema", folder / name)

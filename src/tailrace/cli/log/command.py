@@ -11,10 +11,9 @@ from tailrace.cli.kernels import JSON, SQL, TEXT
 from tailrace.cli.options import (
     Exclude,
     ExcludeGtids,
-    From,
     IncludeGtids,
     KeyringFile,
-    OnFiles,
+    Layers,
     RewriteDb,
     SchemaFile,
     ServerId,
@@ -22,6 +21,7 @@ from tailrace.cli.options import (
     SkipGtids,
     SkipTornTail,
     Sources,
+    Start,
     Tables,
     Until,
     chosen_tables,
@@ -63,7 +63,7 @@ def log(
     ] = False,
     tables: Tables = (),
     exclude: Exclude = (),
-    from_: From = None,
+    start: Start = None,
     until: Until = None,
     include_gtids: IncludeGtids = None,
     exclude_gtids: ExcludeGtids = None,
@@ -89,7 +89,7 @@ def log(
     ] = False,
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
-    layers: OnFiles = (),
+    layers: Layers = (),
     hexdump: Annotated[
         bool,
         Parameter(
@@ -136,10 +136,10 @@ def log(
     picks = picked_transactions(include_gtids, exclude_gtids, server_id)
     out = standard_output()
     if verify:
-        chosen_part = (tables, exclude, from_, until, picks, skip_gtids)
+        chosen_part = (tables, exclude, start, until, picks, skip_gtids)
         if any(chosen_part) or events or rewrite_db or hexdump or as_ != "text":
             raise UsageError(
-                "--verify reads all: it goes with --schema, --keyring, --layer, --skip-checksums"
+                "--verify reads all: it goes with --schema, --keyring, --layers, --skip-checksums"
                 " and --skip-torn-tail only"
             )
         from tailrace.cli.log.verify import verify_logs  # noqa: PLC0415 - only where asked for
@@ -151,7 +151,7 @@ def log(
     chosen = readers(
         sources,
         wants=wants,
-        start=from_,
+        start=start,
         end=until,
         follow=follow,
         schema=schema,

@@ -22,11 +22,11 @@ from tailrace.cli.options import (
     chosen_tables,
     keys,
     patterns,
-    seconds,
 )
 from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.signals import on_signals
 from tailrace.cli.sources import names_server, parsed
+from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
 from tailrace.printable import size
 from tailrace.storage import find_all
@@ -174,7 +174,7 @@ def mirror(
     files = [each for each in sources if not names_server(each)]
     find_all(files, keyring)  # a missing log is reported before anything starts
     check_cores(cores)
-    every, given = seconds(trigger), keys(key)
+    every, given = seconds_of(trigger, "--trigger"), keys(key)
     wants = chosen_tables(tables, exclude)
     server = partial(parsed, follow=follow, skip_torn_tail=skip_torn_tail)
     chosen = [server(each) if names_server(each) else each for each in sources]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tailrace.constants import GTID_TYPES, TYPE_AT
+from tailrace.durations import seconds_of
 from tailrace.errors import LogError, ProtocolError, UsageError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
 from tailrace.live.chunks import Chunk
@@ -43,20 +44,18 @@ class SyncPolicy:
 
     @classmethod
     def of(cls, given: str | float) -> Self:
-        """``group``, ``transaction``, or seconds. Raises UsageError."""
+        """``group``, ``transaction``, or an interval: ``500ms``, ``2s``, a number of seconds.
+
+        Raises UsageError.
+        """
         if given == "group":
             return cls("group")
         if given == "transaction":
             return cls("transaction")
         try:
-            seconds = float(given)
-        except ValueError:
-            seconds = -1.0
-        if not 0 < seconds <= 86400:
-            raise UsageError(
-                f"sync: {given!r} is neither 'group' nor 'transaction', nor a number of seconds"
-            )
-        return cls("time", seconds)
+            return cls("time", seconds_of(given, "sync", least=0.001, most=86400))
+        except UsageError as error:
+            raise UsageError(f"{error}; or group, or transaction") from None
 
     def is_due(self, waiting: Callable[[], bool], size: int, seconds: float) -> bool:
         """Whether ``size`` bytes, the first written ``seconds`` ago, have to be synced now.

@@ -1,0 +1,49 @@
+"""Durations: with a unit everywhere, a bare number is seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.durations import seconds_of
+from tailrace.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ("500ms", 0.5),
+        ("10s", 10),
+        ("10", 10),
+        ("0", 0),
+        ("1.5 m", 90),
+        ("2h", 7200),
+        ("7d", 604800),
+        ("1w", 604800),
+        (2, 2),
+        (0.25, 0.25),
+    ],
+)
+def test_units(given, seconds):
+    assert seconds_of(given, "trigger") == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("given", ["", "soon", "10 parsecs", "-1s", "1e3", "inf", "10S", None])
+def test_what_is_no_duration(given):
+    with pytest.raises(UsageError) as raised:
+        seconds_of(given, "--trigger")
+    assert str(raised.value) == (
+        f"--trigger is a duration such as 500ms, 10s, 2m or 1h, not {str(given)!r}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("0", "retry is a duration from 10ms to 365d, not 0"),
+        ("366d", "retry is a duration from 10ms to 365d, not 366d"),
+    ],
+)
+def test_bounds(given, message):
+    with pytest.raises(UsageError) as raised:
+        seconds_of(given, "retry", least=0.01)
+    assert str(raised.value) == message
