@@ -61,7 +61,7 @@ def test_errors(run, archive):
     assert "no stream is called 'gzip'" in unknown.err
     server = run("log", "mysql://root@127.0.0.1:1", "--layers", "zstd")
     assert (server.status, len(server.err.splitlines())) == (2, 1)
-    assert "--layers is for files" in server.err
+    assert "layers are of files" in server.err
     path = archive / "binlog.000001.zst"
     path.write_bytes(path.read_bytes()[:5000])
     cut = run("log", path)

@@ -294,7 +294,7 @@ def test_what_servers_refuse(run, worked, command, monkeypatch):
         ([f"{secret}?unknown=1"], "unknown"),
         ([f"{secret}?start=now", "--start", "binlog.000001:4"], "its URL says to begin at now"),
         ([secret, "--start", wrong], "--start is oldest, now, a position"),
-        ([secret, "--keyring", "keys.json"], "--keyring has the keys of files"),
+        ([secret, "--keyring", "keys.json"], "a keyring has the keys of files"),
         ([secret, "--nonsense"], "nonsense"),
         ([secret, "--until", f"x{secret}"], "--until is oldest, now, a position"),
         ([secret, "--as", wrong], "--as"),

@@ -18,8 +18,8 @@ from tailrace.events import FormatDescriptionEvent, QueryEvent, RotateEvent
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
+from tailrace.log.sources import transport_of
 from tailrace.position import Position
-from tailrace.transports import transport_of
 from tests.live.feeding import source_of
 from tests.live.work import run_cases
 from tests.waiting import DEADLINE, wait_for
@@ -337,7 +337,7 @@ def test_no_secret_is_shown_or_pickled(mysql97):
 
 def test_what_is_imported():
     code = (
-        "import sys, tailrace; from tailrace.transports import transport_of\n"
+        "import sys, tailrace; from tailrace.log.sources import transport_of\n"
         "transport_of('mysql://root@h/')\n"
         "print([m for m in ('pymysql', 'numba', 'pyarrow', 'pyspark') if m in sys.modules])"
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.handlers import Handler
 from tailrace.log import Log
-from tailrace.transports import transport_of
+from tailrace.log.sources import transport_of
 from tests.waiting import DEADLINE
 
 if TYPE_CHECKING:

@@ -8,17 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.kernels import reader_for
-from tailrace.cli.options import known_tables
 from tailrace.cli.output import say
 from tailrace.errors import AccessDenied, ConnectionLost, UsageError
 from tailrace.events import TransactionPayloadEvent
 from tailrace.handlers import Pipeline, Rename
 from tailrace.log.reader import Reader
+from tailrace.log.sources import Reading
 from tailrace.position import Position
 from tailrace.selection import Selection
-from tailrace.storage import LogSeries, find_all
 from tailrace.table_filter import TableFilter
-from tailrace.transports import elsewhere
 from tailrace.transports.base import check_among
 
 if TYPE_CHECKING:
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.log.changes import Changes
     from tailrace.log.reader import Step, Wants
+    from tailrace.storage import LogSeries
     from tailrace.table_filter import TableName
     from tailrace.transports import Transport
     from tailrace.values.schema import TableSchema
@@ -170,27 +169,28 @@ def readers(
     (`tailrace.cli.kernels`).
     """
     selection = Selection.parse(start, end)
-    logs = find_logs(sources, keyring, follow=follow, skip_torn_tail=skip_torn_tail, layers=layers)
-    places = (selection.start, selection.end)
-    if len(logs) > 1 and (follow or any(isinstance(each, Position) for each in places)):
-        listed = ", ".join(each.name for each in logs)
-        what = "one log is followed" if follow else "a position is one log's"
-        raise UsageError(f"{what}, and there are several ({listed}): give one")
-    if follow and isinstance(logs[0], LogSeries) and logs[0].files[0].joined:
-        raise UsageError(f"{logs[0].name}: a pipe has an end: --follow is for files and servers")
-    catalogue = known_tables(schema)
+    reading = Reading.of(
+        with_servers(sources, follow=follow, skip_torn_tail=skip_torn_tail),
+        start=selection.start,
+        until=selection.end,
+        follow=follow,
+        tables=wants,
+        schema=schema,
+        keyring=keyring,
+        layers=layers or None,
+    )
     if isinstance(selection.end, Position) and not follow:
-        for each in logs:
+        for each in reading.logs:
             if (source := _source_of(each)) is not None:
                 check_file(source, selection.end)
-    for each in logs:
+    for each in reading.logs:
         make = reader_for(each, kernels) if kernels and not follow else Reader
         yield (partial(RenamingReader, names=names) if names else make)(
             each,
             follow=follow,
             selection=selection,
             wants=wants if rows else TableFilter(()),
-            catalogue=catalogue,
+            catalogue=reading.catalogue,
             verify_checksums=not skip_checksums,
             notice=say,
             picks=picks,
@@ -198,41 +198,14 @@ def readers(
         )
 
 
-def find_logs(
-    sources: Sequence[str],
-    keyring: str | None = None,
-    *,
-    follow: bool = False,
-    skip_torn_tail: bool = False,
-    layers: Sequence[str] = (),
-) -> list[LogSeries | Transport]:
-    """The series of all sources, and the transports of those that are not files, like servers.
-
-    Raises UsageError if there is no source.
-    """
-    if not sources:
-        raise UsageError(
-            "give a log: a file, a folder of logs, an index file, - (stdin) or a server's URL"
-            " (mysql://user@host)"
-        )
-    files: list[str] = []
-    others: list[Transport] = []
-    for source in sources:
-        if names_server(source):
-            transport: Transport | None = server(
-                source, follow=follow, skip_torn_tail=skip_torn_tail
-            )
-        else:
-            transport = elsewhere(source)
-        if transport is None:
-            files.append(source)
-        else:
-            others.append(transport)
-    if keyring is not None and not files:
-        raise UsageError("--keyring has the keys of files: a server sends its log decrypted")
-    if layers and not files:
-        raise UsageError("--layers is for files, and not for a server's log")
-    return [*find_all(files, keyring, layers), *others]
+def with_servers(
+    sources: Sequence[str], *, follow: bool = False, skip_torn_tail: bool = False
+) -> list[str | Transport]:
+    """The sources, where a server's URL is its transport (`server`)."""
+    return [
+        server(each, follow=follow, skip_torn_tail=skip_torn_tail) if names_server(each) else each
+        for each in sources
+    ]
 
 
 def check_tables(

@@ -6,6 +6,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -26,13 +27,11 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.events.walk import frames
-from tailrace.live.url import Source, names_server
-from tailrace.position import Position
-from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.user_schema import load
-from tailrace.selection import one_start, start_of
-from tailrace.storage import LogSeries, find
+from tailrace.live.transport import ServerTransport
+from tailrace.log.sources import Reading
+from tailrace.storage import LogSeries
 from tailrace.table_filter import TableFilter
+from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
     from tailrace.columns.read.split import Inside, Split
     from tailrace.columns.read.walk import Array, Unnamed
     from tailrace.live.feed import Feed
+    from tailrace.live.url import Source as Server
+    from tailrace.log.sources import Source
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
     from tailrace.table_filter import TableName
@@ -191,7 +192,7 @@ def _read_opening(decoder: LogDecoder, inside: Inside) -> None:
 
 
 def changes(
-    source: str | Path | LogSeries | Source,
+    source: Source,
     *,
     start: object = None,
     follow: bool = False,
@@ -212,8 +213,9 @@ def changes(
     Batches of different tables may overlap: a batch may hold rows that come later in the log than
     rows of another table's next batch. ``_seq`` orders all rows.
 
-    ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a `LogSeries`, or a
-    running server (``mysql://...``, a `tailrace.live.url.Source`). ``keyring`` has the keys of
+    ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a `LogSeries`, a running
+    server (``mysql://...``, a `tailrace.live.url.Source`), a transport of one of these, or several
+    of them: first come the files, then the servers. ``keyring`` has the keys of
     encrypted logs (a path, or as `tailrace.storage.keyring.open` takes it), ``layers`` are on the
     files as in `tailrace.storage.find` (a file whose name ends in ``.zst`` needs none). ``tables``
     are one or several patterns (``shop.*``) of the wanted tables. ``exclude`` are patterns of the
@@ -250,40 +252,48 @@ def changes(
     """
     if threads < 1:
         raise UsageError(f"threads: {threads} is less than 1")
-    known = Catalogue()
-    if schema is not None:
-        known.given(load(schema))
-    wants = TableFilter.of(tables, exclude).watched()
+    reading = Reading.of(
+        source,
+        start=start,
+        follow=follow,
+        tables=tables,
+        exclude=exclude,
+        schema=schema,
+        keyring=keyring,
+        layers=layers,
+    )
     asked = AskedColumns(columns, notice, follow=follow)
     make = partial(
         LogDecoder,
-        wants=wants,
+        wants=reading.wants,
         columns=asked.names,
         verify=verify_checksums,
         statements=statements,
         notice=asked.notice,
     )
-    wanted = start_of(start)
-    if isinstance(source, str) and names_server(source):
-        source = Source.parse(source)
-    if isinstance(source, Source):
-        if keyring is not None:
-            raise UsageError("a keyring is for files: a server sends its logs decrypted")
-        if layers is not None:
-            raise UsageError("layers are of files, and not of a server's logs")
-        decoder = make(source.name, catalogue=known)
-        begin = one_start(source.start, wanted, source.name)
-        feed = open_feed(source, begin, follow=follow)
-        return asked.checked(_of_server(decoder, feed, wants, follow=follow))
-    if follow:
-        raise UsageError("only a server's log is followed as batches: tailrace.open follows files")
-    series = [source] if isinstance(source, LogSeries) else find(source, keyring, layers)
-    if isinstance(wanted, Position) and len(series) > 1:
-        names = ", ".join(each.name for each in series)
-        raise UsageError(f"start: a position is one log's, and there are several ({names})")
-    begins = [Begin.of(each, wanted, known) for each in series]
-    batches = _of_files(begins, make, wants, threads, verify=verify_checksums)
-    return asked.checked(batches)
+    parts: list[Iterator[pa.RecordBatch]] = []
+    begins: list[Begin] = []
+    for log in reading.logs:
+        begin = reading.start_in(log)
+        series = log.series if isinstance(log, SeriesTransport) else log
+        if isinstance(series, LogSeries):
+            if follow:
+                raise UsageError(
+                    "only a server's log is followed as batches: tailrace.open follows files"
+                )
+            begins.append(Begin.of(series, begin, reading.catalogue))
+        elif isinstance(log, ServerTransport):
+            decoder = make(log.name, catalogue=reading.catalogue.copy())
+            feed = open_feed(log.source, begin, follow=follow)
+            parts.append(_of_server(decoder, feed, reading.wants, follow=follow))
+        else:
+            raise UsageError(
+                f"{log.name}: batches are made of files and of servers' logs: tailrace.open and"
+                " tailrace.rows read other transports"
+            )
+    if begins:
+        parts.insert(0, _of_files(begins, make, reading.wants, threads, verify=verify_checksums))
+    return asked.checked(chain.from_iterable(parts))
 
 
 def _of_server(
@@ -351,7 +361,7 @@ def _check_begun(whole: Split, *, first: bool) -> None:
     raise TruncatedEvent(text, file=whole.log.path, offset=begin)
 
 
-def _warn(wants: TableFilter, defined: set[TableName], server: Source | None = None) -> None:
+def _warn(wants: TableFilter, defined: set[TableName], server: Server | None = None) -> None:
     """Warn about patterns that match none of the tables of a log that was read to its end."""
     if wants.only is None:
         return

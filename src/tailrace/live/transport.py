@@ -33,9 +33,9 @@ class ServerTransport:
         self.start = source.start
 
     @classmethod
-    def of_url(cls, url: str) -> Self:
-        """The transport of a URL (`tailrace.live.url.Source`). Raises UsageError."""
-        return cls(Source.parse(url))
+    def of_url(cls, url: str | Source) -> Self:
+        """The transport of a URL, as text or parsed. Raises UsageError."""
+        return cls(url if isinstance(url, Source) else Source.parse(url))
 
     def peek(self) -> Record | None:
         """None: the first event comes with the connection."""

@@ -21,18 +21,20 @@ from tailrace.events import (
 from tailrace.events.format_description import first_event
 from tailrace.gtid import GtidState
 from tailrace.handlers import Handler, Pipeline
+from tailrace.log.sources import agreed_start, transport_of
 from tailrace.position import Position
 from tailrace.printable import short_repr
-from tailrace.selection import one_start, start_of
+from tailrace.selection import start_of
 from tailrace.storage import LogSeries
 from tailrace.transaction import Boundary, BoundaryParser, Transaction, TransactionAssembler
-from tailrace.transports import END, BackgroundReader, SeriesTransport, transport_of
+from tailrace.transports import END, BackgroundReader, SeriesTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
     from tailrace.events import Unknown
+    from tailrace.log.sources import Source
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
     from tailrace.transports import Record, Start, Stream, Transport
@@ -469,17 +471,8 @@ def check_whole(start: Position, begin: Position) -> None:
         )
 
 
-def agreed_start(transport: Transport, start: object) -> Start | None:
-    """The start for a log that states one itself, as a server's URL may.
-
-    Raises UsageError if the two differ.
-    """
-    stated: Start | None = getattr(transport, "start", None)
-    return one_start(stated, start_of(start), transport.name)
-
-
 def open(  # noqa: A001 - it is tailrace.open
-    source: str | Path | LogSeries | Transport | Sequence[str | Path],
+    source: Source,
     *,
     start: object = None,
     follow: bool = False,
@@ -491,8 +484,9 @@ def open(  # noqa: A001 - it is tailrace.open
     layers: Layers | None = None,
 ) -> Log:
     """Open a log: a file, a folder of logs, an index, several files of one series (in any order),
-    a URL (``file:///…``, ``memory:name``, ``s3://…``, and what `tailrace.transports.register`
-    adds), ``-`` for standard input, a `LogSeries`, or a transport.
+    a URL (``mysql://…`` or ``mariadb://…`` of a server, ``file:///…``, ``memory:name``, ``s3://…``,
+    and what `tailrace.transports.register` adds), ``-`` for standard input, a `LogSeries`, or a
+    transport.
 
     ``start`` is where reading begins (see `Log.seek`; for a server, None is the start in its URL,
     and a different one is an error); ``follow`` waits at the log's end for more. ``keyring`` has

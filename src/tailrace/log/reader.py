@@ -27,7 +27,8 @@ from tailrace.events import (
     TransactionPayloadEvent,
 )
 from tailrace.gtid import GtidState
-from tailrace.log.events import Log, agreed_start, check_whole
+from tailrace.log.events import Log, check_whole
+from tailrace.log.sources import agreed_start
 from tailrace.log_name import base_and_number
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue

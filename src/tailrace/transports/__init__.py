@@ -3,7 +3,7 @@
 from tailrace.selection import Start
 from tailrace.transports.background import END, BackgroundReader
 from tailrace.transports.base import Record, Stream, Transport, check_among
-from tailrace.transports.registry import Factory, elsewhere, register, schemes, transport_of
+from tailrace.transports.registry import Factory, elsewhere, register, schemes, transport_of_parsed
 from tailrace.transports.series import SeriesTransport
 
 __all__ = [
@@ -19,5 +19,5 @@ __all__ = [
     "elsewhere",
     "register",
     "schemes",
-    "transport_of",
+    "transport_of_parsed",
 ]

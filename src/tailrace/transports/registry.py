@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from tailrace.errors import UsageError
-from tailrace.printable import short_repr
-from tailrace.storage import LogSeries, find, find_all
 from tailrace.storage.objects.url import SCHEMES
 from tailrace.transports.base import Transport
-from tailrace.transports.series import SeriesTransport
 
-if TYPE_CHECKING:
-    from tailrace.storage.keyring.base import Keyring
-    from tailrace.storage.streams.layer import Layers
-
-Factory = Callable[[str], Transport]
-"""Makes a transport from the whole URL."""
+Factory = Callable[[Any], Transport]
+"""Makes a transport from the whole URL, a text."""
 
 GROUP: Final = "tailrace.transports"
 """Entry points of this group: the name is a scheme, the object a factory."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
-
-
-def _files(
-    source: str | Path | list[str | Path],
-    keyring: Keyring | str | Path | None,
-    layers: Layers | None,
-) -> SeriesTransport:
-    """The transport of a path or URL, or of several that are one series."""
-    if isinstance(source, list):
-        series, *more = find_all(source, keyring, layers)
-    else:
-        series, *more = find(source, keyring, layers)
-    if more:
-        names = ", ".join(one.name for one in (series, *more))
-        raise UsageError(f"{source} holds several logs ({names}): open one of them")
-    return SeriesTransport(series)
 
 
 _OWN: Final = frozenset({"file", "memory", *SCHEMES})
@@ -61,43 +37,6 @@ def register(scheme: str, factory: Factory) -> None:
 def schemes() -> list[str]:
     """The known schemes, including those of entry points."""
     return sorted({*_OWN, *_FACTORIES, *_entry_points()})
-
-
-def transport_of(
-    source: str | Path | LogSeries | Transport | Sequence[str | Path],
-    keyring: Keyring | str | Path | None = None,
-    layers: Layers | None = None,
-) -> Transport:
-    """The transport of a URL, a path, a series that was found, or several files of one series.
-
-    A text is a URL if it starts with ``scheme://``, or with a known scheme and a colon; else it is
-    a path, or ``-`` for standard input. ``keyring`` is for encrypted files, ``layers`` are those of
-    `tailrace.storage.find`. Raises UsageError for an unknown scheme and for either with a source
-    that is not of files, and what factories raise.
-    """
-    if isinstance(source, LogSeries):
-        return SeriesTransport(source)
-    if isinstance(source, Path):
-        return _files(source, keyring, layers)
-    if isinstance(source, Sequence) and not isinstance(source, str):
-        if not source:
-            raise UsageError("no files were given")
-        return _files(list(source), keyring, layers)
-    if not isinstance(source, str):
-        if not hasattr(source, "locate"):
-            raise UsageError(
-                f"a log is a path, a URL, a list of paths, a LogSeries or a transport, not"
-                f" {short_repr(source)}"
-            )
-        return source
-    transport = elsewhere(source)
-    if transport is None:
-        return _files(source, keyring, layers)
-    if keyring is not None:
-        raise UsageError(f"{transport.name}: a keyring can only be used with encrypted files")
-    if layers is not None:
-        raise UsageError(f"{transport.name}: layers are of files, and this is none")
-    return transport
 
 
 def elsewhere(source: str) -> Transport | None:
@@ -121,6 +60,17 @@ def elsewhere(source: str) -> Transport | None:
         f" A package adds one by an entry point of the group {GROUP!r} (its name is the scheme),"
         " a program by tailrace.transports.register"
     )
+
+
+def transport_of_parsed(source: Any) -> Transport | None:
+    """The transport of a URL that was parsed, an object with the URL's ``scheme``: its factory also
+    takes that object. None if it is something else.
+    """
+    scheme = getattr(source, "scheme", None)
+    if not isinstance(scheme, str):
+        return None
+    factory = _FACTORIES.get(scheme) or _load(scheme)
+    return None if factory is None else factory(source)
 
 
 def _entry_points() -> set[str]:

@@ -13,10 +13,10 @@ import pytest
 import tailrace
 from tailrace.cli import main
 from tailrace.errors import StorageError, TailraceError
+from tailrace.log.sources import transport_of
 from tailrace.storage import find
 from tailrace.storage.objects import ObjectFolder
 from tailrace.storage.objects.bucket import without_secrets
-from tailrace.transports import transport_of
 from tests.storage.objects.test_find import FILES, put
 from tests.writing.made import log as new_log
 

@@ -33,12 +33,13 @@ from tailrace.cli.output import LineOutput, output_to, standard_output
 from tailrace.cli.signals import until_stopped
 from tailrace.cli.sources import (
     check_tables,
-    find_logs,
     readers,
     say_how_it_ended,
     say_what_is_not_there,
+    with_servers,
 )
 from tailrace.errors import UsageError
+from tailrace.log.sources import logs_of
 from tailrace.printable import printable_json
 
 if TYPE_CHECKING:
@@ -144,7 +145,9 @@ def log(
             )
         from tailrace.cli.log.verify import verify_logs  # noqa: PLC0415 - only where asked for
 
-        logs = find_logs(sources, keyring, skip_torn_tail=skip_torn_tail, layers=layers)
+        logs = logs_of(
+            with_servers(sources, skip_torn_tail=skip_torn_tail), keyring, layers or None
+        )
         return verify_logs(logs, out, known_tables(schema), verify_checksums=not skip_checksums)
     names = renamed_databases(rewrite_db)
     wants = chosen_tables(tables, exclude)

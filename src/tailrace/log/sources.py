@@ -1,0 +1,193 @@
+"""What a caller wants to read: the logs of a source, and which part of them.
+
+Every function that reads takes the same source and the same arguments, which are checked here, when
+the function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeGuard
+
+from tailrace.errors import UsageError
+from tailrace.position import Position
+from tailrace.printable import short_repr
+from tailrace.schema.catalogue import Catalogue
+from tailrace.selection import Selection, one_start, start_of, until_of
+from tailrace.storage import LogSeries, find_all
+from tailrace.table_filter import TableFilter
+from tailrace.transports import SeriesTransport, Transport, elsewhere, transport_of_parsed
+
+if TYPE_CHECKING:
+    from tailrace.selection import Start
+    from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.streams.layer import Layers
+
+
+class ParsedUrl(Protocol):
+    """A URL of a server that was parsed: `tailrace.live.url.Source`."""
+
+    @property
+    def scheme(self) -> str:
+        """The URL's scheme, whose transport takes the object."""
+
+
+One: TypeAlias = str | Path | LogSeries | Transport | ParsedUrl
+Source: TypeAlias = One | Sequence[One]
+"""A path, a folder, an index, a URL, ``-``, a `LogSeries`, a transport, a server's parsed URL
+(`tailrace.live.url.Source`), or several of these."""
+AnyLog: TypeAlias = LogSeries | Transport
+
+
+def logs_of(
+    source: Source,
+    keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
+) -> list[AnyLog]:
+    """The logs of a source: first the series of its files, then servers and other transports.
+
+    A text is a URL if it starts with ``scheme://``, or with a known scheme and a colon; else it is
+    a path, or ``-`` for standard input. Files of one folder and base name are one series, in any
+    order. ``keyring`` has the keys of encrypted files, ``layers`` are on files
+    (`tailrace.storage.find`). Raises UsageError for no source, an unknown scheme, and either of the
+    two without a file; StorageError if there is no log; and what factories of transports raise.
+    """
+    files: list[str | Path] = []
+    found: list[AnyLog] = []
+    others: list[AnyLog] = []
+    for each in _several(source):
+        if isinstance(each, LogSeries):
+            found.append(each)
+        elif isinstance(each, Path):
+            files.append(each)
+        elif isinstance(each, str):
+            transport = elsewhere(each)
+            if transport is None:
+                files.append(each)
+            else:
+                others.append(transport)
+        else:
+            others.append(each if is_transport(each) else _parsed(each))
+    if not files:
+        name = found[0].name if found else others[0].name
+        if keyring is not None:
+            raise UsageError(f"{name}: a keyring has the keys of files: this source needs none")
+        if layers is not None:
+            raise UsageError(f"{name}: layers are of files that are given by path or URL")
+    return [*find_all(files, keyring, layers), *found, *others]
+
+
+def _several(source: Source) -> Sequence[One]:
+    if isinstance(source, str) or not isinstance(source, Sequence):
+        return (source,)
+    if not source:
+        raise UsageError(
+            "give a log: a file, a folder of logs, an index file, - (stdin) or a server's URL"
+            " (mysql://user@host)"
+        )
+    return source
+
+
+def is_transport(source: object) -> TypeGuard[Transport]:
+    """Whether an object is a transport."""
+    return hasattr(source, "locate")
+
+
+def _parsed(source: Any) -> Transport:
+    """The transport of a server's parsed URL."""
+    transport = transport_of_parsed(source)
+    if transport is None:
+        raise UsageError(
+            "a log is a path, a URL, a list of these, a LogSeries or a transport, not"
+            f" {short_repr(source)}"
+        )
+    return transport
+
+
+def transport_of(
+    source: Source,
+    keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
+) -> Transport:
+    """The transport of a source that is one log; arguments are those of `logs_of`.
+
+    Raises UsageError if it holds several, and what `logs_of` raises.
+    """
+    log, *more = logs_of(source, keyring, layers)
+    if more:
+        names = ", ".join(each.name for each in (log, *more))
+        raise UsageError(f"{source} holds several logs ({names}): open one of them")
+    return SeriesTransport(log) if isinstance(log, LogSeries) else log
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The part of some logs that a caller wants to read.
+
+    ``wants`` keeps the tables that it was asked about (`TableFilter.watched`), ``catalogue`` has
+    the caller's definitions.
+    """
+
+    logs: tuple[AnyLog, ...]
+    selection: Selection
+    wants: TableFilter
+    catalogue: Catalogue
+    follow: bool
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        *,
+        start: object = None,
+        until: object = None,
+        follow: bool = False,
+        tables: str | Sequence[str] | TableFilter | None = None,
+        exclude: str | Sequence[str] | None = None,
+        schema: str | Path | None = None,
+        keyring: Keyring | str | Path | None = None,
+        layers: Layers | None = None,
+    ) -> Self:
+        """Check a caller's arguments.
+
+        Raises UsageError for arguments that do not fit, and what `logs_of` raises; SchemaError and
+        StorageError for the ``schema`` file.
+        """
+        selection = Selection(start_of(start), until_of(until))
+        if follow and selection.end == "now":
+            raise UsageError("until: a followed log has no present end; leave follow out")
+        wants = TableFilter.of(tables, exclude).watched()
+        catalogue = Catalogue()
+        if schema is not None:
+            from tailrace.schema.user_schema import load  # noqa: PLC0415 - seldom needed
+
+            catalogue.given(load(schema))
+        logs = tuple(logs_of(source, keyring, layers))
+        _check_several(logs, selection, follow=follow)
+        return cls(logs, selection, wants, catalogue, follow)
+
+    def start_in(self, log: AnyLog) -> Start | None:
+        """Where to begin in a log, whose URL may say so itself. Raises UsageError if both do."""
+        return agreed_start(log, self.selection.start)
+
+
+def agreed_start(log: AnyLog, start: object) -> Start | None:
+    """The start for a log that may state one itself, as a server's URL.
+
+    Raises UsageError if the two differ.
+    """
+    stated: Start | None = getattr(log, "start", None)
+    return one_start(stated, start_of(start), log.name)
+
+
+def _check_several(logs: Sequence[AnyLog], selection: Selection, *, follow: bool) -> None:
+    """Raise UsageError for what has a meaning in one log only."""
+    places = (selection.start, selection.end)
+    if len(logs) > 1 and (follow or any(isinstance(each, Position) for each in places)):
+        listed = ", ".join(each.name for each in logs)
+        what = "one log is followed" if follow else "a position is one log's"
+        raise UsageError(f"{what}, and there are several ({listed}): give one")
+    if follow and isinstance(logs[0], LogSeries) and logs[0].files[0].joined:
+        raise UsageError(f"{logs[0].name}: a pipe has an end, and cannot be followed")
