@@ -103,6 +103,8 @@ def test_a_function(hidden, code, extra, tmp_path):
         ("pymysql", ["log", SERVER], "live"),
         ("pymysql", ["receive", SERVER, "--into", "copy"], "live"),
         ("pymysql", ["stat", SERVER], "live"),
+        ("vl_convert", ["stat", "--html", "page.html", LOG], "report"),
+        ("jinja2", ["stat", "--html", "page.html", LOG], "report"),
         ("pyspark", ["verify", SERVER, "lake"], "spark"),
     ],
 )

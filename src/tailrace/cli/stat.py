@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -26,8 +27,9 @@ from tailrace.cli.options import (
 )
 from tailrace.cli.output import output_to, standard_output
 from tailrace.cli.sources import check_tables, readers, say_how_it_ended
-from tailrace.errors import TailraceError
+from tailrace.errors import StorageError, TailraceError, UsageError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
+from tailrace.extras import importing
 from tailrace.log.reader import Step
 from tailrace.log.statistics import Statistics, TransactionCounts
 from tailrace.position import Position
@@ -42,6 +44,16 @@ if TYPE_CHECKING:
     from tailrace.columns.text.stretches import Stretch
     from tailrace.log.reader import Reader
 
+Html = Annotated[
+    Path | None,
+    Parameter(
+        name="--html",
+        help="Write a page with plots to this file instead of text: changes and bytes over time, "
+        "sizes of transactions, the largest ones, definitions (DDL). It is one file that loads "
+        "nothing.",
+    ),
+]
+
 
 def stat(
     *sources: Sources,
@@ -49,6 +61,7 @@ def stat(
         Literal["text", "json"],
         Parameter(name="--as", help="``text`` (default), or ``json``: an object per log."),
     ] = "text",
+    html: Html = None,
     tables: Tables = (),
     exclude: Exclude = (),
     start: Start = None,
@@ -62,6 +75,8 @@ def stat(
     skip_checksums: SkipChecksums = False,
 ) -> int:
     """Count the content of logs: rows by table, events by type, the largest transactions."""
+    make_page = None if html is None else page_maker(html)
+    pages: list[tuple[str, Statistics]] = []
     stream = standard_output()
     output = output_to(stream)
     wants = chosen_tables(tables, exclude)
@@ -81,7 +96,9 @@ def stat(
     for reader in chosen:
         found = Statistics()
         found.read(reader, counted_parts(reader, found.most) if with_kernels(reader) else None)
-        if as_ == "json":
+        if make_page is not None:
+            pages.append((reader.name, found))
+        elif as_ == "json":
             text = json.dumps(_record(reader.name, found), ensure_ascii=False)
             stream.write(printable_json(text) + "\n")
         else:
@@ -89,8 +106,30 @@ def stat(
         output.close()
         say_how_it_ended(reader)
         read.append(reader)
+    if html is not None and make_page is not None:
+        write_page(html, make_page(pages))
     check_tables(wants, read)
     return 0
+
+
+def page_maker(html: Path) -> Callable[[list[tuple[str, Statistics]]], str]:
+    """What makes the page, before a log is read: it may not be installed.
+
+    Raises MissingExtra, and UsageError if the folder of ``html`` does not exist.
+    """
+    if not html.absolute().parent.is_dir():
+        raise UsageError(f"--html {html}: the folder {html.parent} does not exist")
+    with importing("report", "stat --html"):
+        from tailrace.report import page  # noqa: PLC0415 - only where it is asked for
+    return page
+
+
+def write_page(html: Path, text: str) -> None:
+    """Write the page; StorageError if that fails."""
+    try:
+        html.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{html}: {error.strerror or error}") from None
 
 
 def _record(name: str, found: Statistics) -> dict[str, Any]:

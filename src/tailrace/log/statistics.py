@@ -14,7 +14,6 @@ from tailrace.log.reader import Step
 from tailrace.log.timeline import Timeline
 from tailrace.position import Position
 from tailrace.schema.classify import StatementKind, changes_nothing, classify, is_temporary
-from tailrace.schema.session import is_half
 from tailrace.transaction import Boundary
 from tailrace.transaction.statements import BEGIN_AND_COMMIT
 
@@ -229,10 +228,14 @@ class Statistics:
             self._current.rows += rows
 
     def _count_definition(self, event: QueryEvent, group: TransactionHead | None) -> None:
-        if event.sql_bytes in BEGIN_AND_COMMIT or is_half(event):
+        if event.sql_bytes in BEGIN_AND_COMMIT:
             return
         sql = event.sql
         if classify(sql) not in _DEFINES or changes_nothing(sql) or is_temporary(sql):
+            return
+        from tailrace.schema.session import is_half  # noqa: PLC0415 - seldom needed
+
+        if is_half(event):
             return
         second = event.timestamp if group is None else group.time_of(event) // 1_000_000
         self.timeline.add_definition(second)
