@@ -98,7 +98,11 @@ def test_the_command_starts_with_what_it_needs(tmp_path):
         pass
     assert started("log", path) & SELDOM == set()
     assert started("log", "--verify", path) & SELDOM == set()
-    assert started("stat", path) & SELDOM == {"tailrace.log.changes", "tailrace.log.statistics"}
+    assert started("stat", path) & SELDOM == {
+        "tailrace.log.changes",
+        "tailrace.log.statistics",
+        "tailrace.schema.session",
+    }
 
 
 def test_version_and_help_load_no_storage():

@@ -2,7 +2,8 @@
 
 `open` iterates over a log's events, `changes` over its rows as Arrow record batches. `create` makes
 a log, `append` continues one, and a `Table` describes the rows to be written to it.
-`receive` keeps a byte-identical copy of a server's logs.
+`stat` counts what a log holds, `undo` and `redo` make SQL of it. `receive` keeps a byte-identical
+copy of a server's logs.
 
 Families have modules of their own, such as `tailrace.events`, `tailrace.errors` and
 `tailrace.storage`.
@@ -17,11 +18,13 @@ from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
     from tailrace.columns import changes
+    from tailrace.columns.text.statistics import stat
     from tailrace.gtid import GtidList, GtidSet
     from tailrace.log.events import Log, open  # noqa: A004 - it is tailrace.open
     from tailrace.position import Position
     from tailrace.replication.receiver import receive
     from tailrace.schema.table import Table
+    from tailrace.sql.scripts import redo, undo
     from tailrace.writing import append, create
 
     __version__: str
@@ -38,6 +41,9 @@ __all__ = [
     "create",
     "open",
     "receive",
+    "redo",
+    "stat",
+    "undo",
 ]
 
 _MODULES: Final = {
@@ -51,6 +57,9 @@ _MODULES: Final = {
     "create": "writing",
     "open": "log.events",
     "receive": "replication.receiver",
+    "redo": "sql.scripts",
+    "stat": "columns.text.statistics",
+    "undo": "sql.scripts",
 }
 
 

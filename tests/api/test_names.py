@@ -23,6 +23,9 @@ NAMES = [
     "create",
     "open",
     "receive",
+    "redo",
+    "stat",
+    "undo",
 ]
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from tailrace.cli import app, kernels
+from tailrace.cli import app
 from tailrace.columns.read import blocks
-from tailrace.columns.text import stretches
+from tailrace.columns.text import readers, stretches
 from tailrace.errors import TailraceError
 
 _NEVER = 1 << 60
@@ -29,8 +29,8 @@ def written(*arguments, least=0):
     out, err = BytesIO(), StringIO()
     stdout = TextIOWrapper(out, encoding="utf-8", newline="")
     with (
-        patch.object(kernels, "LEAST", least),
-        patch.object(kernels, "LEAST_UNCOMPILED", least),
+        patch.object(readers, "LEAST", least),
+        patch.object(readers, "LEAST_UNCOMPILED", least),
         patch.object(sys, "stdout", stdout),
         patch.object(sys, "stderr", err),
     ):

@@ -233,6 +233,6 @@ def test_small_logs_load_no_kernels():
 
 def test_without_the_extra_events_serve(monkeypatch):
     expected = written("log", "--as", "json", SHOP)
-    monkeypatch.setattr("tailrace.cli.kernels.find_spec", lambda _name: None)
+    monkeypatch.setattr("tailrace.columns.text.readers.find_spec", lambda _name: None)
     monkeypatch.setitem(sys.modules, "tailrace.columns.text.stretches", None)
     assert written("log", "--as", "json", SHOP) == expected

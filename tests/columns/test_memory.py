@@ -28,8 +28,9 @@ for path in sys.argv[1:]:
 """
 
 LINES = f"""{PEAK}
-from tailrace.cli import kernels, main
-kernels.LEAST = kernels.LEAST_UNCOMPILED = 0  # for the small log, too
+from tailrace.cli import main
+from tailrace.columns.text import readers
+readers.LEAST = readers.LEAST_UNCOMPILED = 0  # for the small log, too
 _, how, *logs = sys.argv
 for log in logs:
     sys.argv = ["tailrace", "log", "--as", how, log]

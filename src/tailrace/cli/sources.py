@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.cli.kernels import reader_for
 from tailrace.cli.output import say
+from tailrace.columns.text.readers import reader_for
 from tailrace.errors import AccessDenied, ConnectionLost, UsageError
 from tailrace.events import TransactionPayloadEvent
 from tailrace.handlers import Pipeline, Rename
@@ -166,7 +166,7 @@ def readers(
     ``names`` are databases to rename; ``wants`` is then queried with the new names. Without
     ``rows`` no table is resolved: only events are used. With ``follow`` there must be one log. With
     the names of ``kernels`` the reader may be one that also gives stretches
-    (`tailrace.cli.kernels`).
+    (`tailrace.columns.text.readers`).
     """
     selection = Selection.parse(start, end)
     reading = Reading.of(

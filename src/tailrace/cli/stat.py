@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from tailrace.cli.kernels import COUNT, parts, with_kernels
 from tailrace.cli.options import (
     Exclude,
     ExcludeGtids,
@@ -27,22 +26,18 @@ from tailrace.cli.options import (
 )
 from tailrace.cli.output import output_to, standard_output
 from tailrace.cli.sources import check_tables, readers, say_how_it_ended
-from tailrace.errors import StorageError, TailraceError, UsageError
-from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
+from tailrace.columns.text.readers import COUNT
+from tailrace.columns.text.statistics import count
+from tailrace.errors import StorageError, UsageError
 from tailrace.extras import importing
-from tailrace.log.reader import Step
-from tailrace.log.statistics import Statistics, TransactionCounts
-from tailrace.position import Position
+from tailrace.log.statistics import Statistics
 from tailrace.printable import printable_json, size
 from tailrace.times import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tailrace.cli.output import Output
-    from tailrace.columns.text.counts import Counted, CountedTransaction
-    from tailrace.columns.text.stretches import Stretch
-    from tailrace.log.reader import Reader
 
 Html = Annotated[
     Path | None,
@@ -95,7 +90,7 @@ def stat(
     )
     for reader in chosen:
         found = Statistics()
-        found.read(reader, counted_parts(reader, found.most) if with_kernels(reader) else None)
+        count(reader, found)
         if make_page is not None:
             pages.append((reader.name, found))
         elif as_ == "json":
@@ -249,48 +244,3 @@ def _print(output: Output, name: str, found: Statistics) -> None:
             for each in found.largest
         ],
     )
-
-
-def counted_parts(reader: Reader, most: int) -> Iterator[Step | Callable[[Statistics], None]]:
-    """A reader's steps, and for each stretch a function that counts it."""
-    from tailrace.columns.text.counts import count  # noqa: PLC0415 - it needs pyarrow
-
-    for part in parts(reader):
-        if isinstance(part, Step):
-            yield part
-            continue
-        try:
-            found = count(part, most)
-        except (TailraceError, UnicodeError, MemoryError):
-            part.rejected = True
-            continue
-        yield _adding(found, part, reader)
-
-
-def _adding(found: Counted, stretch: Stretch, reader: Reader) -> Callable[[Statistics], None]:
-    def add(statistics: Statistics) -> None:
-        statistics.transactions += found.transactions
-        statistics.add_time(found.first, found.last)
-        for name, (number, bytes_) in found.events.items():
-            statistics.add_events(name, number, bytes_)
-        for name, counts in found.tables.items():
-            statistics.add_table(name, counts)
-        statistics.timeline.merge(found.timeline)
-        statistics.sizes.merge(found.sizes)
-        for each in found.largest:
-            statistics.add_transaction(_transaction(each, stretch, reader))
-
-    return add
-
-
-def _transaction(found: CountedTransaction, stretch: Stretch, reader: Reader) -> TransactionCounts:
-    form = reader.format
-    context = DecodeContext(form, form.checksum_algorithm)
-    event = context.decode(found.opening, verify_checksum=False)
-    gtid = None
-    last = found.last
-    if isinstance(event, (GtidEvent, MariadbGtidEvent)):
-        gtid = None if event.gtid is None else str(event.gtid)
-        last = max(last, (found.stamp if found.stamp >= 0 else event.timestamp * 10**6) // 10**6)
-    start = Position(stretch.file, found.start)
-    return TransactionCounts(start, gtid, found.rows, found.bytes, found.first, last)

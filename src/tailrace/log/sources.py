@@ -6,12 +6,13 @@ the function is called.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeGuard
 
-from tailrace.errors import UsageError
+from tailrace.errors import NoSuchTable, UsageError
 from tailrace.position import Position
 from tailrace.printable import short_repr
 from tailrace.schema.catalogue import Catalogue
@@ -21,6 +22,8 @@ from tailrace.table_filter import TableFilter
 from tailrace.transports import SeriesTransport, Transport, elsewhere, transport_of_parsed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tailrace.selection import Start
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -171,6 +174,20 @@ class Reading:
     def start_in(self, log: AnyLog) -> Start | None:
         """Where to begin in a log, whose URL may say so itself. Raises UsageError if both do."""
         return agreed_start(log, self.selection.start)
+
+    def warn_of_missing(self, catalogues: Iterable[Catalogue]) -> None:
+        """Warn of wanted tables that none of the logs has, once all of them were read whole.
+
+        ``catalogues`` are those of the readers, at their end.
+        """
+        if self.wants.only is None or self.selection != Selection():
+            return
+        if any(getattr(log, "start", None) is not None for log in self.logs):
+            return
+        there = set(self.wants.met or ()).union(*(each.names() for each in catalogues))
+        missing = self.wants.unmatched(there).missing("in the log")
+        if missing is not None:
+            warnings.warn(missing, NoSuchTable, stacklevel=3)
 
 
 def agreed_start(log: AnyLog, start: object) -> Start | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 from cyclopts import Parameter
 
-from tailrace.cli.kernels import JSON, SQL, TEXT
 from tailrace.cli.options import (
     Exclude,
     ExcludeGtids,
@@ -38,6 +37,7 @@ from tailrace.cli.sources import (
     say_what_is_not_there,
     with_servers,
 )
+from tailrace.columns.text.readers import JSON, SQL, TEXT
 from tailrace.errors import UsageError
 from tailrace.log.sources import logs_of
 from tailrace.printable import printable_json

@@ -9,8 +9,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum, Flag
 from typing import TYPE_CHECKING, Any, Literal
 
-from tailrace.cli.kernels import parts, written
 from tailrace.cli.sources import say_what_was_left
+from tailrace.columns.text.readers import parts, written
 from tailrace.events import RowsEvent, TableMapEvent
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Step

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from tailrace.cli.kernels import parts, with_kernels
 from tailrace.cli.output import say
 from tailrace.cli.sources import say_what_was_left
 from tailrace.log.changes import Changes
-from tailrace.sql.forward import with_stretches
-from tailrace.sql.script import script_lines
-from tailrace.sql.statement import Statement, multi_row
-from tailrace.sql.undo import undo_stretches
+from tailrace.sql.scripts import sql_lines
+from tailrace.sql.statement import Statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -21,8 +17,6 @@ if TYPE_CHECKING:
     from tailrace.log.reader import Reader
     from tailrace.sql import Wants
     from tailrace.sql.statement import RowStatements
-
-_ORDER = {"sql": "statements that repeat its changes", "undo": "statements that undo its changes"}
 
 
 def sql_output(stream: TextIO) -> TextIO:
@@ -47,16 +41,13 @@ def show_sql(
     has up to ``rows`` rows.
     """
     changes = Changes(reader, statements=skips)
-    kernels = None
-    if with_kernels(reader):
-        from tailrace.sql.stretches import StretchSql  # noqa: PLC0415 - it needs numpy
 
-        kernels = StretchSql(reader, undo=how == "undo", rows=rows)
-    make = with_stretches if how == "sql" else undo_stretches
-    found = make(changes, changes.with_others(parts(reader)), kernels, wants=wants)
-    if rows > 1:
-        found = multi_row(found, rows)
-    write(script_lines(_noted(found, renamed) if renamed else found, _heading(reader, how)))
+    def noted(
+        found: Iterable[Statement | RowStatements],
+    ) -> Iterable[Statement | RowStatements]:
+        return _noted(found, renamed) if renamed else found
+
+    write(sql_lines(changes, how, wants=wants, rows=rows, through=noted))
     say_what_was_left(changes)
 
 
@@ -80,15 +71,3 @@ def _noted(
             f"{count} statements name a renamed database in their text,"
             " which is not changed: see the notes"
         )
-
-
-def _heading(reader: Reader, how: str) -> Iterator[str]:
-    """Made once the first statement is available: then the format of a server's log is known."""
-    names = reader.name
-    if reader.series is not None:
-        files = reader.series.files
-        names = files[0].name if len(files) == 1 else f"{files[0].name} to {files[-1].name}"
-    client = f"{reader.format.flavour} --binary-mode"
-    yield f"tailrace {version('tailrace')}: {names}, {_ORDER[how]}"
-    yield f"{reader.format.flavour} {reader.format.server_version}; feed it to: {client}"
-    yield "it has the rows that triggers changed: it stops before rows of a table that has triggers"

@@ -6,8 +6,8 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.cli.kernels import parts, written
 from tailrace.cli.output import PlainOutput
+from tailrace.columns.text.readers import parts, written
 from tailrace.constants import HEADER_SIZE, ColumnType
 from tailrace.events import (
     AnnotateRowsEvent,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from tailrace.cli.kernels import CHECK, parts, reader_for
 from tailrace.cli.output import output_to
+from tailrace.columns.text.readers import CHECK, parts, reader_for
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent

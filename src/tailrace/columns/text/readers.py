@@ -1,4 +1,4 @@
-"""Selects kernels for the command line's rows, and writes their output.
+"""Selects the reader that is fastest for a log whose rows become text, counts or SQL.
 
 Kernels take half a second at a process's start, and a few seconds once per machine to be compiled.
 So small logs are read as events; so are servers' logs and logs that are followed.
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tailrace.columns.text.lines import Lines
     from tailrace.columns.text.stretches import DecodedRows, Stretch
     from tailrace.log.reader import Step
+    from tailrace.log.sources import Reading
     from tailrace.transports import Transport
 
 LEAST: Final = 1 << 20
@@ -55,6 +56,22 @@ def reader_for(log: LogSeries | Transport, kernels: tuple[str, ...]) -> Callable
 
         return partial(StretchReader, plan=stored_plan_of)
     return partial(StretchReader, columns=() if kernels is COUNT else None)
+
+
+def readers(
+    reading: Reading, kernels: tuple[str, ...], *, verify_checksums: bool = True
+) -> Iterator[Reader]:
+    """The fastest reader of each log for output that can be made by these kernels."""
+    for log in reading.logs:
+        make = Reader if reading.follow else reader_for(log, kernels)
+        yield make(
+            log,
+            follow=reading.follow,
+            selection=reading.selection,
+            wants=reading.wants,
+            catalogue=reading.catalogue,
+            verify_checksums=verify_checksums,
+        )
 
 
 def with_kernels(reader: Reader) -> bool:

@@ -1,0 +1,70 @@
+"""`tailrace.redo` and `tailrace.undo` give what the command prints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tailrace
+from tailrace.errors import UndoError, UsageError
+
+SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
+LATE = "binlog.000003:4"
+
+
+def printed(*arguments):
+    command = [sys.executable, "-m", "tailrace", "log", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("how", ["sql", "undo"])
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_a_script_is_the_command_s(how, flavour, tmp_path):
+    make = tailrace.redo if how == "sql" else tailrace.undo
+    source = SHOP / flavour
+    expected = printed("--as", how, "--start", LATE, "--tables", "shop.*", source)
+    saved = tmp_path / "script.sql"
+    with make(source, start=LATE, tables="shop.*") as script:
+        script.save(saved)
+    assert saved.read_bytes() == expected
+    with make(source, start=LATE, tables="shop.*") as script:
+        assert "".join(f"{line}\n" for line in script).encode() == expected
+
+
+def test_rows_per_insert():
+    lines = list(tailrace.redo(SHOP / "mysql", tables="customers", rows_per_insert=100))
+    assert 7 <= sum(line.startswith("INSERT") for line in lines) < 680
+
+
+def test_definitions_cannot_be_undone():
+    with pytest.raises(UndoError, match="cannot be undone"):
+        next(tailrace.undo(SHOP / "mysql"))
+    script = tailrace.undo(SHOP / "mysql", statements="skip")
+    assert sum(line.startswith("DELETE") for line in script) > 1000
+    assert script.skipped_statements > 0
+
+
+def test_a_part_is_undone():
+    """An end leaves later changes as they are."""
+    script = tailrace.undo(SHOP / "mysql", start="binlog.000004:4", until="binlog.000004:4")
+    assert not [line for line in script if line.startswith(("INSERT", "DELETE", "UPDATE"))]
+
+
+def test_arguments_are_checked_in_the_call():
+    with pytest.raises(UsageError, match="a script is of one log"):
+        tailrace.undo(SHOP)
+    with pytest.raises(UsageError, match="rows_per_insert: 0"):
+        tailrace.redo(SHOP / "mysql", rows_per_insert=0)
+
+
+def test_stat_counts_all_logs_of_a_source():
+    one, other = (tailrace.stat(SHOP / flavour) for flavour in ("mysql", "mariadb"))
+    both = tailrace.stat(SHOP)
+    assert both.transactions == one.transactions + other.transactions
+    assert both.tables == one.tables | other.tables
+    until = tailrace.stat(SHOP / "mysql", until="binlog.000002:60823", tables="shop.orders")
+    assert 0 < until.tables["shop.orders"].insert < one.tables["shop.orders"].insert
+    assert [*until.tables] == ["shop.orders"]
