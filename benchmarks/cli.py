@@ -23,7 +23,7 @@ _OUTPUTS: Final = {
     "json": ["log", "--as", "json"],
     "sql": ["log", "--as", "sql"],
     "undo": ["log", "--as", "undo"],
-    "verify": ["log", "--verify"],
+    "check": ["check"],
     "stat": ["stat"],
 }
 

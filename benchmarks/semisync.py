@@ -84,7 +84,7 @@ class _Bench:
     def _ours(self) -> Iterator[None]:
         url = f"mysql://root@127.0.0.1:{self.source.port}/?ssl-mode=DISABLED&start=now"
         folder = str(self.folder / self._fresh())
-        arguments = ["receive", url, "--into", folder, "--plugin", "semisync.replica"]
+        arguments = ["receive", url, "--follow", "--into", folder, "--plugin", "semisync.replica"]
         command = [sys.executable, "-m", "tailrace", *arguments]
         with subprocess.Popen(
             command, cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

@@ -21,13 +21,15 @@ from tailrace.errors import UsageError
         ("1w", 604800),
         (2, 2),
         (0.25, 0.25),
+        (3e6, 3e6),
+        (1e-05, 1e-05),
     ],
 )
 def test_units(given, seconds):
     assert seconds_of(given, "trigger") == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("given", ["", "soon", "10 parsecs", "-1s", "1e3", "inf", "10S", None])
+@pytest.mark.parametrize("given", ["", "soon", "10 parsecs", "-1s", "1e", "inf", "10S", None])
 def test_what_is_no_duration(given):
     with pytest.raises(UsageError) as raised:
         seconds_of(given, "--trigger")

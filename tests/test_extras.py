@@ -105,7 +105,7 @@ def test_a_function(hidden, code, extra, tmp_path):
         ("pymysql", ["stat", SERVER], "live"),
         ("vl_convert", ["stat", "--html", "page.html", LOG], "report"),
         ("jinja2", ["stat", "--html", "page.html", LOG], "report"),
-        ("pyspark", ["verify", SERVER, "lake"], "spark"),
+        ("pyspark", ["verify", SERVER, "--into", "lake"], "spark"),
     ],
 )
 def test_a_command(hidden, command, extra, tmp_path):

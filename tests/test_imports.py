@@ -97,7 +97,7 @@ def test_the_command_starts_with_what_it_needs(tmp_path):
     with tailrace.create(path, flavour="mysql", server_id=1):
         pass
     assert started("log", path) & SELDOM == set()
-    assert started("log", "--verify", path) & SELDOM == set()
+    assert started("check", path) & SELDOM == set()
     assert started("stat", path) & SELDOM == {
         "tailrace.log.changes",
         "tailrace.log.statistics",

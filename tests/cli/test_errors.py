@@ -40,7 +40,7 @@ def test_what_is_no_log(run, tmp_path, command, content, message):
 def test_encrypted_logs(run, corpus):
     for folder in corpus.glob("*.encrypted"):
         assert_refused(run("log", folder), "encrypted")
-        ran = run("log", folder, "--verify")
+        ran = run("check", folder)
         assert ran.status == 2
         assert "encrypted" in ran.out
 
@@ -54,7 +54,7 @@ def test_encrypted_logs(run, corpus):
         (["log", "x", "--as", "xml"], "--as"),
         (["nonsense"], "nonsense"),
         (["log", "x", "--events"], "--events goes with --as json"),
-        (["log", "x", "--verify", "--tables", "y"], "--verify reads all"),
+        (["check", "x", "--tables", "y"], "Unknown option"),
         (["log", "x", "--tables", "a,,b"], "a pattern is empty"),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_schema_that_is_none(run, shop, tmp_path):
 
 
 def test_verify(run, shop, corpus):
-    ran = run("log", shop, "--verify")
+    ran = run("check", shop)
     assert ran.status == 0
     assert len(ran.lines) == 7
     assert all(": in order, " in line and line.endswith("rows, checksums") for line in ran.lines)
@@ -79,7 +79,7 @@ def test_verify(run, shop, corpus):
         ("torn", "ends inside a transaction"),
     ):
         for folder in corpus.glob(f"*.{case}"):
-            assert run("log", folder, "--verify").lines[-1].endswith(end)
+            assert run("check", folder).lines[-1].endswith(end)
 
 
 def test_verify_of_a_last_file_that_has_just_begun(run, shop, tmp_path):
@@ -92,7 +92,7 @@ def test_verify_of_a_last_file_that_has_just_begun(run, shop, tmp_path):
     ):
         data[21] = in_use
         (tmp_path / second.name).write_bytes(data)
-        ran = run("log", tmp_path, "--verify")
+        ran = run("check", tmp_path)
         assert ran.status == status
         assert ran.lines[0].endswith("rows, checksums")
         assert ran.lines[1].endswith(end)
@@ -105,7 +105,7 @@ def test_verify_goes_on_behind_a_damaged_file(run, shop, tmp_path):
     data = bytearray(second.read_bytes())
     data[100_000] ^= 1
     second.write_bytes(data)
-    ran = run("log", tmp_path, "--verify")
+    ran = run("check", tmp_path)
     assert ran.status == 2
     assert [": in order" in line for line in ran.lines] == [True, False, True, True]
     assert "checksum" in ran.lines[1]

@@ -64,7 +64,7 @@ def test_exclude_wins_over_tables(run, logs):
     assert ran.status == 0, ran.err
     assert {json.loads(line)["_table"] for line in ran.lines} == {"deliveries", "suppliers"}
     assert run("log", "--exclude", "a,,b", logs).err == "tailrace: exclude: a pattern is empty\n"
-    assert run("log", "--verify", "--exclude", "a", logs).status == 2
+    assert run("check", "--exclude", "a", logs).status == 2
 
 
 def test_stat(run, shop):

@@ -331,7 +331,6 @@ def test_through_a_pipe(busy, place):
     ("arguments", "message"),
     [
         (["--as", "undo"], "--follow has no end, and --as undo needs one"),
-        (["--verify"], "--follow has no end, and --verify needs one"),
         (["--as", "raw", "--into", "x.000001"], "--follow has no end, and --as raw needs one"),
     ],
 )

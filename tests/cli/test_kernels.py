@@ -25,7 +25,7 @@ OUTPUTS = {
     "text": ("log",),
     "sql": ("log", "--as", "sql"),
     "undo": ("log", "--as", "undo", "--statements", "skip"),
-    "verify": ("log", "--verify"),
+    "check": ("check",),
     "stat": ("stat",),
     "stat as json": ("stat", "--as", "json"),
 }
@@ -167,9 +167,9 @@ def test_verify_finds_a_value_that_is_none(tmp_path, column, value, before, behi
     at = data.rindex(before)
     data[at : at + len(behind)] = behind
     path.write_bytes(data)
-    counted = same("log", "--verify", "--skip-checksums", path)
+    counted = same("check", "--skip-checksums", path)
     assert counted.rejected == 1
-    assert written("log", "--verify", "--skip-checksums", path).status == 2
+    assert written("check", "--skip-checksums", path).status == 2
 
 
 @pytest.mark.parametrize("output", ["json", "text", "stat"])

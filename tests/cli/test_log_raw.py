@@ -48,7 +48,7 @@ def test_a_whole_log(run, corpus, tmp_path, case):
     into = tmp_path / "again.000001"
     ran = run("log", corpus / case, "--as", "raw", "--into", into)
     assert ran.status == 0, ran.err
-    assert run("log", into, "--verify").status == 0
+    assert run("check", into).status == 0
     same = ("--as", "json", "--statements", "skip")
     assert records(run("log", into, *same)) == records(run("log", corpus / case, *same))
     server = Server(case[: case.index(".", case.index(".") + 1)])
@@ -149,7 +149,7 @@ def test_a_torn_log(run, corpus, tmp_path):
     ran = run("log", corpus / "mysql-9.7.torn", "--as", "raw", "--into", into)
     assert ran.status == 0
     assert "ends inside a transaction: it is left out" in ran.err
-    assert run("log", into, "--verify").lines[-1].endswith("rows, checksums")
+    assert run("check", into).lines[-1].endswith("rows, checksums")
 
 
 def test_statements_whose_tables_nobody_tells(run, corpus, tmp_path):

@@ -155,7 +155,6 @@ def test_statements_that_keep_the_old_name_are_told(run, shop):
         (["--rewrite-db", "a=b", "--rewrite-db", "a=c"], "a cannot become both b and c"),
         (["--as", "raw"], "--as raw and --into FILE go together"),
         (["--into", "x.000001"], "--as raw and --into FILE go together"),
-        (["--as", "sql", "--verify"], "--verify reads all"),
         (["--as", "sql", "--events"], "--events goes with --as json"),
         (["--as", "raw", "--into", "x"], "a log's name ends in a number"),
     ],

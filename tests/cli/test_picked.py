@@ -109,7 +109,7 @@ def test_no_gtids(run, shop, text):
 
 
 def test_with_verify_nothing_is_picked(run, shop):
-    assert_refused(run("log", shop / "mysql", "--verify", "--server-id", "1"), "--verify reads all")
+    assert_refused(run("check", shop / "mysql", "--server-id", "1"), "Unknown option")
     for number in ("-1", "4294967296"):
         assert_refused(run("log", shop / "mysql", "--server-id", number), "0 to 4294967295")
 
@@ -131,7 +131,7 @@ def test_a_log_without_gtids(run, shop, corpus, tmp_path, case):
     into = tmp_path / "new.000001"
     ran = run("log", log, "--as", "raw", "--into", into, "--skip-gtids")
     assert ran.status == 0, ran.err
-    assert run("log", into, "--verify").status == 0
+    assert run("check", into).status == 0
     names = {event.type for event in tailrace.open(into)}
     assert EventType.ANONYMOUS_GTID in names
     assert not names & {EventType.GTID, EventType.GTID_TAGGED}

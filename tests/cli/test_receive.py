@@ -80,9 +80,9 @@ def copied(folder):
     return size
 
 
-def test_until_now(source, run, tmp_path):
+def test_it_ends_at_the_present_end(source, run, tmp_path):
     insert(source, [10, 2000])
-    ran = run("receive", url_of(source), "--into", tmp_path / "copy", "--until", "now")
+    ran = run("receive", url_of(source), "--into", tmp_path / "copy")
     assert ran.status == 0, ran.err
     assert f"up to {':'.join(map(str, end_of(source)))}" in ran.out
     assert "received in" in ran.out
@@ -94,7 +94,7 @@ def test_a_source_that_is_not_there_yet(source, start, tmp_path):
     with Proxy(source.port) as proxy:
         proxy.refuse()
         url = f"mysql://root@127.0.0.1:{proxy.port}/?ssl_mode=DISABLED&retry=300"
-        process = start(url, "--into", folder)
+        process = start("--follow", url, "--into", folder)
         assert "trying again" in next(iter(process.stderr.readline, ""))
         proxy.go_on()
         wait_for(lambda: has(source, folder))
@@ -106,14 +106,14 @@ def test_sigterm_under_load(source, start, tmp_path):
     folder = tmp_path / "copy"
     with Writing(source, 1):
         for _ in range(2):
-            process = start(url_of(source), "--into", folder, "--progress", "200ms")
+            process = start("--follow", url_of(source), "--into", folder, "--progress", "200ms")
             wait_for(lambda: has(source, folder))
             process.send_signal(signal.SIGTERM)
             status, out, err = finish(process)
             assert status == 0, err
             assert "up to binlog.0" in out
     source.settle()
-    process = start(url_of(source), "--into", folder, "--progress", "200ms")
+    process = start("--follow", url_of(source), "--into", folder, "--progress", "200ms")
     assert next(iter(process.stderr.readline, ""))  # it handles signals by now
     wait_for(lambda: has(source, folder))
     process.send_signal(signal.SIGINT)
@@ -129,7 +129,12 @@ def test_sigkill_under_load(source, start, tmp_path):
     with Writing(source, 2):
         for _ in range(3):  # the campaign `received` kills more of them
             process = start(
-                url_of(source), "--into", folder, "--sync", chance.choice(("group", "2s"))
+                "--follow",
+                url_of(source),
+                "--into",
+                folder,
+                "--sync",
+                chance.choice(("group", "2s")),
             )
             wait_for(lambda: folder.exists() and any(folder.glob("binlog.0*")))
             wait_for_steps(lambda: copied(folder) >> 13, chance, 200)
@@ -137,7 +142,7 @@ def test_sigkill_under_load(source, start, tmp_path):
             process.kill()
             process.wait()
     rotate(source)
-    process = start(url_of(source), "--into", folder, "--until", "now")
+    process = start(url_of(source), "--into", folder)
     status, _, err = finish(process)
     assert status == 0, err
     same(source, folder)
@@ -146,7 +151,7 @@ def test_sigkill_under_load(source, start, tmp_path):
 def test_a_signal_while_nothing_comes(source, start, tmp_path):
     folder = tmp_path / "copy"
     url = url_of(source, f"?heartbeat={2 * DEADLINE}")  # nothing comes that would wake it
-    process = start(url, "--into", folder, "--progress", "100ms")
+    process = start("--follow", url, "--into", folder, "--progress", "100ms")
     wait_for(lambda: has(source, folder))
     lines = iter(process.stderr.readline, "")
     line = next(line for line in lines if "up to date" in line)
@@ -160,7 +165,7 @@ def test_on_a_terminal(source, start, tmp_path):
     folder = tmp_path / "copy"
     ours, theirs = pty.openpty()
     settings = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
-    process = start(url_of(source), "--into", folder, stderr=theirs, env=settings)
+    process = start("--follow", url_of(source), "--into", folder, stderr=theirs, env=settings)
     os.close(theirs)
     shown = b""
     while b"up to date" not in shown:
@@ -175,9 +180,7 @@ def test_several_sources(source, start, tmp_path):
     """A folder each; one that fails does not stop the others, and the status tells."""
     folder = tmp_path / "copies"
     bad = "mysql://root@127.0.0.1:1/"
-    process = start(
-        url_of(source), f"there={url_of(source)}", f"bad={bad}", "--into", folder, "--until", "now"
-    )
+    process = start(url_of(source), f"there={url_of(source)}", f"bad={bad}", "--into", folder)
     status, out, err = finish(process)
     assert status == 2
     assert "bad: mysql://root@127.0.0.1:1" in err
@@ -220,7 +223,7 @@ def test_the_help_names_what_there_is(run):
         "--retain",
         "--sync",
         "--plugin",
-        "--until",
+        "--follow",
         "--progress",
     ):
         assert option in ran.out
@@ -232,7 +235,7 @@ def test_the_help_names_what_there_is(run):
 def test_what_receives_nothing_leaves_nothing(run, given, tmp_path):
     (tmp_path / "there").mkdir()
     for folder in ("there", "new/copy"):
-        ran = run("receive", *given, "--until", "now", "--into", tmp_path / folder)
+        ran = run("receive", *given, "--into", tmp_path / folder)
         assert_refused(ran, "Connection refused")
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
 

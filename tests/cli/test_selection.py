@@ -193,7 +193,7 @@ def test_an_end_where_no_transaction_is_open(run, log, tmp_path, until):
     assert (undone.status, "no end" in undone.err) == (0, False)
     counted = json.loads(run("stat", log, "--as", "json", "--until", until).out)
     assert (counted["transactions"], counted["unfinished"]) == (number, 0)
-    assert run("log", tmp_path, "--verify").status == 0
+    assert run("check", tmp_path).status == 0
 
 
 @pytest.mark.parametrize(

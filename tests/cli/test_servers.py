@@ -195,7 +195,7 @@ def test_a_start_in_the_url(run, worked):
 
 
 def test_verify(run, worked):
-    live, files = same(run, worked, "log", "--verify")
+    live, files = same(run, worked, "check")
     assert live.lines == [line.rpartition("/")[2] for line in files.lines]
     assert all(": in order, " in line for line in live.lines)
 

@@ -25,7 +25,7 @@ def ran(ends: str, *arguments: object):
         ("log",),
         ("log", "--as", "json"),
         ("log", "--as", "sql"),
-        ("log", "--verify"),
+        ("check",),
         ("stat",),
         ("stat", "--as", "json"),
         ("--version",),

@@ -155,7 +155,7 @@ def test_stat_and_text_and_events(corpus: Path) -> None:
     assert said["events"]["FORMAT_DESCRIPTION"]["events"] == len(paths)
     assert sum(each["events"] for each in said["events"].values()) == len(events)
     assert tailrace("log", "-", given=given).stdout.startswith(b"-- -: mysql 9.7")
-    assert tailrace("log", "--verify", "-", given=given).stdout.startswith(b"-: in order, ")
+    assert tailrace("check", "-", given=given).stdout.startswith(b"-: in order, ")
 
 
 def test_databases_are_renamed(corpus: Path) -> None:

@@ -116,7 +116,7 @@ def test_stop_ends_a_receiver_that_connects(tmp_path, start):
         talk.wait()
 
     with FakeServer({"SELECT VERSION()": reached}, connect_timeout=300) as server:
-        receiver = Receiver(server.url(f"start={start}"), tmp_path / "copy")
+        receiver = Receiver(server.url(f"start={start}"), tmp_path / "copy", follow=True)
         thread = threading.Thread(target=receiver.run, daemon=True)
         thread.start()
         assert there.wait(SOON)

@@ -87,7 +87,7 @@ def receiving():
     runs = []
 
     def start(server, folder, *, options="", **settings):
-        run = Running(Receiver(url_of(server, options), folder, **settings)).start()
+        run = Running(Receiver(url_of(server, options), folder, follow=True, **settings)).start()
         runs.append(run)
         return run
 

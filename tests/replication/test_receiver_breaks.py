@@ -61,7 +61,7 @@ def test_the_source_restarts_and_dies(source, folder):
 def test_the_source_goes_and_comes_back(source, folder, how):
     with Proxy(lambda: source.port) as proxy:
         url = url_of(source).replace(f":{source.port}/", f":{proxy.port}/")
-        run = Running(Receiver(url, folder)).start()
+        run = Running(Receiver(url, folder, follow=True)).start()
         wait_for(lambda: run.has(source))
         if how == "restarted":
             source.restart()

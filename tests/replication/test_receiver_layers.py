@@ -187,7 +187,17 @@ def test_killed_again_and_again(source, folder, sync):
 
     writer = threading.Thread(target=load)
     writer.start()
-    argv = ["receive", url_of(source), "--into", str(folder), "--layers", "zstd", "--sync", sync]
+    argv = [
+        "receive",
+        url_of(source),
+        "--follow",
+        "--into",
+        str(folder),
+        "--layers",
+        "zstd",
+        "--sync",
+        sync,
+    ]
     try:
         for _ in range(6):
             with subprocess.Popen(

@@ -415,7 +415,9 @@ def test_tables_that_are_not_there(source, lake, capsys, monkeypatch):
         "nothing is excluded by gone",
     ]
     assert verify(url, lake, tables="vacant").notes == ()
-    monkeypatch.setattr("sys.argv", ["tailrace", "verify", url, str(lake), "--tables", "p.nope"])
+    monkeypatch.setattr(
+        "sys.argv", ["tailrace", "verify", url, "--into", str(lake), "--tables", "p.nope"]
+    )
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
@@ -450,7 +452,15 @@ def test_the_command(source, lake, capsys, monkeypatch):
     source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v VARCHAR(9))")
     source.execute(f"INSERT INTO {DATABASE}.t VALUES (1, 'a'), (2, NULL)")
     land(source, lake)
-    command = ["tailrace", "verify", url_of(source), str(lake), "--tables", f"{DATABASE}.*"]
+    command = [
+        "tailrace",
+        "verify",
+        url_of(source),
+        "--into",
+        str(lake),
+        "--tables",
+        f"{DATABASE}.*",
+    ]
 
     def run():
         monkeypatch.setattr("sys.argv", command)

@@ -63,7 +63,7 @@ def test_the_headline_is_true_of_all_tables(kinds, status, title, capsys, monkey
         return VerifyReport(found, "binlog.000001:4", "binlog.000001:4", seconds={"all": 1.0})
 
     monkeypatch.setattr(import_module("tailrace.spark.verify"), "verify", told)
-    monkeypatch.setattr("sys.argv", ["tailrace", "verify", "mysql://u@h", "lake"])
+    monkeypatch.setattr("sys.argv", ["tailrace", "verify", "mysql://u@h", "--into", "lake"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == status

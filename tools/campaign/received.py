@@ -203,7 +203,7 @@ class _Receiver:
     def kill(self, rng: random.Random) -> str:
         """Start one, kill it, look at what it left; where that was. Raises `Wrong`."""
         before = self._state()
-        began = self._start()
+        began = self._start("--follow")
         kind = rng.choices(["start", "written", "file"], [2, 5, 3])[0]
         if kind == "start":
             self._sleep(rng.uniform(0, self._start_seconds))
@@ -227,7 +227,7 @@ class _Receiver:
         A server at rest may write once more into its new log (MariaDB its checkpoints).
         """
         for _ in range(_TIMES):
-            self._start()
+            self._start("--follow")
             self._wait(lambda: self.copy.bytes_there() >= self._source_size(), "is not at the end")
             self._running().send_signal(signal.SIGTERM)
             self._finished("after SIGTERM")
@@ -244,8 +244,8 @@ class _Receiver:
         for _ in range(_TIMES):
             before, wanted = self._state(), self._source_size()
             rested = self.copy.bytes_there() >= wanted
-            self._start("--until", "now")
-            self._finished("--until now")
+            self._start()
+            self._finished("a receiver that does not follow")
             if self._state() == before:
                 return
             if rested and self._source_size() == wanted:

@@ -126,6 +126,6 @@ WAYS: Final[dict[str, Callable[[Path], None]]] = {
     "data source": _source,
     "tailrace log": _command("log"),
     "tailrace log --as json": _command("log", "--as", "json", "--statements", "skip"),
-    "tailrace log --verify": _command("log", "--verify"),
+    "tailrace check": _command("check"),
     "tailrace stat": _command("stat"),
 }

@@ -146,7 +146,15 @@ def receiver_command(given: Round, server: Server, folder: Path) -> list[str]:
     """The receiver's."""
     module = ["tools.campaign.zeroloss_receiver"] if given.power else ["tailrace", "receive"]
     url = f"mysql://root@{server.host}:{server.port}/"
-    options = ["--into", str(folder), "--plugin", "semisync.replica", "--sync", given.sync]
+    options = [
+        "--follow",
+        "--into",
+        str(folder),
+        "--plugin",
+        "semisync.replica",
+        "--sync",
+        given.sync,
+    ]
     dies_with_us = ["setpriv", "--pdeathsig", "KILL", "--"] if which("setpriv") else []
     return [*dies_with_us, sys.executable, "-m", *module, url, *options]
 

@@ -49,6 +49,7 @@ app.command(
     name="verify",
     help="Compare a lake's current tables with the server's.",
 )
+app.command("tailrace.cli.check:check", name="check", help="Check that logs are undamaged.")
 
 
 def main() -> None:

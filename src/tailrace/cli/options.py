@@ -63,6 +63,21 @@ Until = Annotated[
         "read.",
     ),
 ]
+Follow = Annotated[
+    bool,
+    Parameter(
+        name="--follow",
+        negative=(),
+        help="Do not end at the present end: wait there for more, until Ctrl-C or SIGTERM.",
+    ),
+]
+Lake = Annotated[
+    str,
+    Parameter(
+        name="--into",
+        help="The lake: a new or existing folder; for Iceberg also ``CATALOG.SCHEMA``.",
+    ),
+]
 SchemaFile = Annotated[
     Path | None,
     Parameter(

@@ -10,11 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from tailrace.cli.options import KeyringFile, SkipTornTail  # noqa: TC001 - cyclopts reads them
+from tailrace.cli.options import (  # cyclopts reads them
+    Follow,  # noqa: TC001
+    KeyringFile,  # noqa: TC001
+    SkipTornTail,  # noqa: TC001
+)
 from tailrace.cli.output import (
     LogLines,
     cut_to_width,
@@ -110,10 +114,7 @@ def receive(
         ),
     ] = (),
     skip_torn_tail: SkipTornTail = False,
-    until: Annotated[
-        Literal["now"] | None,
-        Parameter(name="--until", help="``now``: end at the source's present end."),
-    ] = None,
+    follow: Follow = False,
     progress: Annotated[
         str,
         Parameter(
@@ -136,7 +137,7 @@ def receive(
     if not sources:
         raise UsageError("give a server to receive from: mysql://user@host:3306/")
     every = seconds_of(progress, "--progress", least=0.001)
-    places = _places(sources, into, skip_torn_tail=skip_torn_tail)
+    places = _places(sources, into, follow=follow, skip_torn_tail=skip_torn_tail)
     with display([place.name for place in places], every) as shown:
         jobs = [
             _Job(
@@ -151,7 +152,7 @@ def receive(
                     layers=layers or None,
                     retain=retain,
                     observers=find(plugin),
-                    follow=until is None,
+                    follow=follow,
                     on_progress=partial(shown.report, number),
                     every=shown.every,
                 ),
@@ -240,7 +241,7 @@ class _Place:
     folder: str
 
 
-def _places(given: Sequence[str], into: str, *, skip_torn_tail: bool) -> list[_Place]:
+def _places(given: Sequence[str], into: str, *, follow: bool, skip_torn_tail: bool) -> list[_Place]:
     """A folder for each server. Raises UsageError if two would have the same one."""
     if not into.strip():
         raise UsageError("--into is empty: give a folder")
@@ -248,7 +249,7 @@ def _places(given: Sequence[str], into: str, *, skip_torn_tail: bool) -> list[_P
     for each in given:
         match = _NAMED.fullmatch(each)
         url = match[2] if match else each
-        source = parsed(url, skip_torn_tail=skip_torn_tail)
+        source = parsed(url, follow=follow, skip_torn_tail=skip_torn_tail)
         name = match[1] if match else _ODD.sub("_", str(source.hosts[0]).strip("[]")).strip("_")
         inside = match is not None or len(given) > 1
         folder = f"{into.rstrip('/')}/{name}" if inside else into

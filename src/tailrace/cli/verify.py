@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tailrace.cli.options import Exclude, Tables, check_cores, chosen_tables
+from tailrace.cli.options import Exclude, Lake, Tables, check_cores, chosen_tables
 from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.sources import names_server, parsed
 from tailrace.durations import seconds_of
@@ -24,9 +24,9 @@ def verify(
     source: Annotated[
         str, Parameter(help="The server, with the URL given to ``mirror``: mysql://user@host.")
     ],
-    lake: Annotated[str, Parameter(help="The lake's folder.")],
     /,
     *,
+    into: Lake,
     tables: Tables = (),
     exclude: Exclude = (),
     wait: Annotated[
@@ -62,7 +62,7 @@ def verify(
 
     report = run(
         server,
-        lake,
+        into,
         spark=lambda: session(cores),
         tables=wants.only,
         exclude=wants.exclude,
@@ -71,7 +71,7 @@ def verify(
         first=rows,
     )
     output = output_to(standard_output())
-    _print(output, lake, report)
+    _print(output, into, report)
     output.close()
     return 2 if report.unsure else int(report.verdict != "equal")
 

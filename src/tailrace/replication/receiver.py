@@ -74,8 +74,9 @@ class Receiver:
     ``observers``. With ``encrypt`` new files are encrypted with a key of the ``keyring``, as MySQL
     does it. ``layers`` are on the copy's files, the lowest first; zstd is put on a file when its
     source has ended it. If the folder has files named ``.zst``, it is on the others, too.
-    ``retain`` purges old files (`Retention`). Without ``follow`` the receiver ends at the source's
-    current end. ``on_progress`` is called every ``every`` seconds, and at the end.
+    ``retain`` purges old files (`Retention`). The receiver ends at the source's present end;
+    with ``follow`` it waits there for more. ``on_progress`` is called every ``every`` seconds, and
+    at the end.
 
     Raises UsageError.
     """
@@ -92,7 +93,7 @@ class Receiver:
         layers: Layers | None = None,
         retain: Retention | str | None = None,
         observers: Sequence[RelayIoObserver] = (),
-        follow: bool = True,
+        follow: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
         every: float = 1.0,
     ) -> None:

@@ -113,6 +113,7 @@ class Received:
         self._receiver = Receiver(
             logs.begin(state),
             logs.folder,
+            follow=True,
             retain=self._kept,
             on_progress=self._note,
             every=_REPORT_SECONDS,

@@ -45,7 +45,7 @@ _TRIES: Final = 6
 
 def verify(
     source: str | Source,
-    lake: str | Path,
+    into: str | Path,
     *,
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     tables: str | Sequence[str] | None = None,
@@ -57,7 +57,7 @@ def verify(
 ) -> VerifyReport:
     """Compare the current tables of a lake with those of the server that it is made from.
 
-    ``source`` is the server, named as `mirror` was told it; ``lake`` what mirror
+    ``source`` is the server, named as `mirror` was told it; ``into`` what mirror
     wrote into (a folder; of Iceberg also CATALOG.SCHEMA); nothing is written
     to either, but for a folder of the lake's own that is removed again. ``tables`` are patterns of
     the tables to compare, ``exclude`` of those to leave out.
@@ -80,7 +80,7 @@ def verify(
     asked = source if isinstance(source, Source) else Source.parse(source)
     workers = Workers(spark, here=True)
     clock = time.perf_counter()
-    with Lag(asked, lake, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
+    with Lag(asked, into, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
         rounds = Rounds(asked, lag, workers, folder, range_rows, progress or _quiet)
         if not _pickles(asked):
             rounds.alone = True

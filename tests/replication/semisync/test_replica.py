@@ -144,7 +144,7 @@ def test_over_a_compressed_connection(source, tmp_path, way):
         pytest.skip("MariaDB has no zstd")
     observer = SemisyncReplica()
     url = f"mysql://root@127.0.0.1:{source.port}/?ssl_mode=DISABLED&start=now&heartbeat=1&compress={way}"
-    receiver = Receiver(url, tmp_path, observers=[observer])
+    receiver = Receiver(url, tmp_path, observers=[observer], follow=True)
     thread = threading.Thread(target=receiver.run, daemon=True)
     thread.start()
     try:

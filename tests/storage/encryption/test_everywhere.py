@@ -161,7 +161,7 @@ def test_verify_and_stat_take_a_keyring(
 ) -> None:
     encrypted, clear = recorded.pairs[0]
     keys = ("--keyring", recorded.keyring)
-    assert command(monkeypatch, capsys, "log", "--verify", encrypted, *keys)[0] == 0
+    assert command(monkeypatch, capsys, "check", encrypted, *keys)[0] == 0
     wanted = command(monkeypatch, capsys, "stat", "--as", "json", clear)
     assert command(monkeypatch, capsys, "stat", "--as", "json", encrypted, *keys) == wanted
     status, _, err = command(monkeypatch, capsys, "stat", encrypted)

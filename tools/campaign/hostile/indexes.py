@@ -201,7 +201,7 @@ def _receive(copy: Path) -> None:
     logs = _logs()
     events = events_of(logs["binlog.000001"])
     with NamingServer(events, Names(listed=b"binlog.000002")) as server:
-        said("receive", server.address, "--into", copy, "--until", "now", "--retain", "1kB")
+        said("receive", server.address, "--into", copy, "--retain", "1kB")
 
 
 def _purge(copy: Path) -> None:

@@ -110,10 +110,8 @@ def _received(place: str, name: str | bytes, folder: Path) -> None:
                 server.address + "&start=now",
                 "--into",
                 folder / "copy",
-                "--until",
-                "now",
             )
-        said("receive", f"x={server.address}", "--into", folder / "named", "--until", "now")
+        said("receive", f"x={server.address}", "--into", folder / "named")
     for copy in (folder / "copy", folder / "named" / "x"):
         if copy.exists():
             _check_copy(copy)
@@ -207,7 +205,7 @@ def _commanded(flavour: str, kind: str, names: Sequence[str], folder: Path) -> N
     for form in ("sql", "undo"):  # names stand in statements as they are
         said("log", path, "--as", form, "--statements", "skip", escaped=False)
     said("log", path, "--events", "--as", "json")
-    said("log", path, "--verify")
+    said("check", path)
     said("log", path, "--as", "raw", "--into", folder / "cut.000001")
     for name in names[:: max(1, len(names) // 8)]:
         if "\0" not in name:

@@ -705,7 +705,7 @@ def _stat_command(server: FakeServer, folder: Path) -> None:
 
 
 def _receive_command(server: FakeServer, folder: Path) -> None:
-    command("receive", server.url(), "--into", folder / "copy", "--until", "now")
+    command("receive", server.url(), "--into", folder / "copy")
 
 
 def _mirror_command(server: FakeServer, folder: Path) -> None:
@@ -743,7 +743,7 @@ def _stopped(verb: tuple[str, ...], point: str) -> Callable[[Path], None]:
             url = f"mysql://u@127.0.0.1:{server.port}/?connect_timeout=300"
             argv = [sys.executable, "-m", "tailrace", *verb, url]
             if verb[0] != "log":
-                argv += ["--into", str(folder / "copy")]
+                argv += ["--follow", "--into", str(folder / "copy")]
             with subprocess.Popen(
                 argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
             ) as own:

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from tailrace.cli.options import (
     Exclude,
     ExcludeGtids,
+    Follow,
     IncludeGtids,
     KeyringFile,
     Layers,
@@ -24,7 +25,6 @@ from tailrace.cli.options import (
     Tables,
     Until,
     chosen_tables,
-    known_tables,
     picked_transactions,
     renamed_databases,
 )
@@ -35,11 +35,9 @@ from tailrace.cli.sources import (
     readers,
     say_how_it_ended,
     say_what_is_not_there,
-    with_servers,
 )
 from tailrace.columns.text.readers import JSON, SQL, TEXT
 from tailrace.errors import UsageError
-from tailrace.log.sources import logs_of
 from tailrace.printable import printable_json
 
 if TYPE_CHECKING:
@@ -70,24 +68,12 @@ def log(
     exclude_gtids: ExcludeGtids = None,
     skip_gtids: SkipGtids = False,
     server_id: ServerId = None,
-    follow: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            help="Wait at the end for more, and print transactions as they commit, each at once, "
-            "until Ctrl-C: of a server, or of files that a server writes. As text, JSON or SQL; "
-            "changes of an XA transaction are printed when it is committed.",
-        ),
-    ] = False,
+    follow: Follow = False,
     rewrite_db: RewriteDb = (),
     into: Annotated[
         Path | None,
         Parameter(help="With ``--as raw``: the log's first file, which must not exist."),
     ] = None,
-    verify: Annotated[
-        bool,
-        Parameter(negative=(), help="Read and check everything, and print a line for each file."),
-    ] = False,
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
     layers: Layers = (),
@@ -125,9 +111,8 @@ def log(
     """
     if events and as_ != "json":
         raise UsageError("--events goes with --as json")
-    if follow and (verify or as_ in {"undo", "raw"}):
-        what = "--verify" if verify else f"--as {as_}"
-        raise UsageError(f"--follow has no end, and {what} needs one: leave one of the two out")
+    if follow and as_ in {"undo", "raw"}:
+        raise UsageError(f"--follow has no end, and --as {as_} needs one: leave one of the two out")
     if hexdump and as_ != "text":
         raise UsageError(f"--hexdump goes with --as text, not with --as {as_}")
     if rows_per_insert < 1 or (rows_per_insert > 1 and as_ not in {"sql", "undo"}):
@@ -136,19 +121,6 @@ def log(
         raise UsageError("--as raw and --into FILE go together")
     picks = picked_transactions(include_gtids, exclude_gtids, server_id)
     out = standard_output()
-    if verify:
-        chosen_part = (tables, exclude, start, until, picks, skip_gtids)
-        if any(chosen_part) or events or rewrite_db or hexdump or as_ != "text":
-            raise UsageError(
-                "--verify reads all: it goes with --schema, --keyring, --layers, --skip-checksums"
-                " and --skip-torn-tail only"
-            )
-        from tailrace.cli.log.verify import verify_logs  # noqa: PLC0415 - only where asked for
-
-        logs = logs_of(
-            with_servers(sources, skip_torn_tail=skip_torn_tail), keyring, layers or None
-        )
-        return verify_logs(logs, out, known_tables(schema), verify_checksums=not skip_checksums)
     names = renamed_databases(rewrite_db)
     wants = chosen_tables(tables, exclude)
     chosen = readers(

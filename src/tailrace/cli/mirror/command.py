@@ -13,7 +13,9 @@ from cyclopts import Parameter
 from tailrace.cli.mirror.progress import display, held, notes, progress_shown
 from tailrace.cli.options import (
     Exclude,
+    Follow,
     KeyringFile,
+    Lake,
     SchemaFile,
     SkipTornTail,
     Sources,
@@ -40,18 +42,10 @@ if TYPE_CHECKING:
 
 _INTERRUPTED = 130
 
-Into = Annotated[
-    str,
-    Parameter(
-        name="--into",
-        help="The lake: a new or existing folder; for Iceberg also ``CATALOG.SCHEMA``.",
-    ),
-]
-
 
 def mirror(
     *sources: Sources,
-    into: Into,
+    into: Lake,
     tables: Tables = (),
     exclude: Exclude = (),
     format: Annotated[  # noqa: A002 - the option's name
@@ -67,12 +61,7 @@ def mirror(
             "``changelog,current`` by default.",
         ),
     ] = None,
-    follow: Annotated[
-        bool,
-        Parameter(
-            name="--follow", negative=(), help="Continue with new changes, until Ctrl-C or SIGTERM."
-        ),
-    ] = False,
+    follow: Follow = False,
     trigger: Annotated[
         str,
         Parameter(

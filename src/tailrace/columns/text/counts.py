@@ -1,4 +1,4 @@
-"""Counts of what a stretch of transactions holds (`tailrace.log.statistics`, ``log --verify``)."""
+"""Counts of what a stretch of transactions holds: for `tailrace.log.statistics` and ``check``."""
 
 from __future__ import annotations
 

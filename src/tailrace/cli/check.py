@@ -1,16 +1,27 @@
-"""``tailrace log --verify``: reads and checks everything, with a line per file."""
+"""``tailrace check``: reads logs whole and checks everything in them, with a line per file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-from tailrace.cli.output import output_to
+from tailrace.cli.options import (  # cyclopts reads them
+    KeyringFile,
+    Layers,
+    SchemaFile,
+    SkipChecksums,
+    SkipTornTail,
+    Sources,
+    known_tables,
+)
+from tailrace.cli.output import output_to, standard_output
+from tailrace.cli.sources import with_servers
 from tailrace.columns.text.readers import CHECK, parts, reader_for
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
 from tailrace.log.reader import Reader, Step
+from tailrace.log.sources import logs_of
 from tailrace.printable import one_line
 from tailrace.storage import LogSeries
 from tailrace.transaction import Boundary
@@ -19,8 +30,6 @@ from tailrace.values.row import RowSet
 from tailrace.values.schema import Logical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tailrace.cli.output import Output
     from tailrace.columns.text.stretches import Stretch
     from tailrace.position import Position
@@ -39,32 +48,36 @@ class _Counts:
     ends_inside: bool = False
 
 
-def verify_logs(
-    logs: Iterable[LogSeries | Transport],
-    to: TextIO,
-    catalogue: Catalogue,
-    *,
-    verify_checksums: bool,
+def check(
+    *sources: Sources,
+    schema: SchemaFile = None,
+    keyring: KeyringFile = None,
+    layers: Layers = (),
+    skip_checksums: SkipChecksums = False,
+    skip_torn_tail: SkipTornTail = False,
 ) -> int:
     """Check each file of the logs: checksums, events, their order, rows; returns the status.
 
     After a damaged file, the files after it are still checked; but after an error, a server's log
     is read no further. Text with an unknown character set is not checked.
     """
-    out = output_to(to)
+    given = with_servers(sources, skip_torn_tail=skip_torn_tail)
+    logs = logs_of(given, keyring, layers or None)
+    catalogue = known_tables(schema)
+    out = output_to(standard_output())
     good = True
     try:
         for log in logs:
             if isinstance(log, LogSeries):
-                good &= _verify_series(log, out, catalogue, verify_checksums)
+                good &= _check_series(log, out, catalogue, not skip_checksums)
             else:
-                good &= _verify_stream(log, out, catalogue, verify_checksums)
+                good &= _check_stream(log, out, catalogue, not skip_checksums)
     finally:
         out.close()
     return 0 if good else 2
 
 
-def _verify_series(
+def _check_series(
     series: LogSeries, out: Output, catalogue: Catalogue, verify_checksums: bool
 ) -> bool:
     good = True
@@ -83,7 +96,7 @@ def _verify_series(
                 if isinstance(part, Step):
                     _count(part, counts)
                 else:
-                    _check(part, counts)
+                    _check_stretch(part, counts)
             catalogue = reader.catalogue
         except TailraceError as error:
             good = False
@@ -96,7 +109,7 @@ def _verify_series(
     return good
 
 
-def _verify_stream(
+def _check_stream(
     transport: Transport, out: Output, catalogue: Catalogue, verify_checksums: bool
 ) -> bool:
     counts = _Counts()
@@ -137,7 +150,7 @@ def _count(step: Step, counts: _Counts) -> None:
         counts.checksums = description.checksum_algorithm is ChecksumAlgorithm.CRC32
 
 
-def _check(stretch: Stretch, counts: _Counts) -> None:
+def _check_stretch(stretch: Stretch, counts: _Counts) -> None:
     """Check a stretch by kernels; if they cannot, it is checked event by event."""
     from tailrace.columns.text.counts import check  # noqa: PLC0415 - it needs pyarrow
 
