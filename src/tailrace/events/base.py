@@ -31,6 +31,7 @@ from tailrace.errors import (
     EventDecodeError,
     EventEncodeError,
     LogError,
+    TailraceError,
     UnknownEvent,
     UsageError,
 )
@@ -38,6 +39,7 @@ from tailrace.events.description import NO_FORMAT, FormatDescription
 from tailrace.events.fields import Builder, Cursor
 from tailrace.events.header import EventHeader
 from tailrace.events.layout import OF_THE_HEADER, REQUIRED, EventMeta, Field
+from tailrace.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -470,6 +472,26 @@ class Event(metaclass=EventMeta):
         place = "" if self.offset is None else f" {self.file or ''}@{self.offset}"
         parts = "".join(f" {name}={_short(getattr(self, name))}" for name in self.FIELDS)
         return f"<{self.name}{place}{parts}>"
+
+    def _shown(self) -> dict[str, Any]:
+        """What a notebook shows besides the header."""
+        return self.fields()
+
+    def _repr_html_(self) -> str:
+        """Its header and its fields, for a notebook."""
+        from tailrace.notebook import pairs  # noqa: PLC0415 - in notebooks only
+
+        place = "" if self.offset is None else f" {self.file or ''}:{self.offset}"
+        shown: list[tuple[str, object]] = [
+            ("timestamp", f"{self.timestamp} ({time_text(self.timestamp * 1_000_000)} UTC)"),
+            ("server_id", self.server_id),
+            ("length", self.header.length),
+        ]
+        try:
+            shown += self._shown().items()
+        except TailraceError as error:
+            shown.append(("error", str(error)))
+        return pairs(f"{self.name}{place}", shown)
 
 
 GROUP: Final = "tailrace.events"

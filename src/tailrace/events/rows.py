@@ -181,6 +181,11 @@ class RowsEvent(Event):
     _table_map: TableMapEvent | None = derived()
     _rows_at: int = derived()
 
+    def _shown(self) -> dict[str, Any]:
+        known = self._table_map
+        table = "not in the log" if known is None else f"{known.database}.{known.table}"
+        return {"table": table, **self.fields()}
+
     def read_body(self, form: FormatDescription, /) -> None:
         """Layout: table id, flags u16, [extra header], width, bitmap(s), rows to the end."""
         fixed_size = self._fixed_size(form)

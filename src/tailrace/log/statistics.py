@@ -13,7 +13,9 @@ from tailrace.log.changes import Changes
 from tailrace.log.reader import Step
 from tailrace.log.timeline import Timeline
 from tailrace.position import Position
+from tailrace.printable import size
 from tailrace.schema.classify import StatementKind, changes_nothing, classify, is_temporary
+from tailrace.times import time_text
 from tailrace.transaction import Boundary
 from tailrace.transaction.statements import BEGIN_AND_COMMIT
 
@@ -193,6 +195,40 @@ class Statistics:
         """The largest transactions by bytes, the largest first."""
         ordered = sorted(self._largest, key=lambda item: (-item[0], item[1]))
         return [transaction for _, _, transaction in ordered]
+
+    def _repr_html_(self) -> str:
+        """Its counts, for a notebook: of the log, by table, and the largest transactions."""
+        from tailrace.notebook import pairs, table  # noqa: PLC0415 - in notebooks only
+
+        shown: list[tuple[str, object]] = [
+            ("files", self.files),
+            ("bytes", size(self.bytes)),
+            ("transactions", self.transactions),
+        ]
+        if self.first:
+            times = [f"{time_text(each * 1_000_000)} UTC" for each in (self.first, self.last)]
+            shown += zip(("first", "last"), times, strict=True)
+        tables = sorted(self.tables.items(), key=lambda item: -item[1].bytes)
+        return (
+            pairs("Statistics", shown)
+            + table(
+                "Tables, the largest first",
+                ("table", "inserts", "updates", "deletes", "bytes"),
+                (
+                    (name, each.insert, each.update, each.delete, size(each.bytes))
+                    for name, each in tables
+                ),
+                total=len(tables),
+            )
+            + table(
+                "Largest transactions",
+                ("position", "GTID", "rows", "bytes", "seconds"),
+                (
+                    (str(each.start), each.gtid or "", each.rows, size(each.bytes), each.seconds)
+                    for each in self.largest
+                ),
+            )
+        )
 
     def _count_event(self, step: Step) -> None:
         event = step.event

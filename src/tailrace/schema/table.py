@@ -174,6 +174,10 @@ class Table:
         """Column indexes of the primary key, in key order; empty if there is none."""
         return self.schema.primary_key
 
+    def _repr_html_(self) -> str:
+        """Its columns, for a notebook."""
+        return self.schema._repr_html_()
+
     def table_map(
         self, table_id: int, *, metadata: Metadata = "full", **header: Any
     ) -> TableMapEvent:

@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace.events import GtidEvent, MariadbGtidEvent, TransactionPayloadEvent
+from tailrace.events import (
+    AnnotateRowsEvent,
+    GtidEvent,
+    MariadbGtidEvent,
+    QueryEvent,
+    RowsEvent,
+    RowsQueryEvent,
+    TableMapEvent,
+    TransactionPayloadEvent,
+)
 from tailrace.position import Position
+from tailrace.times import time_text
 from tailrace.transaction.grammar import Boundary, BoundaryParser, TransactionKind
 
 if TYPE_CHECKING:
@@ -72,12 +82,40 @@ class Transaction:
         """Bytes in the log."""
         return sum(event.header.length for event in self.events)
 
+    def _repr_html_(self) -> str:
+        """Where it is and its events, for a notebook."""
+        from tailrace.notebook import table  # noqa: PLC0415 - in notebooks only
+
+        kind = "without an end" if self.kind is None else self.kind.name
+        time = time_text(self.timestamp * 1_000_000)
+        return table(
+            f"Transaction {self.gtid or ''}, {self.start} to {self.end}, {kind}, {time} UTC",
+            ("position", "event", "table or statement", "bytes"),
+            (
+                (f"{each.file or ''}:{each.offset}", each.name, _subject(each), each.header.length)
+                for each in self.all_events()
+            ),
+        )
+
     def all_events(self) -> Iterator[Event]:
         """Its events; after a payload event, the events inside it."""
         for event in self.events:
             yield event
             if isinstance(event, TransactionPayloadEvent):
                 yield from event
+
+
+def _subject(event: Event) -> str:
+    """The table, the statement or the GTID that an event is about."""
+    if isinstance(event, RowsEvent):
+        return "" if event.is_dummy else _subject(event.table_map)
+    if isinstance(event, TableMapEvent):
+        return f"{event.database}.{event.table}"
+    if isinstance(event, (QueryEvent, RowsQueryEvent, AnnotateRowsEvent)):
+        return event.sql
+    if isinstance(event, (GtidEvent, MariadbGtidEvent)):
+        return str(event.gtid or "")
+    return ""
 
 
 def _position(file: str | None, offset: int | None) -> Position | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.errors import EventDecodeError, LogError, SchemaError, UnknownColumn, UsageError
 from tailrace.events import Event, RowsEvent, TableMapEvent
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tailrace.constants import Flavour
     from tailrace.events import TableLayout
 
+MOST_COLUMNS: Final = 40
+"""The most columns that a notebook shows."""
 Kind = Literal["insert", "update", "delete", "select"]
 
 
@@ -67,6 +69,25 @@ class Row(RowOfFields):
     def __repr__(self) -> str:
         return f"Row({self.kind}, before={self.before!r}, after={self.after!r})"
 
+    def _repr_html_(self) -> str:
+        """Its columns, for a notebook: for an update before and after."""
+        from tailrace.notebook import table  # noqa: PLC0415 - in notebooks only
+
+        images = {"before": self.before, "after": self.after}
+        shown = {name: image for name, image in images.items() if image is not None}
+        schema = self.image.schema
+        return table(
+            f"{self.kind} {schema.database}.{schema.table}",
+            ("column", *shown),
+            zip(
+                (column.name for column in schema.columns),
+                *map(_texts, shown.values()),
+                strict=True,
+            ),
+            most=MOST_COLUMNS,
+            total=len(schema.columns),
+        )
+
 
 class RowSet:
     """The rows of a rows event (the worklog's ``Row_event_set``).
@@ -104,6 +125,21 @@ class RowSet:
         except LogError as error:
             raise placed(error, event) from None
 
+    def _repr_html_(self) -> str:
+        """Its first rows, for a notebook; of an update, changed values before and after."""
+        from tailrace.notebook import table  # noqa: PLC0415 - in notebooks only
+
+        schema = self.schema
+        names = [column.name for column in schema.columns[:MOST_COLUMNS]]
+        left = len(schema.columns) - len(names)
+        return table(
+            f"{self.event.kind} {schema.database}.{schema.table}"
+            + (f", without the last {left:,} columns" if left else ""),
+            names,
+            (_changed(row)[:MOST_COLUMNS] for row in self),
+            total=len(self),
+        )
+
     def _rows(self) -> Iterator[Row]:
         event = self.event
         data, at = event.rows_in()
@@ -136,6 +172,22 @@ class RowSet:
                 after, at = _image(after_plan, source, at, partial)
             yield Row(event.kind, before, after, number)
             number += 1
+
+
+def _texts(image: Image) -> list[str]:
+    """Its values as text, in the order of the columns."""
+    from tailrace.values.text import value_text  # noqa: PLC0415 - in notebooks only
+
+    return list(map(value_text, image.as_tuple(), image.schema.columns))
+
+
+def _changed(row: Row) -> list[str]:
+    """A row's values as text; those that an update changed before and after."""
+    now = _texts(row.image)
+    if row.before is None or row.after is None:
+        return now
+    pairs = zip(_texts(row.before), now, strict=True)
+    return [new if old == new else f"{old} → {new}" for old, new in pairs]
 
 
 def _kind(value: object) -> str:

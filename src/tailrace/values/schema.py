@@ -162,6 +162,28 @@ class TableSchema:
     key_is_whole: bool = True
     undeclared: str | None = None
 
+    def _repr_html_(self) -> str:
+        """Its columns, for a notebook."""
+        from tailrace.notebook import table  # noqa: PLC0415 - in notebooks only
+
+        key = {index: number for number, index in enumerate(self.primary_key, 1)}
+        return table(
+            f"{self.database}.{self.table}",
+            ("column", "type", "character set", "NULL", "primary key"),
+            (
+                (
+                    column.name,
+                    column.type.name + (" unsigned" if column.unsigned else ""),
+                    column.charset if column.type in STRING_TYPES else "",
+                    "yes" if column.nullable else "no",
+                    str(key.get(column.index, "")),
+                )
+                for column in self.columns
+            ),
+            most=200,
+            total=len(self.columns),
+        )
+
     def index_of(self, name: str) -> int | None:
         """The index of a column, as written or else in any case; None if it does not exist."""
         for column in self.columns:

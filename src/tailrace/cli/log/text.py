@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.output import PlainOutput
 from tailrace.columns.text.readers import parts, written
-from tailrace.constants import HEADER_SIZE, ColumnType
+from tailrace.constants import HEADER_SIZE
 from tailrace.events import (
     AnnotateRowsEvent,
     DecodeContext,
@@ -28,15 +27,13 @@ from tailrace.events import (
 from tailrace.events.unreadable_rows import UnreadableRowsEvent
 from tailrace.log.reader import Step, TransactionHead
 from tailrace.position import Position
-from tailrace.printable import printable, size
+from tailrace.printable import printable
 from tailrace.times import time_text
 from tailrace.transaction import TransactionKind
 from tailrace.transaction.statements import BEGIN_AND_COMMIT
-from tailrace.values.floats import float32_text
 from tailrace.values.image import ABSENT
-from tailrace.values.json_diff import JsonDiffs
-from tailrace.values.jsonb import JsonText
 from tailrace.values.row import RowSet
+from tailrace.values.text import value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,52 +46,6 @@ if TYPE_CHECKING:
     from tailrace.values.image import Image
     from tailrace.values.row import Row
     from tailrace.values.schema import Column, TableSchema
-
-
-_LONGEST: Final = 200
-"""Maximum characters shown of a value; the rest is counted. (JSON output has all of it.)"""
-
-
-def value_text(value: Any, column: Column) -> str:
-    """A value of a column: numbers bare, text quoted, bytes in hexadecimal."""
-    if value is None:
-        return "NULL"
-    if value is ABSENT:
-        return "?"
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, float):
-        return float32_text(value) if column.type is ColumnType.FLOAT else repr(value)
-    if isinstance(value, bytes):
-        cut = value[: _LONGEST // 2]
-        return f"0x{cut.hex()}{_rest(len(value) - len(cut))}" if value else "''"
-    if isinstance(value, JsonDiffs):
-        return _cut(value.shown(column.name).replace("\n", " "))
-    if isinstance(value, tuple):
-        shown = value[: _LONGEST // 10]
-        return f"[{','.join(map(float32_text, shown))}]{_rest(len(value) - len(shown), 'numbers')}"
-    if isinstance(value, JsonText):
-        return _cut(value.replace("\n", " "))
-    if isinstance(value, str):
-        return _quoted(value)
-    return _cut(str(value))
-
-
-def _quoted(text: str) -> str:
-    cut = text[:_LONGEST]
-    shown = cut.replace("\\", "\\\\").replace("'", "''")
-    shown = shown.replace("\n", "\\n").replace("\t", "\\t")
-    return f"'{shown}'{_rest(len(text) - len(cut), 'characters')}"
-
-
-def _cut(text: str) -> str:
-    return text[:_LONGEST] + _rest(len(text) - _LONGEST, "characters")
-
-
-def _rest(count: int, unit: str | None = None) -> str:
-    if count <= 0:
-        return ""
-    return f"… {count:,} {unit} more" if unit else f"… {size(count)} more"
 
 
 def row_pieces(row: Row, schema: TableSchema) -> list[Piece]:
