@@ -98,11 +98,7 @@ def test_the_command_starts_with_what_it_needs(tmp_path):
         pass
     assert started("log", path) & SELDOM == set()
     assert started("check", path) & SELDOM == set()
-    assert started("stat", path) & SELDOM == {
-        "tailrace.log.changes",
-        "tailrace.log.statistics",
-        "tailrace.schema.session",
-    }
+    assert started("stat", path) & SELDOM == {"tailrace.log.changes", "tailrace.log.statistics"}
 
 
 def test_version_and_help_load_no_storage():
