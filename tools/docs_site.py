@@ -21,6 +21,7 @@ ROOT: Final = Path(__file__).parent.parent
 PAGES: Final = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
     "examples/README.md": "examples/index.md",
     "examples/cluster/README.md": "examples/cluster.md",
     "examples/pipelines/README.md": "examples/pipelines.md",

@@ -1,4 +1,10 @@
-"""Every example of the guide runs, and prints what the guide says that it prints."""
+"""Every block of code in docs/, README and CONTRIBUTING runs, and prints what the page says.
+
+A block of ``python``, ``sh`` or ``sql`` runs in the order of its page, in a folder that holds the
+repository's ``examples/`` and a ``run`` in place of the repository's. A block of ``text`` after it
+is what it prints. One that cannot run has a comment before it, `<!-- not run: the reason -->`, and
+its page is in `NOT_RUN`. Blocks of other languages show a file.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +14,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout, suppress
 from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import pymysql
 import pytest
 
 from tests.recorded import ROOT
@@ -22,33 +30,81 @@ from tests.recorded import ROOT
 if TYPE_CHECKING:
     from tests.conftest import FreshServer
 
-PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
-SERVERS = {
-    "live": {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"},
-    "pipeline": {"binlog_row_metadata": "FULL"},
-}
-"""Pages that want a server, and how it is set."""
-_BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(page: Path) -> list[tuple[str, str, str | None]]:
-    """The page's examples in order: language, text, and what it prints (the text block behind)."""
-    found = [(match[1], match[2]) for match in _BLOCK.finditer(page.read_text())]
-    after = [*found[1:], ("", "")]
-    return [
-        (language, text, printed if kind == "text" else None)
-        for (language, text), (kind, printed) in zip(found, after, strict=True)
-        if language != "text"
+PAGES = sorted(
+    [
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/**/*.md"),
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     ]
+)
+NOT_RUN = {
+    "CONTRIBUTING.md": 4,
+    "docs/design/architecture.md": 1,
+    "docs/evidence/badinput.md": 3,
+    "docs/evidence/differential.md": 2,
+    "docs/evidence/hostile.md": 1,
+    "docs/evidence/killed.md": 1,
+    "docs/evidence/live.md": 4,
+    "docs/evidence/pipeline.md": 3,
+    "docs/evidence/speed.md": 3,
+    "docs/evidence/written.md": 1,
+    "docs/guide/from-debezium.md": 1,
+    "docs/guide/from-flink-cdc.md": 1,
+    "examples/README.md": 1,
+    "examples/cluster/README.md": 1,
+    "examples/pipelines/README.md": 1,
+}
+"""How many blocks of each page do not run, for the reasons that the page gives."""
+RUN = ("python", "sh", "sql")
+SHOWN = ("ini", "json", "text", "yaml")
+SERVER = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON", "binlog_row_metadata": "FULL"}
+
+_BLOCK = re.compile(
+    r"^(?:<!-- not run: (?P<reason>.+?) -->\n)?```(?P<language>.*)\n(?P<text>(?s:.*?))^```$",
+    re.MULTILINE,
+)
+_INDENTED = re.compile(r"(?:\A|\n)\n    \S.*")
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+    reason: str | None
+    printed: str | None
+    """What it prints, if the page says so: the block of text after it."""
+
+
+def blocks(page: Path) -> list[Block]:
+    """The page's blocks of code, in order."""
+    found = list(_BLOCK.finditer(page.read_text(encoding="utf-8")))
+    after = [*found, None][1:]
+    return [
+        Block(
+            block["language"],
+            block["text"],
+            block["reason"],
+            following["text"] if following and following["language"] == "text" else None,
+        )
+        for block, following in zip(found, after, strict=True)
+    ]
+
+
+def runnable(page: Path) -> list[Block]:
+    return [block for block in blocks(page) if block.language in RUN and not block.reason]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 _namespace: dict[str, object] = {"__name__": "guide"}
 """The names of a page's examples, each of which goes on from those before."""
 
 
-def run(language: str, text: str, folder: Path) -> str:
+def run(block: Block, folder: Path, port: int) -> str:
     """Run one example; what it printed."""
-    if language == "sh":
+    text = local(block.text, port)
+    if block.language == "sh":
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["/bin/sh", "-euc", text],
@@ -60,20 +116,20 @@ def run(language: str, text: str, folder: Path) -> str:
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
+    if block.language == "sql":
+        with pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True) as server:
+            for statement in re.findall(r"(\S[^;]*);", text):
+                server.cursor().execute(statement)
+        return ""
     output = StringIO()
     with redirect_stdout(output):
         exec(compile(text, "<guide>", "exec"), _namespace)
     return output.getvalue()
 
 
-def test_there_is_a_guide() -> None:
-    assert PAGES
-    assert all(blocks(page) for page in PAGES)
-
-
 def local(text: str, port: int) -> str:
     """An example with the port that the tests' server has."""
-    return text.replace("127.0.0.1:3306", f"127.0.0.1:{port}").replace("port=3306", f"port={port}")
+    return re.sub(r"\b3306\b", str(port), text) if port else text
 
 
 def _end(pid: Path) -> None:
@@ -83,7 +139,21 @@ def _end(pid: Path) -> None:
             os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_blocks_of_code_name_their_language(page: Path) -> None:
+    """So that none is missed: neither an indented one nor one of an unknown kind."""
+    text = page.read_text(encoding="utf-8")
+    assert {block.language for block in blocks(page)} <= {*RUN, *SHOWN}
+    assert text.count("\n```") == 2 * len(blocks(page))
+    assert not _INDENTED.findall(_BLOCK.sub("", text))
+
+
+def test_blocks_that_do_not_run_say_why() -> None:
+    found = Counter(name(page) for page in PAGES for block in blocks(page) if block.reason)
+    assert found == NOT_RUN
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name)
 def test_examples(
     page: Path,
     tmp_path: Path,
@@ -92,15 +162,16 @@ def test_examples(
     request: pytest.FixtureRequest,
 ) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / "run").write_text('#!/bin/sh\nexec "$@"\n')
+    (tmp_path / "run").chmod(0o755)
     monkeypatch.chdir(tmp_path)
     port = 0
-    if page.stem in SERVERS:
-        port = fresh_server("mysql-9.7", SERVERS[page.stem]).port
+    if any("3306" in block.text for block in runnable(page)):
+        port = fresh_server("mysql-9.7", SERVER).port
     request.addfinalizer(lambda: _end(tmp_path / "mirror.pid"))
     # A process of its own: Spark's tasks work in the folder in which their session was started.
     with ProcessPoolExecutor(1, get_context("spawn")) as own:
-        for language, example, printed in blocks(page):
-            text = local(example, port) if port else example
-            output = own.submit(run, language, text, tmp_path).result()
-            if printed is not None:
-                assert output == printed, text
+        for block in runnable(page):
+            output = own.submit(run, block, tmp_path, port).result()
+            if block.printed is not None:
+                assert output == block.printed, block.text
