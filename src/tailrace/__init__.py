@@ -1,7 +1,8 @@
 """MySQL's and MariaDB's replication stream in Python, and a Spark pipeline that lands it in a lake.
 
-`open` iterates over a log's events, `changes` over its rows as Arrow record batches. `create` makes
-a log, `append` continues one, and a `Table` describes the rows to be written to it.
+`open` iterates over a log's events, `rows` and `transactions` over what was committed, as objects,
+`changes` over its rows as Arrow record batches. `create` makes a log, `append` continues one, and a
+`Table` describes the rows to be written to it.
 `stat` counts what a log holds, `undo` and `redo` make SQL of it. `receive` keeps a byte-identical
 copy of a server's logs.
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tailrace.columns.text.statistics import stat
     from tailrace.gtid import GtidList, GtidSet
     from tailrace.log.events import Log, open  # noqa: A004 - it is tailrace.open
+    from tailrace.log.rows import rows, transactions
     from tailrace.position import Position
     from tailrace.replication.receiver import receive
     from tailrace.schema.table import Table
@@ -42,7 +44,9 @@ __all__ = [
     "open",
     "receive",
     "redo",
+    "rows",
     "stat",
+    "transactions",
     "undo",
 ]
 
@@ -58,7 +62,9 @@ _MODULES: Final = {
     "open": "log.events",
     "receive": "replication.receiver",
     "redo": "sql.scripts",
+    "rows": "log.rows",
     "stat": "columns.text.statistics",
+    "transactions": "log.rows",
     "undo": "sql.scripts",
 }
 

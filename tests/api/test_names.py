@@ -24,7 +24,9 @@ NAMES = [
     "open",
     "receive",
     "redo",
+    "rows",
     "stat",
+    "transactions",
     "undo",
 ]
 

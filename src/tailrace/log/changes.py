@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tailrace.events import Event
     from tailrace.events.transaction import XaName
     from tailrace.log.reader import Reader
+    from tailrace.position import Position
 
 T = TypeVar("T")
 MOST_HELD: Final = 64 << 20
@@ -152,6 +153,20 @@ class Changes:
         self._prepares: SpilledObjects[Change | Logged] | None = None
         self._given: set[XaName] = set()
         self._group: TransactionHead | None = None
+        self._begun: dict[XaName, Position] = {}
+
+    @property
+    def waits_from(self) -> Position | None:
+        """Where the first prepared XA transaction begins whose rows wait; None if none do."""
+        if not self._prepared:
+            return None
+        return min((at for name, at in self._begun.items() if name in self._prepared), default=None)
+
+    def _wait(self, name: XaName) -> SpilledObjects[Change | Logged]:
+        """Where the rows of a prepared XA transaction wait."""
+        if self._group is not None:
+            self._begun[name] = self._group.start
+        return self._prepared.begin(name)
 
     def _hold(self) -> SpilledObjects[Change | Logged]:
         limit = sys.maxsize if self._reads_ahead else self._most_held
@@ -255,12 +270,13 @@ class Changes:
     def _set_aside(self, event: Event) -> None:
         """An XA transaction was prepared: it is held until it is committed or rolled back."""
         if (prepared := xa_name(event)) is not None:
-            held = self._prepared.begin(prepared[1])
+            held = self._wait(prepared[1])
             for item in self._held:
                 held.append(item, item.event.header.length)
 
     def _end_prepared(self, event: Event, how: str, name: XaName) -> Iterator[Change | Logged]:
         """An earlier prepared XA transaction is committed or rolled back."""
+        self._begun.pop(name, None)
         if self._xa_rows is XaRows.AT_PREPARE:
             if how == "ROLLBACK" and name in self._given and self._is_news(event):
                 raise event.error(
@@ -301,7 +317,7 @@ class Changes:
         if begun is None or begun[0] != "START":
             return
         if self._xa_rows is XaRows.AT_COMMIT:
-            self._prepares = self._prepared.begin(begun[1])
+            self._prepares = self._wait(begun[1])
         else:
             self._payload_rolled_back = self._read_ahead(first).rolled_back(first)
 

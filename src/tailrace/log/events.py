@@ -105,6 +105,11 @@ class Log(Closing):
         self._begin(*self._located(start))
         self._read_format()
 
+    @property
+    def start(self) -> Start | None:
+        """Where reading begins, as it was given; a file's or time's position."""
+        return self._start
+
     def _in_current_file(self, start: object) -> object:
         """A start; an offset alone becomes a position in the current file."""
         if not isinstance(start, int) or isinstance(start, bool):

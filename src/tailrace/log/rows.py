@@ -1,0 +1,399 @@
+"""Committed rows and transactions as Python objects: `rows`, `transactions`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tailrace.log.changes import Change, Changes, Ended, Logged
+from tailrace.log.reader import Reader, Step, is_over
+from tailrace.log.results import Results
+from tailrace.log.sources import Reading
+from tailrace.log_name import file_number
+from tailrace.position import Position, sequence
+from tailrace.schema.classify import classify
+from tailrace.schema.session import is_half
+from tailrace.transaction import Boundary
+from tailrace.transports.gtids import ReadGtids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from tailrace.gtid import GtidState
+    from tailrace.log.reader import TransactionHead
+    from tailrace.log.sources import Source
+    from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.streams.layer import Layers
+    from tailrace.values.image import Image
+    from tailrace.values.row import Row
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ChangedRow:
+    """One row that a committed transaction inserted, updated or deleted.
+
+    ``row`` has the images with each column's `Value`, ``position`` is where to resume once this
+    row was dealt with: the end of its transaction for the last row of it, else where the
+    transaction, or an earlier one that is not over, begins. Reading from there gives the rest, and
+    the rows before it in the same transaction again.
+    """
+
+    def __init__(self, row: Row, change: Change, position: Position) -> None:
+        self.row = row
+        self.position = position
+        self._change = change
+
+    @property
+    def operation(self) -> Literal["insert", "update", "delete"]:
+        """``insert``, ``update`` or ``delete``."""
+        return self._change.event.kind
+
+    @property
+    def database(self) -> str:
+        """The database's name."""
+        return self._change.schema.database
+
+    @property
+    def table(self) -> str:
+        """The table's name, without the database."""
+        return self._change.schema.table
+
+    @cached_property
+    def before(self) -> dict[str, Any] | None:
+        """The row before an update or delete, by column names; None for an insert.
+
+        A column that the image lacks (``binlog_row_image=MINIMAL``) is not in it.
+        """
+        return _values(self.row.before)
+
+    @cached_property
+    def after(self) -> dict[str, Any] | None:
+        """The row after an insert or update; None for a delete."""
+        return _values(self.row.after)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The row after the change, or, for a delete, before it."""
+        return (self.before if self.after is None else self.after) or {}
+
+    def __getitem__(self, column: str) -> Any:
+        """A column's value in ``values``. Raises UnknownColumn."""
+        values = self.values
+        return values[column] if column in values else self.row.image.value(column)
+
+    @property
+    def gtid(self) -> str | None:
+        """The transaction's GTID as text; None if it has none."""
+        return self._change.group.gtid
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the transaction was committed, in UTC, with microseconds where the log has them."""
+        return _moment(self._change.group.time_of(self._change.event))
+
+    @property
+    def server_id(self) -> int:
+        """The id of the server where the change was made."""
+        return self._change.event.header.server_id
+
+    @property
+    def logged_at(self) -> Position:
+        """Where the row's event begins in the log."""
+        return Position(self._change.event.file or "", self._change.event.offset or 0)
+
+    @property
+    def sequence(self) -> int:
+        """The number that orders all rows of a log: ``_seq`` of the change record."""
+        at = self.logged_at
+        return sequence(file_number(at.file) or 0, at.offset, self._change.first + self.row.number)
+
+    def __repr__(self) -> str:
+        return (
+            f"ChangedRow({self.operation} {self.database}.{self.table}, before={self.before!r},"
+            f" after={self.after!r}, position={str(self.position)!r})"
+        )
+
+
+def _values(image: Image | None) -> dict[str, Any] | None:
+    return None if image is None else image.as_dict()
+
+
+def _moment(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+@dataclass(slots=True)
+class CommittedTransaction:
+    """A committed transaction: its rows, and the statements that were logged as such, like DDL.
+
+    ``start`` is where it begins, ``position`` where to resume after it, ``gtid`` its GTID as text
+    (None if it has none), ``timestamp`` when it was committed (UTC). An XA transaction is given
+    when it was prepared, or, if the log is followed, when it was committed.
+    """
+
+    start: Position
+    position: Position
+    gtid: str | None
+    timestamp: datetime
+    rows: list[ChangedRow] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
+
+
+class Committed(Results[Any]):
+    """What is common to `Rows` and `Transactions`."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        *,
+        verify_checksums: bool,
+        statements: Literal["error", "skip"],
+    ) -> None:
+        self._reading = reading
+        self._readers = [
+            Reader(
+                log,
+                follow=reading.follow,
+                selection=reading.selection,
+                wants=reading.wants,
+                catalogue=reading.catalogue,
+                verify_checksums=verify_checksums,
+            )
+            for log in reading.logs
+        ]
+        self._statements: Literal["error", "skip"] = statements
+        self._enter(self._readers[0])
+        super().__init__(self._all(), self._end)
+
+    def _enter(self, reader: Reader) -> None:
+        self._reader = reader
+        self._changes = Changes(reader, statements=self._statements)
+        self._position = reader.log.position
+        self._gtids = ReadGtids(reader.log.start)
+
+    def _all(self) -> Iterator[Any]:
+        for number, reader in enumerate(self._readers):
+            if number:
+                self._enter(reader)
+            yield from self._of_log()
+        self._reading.warn_of_missing(reader.catalogue for reader in self._readers)
+
+    def _of_log(self) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        for reader in self._readers:
+            reader.stop()
+            reader.log.close()
+
+    @property
+    def position(self) -> Position:
+        """Where to resume after all that was taken: every ``start`` takes it, and its text."""
+        return self._position
+
+    @property
+    def gtids(self) -> GtidState | None:
+        """The GTIDs after which to resume, there or at another server; None if the log did not say
+        so far which GTIDs came before it.
+        """
+        gtids = self._gtids.gtids
+        return None if gtids is None else gtids.copy()
+
+    @property
+    def skipped_statements(self) -> int:
+        """Statements that changed rows, and were passed over with ``statements="skip"``."""
+        return self._changes.skipped_statements
+
+    def _feed(self, step: Step) -> None:
+        """Take in a step before its rows are given."""
+        if not self._position.file:  # of a server it is known once the first event came
+            self._position = self._reader.log.position
+        if step.event.inner_index is None:
+            self._gtids.feed(step.event)
+
+    def _resume_after(self, step: Step) -> Position:
+        """Where to resume after the transaction that a step ends.
+
+        Rows of a prepared XA transaction may wait for its commit: then, where that one begins.
+        """
+        event = step.event
+        end = Position(event.file or "", event.end_offset or 0)
+        waits = self._changes.waits_from
+        return end if waits is None else min(waits, end)
+
+    def _advance(self, position: Position, *, ended: bool = True) -> None:
+        """All up to a position was taken, but that of a file's first event is no way back."""
+        if position.file != self._position.file or position > self._position:
+            self._position = position
+        if ended:
+            self._gtids.ended()
+
+
+class Rows(Committed):
+    """Iterates over the committed rows of a log, as `ChangedRow`: see `rows`."""
+
+    def _of_log(self) -> Iterator[ChangedRow]:
+        changes = self._changes
+        held: tuple[Row, Change] | None = None  # a row is given once it is known if it is the last
+        for step in self._reader:
+            self._feed(step)
+            for change in changes.feed(step):
+                for row in change.rows():
+                    if held is not None:
+                        yield ChangedRow(*held, self._position)
+                    held = row, change
+            if is_over(step) or step.boundary is Boundary.OUTSIDE:
+                resume = self._resume_after(step)
+                if held is not None:
+                    last, held = ChangedRow(*held, resume), None
+                    yield last
+                self._advance(resume, ended=is_over(step))
+            del step  # before the next is read: its event may be large
+        changes.finish()
+
+
+class Transactions(Committed):
+    """Iterates over the committed transactions of a log, as `CommittedTransaction`: see
+    `transactions`.
+    """
+
+    def _of_log(self) -> Iterator[CommittedTransaction]:
+        changes = self._changes
+        rows: list[tuple[Row, Change]] = []
+        statements: list[str] = []
+        head: TransactionHead | None = None
+        last: Step | None = None
+
+        def steps() -> Iterator[Step]:
+            nonlocal last
+            for step in self._reader:
+                self._feed(step)
+                last = step
+                yield step
+
+        for item in changes.with_others(steps()):
+            if isinstance(item, Change):
+                rows += [(row, item) for row in item.rows()]
+                head = item.group
+            elif isinstance(item, Logged):
+                if classify(item.event.sql).changes_rows:
+                    changes.rows_not_logged(item.event)
+                elif not is_half(item.event):
+                    statements.append(item.event.sql)
+                    head = item.group or head
+            elif isinstance(item, Ended) and last is not None:
+                resume = self._resume_after(last)
+                if head is not None and (rows or statements):
+                    yield CommittedTransaction(
+                        head.start,
+                        resume,
+                        head.gtid,
+                        _moment(head.time_of(last.event)),
+                        [ChangedRow(row, change, resume) for row, change in rows],
+                        statements,
+                    )
+                rows, statements, head = [], [], None
+                self._advance(resume)
+
+
+def rows(
+    source: Source,
+    *,
+    start: object = None,
+    until: object = None,
+    follow: bool = False,
+    tables: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    schema: str | Path | None = None,
+    keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
+    verify_checksums: bool = True,
+    statements: Literal["error", "skip"] = "error",
+) -> Rows:
+    """Iterate over the rows that were committed and not rolled back, as objects, in the log's
+    order.
+
+    ``source`` is a file, a folder of logs, an index, a URL (``mysql://user@host`` of a server,
+    ``s3://…``, ``memory:name``, …), ``-`` for standard input, a transport, or a list of these,
+    which are read one after the other. ``start`` and ``until`` limit what is read: a position
+    (``binlog.000003:1234``), a file, a time (``2026-11-21T09:30:00``, UTC unless it names a zone),
+    GTIDs that were read before (``uuid:1-77``, ``0-1-77``), or ``now``, as objects or as text.
+    Reading begins with the first transaction at or after ``start``, and ends before the first one
+    at or after ``until``; with GTIDs it ends once all of them were read. ``follow`` waits at the
+    log's end for more.
+
+    ``tables`` are one or several patterns (``shop.*``) of the wanted tables, ``exclude`` of those
+    to leave out. ``schema`` is an SQL file of CREATE TABLE statements, for logs that name no
+    columns, ``keyring`` has the keys of encrypted logs, ``layers`` are on the files (``zstd``).
+    Changes that were logged as statements have no rows: they are a StatementChange, or are passed
+    over with ``statements="skip"``.
+
+    Arguments are checked in this call: UsageError for those that do not fit, StorageError if there
+    is no log, GtidError for GTIDs that it no longer holds. Iterating raises LogError and its kinds
+    for errors in the log, ServerError and ConnectionLost for a server's.
+
+    >>> import tailrace
+    >>> with tailrace.rows("examples/shop/mysql", tables="shop.reviews") as rows:
+    ...     row = next(rows)
+    >>> row.operation, row.table, row.before, row.after["id"]
+    ('insert', 'reviews', None, 1)
+    >>> later = tailrace.rows("examples/shop/mysql", start=str(row.position))
+    >>> next(later).position > row.position
+    True
+    """
+    reading = Reading.of(
+        source,
+        start=start,
+        until=until,
+        follow=follow,
+        tables=tables,
+        exclude=exclude,
+        schema=schema,
+        keyring=keyring,
+        layers=layers,
+    )
+    return Rows(reading, verify_checksums=verify_checksums, statements=statements)
+
+
+def transactions(
+    source: Source,
+    *,
+    start: object = None,
+    until: object = None,
+    follow: bool = False,
+    tables: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    schema: str | Path | None = None,
+    keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
+    verify_checksums: bool = True,
+    statements: Literal["error", "skip"] = "error",
+) -> Transactions:
+    """Iterate over committed transactions, each with its rows and its logged statements (DDL).
+
+    Arguments and errors are those of `rows`. With ``tables`` a transaction has the rows of these
+    tables only, and one that has none of them, and no statement, is left out. All rows of a
+    transaction are in memory at the same time; `rows` gives them one by one.
+
+    >>> import tailrace
+    >>> with tailrace.transactions("examples/shop/mysql") as found:
+    ...     first = next(found)
+    >>> first.statements, first.rows, str(first.position)
+    (['CREATE DATABASE shop CHARACTER SET utf8mb4'], [], 'binlog.000001:365')
+    """
+    reading = Reading.of(
+        source,
+        start=start,
+        until=until,
+        follow=follow,
+        tables=tables,
+        exclude=exclude,
+        schema=schema,
+        keyring=keyring,
+        layers=layers,
+    )
+    return Transactions(reading, verify_checksums=verify_checksums, statements=statements)
