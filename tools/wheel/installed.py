@@ -1,0 +1,70 @@
+"""An environment with the wheel in it, and commands that run there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_SECONDS: Final = 600
+
+
+class Failed(Exception):
+    """A command failed, or printed something else than it should."""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment's folder, and a folder to work in."""
+
+    environment: Path
+    work: Path
+
+    @property
+    def python(self) -> Path:
+        """Its Python."""
+        return self.environment / "bin" / "python"
+
+    def tailrace(self, *arguments: object, **variables: str) -> str:
+        """What the command prints."""
+        return self.run(self.environment / "bin" / "tailrace", *arguments, **variables)
+
+    def evaluate(self, code: str) -> str:
+        """What a Python program prints."""
+        return self.run(self.python, "-c", code)
+
+    def run(self, *argv: object, **variables: str) -> str:
+        """What a command prints. Raises Failed if its status is not 0."""
+        return run(*argv, folder=self.work, **variables)
+
+
+def run(*argv: object, folder: Path, **variables: str) -> str:
+    """What a command prints, in a folder, without the variables of `./run`'s own environment."""
+    told = {name: value for name, value in os.environ.items() if not _is_ours(name)}
+    done = subprocess.run(
+        list(map(str, argv)),
+        cwd=folder,
+        env=told | variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+    )
+    if done.returncode:
+        command = " ".join(map(str, argv))
+        raise Failed(f"{command}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def check(found: object, expected: object, what: str) -> None:
+    """Raise Failed if they differ."""
+    if found != expected:
+        raise Failed(f"{what}: {found!r}, expected {expected!r}")
+
+
+def _is_ours(name: str) -> bool:
+    return name in {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"}

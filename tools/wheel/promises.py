@@ -1,0 +1,128 @@
+"""What each extra promises, as a check: it raises Failed if the wheel does not keep it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from tools.wheel.installed import ROOT, Failed, Installed, check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_SHOP: Final = ROOT / "examples" / "shop"
+_LOG: Final = _SHOP / "mysql"
+_EXPECTED: Final = json.loads((_SHOP / "expected.json").read_text(encoding="utf-8"))
+_ENCRYPTED: Final = ROOT / "tests" / "corpus" / "mysql-9.7.encrypted"
+
+
+def nothing(installed: Installed) -> None:
+    """No extra: logs in files are read, and what is missing is named with its extra."""
+    check("shop.orders" in installed.tailrace("log", _LOG), True, "rows in `tailrace log`")
+    _check_stat(installed.tailrace("stat", "--as", "json", _LOG))
+    installed.evaluate(
+        "import tailrace; assert tailrace.__version__; help(tailrace)\n"
+        "from importlib.metadata import metadata\n"
+        "assert metadata('tailrace').get_all('Project-URL')"
+    )
+    try:
+        installed.tailrace("stat", "--html", "page.html", _LOG)
+    except Failed as error:
+        check("pip install 'tailrace[report]'" in str(error), True, f"the hint in {error}")
+    else:
+        raise Failed("stat --html does without its extra")
+
+
+def columns(installed: Installed) -> None:
+    """Rows as Arrow."""
+    code = (
+        f"import tailrace\nprint(sum(batch.num_rows for batch in tailrace.changes({str(_LOG)!r})))"
+    )
+    expected = len(installed.tailrace("log", "--as", "json", _LOG).splitlines())
+    check(int(installed.evaluate(code)), expected, "rows of tailrace.changes")
+
+
+def live(installed: Installed, url: str) -> None:
+    """A running server's log."""
+    lines = installed.tailrace("log", "--as", "json", "--tables", "wheel.t", url).splitlines()
+    check(
+        [json.loads(line)["after"] for line in lines], [{"id": 1, "note": "ä"}], "rows of a server"
+    )
+
+
+def encryption(installed: Installed) -> None:
+    """An encrypted log."""
+    keyring = _ENCRYPTED / "keyring"
+    text = installed.tailrace("stat", "--as", "json", "--keyring", keyring, _ENCRYPTED)
+    check(json.loads(text)["transactions"] > 1, True, "transactions of an encrypted log")
+
+
+def objects(installed: Installed, variables: Mapping[str, str]) -> None:
+    """A log in an S3 store."""
+    _check_stat(installed.tailrace("stat", "--as", "json", "s3://logs/", **variables))
+
+
+def report(installed: Installed) -> None:
+    """The page with plots."""
+    installed.tailrace("stat", "--html", "page.html", _LOG)
+    page = (installed.work / "page.html").read_text(encoding="utf-8")
+    check((page.count("<figure"), page.count("<svg")), (6, 12), "figures and drawings")
+
+
+def spark(installed: Installed) -> None:
+    """A mirror in Parquet."""
+    _check_mirror(
+        installed,
+        "parquet",
+        "import pyarrow.dataset\n"
+        "def count(name): return pyarrow.dataset.dataset(f'lake/{name}/current').count_rows()",
+    )
+
+
+def delta(installed: Installed) -> None:
+    """A mirror in Delta."""
+    _check_mirror(
+        installed,
+        "delta",
+        "from deltalake import DeltaTable, QueryBuilder\n"
+        "def count(name):\n"
+        "    builder = QueryBuilder().register('t', DeltaTable(f'lake/{name}'))\n"
+        "    return builder.execute('select count(*) as n from t').read_all()['n'][0].as_py()",
+    )
+
+
+def iceberg(installed: Installed) -> None:
+    """A mirror in Iceberg."""
+    _check_mirror(
+        installed,
+        "iceberg",
+        "from pyiceberg.catalog.sql import SqlCatalog\n"
+        "catalog = SqlCatalog('lake', uri='sqlite:///lake/catalog.db')\n"
+        "def count(name): return catalog.load_table(name).scan().to_arrow().num_rows",
+    )
+
+
+PROMISES: Final[Mapping[str, Callable[..., None]]] = {
+    "": nothing,
+    "columns": columns,
+    "delta": delta,
+    "encryption": encryption,
+    "iceberg": iceberg,
+    "live": live,
+    "objects": objects,
+    "report": report,
+    "spark": spark,
+}
+"""By extra; without one, the wheel alone."""
+
+
+def _check_stat(text: str) -> None:
+    check(json.loads(text)["transactions"], 1168, "transactions of `tailrace stat`")
+
+
+def _check_mirror(installed: Installed, form: str, count: str) -> None:
+    """Compare the lake with what the recorded servers' SELECT said."""
+    installed.tailrace("mirror", _LOG, "--into", "lake", "--format", form)
+    expected = {name: table["count"] for name, table in _EXPECTED["mysql"]["tables"].items()}
+    code = f"{count}\nimport json\nprint(json.dumps({{n: count(n) for n in {list(expected)!r}}}))"
+    check(json.loads(installed.evaluate(code)), expected, f"rows in a lake of {form}")
