@@ -86,13 +86,17 @@ def check_version(extra: str, package: str, what: str) -> None:
         found = version(package)
     except PackageNotFoundError:
         raise missing(extra, package, what) from None
-    here = _parts(found)
-    for sign, limit in _LIMIT.findall(wanted):
-        if (here >= _parts(limit)) != (sign == ">="):
-            raise MissingExtra(
-                f"{what} needs {package}{wanted}, and {found} is installed: {hint(extra)}",
-                name=package,
-            )
+    if not fits(found, wanted):
+        raise MissingExtra(
+            f"{what} needs {package}{wanted}, and {found} is installed: {hint(extra)}",
+            name=package,
+        )
+
+
+def fits(version: str, wanted: str) -> bool:
+    """Whether a version is among the wanted ones (``<2,>=1.6``)."""
+    here = _parts(version)
+    return all((here >= _parts(limit)) == (sign == ">=") for sign, limit in _LIMIT.findall(wanted))
 
 
 def _parts(version: str) -> tuple[int, int, int]:

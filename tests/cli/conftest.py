@@ -54,7 +54,7 @@ def begin():
     def begin(command, *arguments, **settings):
         process = subprocess.Popen(
             [sys.executable, "-m", "tailrace", command, *map(str, arguments)],
-            cwd=ROOT,
+            cwd=settings.pop("cwd", ROOT),
             stdout=subprocess.PIPE,
             stderr=settings.pop("stderr", subprocess.PIPE),
             text=True,

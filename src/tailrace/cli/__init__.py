@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 import traceback
 from itertools import islice
+from typing import Final
 
-from cyclopts import UNSET, App, ArgumentCollection, CycloptsError, Parameter
+from cyclopts import UNSET, App, ArgumentCollection, CycloptsError, Group, Parameter
 
+from tailrace.cli.commands import COMMANDS, COPY, EPILOGUE, HELP, LAKE, LOOK
+from tailrace.cli.help import HelpFormatter
 from tailrace.cli.output import say, warnings_said
 from tailrace.cli.standard import discard_output, flush_quietly, use_standard_streams
 from tailrace.errors import MissingExtra, TailraceError
@@ -26,30 +29,37 @@ def _version() -> str:
 
 app = App(
     name="tailrace",
-    help="Read MySQL's and MariaDB's binary logs, and load them into a lake.",
+    help="Read MySQL's and MariaDB's binary logs, copy them, and load them into a lake.",
+    usage="Usage: tailrace COMMAND [OPTIONS] SOURCE…",
+    help_format="plaintext",
+    help_epilogue=EPILOGUE,
+    help_formatter=HelpFormatter(),
     version=_version,
     version_format="plaintext",
     suppress_keyboard_interrupt=False,
-    default_parameter=Parameter(show_default=False),
+    default_parameter=Parameter(show_default=False, show_choices=False),
 )
-app.command("tailrace.cli.log.command:log", name="log", help="Print the content of logs.")
-app.command("tailrace.cli.stat:stat", name="stat", help="Count the content of logs.")
-app.command(
-    "tailrace.cli.mirror.command:mirror",
-    name="mirror",
-    help="Land logs in a lake: changes and current state of each table.",
-)
-app.command(
-    "tailrace.cli.receive:receive",
-    name="receive",
-    help="Keep byte-identical copies of servers' logs.",
-)
-app.command(
-    "tailrace.cli.verify:verify",
-    name="verify",
-    help="Compare a lake's current tables with the server's.",
-)
-app.command("tailrace.cli.check:check", name="check", help="Check that logs are undamaged.")
+_GROUPS: Final = {
+    name: Group(name, sort_key=number) for number, name in enumerate((LOOK, COPY, LAKE, HELP))
+}
+for _number, _each in enumerate(COMMANDS):
+    app.command(
+        _each.function,
+        name=_each.name,
+        group=_GROUPS[_each.group],
+        sort_key=_number,
+        help=_each.help,
+        help_format="markdown",
+        help_epilogue=_each.epilogue,
+        usage=f"Usage: tailrace {_each.name} {_each.usage}",
+    )
+for _option, _text in (
+    ("--help", "Show this text; after a command, its help."),
+    ("--version", "Show the version."),
+):
+    app[_option].group = _GROUPS[HELP]
+    app[_option].help = _text
+    app[_option].sort_key = len(COMMANDS)
 
 
 def main() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from tailrace.errors import UsageError
 from tailrace.schema import Catalogue
@@ -18,141 +18,196 @@ if TYPE_CHECKING:
 
     from tailrace.handlers import GroupFilter
 
+LAKE: Final = Group("Lake", sort_key=0)
+SELECT: Final = Group("Select", sort_key=1)
+OUTPUT: Final = Group("Output", sort_key=2)
+READING: Final = Group("Reading", sort_key=3)
+
+if TYPE_CHECKING:
+    FileName = str
+else:
+    FileName = str | Path
+    """Text; a shell completes names of files where an option has it."""
+
 Sources = Annotated[
-    str,
+    FileName,
     Parameter(
-        help="Log files, folders of logs, or index files; their URLs, ``s3://`` and others, too; "
-        "``-`` is standard input, read in its place among them. ``mysql://user@host:3306`` (or "
-        "``mariadb://``) is a running server; its password is read from TAILRACE_PASSWORD, "
-        "~/.my.cnf or MYSQL_PWD, or prompted for.",
         name="source",
+        help="Log files, folders of logs, index files; their URLs, such as "
+        "``s3://bucket/logs``; ``-`` for standard input; or ``mysql://user@host:3306/`` (or "
+        "``mariadb://``) for a running server. A server's password is read from "
+        "``TAILRACE_PASSWORD``, ``~/.my.cnf`` or ``MYSQL_PWD``; if none has it, you are asked.",
     ),
 ]
 Tables = Annotated[
     tuple[str, ...],
     Parameter(
         name="--tables",
-        help="Only these tables: patterns like ``shop.orders,shop.*``, with commas or repeated.",
+        metavar="PATTERNS",
+        group=SELECT,
         negative=(),
+        help="Only these tables, such as ``shop.orders,crm.*``. Give several with commas, or the "
+        "option several times.",
     ),
 ]
 Exclude = Annotated[
     tuple[str, ...],
     Parameter(
         name="--exclude",
-        help="Leave these tables out, even if ``--tables`` matches them; the same patterns. "
-        "Their rows are not decoded, so this also skips tables that cannot be decoded.",
+        metavar="PATTERNS",
+        group=SELECT,
         negative=(),
+        help="Not these tables, even if ``--tables`` matches them. Their rows are not decoded, so "
+        "this also skips tables that cannot be decoded.",
     ),
 ]
 Start = Annotated[
     str | None,
     Parameter(
         name="--start",
-        help="Begin at a position (``binlog.000003:1234``, of standard input ``-:1234``) or file, "
-        "after GTIDs that were read already (``uuid:1-77``, ``0-1-77``), with the first "
-        "transaction committed at a time or later (``2026-11-21T09:30:00``, UTC unless it has a "
-        "zone, like ``+02:00``), or ``now``.",
+        metavar="WHERE",
+        group=SELECT,
+        help="Begin there: a position (``binlog.000003:1234``, in standard input ``-:1234``), a "
+        "file, a time (``2026-11-21T09:30:00``; it is UTC unless it has a zone, such as "
+        "``+02:00``), GTIDs that were read already (``uuid:1-77``, ``0-1-77``), or ``now``.",
     ),
 ]
 Until = Annotated[
     str | None,
     Parameter(
         name="--until",
-        help="End before the transaction at a position or time, or once all of some GTIDs were "
-        "read.",
+        metavar="WHERE",
+        group=SELECT,
+        help="End there: before the first transaction at a position or a time, once all of some "
+        "GTIDs were read, or at the present end (``now``).",
     ),
-]
-Follow = Annotated[
-    bool,
-    Parameter(
-        name="--follow",
-        negative=(),
-        help="Do not end at the present end: wait there for more, until Ctrl-C or SIGTERM.",
-    ),
-]
-Lake = Annotated[
-    str,
-    Parameter(
-        name="--into",
-        help="The lake: a new or existing folder; for Iceberg also ``CATALOG.SCHEMA``.",
-    ),
-]
-SchemaFile = Annotated[
-    Path | None,
-    Parameter(
-        name="--schema",
-        help="An SQL file of CREATE TABLEs (``mysqldump --no-data``), for logs without names.",
-    ),
-]
-KeyringFile = Annotated[
-    str | None,
-    Parameter(
-        name="--keyring",
-        help="The file with the keys of encrypted logs: of MySQL's component_keyring_file or "
-        "keyring_file, MariaDB's file_key_management (``file_key_management:FILE?filekey=FILE`` "
-        "for an encrypted one), or Tailrace's own.",
-    ),
-]
-Layers = Annotated[
-    tuple[str, ...],
-    Parameter(
-        name="--layers",
-        negative=(),
-        help="A layer on the files, as ``zstd``; repeated, the lowest first. Files named ``.zst`` "
-        "are read without it.",
-    ),
-]
-SkipChecksums = Annotated[
-    bool,
-    Parameter(name="--skip-checksums", negative=(), help="Do not verify the events' checksums."),
 ]
 IncludeGtids = Annotated[
     str | None,
     Parameter(
         name="--include-gtids",
-        help="Only the transactions of these GTIDs: ``uuid:1-5:8``, or MariaDB's one by one, as "
+        metavar="GTIDS",
+        group=SELECT,
+        help="Only the transactions of these GTIDs: ``uuid:1-5:8``, or MariaDB's one by one, "
         "``0-1-77,0-1-79``.",
     ),
 ]
 ExcludeGtids = Annotated[
     str | None,
-    Parameter(name="--exclude-gtids", help="Leave the transactions of these GTIDs out."),
-]
-SkipGtids = Annotated[
-    bool,
     Parameter(
-        name="--skip-gtids",
-        negative=(),
-        help="Write no GTIDs, as if the transactions had none: a server that executes them, as "
-        "SQL or as a log of MySQL's, gives them new ones.",
+        name="--exclude-gtids",
+        metavar="GTIDS",
+        group=SELECT,
+        help="Not the transactions of these GTIDs.",
     ),
 ]
 ServerId = Annotated[
     int | None,
     Parameter(
         name="--server-id",
+        metavar="NUMBER",
+        group=SELECT,
         help="Only the transactions that were first committed on the server with this id.",
+    ),
+]
+Follow = Annotated[
+    bool,
+    Parameter(
+        name="--follow",
+        group=READING,
+        negative=(),
+        help="Do not end at the present end: wait there for more, until Ctrl-C or SIGTERM.",
+    ),
+]
+SchemaFile = Annotated[
+    Path | None,
+    Parameter(
+        name="--schema",
+        metavar="FILE",
+        group=READING,
+        help="An SQL file with the CREATE TABLE statements, made by ``mysqldump --no-data``, for "
+        "logs that do not have the names of columns.",
+    ),
+]
+KeyringFile = Annotated[
+    FileName | None,
+    Parameter(
+        name="--keyring",
+        metavar="FILE",
+        group=READING,
+        help="The file with the keys of encrypted logs: of MySQL's component_keyring_file or "
+        "keyring_file, of MariaDB's file_key_management "
+        "(``file_key_management:FILE?filekey=FILE`` if it is encrypted), or Tailrace's own.",
+    ),
+]
+Layers = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--layers",
+        metavar="NAME",
+        group=READING,
+        negative=(),
+        help="How the files are packed, such as ``zstd``. Files named ``.zst`` do not need it. "
+        "Give several layers by several options, the lowest first.",
+    ),
+]
+SkipChecksums = Annotated[
+    bool,
+    Parameter(
+        name="--skip-checksums",
+        group=READING,
+        negative=(),
+        help="Do not verify the events' checksums.",
     ),
 ]
 SkipTornTail = Annotated[
     bool,
     Parameter(
         name="--skip-torn-tail",
+        group=READING,
         negative=(),
-        help="Where a server's log file ends inside an event, as MariaDB leaves it after a crash, "
-        "leave that out and continue with its next file; a line reports what was left out. (Like "
-        "``?skip_torn_tail=1``. Files need no option: reading continues after a torn one.)",
+        help="If a server's log file ends inside an event, as after a crash of MariaDB, leave the "
+        "event out, say so, and continue with the next file. (Files need no option for this.)",
+    ),
+]
+SkipGtids = Annotated[
+    bool,
+    Parameter(
+        name="--skip-gtids",
+        group=OUTPUT,
+        negative=(),
+        help="Write no GTIDs, so that a server which executes the output gives the transactions "
+        "new ones.",
     ),
 ]
 RewriteDb = Annotated[
     tuple[str, ...],
     Parameter(
         name="--rewrite-db",
-        help="Rename a database, ``from=to`` (repeatable): in rows, and as the default database of "
-        "statements; names inside statements stay. ``--tables`` and ``--exclude`` use the new "
-        "names.",
+        metavar="FROM=TO",
+        group=OUTPUT,
         negative=(),
+        help="Rename a database: in rows, and as the default database of statements, but not "
+        "inside statements. ``--tables`` and ``--exclude`` use the new name. Give several by "
+        "several options.",
+    ),
+]
+Lake = Annotated[
+    FileName,
+    Parameter(
+        name="--into",
+        metavar="LAKE",
+        group=LAKE,
+        help="The lake: a folder, new or existing; for Iceberg also ``CATALOG.SCHEMA``.",
+    ),
+]
+Cores = Annotated[
+    int | None,
+    Parameter(
+        name="--cores",
+        metavar="NUMBER",
+        group=READING,
+        help="How many cores to use; all by default.",
     ),
 ]
 

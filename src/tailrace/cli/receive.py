@@ -12,12 +12,13 @@ from functools import partial
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from tailrace.cli.options import (  # cyclopts reads them
-    Follow,  # noqa: TC001
-    KeyringFile,  # noqa: TC001
-    SkipTornTail,  # noqa: TC001
+    READING,
+    FileName,
+    Follow,
+    SkipTornTail,
 )
 from tailrace.cli.output import (
     LogLines,
@@ -47,90 +48,115 @@ _LOOK_SECONDS: Final = 0.2
 _INTERRUPTED: Final = 130
 _FAILED: Final = 2
 
+_COPY: Final = Group("Copy", sort_key=0)
+
 Servers = Annotated[
     str,
     Parameter(
-        name="source",
+        name="server",
         help="Servers: ``mysql://user@host:3306/`` (or ``mariadb://``), or ``NAME=URL``. "
-        "``?start=now`` and ``?position=FILE:4`` set where a new copy begins.",
-    ),
-]
-Into = Annotated[
-    str,
-    Parameter(
-        name="--into",
-        help="The folder of the copy, or an object store's (``s3://bucket/folder``). With several "
-        "servers, or one with a NAME, each has a folder in it: ``NAME`` or ``HOST_PORT``.",
+        "``?start=now`` sets where a new copy begins.",
     ),
 ]
 
 
 def receive(
     *sources: Servers,
-    into: Into,
-    encrypt: Annotated[
-        bool,
+    into: Annotated[
+        FileName,
         Parameter(
-            name="--encrypt",
-            negative=(),
-            help="Encrypt the copy as MySQL does, with a key of ``--keyring``.",
+            name="--into",
+            metavar="FOLDER",
+            group=_COPY,
+            help="The folder of the copy, or an object store's (``s3://bucket/folder``). With "
+            "several servers, or one with a NAME, each has a folder in it: ``NAME`` or "
+            "``HOST_PORT``.",
         ),
-    ] = False,
-    keyring: KeyringFile = None,
-    key_id: Annotated[
-        str | None,
-        Parameter(name="--key-id", help="The key to use, if the keyring has several."),
-    ] = None,
-    layers: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--layers",
-            negative=(),
-            help="A layer on the copy's files, as ``zstd``: a file gets that when it is complete, "
-            "and the name FILE.zst. Repeated, the lowest first.",
-        ),
-    ] = (),
+    ],
     retain: Annotated[
         str | None,
         Parameter(
             name="--retain",
-            help="Purge old files by age (``30d``, ``12h``) or size (``500GB``); never the last.",
+            metavar="AMOUNT",
+            group=_COPY,
+            help="Delete old files of the copy, by age (``30d``, ``12h``) or size (``500GB``); "
+            "never the last one.",
         ),
     ] = None,
     sync: Annotated[
         str,
         Parameter(
             name="--sync",
-            help="When received events are synced to disk: after all that arrived together "
-            "(``group``, default), after each ``transaction``, or at an interval, like ``2s``.",
+            metavar="WHEN",
+            group=_COPY,
+            help="When to sync what was received to disk: after all that arrived together "
+            "(``group``, default), after each ``transaction``, or at an interval, such as ``2s``.",
         ),
     ] = "group",
-    plugin: Annotated[
+    layers: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--plugin",
+            name="--layers",
+            metavar="NAME",
+            group=_COPY,
             negative=(),
-            help="An observer by its entry point's name, like ``semisync.replica``.",
+            help="How to pack the copy's files: with ``zstd``, a file that is complete becomes "
+            "FILE.zst. Give several layers by several options, the lowest first.",
         ),
     ] = (),
-    skip_torn_tail: SkipTornTail = False,
+    encrypt: Annotated[
+        bool,
+        Parameter(
+            name="--encrypt",
+            group=_COPY,
+            negative=(),
+            help="Encrypt the copy as MySQL does, with a key of ``--keyring``.",
+        ),
+    ] = False,
+    keyring: Annotated[
+        FileName | None,
+        Parameter(
+            name="--keyring",
+            metavar="FILE",
+            group=_COPY,
+            help="The file with the keys of an encrypted copy: of MySQL's component_keyring_file "
+            "or keyring_file, or Tailrace's own.",
+        ),
+    ] = None,
+    key_id: Annotated[
+        str | None,
+        Parameter(
+            name="--key-id",
+            metavar="NAME",
+            group=_COPY,
+            help="The key to use, if the keyring has several.",
+        ),
+    ] = None,
     follow: Follow = False,
     progress: Annotated[
         str,
         Parameter(
             name="--progress",
-            help="Print a line of progress at this interval: ``10s`` (default) or ``500ms``. A "
-            "terminal shows the progress all the time.",
+            metavar="TIME",
+            group=READING,
+            help="How often to print a line of progress: ``10s`` by default. (A terminal shows it "
+            "all the time.)",
         ),
     ] = "10s",
+    plugin: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--plugin",
+            metavar="NAME",
+            group=READING,
+            negative=(),
+            help="An observer of what is received: ``semisync.replica`` acknowledges what is "
+            "synced to disk, or another package's.",
+        ),
+    ] = (),
+    skip_torn_tail: SkipTornTail = False,
 ) -> int:
-    """Keep byte-identical copies of servers' binary logs, file by file, with their index.
-
-    After a stop or a kill, it resumes at the exact byte. Ctrl-C and SIGTERM end it at a
-    transaction's end, a second one at once. If a connection breaks, it reconnects for a minute, or
-    for the time of ``?retry=5m``. With that, it also waits for a source that is not there at
-    the start.
-    """
+    """Keep byte-identical copies of servers' binary logs, file by file, with their index."""
     from tailrace.observers import find  # noqa: PLC0415 - with pymysql: for this command only
     from tailrace.replication.receiver import Receiver  # noqa: PLC0415 - as above
 

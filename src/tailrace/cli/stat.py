@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from tailrace.cli.options import (
+    OUTPUT,
     Exclude,
     ExcludeGtids,
     IncludeGtids,
@@ -43,6 +44,8 @@ Html = Annotated[
     Path | None,
     Parameter(
         name="--html",
+        metavar="FILE",
+        group=OUTPUT,
         help="Write a page with plots to this file instead of text: changes and bytes over time, "
         "sizes of transactions, the largest ones, definitions (DDL). It is one file that loads "
         "nothing.",
@@ -54,7 +57,12 @@ def stat(
     *sources: Sources,
     as_: Annotated[
         Literal["text", "json"],
-        Parameter(name="--as", help="``text`` (default), or ``json``: an object per log."),
+        Parameter(
+            name="--as",
+            metavar="text|json",
+            group=OUTPUT,
+            help="``text`` (default), or ``json``: an object per log.",
+        ),
     ] = "text",
     html: Html = None,
     tables: Tables = (),

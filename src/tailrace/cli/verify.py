@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tailrace.cli.options import Exclude, Lake, Tables, check_cores, chosen_tables
+from tailrace.cli.options import (
+    OUTPUT,
+    READING,
+    Cores,
+    Exclude,
+    Lake,
+    Tables,
+    check_cores,
+    chosen_tables,
+)
 from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.sources import names_server, parsed
 from tailrace.durations import seconds_of
@@ -22,35 +31,47 @@ if TYPE_CHECKING:
 
 def verify(
     source: Annotated[
-        str, Parameter(help="The server, with the URL given to ``mirror``: mysql://user@host.")
+        str,
+        Parameter(
+            name="server",
+            help="The server, by the URL that ``mirror`` was given: ``mysql://user@host/``.",
+        ),
     ],
     /,
     *,
     into: Lake,
     tables: Tables = (),
     exclude: Exclude = (),
+    rows: Annotated[
+        int,
+        Parameter(
+            name="--rows",
+            metavar="NUMBER",
+            group=OUTPUT,
+            help="How many of the differing rows of a table to list (10 by default).",
+        ),
+    ] = 10,
     wait: Annotated[
         str | None,
         Parameter(
             name="--wait",
-            help="Maximum time to wait, like ``60s``, until the lake exists and has caught up.",
+            metavar="TIME",
+            group=READING,
+            help="How long to wait, such as ``60s``, until the lake exists and has caught up.",
         ),
     ] = None,
     range_rows: Annotated[
-        int, Parameter(name="--range-rows", help="Rows per range of the key (100,000).")
+        int,
+        Parameter(
+            name="--range-rows",
+            metavar="NUMBER",
+            group=READING,
+            help="How many rows to compare at a time (100,000 by default).",
+        ),
     ] = 100_000,
-    rows: Annotated[
-        int, Parameter(name="--rows", help="The number of differing rows to list per table (10).")
-    ] = 10,
-    cores: Annotated[
-        int | None, Parameter(name="--cores", help="The number of cores to use; all by default.")
-    ] = None,
+    cores: Cores = None,
 ) -> int:
-    """Compare a lake's current tables with the server's, row by row.
-
-    Exits with status 0 if they are equal, 1 if they differ or a table is incomplete, 2 if this
-    could not be determined for some table: the lake is behind, or the table cannot be compared.
-    """
+    """Compare a lake's current tables with the server's, row by row."""
     if not names_server(source):
         raise UsageError(f"{source} is not a server: give its URL, as mysql://user@host")
     check_cores(cores)

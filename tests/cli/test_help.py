@@ -1,0 +1,134 @@
+"""``tailrace --help``, ``tailrace help``, each command's help, and their examples."""
+
+from __future__ import annotations
+
+import re
+import select
+import shlex
+import signal
+from typing import get_args
+
+import pytest
+
+from tailrace.cli import app
+from tailrace.cli.commands import COMMANDS, EPILOGUE
+from tests.replication.conftest import url_of
+from tests.waiting import DEADLINE
+
+NAMES = [each.name for each in COMMANDS]
+WITH_OPTIONS = [name for name in NAMES if name not in {"help", "completion"}]
+
+
+@pytest.fixture(autouse=True)
+def columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_it_fits_on_one_screen(run):
+    ran = run("--help")
+    assert ran.status == 0
+    lines = ran.out.splitlines()
+    assert 24 <= len(lines) <= 30
+    assert max(map(len, lines)) <= 80
+    groups = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert groups == ["Look into logs:", "Copy logs:", "Load a lake:", "Help:"]
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert [name for name in listed if name in NAMES] == NAMES
+
+
+def test_without_a_command_it_is_the_help(run):
+    assert run().out == run("--help").out == run("help").out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_commands_help(run, name):
+    ran = run(name, "--help")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == run("help", name).out
+    lines = ran.out.splitlines()
+    assert lines[0].startswith(f"Usage: tailrace {name}")
+    assert "ARGS" not in lines[0]
+    assert max(map(len, lines)) <= 80
+    assert "Examples" in ran.out
+    assert "Commands:" not in ran.out
+    assert "Parameters:" not in ran.out, "an option is in no group"
+    if name in WITH_OPTIONS:
+        assert "Exit codes" in ran.out
+
+
+@pytest.mark.parametrize("name", WITH_OPTIONS)
+def test_each_option_is_described_by_a_sentence(name):
+    for argument in app[name].assemble_argument_collection():
+        text = argument.parameter.help or ""
+        assert text.endswith((".", ".)")), argument.name
+        flag = bool in {argument.hint, *get_args(argument.hint)}
+        if argument.name.startswith("--") and not flag:
+            assert argument.parameter.metavar, f"{argument.name} does not say what it takes"
+
+
+def test_a_name_that_is_no_command(run):
+    ran = run("help", "logs")
+    assert ran.status == 2
+    assert (
+        ran.err == f"tailrace: there is no command 'logs': there are {', '.join(sorted(NAMES))}\n"
+    )
+
+
+# --- the examples --------------------------------------------------------------------------------
+
+EXAMPLES = [
+    arguments
+    for each in COMMANDS
+    for _, arguments in each.examples
+    if each.name != "completion"  # tests/cli/test_completion.py
+]
+
+
+@pytest.fixture(scope="module")
+def source(fresh_server):
+    made = fresh_server("mysql-9.7")
+    made.execute("CREATE DATABASE shop")
+    made.execute("CREATE TABLE shop.orders (id INT PRIMARY KEY, total INT)")
+    made.execute("INSERT INTO shop.orders VALUES (1, 10), (2, 20)")
+    made.connection.commit()
+    return made
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, shop):
+    """The folder where examples run, one after another: the lake of one is there for the next."""
+    folder = tmp_path_factory.mktemp("examples")
+    (folder / "logs").symlink_to(shop / "mysql")
+    return folder
+
+
+@pytest.mark.parametrize("arguments", EXAMPLES)
+def test_an_example(run, begin, source, place, monkeypatch, arguments):
+    monkeypatch.chdir(place)
+    given = shlex.split(arguments.replace("mysql://root@db1/", url_of(source)))
+    if "--follow" not in given:
+        ran = run(*given)
+        assert ran.status == 0, ran.err
+        assert ran.out or (place / "report.html").stat().st_size
+        return
+    process = begin(*given, cwd=place)
+    seen = process.stdout if given[0] == "log" else process.stderr
+    if given[0] == "log":  # it says nothing until something comes
+        while process.poll() is None and not _line_within(seen, 0.5):
+            source.execute("INSERT INTO shop.orders SELECT max(id) + 1, 0 FROM shop.orders")
+            source.connection.commit()
+    else:
+        assert seen.readline()
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0, err
+
+
+def _line_within(stream, seconds):
+    return bool(select.select([stream], [], [], seconds)[0])
+
+
+def test_the_examples_of_the_command_line_itself():
+    """They name a server and a folder that no test has; their options are those of the others."""
+    for line in re.findall(r"^  tailrace (.*)$", EPILOGUE, re.MULTILINE):
+        app.parse_args(shlex.split(line), print_error=False, exit_on_error=False)
