@@ -44,7 +44,7 @@ FORMATS: Final = ("parquet", "delta", "iceberg")
 KEEP: Final = ("changelog", "current", "history")
 HEADER: Final = (
     "| Server | Format | Kills | in its start | in a batch | in a commit | prepared | Seconds each"
-    " | Batches | Tables equal | by verify | refused | Changes | Changelogs replayed | Moments"
+    " | Batches | Tables equal | by verify | rejected | Changes | Changelogs replayed | Moments"
     " | Rows at these | Failures |\n" + "|---" * 18 + "|"
 )
 _OPTIONS: Final = {"binlog_row_metadata": "FULL", "max_binlog_size": "4M"}
