@@ -40,6 +40,12 @@ class Timeline:
     _first: int | None = None
     _last: int = 0
 
+    def cover(self, first: int, last: int) -> int:
+        """Widen the intervals for changes between two seconds; gives their width in seconds."""
+        self._reach(first)
+        self._reach(last)
+        return self.width
+
     def add(self, table: str, second: int, changes: int, size: int) -> None:
         """Count rows that were changed in a second (UTC), and the bytes of their events."""
         self._reach(second)
@@ -57,8 +63,7 @@ class Timeline:
         while self.width < other.width:
             self._widen()
         if other._first is not None:
-            self._reach(other._first)
-            self._reach(other._last)
+            self.cover(other._first, other._last)
         for table, cells in other._tables.items():
             mine = self._tables.setdefault(table, {})
             for at, (changes, size) in cells.items():

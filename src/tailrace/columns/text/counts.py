@@ -15,6 +15,8 @@ from tailrace.log.statistics import Sizes
 from tailrace.log.timeline import Timeline
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tailrace.columns.text.stretches import DecodedRows, Stretch
 
 Array = np.ndarray[Any, Any]
@@ -194,14 +196,23 @@ def _count_rows(
         lengths = np.zeros(len(places), np.int64)
         lengths[begun] = sizes[np.searchsorted(offsets, places[begun])]
         table["bytes"] += int(lengths.sum())
-        stamps = batch.column("_ts").cast("int64").to_numpy()[at] // 1_000_000
-        seconds, second = np.unique(stamps, return_inverse=True)
-        for each in zip(
-            seconds.tolist(),
-            np.bincount(second, numbers).astype(np.int64).tolist(),
-            np.bincount(second, lengths[at]).astype(np.int64).tolist(),
-            strict=True,
-        ):
-            found.timeline.add(name, *each)
+        if len(at):
+            _count_seconds(batch, at, numbers, lengths[at], name, found.timeline)
         found.rows += len(batch)
     return rows
+
+
+def _count_seconds(
+    batch: pa.RecordBatch, at: Array, rows: Array, sizes: Array, table: str, found: Timeline
+) -> None:
+    """Count a batch's rows and bytes over time; ``at`` are the first rows of its events."""
+    seconds = batch.column("_ts").cast("int64").to_numpy()[at] // 1_000_000
+    width = found.cover(int(seconds.min()), int(seconds.max()))
+    intervals, which = np.unique(seconds // width, return_inverse=True)
+    for interval, changes, size in zip(
+        intervals.tolist(),
+        np.bincount(which, rows).astype(np.int64).tolist(),
+        np.bincount(which, sizes).astype(np.int64).tolist(),
+        strict=True,
+    ):
+        found.add(table, interval * width, changes, size)
