@@ -52,13 +52,20 @@ TELLING = ("xa", "savepoints", "payload-full", "torn", "statement-format", "two-
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_a_stream_tells_what_files_tell(folder):
-    """Held in a temporary file to its end, a transaction is what reading ahead makes of it."""
+    """Held in a temporary file to its end, a transaction is what reading ahead makes of it.
+
+    Only an XA transaction's changes come in another order, when it is committed. The log is read
+    once.
+    """
     told = places(folder)
     found = []
     for series in find(folder):
-        changes, counts, _ = changes_of(Reader(Streamed(series)), 0)
+        transport = Streamed(series)
+        changes, counts, _ = changes_of(Reader(transport), 0)
+        assert transport.starts == [(None, False)]
         found += [*changes, counts]
-    assert found == told
+    assert sorted(found, key=str) == sorted(told, key=str)
+    assert found == told or folder.name.endswith("xa")
 
 
 @pytest.mark.parametrize("most", [64 << 20, 0])
@@ -90,30 +97,11 @@ def stop_when_quiet(reader):
     reader.log.wait_for_next_event = looking
 
 
-def test_xa_read_ahead_begins_where_the_transaction_does(corpus_xa):
-    """One more reading, on a connection of its own, and not from the log's begin."""
-    for series in corpus_xa:
-        transport = Streamed(series)
-        changes_of(Reader(transport))
-        (first, *_), *more = transport.starts
-        assert first is None
-        assert len(more) == 1
-        assert more[0][0].file == series.files[0].name
-        assert more[0][0].offset > 4
-
-
 def test_an_xa_transaction_that_is_rolled_back_while_the_log_is_read(corpus_xa, monkeypatch):
     """What was given and is taken back behind what was read ahead cannot be taken back: an error."""
     for series in corpus_xa:
-        reader = Reader(Streamed(series))
-        changes = Changes(reader, statements="skip")
-        given = {}
-
-        def cut(event, given=given, changes=changes):
-            given.setdefault("ahead", Until(event))
-            return given["ahead"]
-
-        monkeypatch.setattr(changes, "_read_ahead", cut)
+        changes = Changes(Reader(series), statements="skip")
+        monkeypatch.setattr(changes, "_read_ahead", Until)
         monkeypatch.setattr(changes, "_is_news", lambda _event: True)
         with pytest.raises(BoundaryError, match="rolled back while the log was read"):
             list(changes)
@@ -121,9 +109,6 @@ def test_an_xa_transaction_that_is_rolled_back_while_the_log_is_read(corpus_xa, 
 
 class Until:
     """What reading ahead tells where the log had ended right behind the rows."""
-
-    def __init__(self, event):
-        self.event = event
 
     def rolled_back(self, event):
         return False

@@ -114,9 +114,10 @@ class Changes:
     larger one, files are read ahead once; for pipes, servers and followed logs, the rest is held in
     a temporary file.
 
-    Reading ahead also finds whether a prepared XA transaction was rolled back later (for a
-    server's log on a connection of its own). A followed log cannot be read ahead: there, its
-    changes are given when it is committed (`XaRows`); ``prepared`` counts those that wait.
+    Reading ahead also finds whether a prepared XA transaction was rolled back later. A server's log
+    and a followed one cannot be read ahead: there, its changes are given when it is committed
+    (`XaRows`), or at the log's end if it is then still prepared; a followed log has no end, and
+    ``prepared`` counts those that wait when it is stopped.
 
     ``statements`` says what to do about changes that were logged as statements: ``error`` raises
     `StatementChange`, ``skip`` counts them in ``skipped_statements``. Raises BoundaryError if
@@ -141,7 +142,7 @@ class Changes:
         self.prepared = 0
         self._keeps = False
         self._before: list[Event] = []
-        self._xa_rows = XaRows.AT_COMMIT if reader.follow else XaRows.AT_PREPARE
+        self._xa_rows = XaRows.of(of_files=reader.series is not None, follow=reader.follow)
         files = () if reader.series is None else reader.series.files
         self._reads_ahead = bool(files) and not files[0].joined and not reader.follow
         self._held = self._hold()
@@ -176,7 +177,7 @@ class Changes:
         for step in self.reader:
             yield from self.feed(step)
             del step  # before the next is read: its event may be large
-        self.finish()
+        yield from self.finish()
 
     def feed(self, step: Step) -> Iterator[Change]:
         """Take in a step of the reader; gives the changes that can be given now."""
@@ -202,7 +203,7 @@ class Changes:
             del step  # before the next is read: its event may be large
             if ended:
                 yield Ended()
-        self.finish()
+        yield from self._finish()
 
     def _take(self, step: Step) -> Iterator[Change | Logged]:
         event, boundary, group, kind, schema, first = step
@@ -246,11 +247,20 @@ class Changes:
         elif isinstance(item, Change):
             self.rolled_back += 1
 
-    def finish(self) -> None:
-        """The log is over: held transactions have no end in it."""
+    def finish(self) -> Iterator[Change]:
+        """The log is over: held transactions have no end in it, and those that are only prepared
+        are given, unless the log was followed.
+        """
+        return (item for item in self._finish() if isinstance(item, Change))
+
+    def _finish(self) -> Iterator[Change | Logged | Ended]:
         self._forget()
-        self.prepared = len(self._prepared)
-        self._prepared.close()
+        if self.reader.follow:
+            self.prepared = len(self._prepared)
+            self._prepared.close()
+        for name in self._prepared:
+            yield from self._prepared.take(name)
+            yield Ended()
 
     def _end(self, event: Event, kind: TransactionKind | None) -> Iterator[Change | Logged]:
         if kind is TransactionKind.ROLLBACK:
@@ -319,7 +329,7 @@ class Changes:
         if self._xa_rows is XaRows.AT_COMMIT:
             self._prepares = self._wait(begun[1])
         else:
-            self._payload_rolled_back = self._read_ahead(first).rolled_back(first)
+            self._payload_rolled_back = self._read_ahead().rolled_back(first)
 
     def _at_once(self, event: XaPrepareEvent) -> Iterator[Change | Logged]:
         """An XA transaction is committed in one phase: give the held changes of its payload."""
@@ -327,21 +337,17 @@ class Changes:
             self._prepares = None
             yield from self._prepared.take(event.xid)
 
-    def _read_ahead(self, event: Event) -> Committed:
-        """Find what later events roll back. A server's log may have grown since it was read."""
-        ahead, reader = self._ahead, self.reader
-        if ahead is None or (reader.series is None and ahead.is_later(event)):
-            begin = None if self._group is None else self._group.start
-            start = begin if reader.series is None else None
-            heads = RowHeads(reader.transport)
-            log = Log(heads, start=start, verify_checksums=False, expand_payloads=False)
-            ahead = self._ahead = Committed.of(log)
-        return ahead
+    def _read_ahead(self) -> Committed:
+        """Find what later events roll back."""
+        if self._ahead is None:
+            heads = RowHeads(self.reader.transport)
+            self._ahead = Committed.of(Log(heads, verify_checksums=False, expand_payloads=False))
+        return self._ahead
 
     def _release(self) -> Iterator[Change | Logged]:
         """Give the held changes that later events do not roll back."""
         for item in self._held:
-            ahead = self._read_ahead(item.event)
+            ahead = self._read_ahead()
             if ahead.rolled_back(item.event):
                 self.rolled_back += 1
             elif ahead.has_no_end(item.event):

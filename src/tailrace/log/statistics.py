@@ -131,6 +131,7 @@ class Statistics:
     _order: Any = field(default_factory=count)
     _current: TransactionCounts | None = None
     _group: TransactionHead | None = None
+    _late: TransactionCounts | None = None
 
     def read(
         self, reader: Reader, parts: Iterable[Step | Callable[[Statistics], None]] | None = None
@@ -149,8 +150,9 @@ class Statistics:
             ends[event.file or ""] = event.end_offset or 0
             for change in changes.feed(step):
                 self._count_change(change)
-        changes.finish()
         self._close()
+        for change in changes.finish():
+            self._count_change(change)
         self.files += len(ends)
         if reader.series is None:
             self.bytes += sum(ends.values())
@@ -260,8 +262,19 @@ class Statistics:
         table, size = f"{schema.database}.{schema.table}", event.header.length
         self.add_table(table, {event.kind: rows, "bytes": size})
         self.timeline.add(table, change.group.time_of(event) // 1_000_000, rows, size)
-        if self._current is not None:
+        if self._current is not None and change.group is self._group:
             self._current.rows += rows
+        else:
+            self._count_late(change.group.start, rows)
+
+    def _count_late(self, start: Position, rows: int) -> None:
+        """Rows of a transaction that was prepared and counted before: one after the other."""
+        if self._late is None or self._late.start != start:
+            among = (kept for _, _, kept in self._largest if kept.start == start)
+            self._late = next(among, TransactionCounts(start, None))
+        self.sizes.rows -= Counter([self._late.rows.bit_length()])
+        self._late.rows += rows
+        self.sizes.rows[self._late.rows.bit_length()] += 1
 
     def _count_definition(self, event: QueryEvent, group: TransactionHead | None) -> None:
         if event.sql_bytes in BEGIN_AND_COMMIT:

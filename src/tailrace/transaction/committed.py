@@ -263,7 +263,14 @@ class XaRows(Enum):
     ahead.
     """
     AT_COMMIT = "at commit"
-    """With the XA COMMIT: for logs that are followed, whose later events are not known yet."""
+    """With the XA COMMIT, or at the log's end: for servers' logs and those that are followed, whose
+    later events are not known yet.
+    """
+
+    @classmethod
+    def of(cls, *, of_files: bool, follow: bool) -> XaRows:
+        """The policy for a log: files, or a server's, and whether it is followed."""
+        return cls.AT_PREPARE if of_files and not follow else cls.AT_COMMIT
 
 
 class Committed:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tailrace import changes
 from tailrace.errors import AccessDenied, NoSuchColumn, StatementChange, UsageError
 from tailrace.gtid import GtidList, GtidSet
+from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Reader
 from tailrace.position import Position
+from tailrace.selection import Selection
 from tailrace.storage import find
 from tests.columns.oracle import by_table
 from tests.live.feeding import source_of
@@ -170,6 +176,15 @@ class Prepared:
             self.connection.close()
 
 
+def logged(server, begin):
+    """The change records of the object path: the columns' names are the DDL's, before `begin`."""
+    transport = ServerTransport(source_of(server))
+    reader = Reader(
+        transport, selection=Selection(begin), wants=lambda database, _table: database == "live_xa"
+    )
+    return [json.loads(line) for change in Changes(reader) for line in change.json_lines()]
+
+
 def test_xa_comes_when_it_is_committed(server):
     """Following: not when it is prepared; nothing of one that is rolled back."""
     server.execute("create database live_xa")
@@ -197,6 +212,7 @@ def test_xa_comes_when_it_is_committed(server):
         rows = [row["after"] for batch in found for row in batch.to_pylist()]
         # What is prepared and not decided when the log ends: as of files.
         assert [next(iter(row.values())) for row in rows] == [4, 1, 5, 3]
+        assert [next(iter(row["after"].values())) for row in logged(server, begin)] == [4, 1, 5, 3]
     finally:
         batches.close()
         for each in (kept, gone, left):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tailrace.columns.text.lines import Lines
     from tailrace.columns.text.stretches import DecodedRows
     from tailrace.events import Event
+    from tailrace.log.changes import Change
     from tailrace.log.reader import Reader
     from tailrace.values.schema import TableSchema
 
@@ -38,19 +39,25 @@ def json_lines(
         if not isinstance(part, Step):
             done = yield from written(part, _lines)
             continue
-        for change in changes.feed(part):
-            for record in change.json_records():
-                if done:
-                    done -= 1
-                    deque(() if isinstance(record, str) else record, maxlen=0)
-                elif isinstance(record, str):
-                    yield printable_json(record)
-                else:
-                    yield map(printable_json, record)
-            del change  # before the next event is read: it may be large
+        for record in _records(changes.feed(part)):
+            if done:
+                done -= 1
+                deque(() if isinstance(record, str) else record, maxlen=0)
+            else:
+                yield _printable(record)
         del part
-    changes.finish()
+    yield from map(_printable, _records(changes.finish()))
     say_what_was_left(changes)
+
+
+def _records(changes: Iterator[Change]) -> Iterator[str | Iterator[str]]:
+    for change in changes:
+        yield from change.json_records()
+        del change  # before the next event is read: it may be large
+
+
+def _printable(record: str | Iterator[str]) -> str | Iterator[str]:
+    return printable_json(record) if isinstance(record, str) else map(printable_json, record)
 
 
 def _lines(piece: DecodedRows, file: str) -> list[Lines]:
