@@ -566,10 +566,10 @@ def test_a_table_map_that_the_ddl_does_not_fit():
     found = both(parsed.bytes())
     assert [images(row) for row in found.rows[1:]] == [images(row) for row in sound.rows]
     assert images(found.rows[0]) == "{'c1': 7, 'c2': 'a'}, {'c1': 7, 'c2': 'b'})"
-    told = []
-    for step in Reader(verdicts.series_of(parsed.bytes()), notice=told.append):
+    reader = Reader(verdicts.series_of(parsed.bytes()))
+    for step in reader:
         step.event.check()
-    (misfit,) = [text for text in told if "c1 to c2" in text]
+    (misfit,) = [text for text in reader.names.values() if "c1, c2" in text]
     assert "the DDL in these logs does not fit it" in misfit
 
 

@@ -16,7 +16,7 @@ from tailrace.constants import LARGE
 from tailrace.printable import one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
     from rich.live import Live
@@ -38,6 +38,8 @@ STYLES: Final = {
     "alarm": "bold red",
 }
 _BUFFERED: Final = 1 << 16
+_NAMED: Final = 3
+"""How many tables a line names."""
 _BLOCK: Final = 512
 """Maximum lines that are written together."""
 
@@ -229,6 +231,19 @@ def say(text: str, above: Live | None = None) -> None:
         return
     sys.stdout.flush()
     print(f"tailrace: {printable(text)}", file=sys.stderr)  # noqa: T201 - the command line's own voice
+
+
+def say_names(names: Mapping[str, str]) -> None:
+    """Write a line about the column names of tables; ``names`` is by table (`Reader.names`)."""
+    tables: dict[str, list[str]] = {}
+    for table, text in names.items():
+        tables.setdefault(text, []).append(table)
+    lines = []
+    for text, of in tables.items():
+        several = f"{len(of)} tables ({', '.join(of[:_NAMED])}{', ...' * (len(of) > _NAMED)})"
+        lines.append(f"{of[0] if len(of) == 1 else several}: {text}")
+    if lines:
+        say("; ".join(lines))
 
 
 def live_on_stderr() -> Live:

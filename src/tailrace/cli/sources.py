@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.cli.output import say
+from tailrace.cli.output import say, say_names
 from tailrace.columns.text.readers import reader_for
 from tailrace.errors import AccessDenied, ConnectionLost, UsageError
 from tailrace.events import TransactionPayloadEvent
@@ -267,6 +267,13 @@ def _read_all(reader: Reader) -> bool:
     from_start = source is None or source.start is None
     return (
         from_start and reader.selection == Selection() and not reader.picks and not reader.stopped
+    )
+
+
+def say_where_names_are_from(readers: Iterable[Reader]) -> None:
+    """Report tables whose column names do not come from the log; of a followed log, it was said."""
+    say_names(
+        {table: text for each in readers if not each.follow for table, text in each.names.items()}
     )
 
 

@@ -26,7 +26,12 @@ from tailrace.cli.options import (
     picked_transactions,
 )
 from tailrace.cli.output import output_to, standard_output
-from tailrace.cli.sources import check_tables, readers, say_how_it_ended
+from tailrace.cli.sources import (
+    check_tables,
+    readers,
+    say_how_it_ended,
+    say_where_names_are_from,
+)
 from tailrace.columns.text.readers import COUNT
 from tailrace.columns.text.statistics import count
 from tailrace.errors import StorageError, UsageError
@@ -111,6 +116,7 @@ def stat(
         read.append(reader)
     if html is not None and make_page is not None:
         write_page(html, make_page(pages))
+    say_where_names_are_from(read)
     check_tables(wants, read)
     return 0
 

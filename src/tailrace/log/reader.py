@@ -107,10 +107,11 @@ class Reader:
     ``source`` are files, or the transport of any other log, such as a server's. ``catalogue`` has
     the tables known beforehand (the user's schema). DDL in the log updates it; in files that
     includes DDL before the selected part; of a server, events before a position are not read.
-    ``notice`` is called once for each table whose column names do not come from the log, and says
-    where they come from. A transaction that begins in the selected part is read to its end. Of the
-    selected part, ``picks`` say which transactions are given; ``picked`` counts those. Without
-    ``gtids`` no transaction is reported with a GTID.
+    ``names`` says for each table whose column names do not come from the log where they come from.
+    ``notice`` is told what a user should read, and of a log that is followed these names, too. A
+    transaction that begins in the selected part is read to its end. Of the selected part, ``picks``
+    say which transactions are given; ``picked`` counts those. Without ``gtids`` no transaction is
+    reported with a GTID.
 
     With ``follow`` it waits at the log's end for more, until `stop`. ``on_pause`` may be set to a
     function that is called when all steps of a transaction have been taken, and before it waits.
@@ -146,7 +147,7 @@ class Reader:
         self.on_pause: Callable[[], None] = lambda: None
         self.stopped = False
         self._wants = wants
-        self._noticed: set[tuple[str, str]] = set()
+        self.names: dict[str, str] = {}
         self._schemas: dict[bytes, TableSchema | None] = {}
         self._same: dict[TableSchema, TableSchema] = {}
         self.server_id = 0
@@ -374,10 +375,11 @@ class Reader:
         return schema
 
     def _say(self, schema: TableSchema) -> None:
-        table = (schema.database, schema.table)
-        if table not in self._noticed and (text := self.catalogue.notice(schema)) is not None:
-            self._noticed.add(table)
-            self.notice(text)
+        table = f"{schema.database}.{schema.table}"
+        if table not in self.names and (text := self.catalogue.notice(schema)) is not None:
+            self.names[table] = text
+            if self.follow:
+                self.notice(f"{table}: {text}")
 
     def _check_met(self, *, begun: bool, ended: bool, awaited: Awaited | None) -> None:
         """Raise an error if the requested position is not there, instead of giving nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 
 DefinedBy = Literal["given", "ddl"]
 Key = tuple[str, str]
+_NO_NAMES: Final = (
+    "no column names in the log{}, so they are c1, c2, ...; --schema FILE gives names"
+)
+NAMES_FROM: Final = {
+    "given": "column names from the schema given",
+    "ddl": "column names from the DDL in the logs",
+    "server": "column names from the server's definition",
+    "none": _NO_NAMES.format(""),
+}
+"""What a user is told about the column names of a table, by `TableSchema.names_from`."""
 _MISFIT = "the DDL in these logs does not fit it"
 
 
@@ -222,24 +232,11 @@ class Catalogue:
         return resolve_table(table_map, flavour)
 
     def notice(self, schema: TableSchema) -> str | None:
-        """A notice for the user on the source of a table's column names; None if it is the log."""
-        name = f"{schema.database}.{schema.table}"
-        match schema.names_from:
-            case "log":
-                return None
-            case "given":
-                return f"{name}: column names from the schema given"
-            case "ddl":
-                return f"{name}: column names from the DDL in the logs"
-            case "server":
-                return f"{name}: column names from the server's definition"
-            case _:
-                reason = self.reason_unknown(schema.database, schema.table) or _MISFIT
-                last = len(schema.columns)
-                return (
-                    f"{name}: no column names in the log ({reason}), so they are c1 to c{last}; "
-                    "--schema FILE gives names"
-                )
+        """Where a table's column names come from, for the user; None if it is the log."""
+        if schema.names_from == "none":
+            reason = self.reason_unknown(schema.database, schema.table) or _MISFIT
+            return _NO_NAMES.format(f" ({reason})")
+        return NAMES_FROM.get(schema.names_from)
 
     def states(self) -> list[TableState]:
         """All known tables, each once, by name."""

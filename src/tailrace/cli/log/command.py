@@ -36,6 +36,7 @@ from tailrace.cli.sources import (
     readers,
     say_how_it_ended,
     say_what_is_not_there,
+    say_where_names_are_from,
 )
 from tailrace.columns.text.readers import JSON, SQL, TEXT
 from tailrace.errors import UsageError
@@ -182,6 +183,7 @@ def log(
                 say_how_it_ended(reader)
         status = ending.status
         read.append(reader)
+    say_where_names_are_from(read)
     check_tables(wants, read, names)
     return status
 

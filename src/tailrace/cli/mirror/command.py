@@ -28,12 +28,13 @@ from tailrace.cli.options import (
     keys,
     patterns,
 )
-from tailrace.cli.output import output_to, say, standard_output
+from tailrace.cli.output import output_to, say, say_names, standard_output
 from tailrace.cli.signals import on_signals
 from tailrace.cli.sources import names_server, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
 from tailrace.printable import size
+from tailrace.schema.catalogue import NAMES_FROM
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
@@ -264,16 +265,8 @@ def _print(
         for text in notes(table) if not told or table.set_aside is not None else ():
             style = "alarm" if table.refused or table.set_aside is not None else "quiet"
             output.line((text, style))
-        if table.changes and table.names != "log":
-            say(f"{table.name}: {_NAMES[table.names]}")
-
-
-_NAMES = {
-    "given": "column names from the schema given",
-    "ddl": "column names from the DDL in the logs",
-    "server": "column names from the server's definition",
-    "none": "no column names in the log, so they are c1, c2, ...; --schema FILE gives names",
-}
+    changed = [table for table in live if table.changes and table.names in NAMES_FROM]
+    say_names({table.name: NAMES_FROM[table.names] for table in changed})
 
 
 def _row(table: TableReport) -> list[str]:
