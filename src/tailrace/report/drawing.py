@@ -100,8 +100,9 @@ def _axis_of_numbers(figure: Figure, *, grid: bool) -> dict[str, Any]:
         "domain": False,
         "ticks": False,
         "tickCount": 4,
+        "tickMinStep": 1,
         "minExtent": 46,
-        "labelExpr": text,
+        "labelExpr": f"datum.value % 1 ? '' : {text}",
     }
 
 
