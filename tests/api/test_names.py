@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import pydoc
 import subprocess
 import sys
@@ -57,5 +58,6 @@ def test_the_version_is_the_package_s():
 
 def test_no_public_name_is_a_module():
     """A module of the package that is imported would replace the name."""
-    modules = {path.stem for path in Path(tailrace.__file__).parent.iterdir()}
+    modules = {module.name for module in pkgutil.iter_modules(tailrace.__path__)}
+    assert "log" in modules
     assert not modules & set(NAMES)
