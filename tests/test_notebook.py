@@ -111,6 +111,23 @@ def test_rows_are_those_of_the_records(capsys):
     assert one.rows[0] == ["column", "after"]
 
 
+def test_committed_rows_and_transactions():
+    row = next(iter(tailrace.rows(SHOP, tables="shop.orders")))
+    cells = shown(row)
+    assert cells.captions == ["Committed row", "insert shop.orders"]
+    assert ["position", str(row.position)] in cells.rows
+    assert ["gtid", row.gtid] in cells.rows
+    assert [name for name, *_ in cells.rows[5:]] == list(row.values)
+    found = list(tailrace.transactions(SHOP))
+    largest = max(found, key=lambda each: len(each.rows))
+    cells = shown(largest)
+    assert largest.gtid in cells.captions[0]
+    assert len(cells.rows) == 1 + notebook.MOST_ROWS
+    assert cells.notes == [f"… and {len(largest.rows) - notebook.MOST_ROWS:,} more"]
+    defined = next(each for each in found if each.statements)
+    assert shown(defined).rows[-1] == defined.statements[-1:]
+
+
 def hostile_log(path):
     table = tailrace.Table.parse(
         f"create table `a`.`{HOSTILE[:-7]}` (id int primary key, `{HOSTILE[:20]}` text)",
@@ -143,6 +160,10 @@ def test_hostile_names_and_long_values(tmp_path):
         shown(each)
     for event in tailrace.open(path):
         shown(event)
+    for row in tailrace.rows(path):
+        shown(row)
+    for each in tailrace.transactions(path):
+        shown(each)
 
 
 def test_a_table():

@@ -117,6 +117,18 @@ class ChangedRow:
             f" after={self.after!r}, position={str(self.position)!r})"
         )
 
+    def _repr_html_(self) -> str:
+        """Its transaction and its columns, for a notebook."""
+        from tailrace.notebook import pairs  # noqa: PLC0415 - in notebooks only
+
+        shown = [
+            ("timestamp", f"{self.timestamp:%Y-%m-%d %H:%M:%S.%f} UTC"),
+            ("gtid", self.gtid or ""),
+            ("logged_at", str(self.logged_at)),
+            ("position", str(self.position)),
+        ]
+        return pairs("Committed row", shown) + self.row._repr_html_()
+
 
 def _values(image: Image | None) -> dict[str, Any] | None:
     return None if image is None else image.as_dict()
@@ -141,6 +153,21 @@ class CommittedTransaction:
     timestamp: datetime
     rows: list[ChangedRow] = field(default_factory=list)
     statements: list[str] = field(default_factory=list)
+
+    def _repr_html_(self) -> str:
+        """Where it is, its first rows and statements, for a notebook."""
+        from tailrace.notebook import table  # noqa: PLC0415 - in notebooks only
+
+        title = (
+            f"Transaction {self.gtid or ''}, {self.start} to {self.position},"
+            f" {self.timestamp:%Y-%m-%d %H:%M:%S.%f} UTC"
+        )
+        rows = ((row.operation, f"{row.database}.{row.table}", row.values) for row in self.rows)
+        shown = table(title, ("operation", "table", "values"), rows, total=len(self.rows))
+        if not self.statements:
+            return shown
+        statements = ((statement,) for statement in self.statements)
+        return shown + table("", ("statement",), statements, total=len(self.statements))
 
 
 class Committed(Results[Any]):
