@@ -130,6 +130,10 @@ class ChangedRow:
         return pairs("Committed row", shown) + self.row._repr_html_()
 
 
+def _end_of(step: Step) -> Position:
+    return Position(step.event.file or "", step.event.end_offset or 0)
+
+
 def _values(image: Image | None) -> dict[str, Any] | None:
     return None if image is None else image.as_dict()
 
@@ -143,8 +147,8 @@ class CommittedTransaction:
     """A committed transaction: its rows, and the statements that were logged as such, like DDL.
 
     ``start`` is where it begins, ``position`` where to resume after it, ``gtid`` its GTID as text
-    (None if it has none), ``timestamp`` when it was committed (UTC). An XA transaction is given
-    when it was prepared, or, if the log is followed, when it was committed.
+    (None if it has none), ``timestamp`` when it was committed (UTC). An XA transaction of files is
+    given when it was prepared, that of a server or of a followed log when it was committed.
     """
 
     start: Position
@@ -247,9 +251,7 @@ class Committed(Results[Any]):
 
         Rows of a prepared XA transaction may wait for its commit: then, where that one begins.
         """
-        event = step.event
-        end = Position(event.file or "", event.end_offset or 0)
-        waits = self._changes.waits_from
+        end, waits = _end_of(step), self._changes.waits_from
         return end if waits is None else min(waits, end)
 
     def _advance(self, position: Position, *, ended: bool = True) -> None:
@@ -265,6 +267,7 @@ class Rows(Committed):
 
     def _of_log(self) -> Iterator[ChangedRow]:
         changes = self._changes
+        end: Position | None = None
         held: tuple[Row, Change] | None = None  # a row is given once it is known if it is the last
         for step in self._reader:
             self._feed(step)
@@ -279,8 +282,13 @@ class Rows(Committed):
                     last, held = ChangedRow(*held, resume), None
                     yield last
                 self._advance(resume, ended=is_over(step))
+                end = _end_of(step)
             del step  # before the next is read: its event may be large
-        changes.finish()
+        for change in changes.finish():  # of a server: what is prepared only
+            for row in change.rows():
+                yield ChangedRow(row, change, self._position)
+        if end is not None:
+            self._advance(end)
 
 
 class Transactions(Committed):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import tailrace
 from tailrace import changes
 from tailrace.errors import AccessDenied, NoSuchColumn, StatementChange, UsageError
 from tailrace.gtid import GtidList, GtidSet
@@ -213,6 +214,13 @@ def test_xa_comes_when_it_is_committed(server):
         # What is prepared and not decided when the log ends: as of files.
         assert [next(iter(row.values())) for row in rows] == [4, 1, 5, 3]
         assert [next(iter(row["after"].values())) for row in logged(server, begin)] == [4, 1, 5, 3]
+        url = f"mysql://root@127.0.0.1:{server.port}/?ssl_mode=DISABLED"
+        objects = tailrace.rows(url, start=begin, tables="live_xa.*")
+        assert [next(iter(row.values.values())) for row in objects] == [4, 1, 5, 3]
+        whole = tailrace.transactions(url, start=begin, tables="live_xa.*")
+        assert [len(each.rows) for each in whole if each.rows] == [1, 1, 1, 1]
+        last = Position(server.binlogs()[-1].name, server.binlogs()[-1].stat().st_size)
+        assert objects.position == whole.position == last
     finally:
         batches.close()
         for each in (kept, gone, left):
