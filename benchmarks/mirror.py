@@ -58,7 +58,7 @@ def run(*, quick: bool) -> None:
 def _bare(path: Path, target: Path) -> float:
     start = time.perf_counter()
     writer: pq.ParquetWriter | None = None
-    for batch in changes(path):
+    for batch in changes(path).record_batches():
         if writer is None:
             writer = pq.ParquetWriter(
                 target,

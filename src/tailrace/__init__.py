@@ -1,10 +1,10 @@
 """MySQL's and MariaDB's replication stream in Python, and a Spark pipeline that lands it in a lake.
 
 `open` iterates over a log's events, `rows` and `transactions` over what was committed, as objects,
-`changes` over its rows as Arrow record batches. `create` makes a log, `append` continues one, and a
-`Table` describes the rows to be written to it.
-`stat` counts what a log holds, `undo` and `redo` make SQL of it. `receive` keeps a byte-identical
-copy of a server's logs.
+`changes` over its rows as Arrow record batches; `table` is one table's rows as one Arrow table.
+`stat` counts what a log holds, `undo` and `redo` make SQL of it. `create` makes a log, `append`
+continues one, and a `Table` describes the rows to be written to it. `receive` keeps a
+byte-identical copy of a server's logs.
 
 Families have modules of their own, such as `tailrace.events`, `tailrace.errors` and
 `tailrace.storage`.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
-    from tailrace.columns import changes
+    from tailrace.columns import changes, table
     from tailrace.columns.text.statistics import stat
     from tailrace.gtid import GtidList, GtidSet
     from tailrace.log.events import Log, open  # noqa: A004 - it is tailrace.open
@@ -46,6 +46,7 @@ __all__ = [
     "redo",
     "rows",
     "stat",
+    "table",
     "transactions",
     "undo",
 ]
@@ -64,6 +65,7 @@ _MODULES: Final = {
     "redo": "sql.scripts",
     "rows": "log.rows",
     "stat": "columns.text.statistics",
+    "table": "columns",
     "transactions": "log.rows",
     "undo": "sql.scripts",
 }

@@ -123,6 +123,11 @@ class Unmatched:
         return f"{text}: there {are} {', '.join(map(printable, there))}{rest}"
 
 
+def is_pattern(name: str) -> bool:
+    """Whether a name stands for several tables: it has ``*``, ``?`` or ``[``."""
+    return _WILD.search(name) is not None
+
+
 def _close(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
     """The names most similar to the patterns, ignoring case."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for what is missing

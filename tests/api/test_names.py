@@ -27,6 +27,7 @@ NAMES = [
     "redo",
     "rows",
     "stat",
+    "table",
     "transactions",
     "undo",
 ]

@@ -32,7 +32,9 @@ def by_table(batches):
         found.setdefault(batch.schema, []).append(batch)
     # A schema's metadata is part of its identity here: names, key, source.
     return {
-        (schema.metadata[b"tailrace.table"], schema): pa.Table.from_batches(each)
+        (schema.metadata[b"tailrace.table"], schema): pa.Table.from_batches(
+            map(pa.record_batch, each)
+        )
         .combine_chunks()
         .unify_dictionaries()
         .sort_by("_seq")

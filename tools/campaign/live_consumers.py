@@ -137,7 +137,7 @@ class Rows(Consumer):
         self.found: list[pa.RecordBatch] = []
 
     def consume(self) -> None:
-        for batch in tailrace.changes(f"{self.url}&start=oldest", follow=True, statements="skip"):
+        for batch in _followed(self.url):
             self.note(batch)
             if LAST in batch.column("_table").to_pylist():
                 return
@@ -153,7 +153,7 @@ class Rows(Consumer):
 
     def difference(self, wanted: list[Seen], index: Path) -> str | None:  # noqa: ARG002
         found = _tables(iter(self.found))
-        files = _tables(map(_compact, tailrace.changes(index, statements="skip")))
+        files = _tables(map(_compact, tailrace.changes(index, statements="skip").record_batches()))
         for schema in files.keys() | found.keys():
             one, other = found.get(schema), files.get(schema)
             name = schema.partition("tailrace.table: ")[2].splitlines()[0]
@@ -163,6 +163,11 @@ class Rows(Consumer):
                 rows = f"{one.num_rows} rows, the files have {other.num_rows}"
                 return f"{self.kind}: a table's rows are not the same ({rows}): {name}"
         return None
+
+
+def _followed(url: str) -> Iterator[pa.RecordBatch]:
+    found = tailrace.changes(f"{url}&start=oldest", follow=True, statements="skip")
+    return found.record_batches()
 
 
 def _tables(batches: Iterator[pa.RecordBatch]) -> dict[str, pa.Table]:

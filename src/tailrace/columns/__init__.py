@@ -12,15 +12,29 @@ if TYPE_CHECKING:
     from tailrace.columns.read.planner import plan_splits
     from tailrace.columns.read.split import Split
     from tailrace.columns.read.table_changes import TableChange
+    from tailrace.columns.results import Batch, Batches
+    from tailrace.columns.whole_table import table
 
-__all__ = ["Split", "TableChange", "changes", "plan_splits", "read_split"]
+__all__ = [
+    "Batch",
+    "Batches",
+    "Split",
+    "TableChange",
+    "changes",
+    "plan_splits",
+    "read_split",
+    "table",
+]
 
 _MODULES: Final = {
+    "Batch": "results",
+    "Batches": "results",
     "Split": "read.split",
     "TableChange": "read.table_changes",
     "changes": "batches",
     "plan_splits": "read.planner",
     "read_split": "batches",
+    "table": "whole_table",
 }
 
 

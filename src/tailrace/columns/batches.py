@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
 from tailrace.columns.frames.plan import PADDING
-from tailrace.columns.live.decoder import decode_feed, open_feed
+from tailrace.columns.live.decoder import LiveDecoder, decode_feed, open_feed
 from tailrace.columns.read.begin import Begin
 from tailrace.columns.read.blocks import BLOCK, Blocks
 from tailrace.columns.read.decoder import LogDecoder
 from tailrace.columns.read.planner import whole_file
+from tailrace.columns.results import Batches, Marked, Parts
 from tailrace.constants import MAGIC
 from tailrace.errors import (
     BadEventLength,
@@ -29,6 +29,8 @@ from tailrace.errors import (
 from tailrace.events.walk import frames
 from tailrace.live.transport import ServerTransport
 from tailrace.log.sources import Reading
+from tailrace.log.until import EndFinder, awaited_of, end_in
+from tailrace.position import Position
 from tailrace.storage import LogSeries
 from tailrace.table_filter import TableFilter
 from tailrace.transports import SeriesTransport
@@ -42,9 +44,12 @@ if TYPE_CHECKING:
 
     from tailrace.columns.read.split import Inside, Split
     from tailrace.columns.read.walk import Array, Unnamed
+    from tailrace.columns.results import Batch
     from tailrace.live.feed import Feed
     from tailrace.live.url import Source as Server
     from tailrace.log.sources import Source
+    from tailrace.selection import Start
+    from tailrace.storage import LogFile
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
     from tailrace.table_filter import TableName
@@ -88,7 +93,7 @@ def read_split(
     )
     decoder.no_cascades = no_cascades
     decoder.begin_file(split.file, split.left_out)
-    yield from _decode(decoder, split)
+    return (batch for batch in _decode(decoder, split) if batch is not None)
 
 
 def _decode(
@@ -98,8 +103,11 @@ def _decode(
     *,
     threads: Executor | None = None,
     verify: bool = False,
-) -> Iterator[pa.RecordBatch]:
-    """Decode a split. With ``threads`` one reads ahead, and with ``verify`` verifies checksums."""
+) -> Iterator[pa.RecordBatch | None]:
+    """Decode a split. With ``threads`` one reads ahead, and with ``verify`` verifies checksums.
+
+    None comes where all rows of what was decoded have been given.
+    """
     try:
         yield from _decode_blocks(decoder, split, ends, threads=threads, verify=verify)
     except BadEventLength as error:
@@ -114,7 +122,7 @@ def _decode_blocks(
     *,
     threads: Executor | None,
     verify: bool,
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[pa.RecordBatch | None]:
     with Blocks(split.log, end=split.end, threads=threads, verify=verify) as blocks:
         blocks.check_magic()
         if split.start > blocks.offset:
@@ -136,15 +144,19 @@ def _decode_blocks(
                 verified=blocks.verified,
             )
             consumed = decoder.consumed
+            if decoder.gave_all:
+                yield None
             if size := blocks.payload_ahead(consumed):
                 yield from decoder.rest()  # first, because the payload may raise an error
                 offset = blocks.offset + consumed
                 if offset + size > split.end:
                     raise _cut_off(split, offset)
                 yield from decoder.large_payload(offset, size, blocks.read)
+                yield None
                 blocks.skip(offset + size)
                 consumed = 0
         yield from decoder.rest()
+        yield None
         if blocks.offset < split.end:  # what is left are held rows' events, and the torn one
             held = max((end for _, end in frames(blocks.data.data, blocks.size)), default=0)
             raise _cut_off(split, blocks.offset + held)
@@ -195,6 +207,7 @@ def changes(
     source: Source,
     *,
     start: object = None,
+    until: object = None,
     follow: bool = False,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,
@@ -206,8 +219,14 @@ def changes(
     statements: Literal["error", "skip"] = "error",
     notice: Callable[[TableSchema], None] = lambda _schema: None,
     threads: int = 1,
-) -> Iterator[pa.RecordBatch]:
+) -> Batches:
     """Iterate over the changes in a log as record batches, each of one table.
+
+    Each is a `tailrace.columns.Batch`: a record batch that also tells its ``table`` and the
+    ``position`` to resume from. The result is an iterator and a context manager with ``position``,
+    ``gtids`` and ``close()``, which another thread may call. If one table is selected, pandas,
+    polars and DuckDB read it as a stream of Arrow (``__arrow_c_stream__``), as in
+    ``polars.from_arrow(tailrace.changes(source, tables="shop.orders"))``.
 
     The rows of one table come in the log's order, except for XA transactions of a server (below).
     Batches of different tables may overlap: a batch may hold rows that come later in the log than
@@ -229,10 +248,13 @@ def changes(
     ``start`` says where to begin, as an object or as text (`tailrace.selection.start_of`): a
     position where a transaction ended, GTIDs that were already read, a time, ``oldest``, ``now``.
     None is the oldest log, or for a server the start in its URL; a different start than the URL's
-    is an error. ``follow`` waits at the end of a server's log for more. Rows are given once their
+    is an error. ``until`` says where to end: before the first transaction that begins at a position
+    or after it, or was committed at a time or later; once all of some GTIDs were read; ``now``, at
+    the present end. In files it is looked for before reading begins, in the first events of the
+    transactions. ``follow`` waits at the end of a server's log for more. Rows are given once their
     transaction has ended. From a server, those of an XA transaction come once it was committed,
-    with the ``_seq`` of where they were prepared; in-doubt XA transactions at the log's end come
-    last.
+    with the ``_seq`` of where they were prepared; in-doubt XA transactions at the log's end, or
+    where reading ends, come last.
 
     With ``threads=2``, two other threads help with files: one reads the next block and verifies its
     checksums, one makes a batch of the rows that were decoded last. The batches are the same, in
@@ -249,12 +271,20 @@ def changes(
     it), `StatementChange` for a change without rows, StorageError for errors of a file,
     KeyMissing where it is encrypted and the key is not there; ServerError and its kinds for what a
     server refuses, ConnectionLost where it is not reached.
+
+    >>> import tailrace
+    >>> for batch in tailrace.changes("examples/shop/mysql", tables="shop.re*"):
+    ...     print(batch.table, batch.num_rows, batch.position)
+    shop.reviews 150 binlog.000002:211450
+    shop.reviews 80 binlog.000003:264979
+    shop.reviews 25 binlog.000004:51043
     """
     if threads < 1:
         raise UsageError(f"threads: {threads} is less than 1")
     reading = Reading.of(
         source,
         start=start,
+        until=until,
         follow=follow,
         tables=tables,
         exclude=exclude,
@@ -271,8 +301,9 @@ def changes(
         statements=statements,
         notice=asked.notice,
     )
-    parts: list[Iterator[pa.RecordBatch]] = []
-    begins: list[Begin] = []
+    files: list[FilesPart] = []
+    servers: list[Marked] = []
+    feeds: list[Feed] = []
     for log in reading.logs:
         begin = reading.start_in(log)
         series = log.series if isinstance(log, SeriesTransport) else log
@@ -281,72 +312,124 @@ def changes(
                 raise UsageError(
                     "only a server's log is followed as batches: tailrace.open follows files"
                 )
-            begins.append(Begin.of(series, begin, reading.catalogue))
+            files.append(FilesPart.of(series, begin, reading))
         elif isinstance(log, ServerTransport):
             decoder = make(log.name, catalogue=reading.catalogue.copy())
             feed = open_feed(log.source, begin, follow=follow)
-            parts.append(_of_server(decoder, feed, reading.wants, follow=follow))
+            feeds.append(feed)
+            servers.append(_of_server(decoder, feed, log, reading))
         else:
             raise UsageError(
                 f"{log.name}: batches are made of files and of servers' logs: tailrace.open and"
                 " tailrace.rows read other transports"
             )
-    if begins:
-        parts.insert(0, _of_files(begins, make, reading.wants, threads, verify=verify_checksums))
-    return asked.checked(chain.from_iterable(parts))
+    pool = ThreadPoolExecutor(threads, "tailrace changes") if threads > 1 and files else None
+    parts = [_of_series(part, make, pool, verify=verify_checksums) for part in files]
+
+    def stop() -> None:
+        for feed in feeds:
+            feed.close()
+
+    def ended(batches: Iterator[Batch]) -> Iterator[Batch]:
+        try:
+            yield from asked.checked(batches)
+        finally:
+            if pool is not None:
+                pool.shutdown()
+        if files and all(part.is_whole for part in files):
+            _warn(reading.wants, {name for part in files for name in part.defined})
+
+    read = Parts([*parts, *servers])
+    return Batches(read, ended(iter(read)), stop)
+
+
+@dataclass
+class FilesPart:
+    """A series of files from where reading begins to where it ends (None: the present end).
+
+    ``defined`` are the tables that its DDL and the user define, known once it was read.
+    """
+
+    begin: Begin
+    end: Position | None
+    defined: set[TableName] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, series: LogSeries, start: Start | None, reading: Reading) -> Self:
+        """The part that is asked for. Raises UsageError, GtidError, StorageError."""
+        begin = Begin.of(series, start, reading.catalogue)
+        until = reading.selection.end
+        end = None if until is None else end_in(series, until, start, begin.position)
+        return cls(begin, end)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole series."""
+        return self.begin.is_whole and self.end is None
+
+    @property
+    def files(self) -> tuple[LogFile, ...]:
+        """The files that are read."""
+        files, end = self.begin.files, self.end
+        if end is None:
+            return files
+        names = [log.name for log in files]
+        return files[: names.index(end.file) + 1] if end.file in names else ()
 
 
 def _of_server(
-    decoder: LogDecoder, feed: Feed, wants: TableFilter, *, follow: bool
-) -> Iterator[pa.RecordBatch]:
+    decoder: LogDecoder, feed: Feed, transport: ServerTransport, reading: Reading
+) -> Marked:
     """The batches of a server's log."""
-    yield from decode_feed(decoder, feed, follow=follow)
-    if feed.start == "oldest" and not follow:
-        _warn(wants, decoder.catalogue.names(), feed.source)
+    until, start = reading.selection.end, reading.start_in(transport)
+    live = LiveDecoder(decoder)
+    end = None
+    if until is not None and until != "now":
+        end = EndFinder(until, awaited_of(until, start, feed.start, transport))
 
+    def batches() -> Generator[pa.RecordBatch | None]:
+        yield from decode_feed(live, feed, follow=reading.follow, end=end)
+        if feed.start == "oldest" and not reading.follow and until is None:
+            _warn(reading.wants, decoder.catalogue.names(), feed.source)
 
-def _of_files(
-    begins: Sequence[Begin],
-    make: Callable[..., LogDecoder],
-    wants: TableFilter,
-    threads: int,
-    *,
-    verify: bool,
-) -> Iterator[pa.RecordBatch]:
-    """The batches of series of files, one after the other."""
-    defined: set[TableName] = set()
-    with ThreadPoolExecutor(threads, "tailrace changes") as pool:
-        helpers = pool if threads > 1 else None
-        decode = partial(_decode, threads=helpers, verify=verify)
-        for begin in begins:
-            decoder = make(
-                begin.series.name,
-                catalogue=begin.catalogue,
-                find_left_out=begin.left_out,
-                threads=helpers,
-            )
-            try:
-                yield from _of_series(begin, decoder, decode)
-            except Exception:
-                yield from decoder.unfinished()
-                raise
-            defined |= decoder.catalogue.names()
-    if all(begin.is_whole for begin in begins):
-        _warn(wants, defined)
+    begin = start if isinstance(start, Position) else Position("", len(MAGIC))
+    return Marked(batches(), lambda: live.resume or begin, transport, begin)
 
 
 def _of_series(
-    begin: Begin, decoder: LogDecoder, decode: Callable[..., Iterator[pa.RecordBatch]]
-) -> Iterator[pa.RecordBatch]:
+    part: FilesPart, make: Callable[..., LogDecoder], pool: Executor | None, *, verify: bool
+) -> Marked:
     """The batches of a series of files."""
+    begin, end = part.begin, part.end
     series, start = begin.series, begin.position
-    for log in begin.files:
-        decoder.begin_file(log.name, begin.left_out(log.name) if begin.read_already else None)
-        whole = whole_file(series.name, log, decoder.catalogue)
-        _check_begun(whole, first=log is series.files[0])
-        if log.name == start.file:
-            whole = replace(whole, start=start.offset)
-        yield from decode(decoder, whole, "series" if log is series.files[-1] else "file")
+    decoder = make(
+        series.name, catalogue=begin.catalogue, find_left_out=begin.left_out, threads=pool
+    )
+
+    def files() -> Iterator[pa.RecordBatch | None]:
+        for log in part.files:
+            decoder.begin_file(log.name, begin.left_out(log.name) if begin.read_already else None)
+            whole = whole_file(series.name, log, decoder.catalogue)
+            _check_begun(whole, first=log is series.files[0])
+            if log.name == start.file:
+                whole = replace(whole, start=start.offset)
+            if end is not None and log.name == end.file:
+                whole = replace(whole, end=max(whole.start, min(whole.end, end.offset)))
+            ends: Literal["file", "series"] = "series" if log is series.files[-1] else "file"
+            yield from _decode(decoder, whole, ends, threads=pool, verify=verify)
+
+    def batches() -> Generator[pa.RecordBatch | None]:
+        try:
+            yield from files()
+        except Exception:
+            yield from decoder.unfinished()
+            raise
+        part.defined = decoder.catalogue.names()
+
+    def resume() -> Position:
+        return max(start, decoder.ended or start)
+
+    return Marked(batches(), resume, SeriesTransport(series), start)
 
 
 def _check_begun(whole: Split, *, first: bool) -> None:
@@ -404,7 +487,7 @@ class AskedColumns:
                 warnings.warn(f"{self._missing()} (so far)", NoSuchColumn, stacklevel=2)
         self._notice(schema)
 
-    def checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def checked(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """The batches; after them UsageError for a name that none of their tables had."""
         yield from batches
         if self._left and self._there:

@@ -29,19 +29,18 @@ from tailrace.events import (
 from tailrace.gtid import GtidState
 from tailrace.log.events import Log, check_whole
 from tailrace.log.sources import agreed_start
+from tailrace.log.until import awaited_of, check_reached, is_met
 from tailrace.log_name import base_and_number
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.selection import Selection
 from tailrace.storage import EventReader, LogSeries
 from tailrace.storage.search import commit_time
-from tailrace.times import Time
 from tailrace.transaction import Boundary, BoundaryParser, Token, TransactionKind, token_of
 from tailrace.transports import SeriesTransport, check_among
 from tailrace.transports.gtids import (
     AlreadyRead,
     Awaited,
-    ReadGtids,
     already_read,
     check_all_met,
     locate_gtids,
@@ -62,7 +61,6 @@ _CACHED: Final = 4096
 _STATEMENTS: Final = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
 _FORMAT: Final = int(EventType.FORMAT_DESCRIPTION)
 _MICROSECOND: Final = 1_000_000
-_FARTHEST: Final = 1 << 63
 _LOOKS_EVERY: Final = 0.2
 """Seconds between checks whether a waiting reader should stop."""
 
@@ -239,7 +237,7 @@ class Reader:
         looks = self._looks_for_start
         read = deepcopy(self._read)
         entering = read if looks else None
-        awaited = self._awaited()
+        awaited = awaited_of(self.selection.end, self.selection.start, self._begin, self.transport)
         ended = False
         wanted = True
         first_event: Event | None = None
@@ -303,19 +301,6 @@ class Reader:
             if looks and self.series is not None and read is not None and not ended:
                 check_all_met(self.series.files, read)
             self._check_met(begun=begun, ended=ended, awaited=awaited)
-
-    def _awaited(self) -> Awaited | None:
-        """What must still be read up to the requested end, if GTIDs define it."""
-        end = self.selection.end
-        if not isinstance(end, GtidState):
-            return None
-        awaited = Awaited(end)
-        start = self.selection.start
-        if isinstance(start, GtidState):
-            awaited.without(start)
-        elif isinstance(self._begin, Position):
-            awaited.without(gtids_at(self.transport, self._begin))
-        return awaited
 
     def _enter_pipe(self, read: AlreadyRead, before: GtidState) -> None:
         """Take in the first list in a pipe, of the transactions before it."""
@@ -389,17 +374,13 @@ class Reader:
         if not begun and isinstance(start, Position) and self._looks_for_start and start > end:
             raise UsageError(f"{start} is past the end of {self.name}: it ends at {end}")
         for bound, met in ((start, begun), (self.selection.end, ended)):
-            if self.series is not None or met or not isinstance(bound, Position):
-                continue
-            if self._last and bound > Position(self._last, _FARTHEST):
-                raise UsageError(f"{bound} is past the end of {self.name}: it ends in {self._last}")
+            if self.series is None and not met:
+                check_reached(bound, self.name, self._last)
 
 
 def _met(bound: object, group: TransactionHead, first: Event) -> bool:
     """Whether a transaction begins at or after a position or time; False for GTIDs."""
-    if isinstance(bound, Position):
-        return group.start >= bound
-    return isinstance(bound, Time) and group.time_of(first) >= bound.microseconds
+    return is_met(bound, group.start, group.time_of(first))
 
 
 def is_over(step: Step) -> bool:
@@ -419,30 +400,6 @@ def _group(event: Event, *, gtids: bool) -> TransactionHead:
     return TransactionHead(
         Position(event.file or "", event.offset or 0), gtid, time, event.timestamp
     )
-
-
-def gtids_at(transport: Transport, start: Position) -> GtidState | None:
-    """The GTIDs of all transactions that ended before a position: its file's list, and those after
-    that list. None if the file has no list.
-    """
-    read, parser = ReadGtids(None), BoundaryParser()
-    log = Log(
-        transport,
-        start=Position(start.file, len(MAGIC)),
-        verify_checksums=False,
-        expand_payloads=False,
-    )
-    for event in log:
-        if event.file == start.file and (event.offset or 0) >= start.offset:
-            break
-        boundary = parser.feed(event)
-        if parser.discarded:
-            read.voided()
-        read.feed(event)
-        if boundary is Boundary.END:
-            read.ended()
-    log.close()
-    return read.gtids
 
 
 def read_definitions(series: LogSeries, end: Position, catalogue: Catalogue) -> None:

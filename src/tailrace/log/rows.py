@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from tailrace.log.changes import Change, Changes, Ended, Logged
 from tailrace.log.reader import Reader, Step, is_over
@@ -19,7 +19,7 @@ from tailrace.transaction import Boundary
 from tailrace.transports.gtids import ReadGtids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tailrace.gtid import GtidState
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tailrace.values.image import Image
     from tailrace.values.row import Row
 
+T = TypeVar("T")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -174,8 +175,8 @@ class CommittedTransaction:
         return shown + table("", ("statement",), statements, total=len(self.statements))
 
 
-class Committed(Results[Any]):
-    """What is common to `Rows` and `Transactions`."""
+class _Reading:
+    """How far committed rows or transactions have been taken from the logs of a source."""
 
     def __init__(
         self,
@@ -184,7 +185,7 @@ class Committed(Results[Any]):
         verify_checksums: bool,
         statements: Literal["error", "skip"],
     ) -> None:
-        self._reading = reading
+        self._wanted = reading
         self._readers = [
             Reader(
                 log,
@@ -198,75 +199,57 @@ class Committed(Results[Any]):
         ]
         self._statements: Literal["error", "skip"] = statements
         self._enter(self._readers[0])
-        super().__init__(self._all(), self._end)
 
     def _enter(self, reader: Reader) -> None:
         self._reader = reader
-        self._changes = Changes(reader, statements=self._statements)
-        self._position = reader.log.position
-        self._gtids = ReadGtids(reader.log.start)
+        self.changes = Changes(reader, statements=self._statements)
+        self.position = reader.log.position
+        self.gtids = ReadGtids(reader.log.start)
 
-    def _all(self) -> Iterator[Any]:
+    def all(self) -> Iterator[Any]:
         for number, reader in enumerate(self._readers):
             if number:
                 self._enter(reader)
             yield from self._of_log()
-        self._reading.warn_of_missing(reader.catalogue for reader in self._readers)
+        self._wanted.warn_of_missing(reader.catalogue for reader in self._readers)
 
     def _of_log(self) -> Iterator[Any]:
         raise NotImplementedError
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the reading, from any thread."""
         for reader in self._readers:
             reader.stop()
             reader.log.close()
 
-    @property
-    def position(self) -> Position:
-        """Where to resume after all that was taken: every ``start`` takes it, and its text."""
-        return self._position
-
-    @property
-    def gtids(self) -> GtidState | None:
-        """The GTIDs after which to resume, there or at another server; None if the log did not say
-        so far which GTIDs came before it.
-        """
-        gtids = self._gtids.gtids
-        return None if gtids is None else gtids.copy()
-
-    @property
-    def skipped_statements(self) -> int:
-        """Statements that changed rows, and were passed over with ``statements="skip"``."""
-        return self._changes.skipped_statements
-
     def _feed(self, step: Step) -> None:
         """Take in a step before its rows are given."""
-        if not self._position.file:  # of a server it is known once the first event came
-            self._position = self._reader.log.position
+        if not self.position.file:  # of a server it is known once the first event came
+            self.position = self._reader.log.position
         if step.event.inner_index is None:
-            self._gtids.feed(step.event)
+            self.gtids.feed(step.event)
 
     def _resume_after(self, step: Step) -> Position:
         """Where to resume after the transaction that a step ends.
 
         Rows of a prepared XA transaction may wait for its commit: then, where that one begins.
         """
-        end, waits = _end_of(step), self._changes.waits_from
+        end, waits = _end_of(step), self.changes.waits_from
         return end if waits is None else min(waits, end)
 
     def _advance(self, position: Position, *, ended: bool = True) -> None:
         """All up to a position was taken, but that of a file's first event is no way back."""
-        if position.file != self._position.file or position > self._position:
-            self._position = position
+        if position.file != self.position.file or position > self.position:
+            self.position = position
         if ended:
-            self._gtids.ended()
+            self.gtids.ended()
 
 
-class Rows(Committed):
-    """Iterates over the committed rows of a log, as `ChangedRow`: see `rows`."""
+class _RowReading(_Reading):
+    """Gives rows."""
 
     def _of_log(self) -> Iterator[ChangedRow]:
-        changes = self._changes
+        changes = self.changes
         end: Position | None = None
         held: tuple[Row, Change] | None = None  # a row is given once it is known if it is the last
         for step in self._reader:
@@ -274,7 +257,7 @@ class Rows(Committed):
             for change in changes.feed(step):
                 for row in change.rows():
                     if held is not None:
-                        yield ChangedRow(*held, self._position)
+                        yield ChangedRow(*held, self.position)
                     held = row, change
             if is_over(step) or step.boundary is Boundary.OUTSIDE:
                 resume = self._resume_after(step)
@@ -286,18 +269,16 @@ class Rows(Committed):
             del step  # before the next is read: its event may be large
         for change in changes.finish():  # of a server: what is prepared only
             for row in change.rows():
-                yield ChangedRow(row, change, self._position)
+                yield ChangedRow(row, change, self.position)
         if end is not None:
             self._advance(end)
 
 
-class Transactions(Committed):
-    """Iterates over the committed transactions of a log, as `CommittedTransaction`: see
-    `transactions`.
-    """
+class _TransactionReading(_Reading):
+    """Gives transactions."""
 
     def _of_log(self) -> Iterator[CommittedTransaction]:
-        changes = self._changes
+        changes = self.changes
         rows: list[tuple[Row, Change]] = []
         statements: list[str] = []
         head: TransactionHead | None = None
@@ -323,16 +304,62 @@ class Transactions(Committed):
             elif isinstance(item, Ended) and last is not None:
                 resume = self._resume_after(last)
                 if head is not None and (rows or statements):
-                    yield CommittedTransaction(
-                        head.start,
-                        resume,
-                        head.gtid,
-                        _moment(head.time_of(last.event)),
-                        [ChangedRow(row, change, resume) for row, change in rows],
-                        statements,
-                    )
+                    yield _transaction(head, resume, last, rows, statements)
                 rows, statements, head = [], [], None
                 self._advance(resume)
+
+
+def _transaction(
+    head: TransactionHead,
+    resume: Position,
+    last: Step,
+    rows: Iterable[tuple[Row, Change]],
+    statements: list[str],
+) -> CommittedTransaction:
+    return CommittedTransaction(
+        head.start,
+        resume,
+        head.gtid,
+        _moment(head.time_of(last.event)),
+        [ChangedRow(row, change, resume) for row, change in rows],
+        statements,
+    )
+
+
+class Committed(Results[T]):
+    """What was committed in a log, given while one iterates, and how far it was read."""
+
+    def __init__(self, reading: _Reading) -> None:
+        self._reading = reading
+        super().__init__(reading.all(), reading.end)
+
+    @property
+    def position(self) -> Position:
+        """Where to resume after all that was taken: every ``start`` takes it, and its text."""
+        return self._reading.position
+
+    @property
+    def gtids(self) -> GtidState | None:
+        """The GTIDs after which to resume, there or at another server; None if the log did not say
+        so far which GTIDs came before it.
+        """
+        gtids = self._reading.gtids.gtids
+        return None if gtids is None else gtids.copy()
+
+    @property
+    def skipped_statements(self) -> int:
+        """Statements that changed rows, and were passed over with ``statements="skip"``."""
+        return self._reading.changes.skipped_statements
+
+
+class Rows(Committed[ChangedRow]):
+    """Iterates over the committed rows of a log, as `ChangedRow`: see `rows`."""
+
+
+class Transactions(Committed[CommittedTransaction]):
+    """Iterates over the committed transactions of a log, as `CommittedTransaction`: see
+    `transactions`.
+    """
 
 
 def rows(
@@ -391,7 +418,7 @@ def rows(
         keyring=keyring,
         layers=layers,
     )
-    return Rows(reading, verify_checksums=verify_checksums, statements=statements)
+    return Rows(_RowReading(reading, verify_checksums=verify_checksums, statements=statements))
 
 
 def transactions(
@@ -431,4 +458,6 @@ def transactions(
         keyring=keyring,
         layers=layers,
     )
-    return Transactions(reading, verify_checksums=verify_checksums, statements=statements)
+    return Transactions(
+        _TransactionReading(reading, verify_checksums=verify_checksums, statements=statements)
+    )

@@ -325,7 +325,7 @@ def _columns(options: Options, table: str) -> tuple[pa.Schema, int]:
     }
     newest: pa.RecordBatch | None = None
     if names_server(options.path):
-        for batch in changes(options.path, schema=options.schema, **asked):
+        for batch in changes(options.path, schema=options.schema, **asked).record_batches():
             newest = batch
     for split in () if names_server(options.path) else reversed(_splits(options)):
         for batch in read_split(split, **asked):

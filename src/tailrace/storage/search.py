@@ -93,6 +93,8 @@ class Beginnings:
     def __init__(self, records: Iterable[tuple[str, int, bytes]], begin: Position) -> None:
         self._records = records
         self.end = begin
+        self._parser = BoundaryParser()
+        self._context = DecodeContext(unknown="opaque")
 
     @classmethod
     def of(cls, files: Sequence[LogFile]) -> Self:
@@ -114,19 +116,27 @@ class Beginnings:
         """The events that may begin or end a transaction, and whether one begins with it; then
         ``end`` is its position.
         """
-        parser, context = BoundaryParser(), DecodeContext(unknown="opaque")
-        for file, offset, raw in self._records:
-            if parser.passes(raw[4]):
-                continue
-            if raw[4] == EventType.FORMAT_DESCRIPTION:
-                context = DecodeContext(unknown="opaque")
-            event = context.decode(raw, file=file, offset=offset, verify_checksum=False)
-            inside = parser.inside
-            boundary = parser.feed(event)
-            begins = not parser.control and not inside
-            yield event, begins
-            if boundary in {Boundary.END, Boundary.OUTSIDE}:
-                self.end = Position(file, event.end_offset or 0)
+        for record in self._records:
+            step = self.step(*record)
+            if step is not None:
+                event, begins, boundary = step
+                yield event, begins
+                if boundary in {Boundary.END, Boundary.OUTSIDE}:
+                    self.end = Position(record[0], event.end_offset or 0)
+
+    def step(self, file: str, offset: int, raw: bytes) -> tuple[Event, bool, Boundary] | None:
+        """Take in one event: it, whether a transaction begins with it, and its role. None if it
+        neither begins nor ends one.
+        """
+        parser = self._parser
+        if parser.passes(raw[4]):
+            return None
+        if raw[4] == EventType.FORMAT_DESCRIPTION:
+            self._context = DecodeContext(unknown="opaque")
+        event = self._context.decode(raw, file=file, offset=offset, verify_checksum=False)
+        inside = parser.inside
+        boundary = parser.feed(event)
+        return event, not parser.control and not inside, boundary
 
     def since(self, time: int) -> Position:
         """Where the first begins that was committed at a time or later; the end if none was."""

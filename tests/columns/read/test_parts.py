@@ -61,7 +61,7 @@ def test_each_statement_alone(case):
         splits = plan_splits(series, target_bytes=1)
         check_parts(splits)
         try:
-            whole = tables(changes(series, statements="skip"))
+            whole = tables(changes(series, statements="skip").record_batches())
         except TailraceError as error:  # rows that cannot be decoded
             with pytest.raises(type(error)):
                 read_all(splits)
@@ -154,7 +154,7 @@ def state(found, name):
 def test_a_large_transaction_on_a_real_server(large):
     folder, rows = large
     (series,) = find(folder)
-    whole = tables(changes(series))
+    whole = tables(changes(series).record_batches())
     assert {name: state(whole, name) for name in rows} == rows
     for target, least in ((1, 25), (1 << 20, 20), (12 << 20, 4)):
         splits = plan_splits(series, target_bytes=target)

@@ -38,15 +38,13 @@ def rows(splits):
     found = []
     for split in splits:
         for batch in read_split(split, statements="skip"):
-            found += pa.Table.from_batches([batch]).to_pylist()
+            found += pa.table(batch).to_pylist()
     return sorted(found, key=lambda row: row["_seq"])
 
 
 def whole(folder):
     found = [
-        row
-        for batch in changes(folder, statements="skip")
-        for row in pa.Table.from_batches([batch]).to_pylist()
+        row for batch in changes(folder, statements="skip") for row in pa.table(batch).to_pylist()
     ]
     return sorted(found, key=lambda row: row["_seq"])
 

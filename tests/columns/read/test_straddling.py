@@ -23,7 +23,7 @@ CASES = [f"{server}.{case}" for server in SERVERS for case in ("xa", "savepoints
 
 
 def rows(batches):
-    found = [row for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()]
+    found = [row for batch in batches for row in pa.table(batch).to_pylist()]
     return sorted(found, key=lambda row: row["_seq"])
 
 

@@ -22,7 +22,7 @@ from tests.columns.oracle import by_table
 def rows_events(series, catalogue=None):
     """Each rows event of a series, its table, and its change records as the kernels decode them."""
     known = catalogue or Catalogue()
-    found = by_table(changes(series, statements="skip"))
+    found = by_table(changes(series, statements="skip").record_batches())
     left_out = committed_in(series).left_out
     log = Log(series)
     at, keys = dict.fromkeys(found, 0), {}

@@ -10,9 +10,11 @@ import numpy as np
 from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.live.ends import DecodeStep, Ends
 from tailrace.columns.live.unframe import unframe
+from tailrace.constants import MAGIC
 from tailrace.errors import BoundaryError
 from tailrace.live.chunks import Chunk, FileBegin, stamp
 from tailrace.log.prepared import Prepared
+from tailrace.position import Position
 from tailrace.storage.binlog_cache import BinlogCache
 
 if TYPE_CHECKING:
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.columns.read.decoder import LogDecoder
+    from tailrace.events.transaction import XaName
     from tailrace.live.feed import Feed
     from tailrace.live.url import Source
+    from tailrace.log.until import EndFinder
     from tailrace.selection import Start
 
 Array = np.ndarray[Any, Any]
@@ -50,12 +54,27 @@ class LiveDecoder:
         self._prepared: Prepared[pa.RecordBatch] = Prepared(_MOST_HELD)
         self._file, self._stamp = "", b""
         self._held_at = self._end = 0
+        self._prepared_at: dict[XaName, Position] = {}
 
-    def begin_file(self, begin: FileBegin) -> None:
-        """The next chunks are of another file, or of this one from another position on."""
+    @property
+    def resume(self) -> Position | None:
+        """Where to resume after what was given, before prepared transactions whose rows wait. None
+        before the first event.
+        """
+        if not self._file:
+            return None
+        here = Position(self._file, self._held_at if len(self._held) else self._end)
+        waiting = (at for name, at in self._prepared_at.items() if name in self._prepared)
+        return min([here, *waiting])
+
+    def begin_file(self, begin: FileBegin) -> bool:
+        """The next chunks are of another file, or of this one from another position on.
+
+        False if the connection broke, and they continue those before.
+        """
         same = (begin.file, begin.offset) == (self._file, self._end)
         if same and self._ends.inside and stamp(begin.description) == self._stamp:
-            return  # the connection broke, and reading resumes where it was
+            return False
         if self._ends.inside:
             _log.warning(
                 "%s: the transaction at %d has no end there: the source crashed and left it out, or"
@@ -72,6 +91,7 @@ class LiveDecoder:
         self._decoder.begin_file(begin.file, self._ends.left_out)
         for _ in self._decoder.decode(description, len(begin.description), 4):
             pass
+        return True
 
     def decode(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """The batches that can be given now. The chunk is used until the iterator's end."""
@@ -86,6 +106,9 @@ class LiveDecoder:
         steps = self._ends.feed(data, chunk.offset)
         self._decoder.leave_out(self._ends.left_out)
         for step in steps:
+            if step.prepared is not None:
+                began = self._held_at if len(self._held) else offset
+                self._prepared_at[step.prepared] = Position(self._file, began)
             yield from self._decide(step, self._decode(data, chunk.offset, offset, step.end))
             offset = step.end
         self._end = chunk.end
@@ -126,6 +149,7 @@ class LiveDecoder:
         if step.decided is None:
             return
         name, committed = step.decided
+        self._prepared_at.pop(name, None)
         if not committed:
             self._prepared.drop(name)
         elif name in self._prepared:
@@ -156,20 +180,37 @@ def open_feed(source: Source, start: Start | None, *, follow: bool) -> Feed:
     return Feed(source, start=start, follow=follow, unframe=unframe)
 
 
-def decode_feed(decoder: LogDecoder, feed: Feed, *, follow: bool) -> Iterator[pa.RecordBatch]:
-    """The batches of a feed, which is closed at the end."""
-    live = LiveDecoder(decoder)
+def decode_feed(
+    live: LiveDecoder, feed: Feed, *, follow: bool, end: EndFinder | None = None
+) -> Iterator[pa.RecordBatch | None]:
+    """The batches of a feed, which is closed at the end; None where all that was decoded was given.
+
+    It ends where ``end`` finds the end.
+    """
+    file = ""
     try:
         while True:
             item = feed.take()
             if isinstance(item, Chunk):
-                yield from live.decode(item)
+                found = None if end is None else end.find(item.records())
+                if found is None:
+                    yield from live.decode(item)
+                elif found.offset > item.offset:
+                    yield from live.decode(item.part(0, item.number_at(found.offset) or 0))
+                yield None
+                if found is not None:
+                    break
             elif isinstance(item, FileBegin):
-                live.begin_file(item)
+                file = item.file
+                if live.begin_file(item) and end is not None:
+                    end.find([(item.file, len(MAGIC), item.description)])
             elif item is not None:
+                if end is not None:
+                    end.check_met(feed.source.name, file)
                 break
         if not follow:
             yield from live.finish()
+            yield None
     finally:
         live.close()
         feed.close()

@@ -43,7 +43,7 @@ from tailrace.events.rows import ROWS_TYPES
 from tailrace.events.table_map import TableMapEvent
 from tailrace.events.walk import LENGTH_AT, event_length
 from tailrace.log_name import file_number
-from tailrace.position import sequence
+from tailrace.position import Position, sequence
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transaction import Boundary, BoundaryParser, State
 
@@ -312,6 +312,17 @@ class Walker(ABC):
     def waits(self) -> bool:
         """Whether rows wait for more rows of their tables; `rest` gives them."""
         return bool(self._frame[k.ENTRY_COUNT])
+
+    @property
+    def gave_all(self) -> bool:
+        """Whether all rows up to ``ended`` were given: none waits, and no batch is unfinished."""
+        return not self.waits and self._unfinished is None
+
+    @property
+    def ended(self) -> Position | None:
+        """The end of the last transaction in the current file that was decoded; None without."""
+        safe = int(self._frame[k.SAFE])
+        return Position(self.file, safe) if safe and self.file else None
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """The batches of the waiting rows, and the last one that another thread finishes."""
