@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -17,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tools.s3 import S3Server
 from tools.servers import Server
 from tools.servers.python import newest
-from tools.wheel.installed import ROOT, Failed, Installed, check, run
+from tools.wheel.installed import ROOT, UV, Failed, Installed, built, check, locked, run
 from tools.wheel.promises import PROMISES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_UV: Final = os.environ.get("UV", "uv")  # the one of ./run
 _ON_ONE: Final = {"delta": "newest", "iceberg": "oldest", "spark": "oldest"}
 _LOG: Final = ROOT / "examples" / "shop" / "mysql"
 
@@ -35,7 +33,7 @@ def main(wanted: list[str]) -> int:
     check(sorted(PROMISES), sorted(extras), "extras with a check")
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-wheel-")))
-        wheel, versions = _built(work), _locked(work)
+        wheel, versions = built(work), locked(work)
         pythons = {"oldest": _oldest(project["requires-python"]), "newest": str(newest())}
         jobs: list[tuple[str, Callable[[], None]]] = []
         given = _servers(stack, wanted or extras)
@@ -72,24 +70,10 @@ def _told(name: str, job: Callable[[], None]) -> bool:
     return True
 
 
-def _built(work: Path) -> Path:
-    """The wheel, built by the backend of the lock file."""
-    run(_UV, "build", "--wheel", "--no-build-isolation", "-o", work / "dist", ROOT, folder=ROOT)
-    return next((work / "dist").glob("*.whl"))
-
-
-def _locked(work: Path) -> Path:
-    """The versions and hashes of the lock file, as constraints."""
-    target = work / "constraints.txt"
-    options = ("--locked", "--all-extras", "--no-default-groups", "--no-emit-project", "--quiet")
-    run(_UV, "export", *options, "--output-file", target, folder=ROOT)
-    return target
-
-
 def _oldest(requires: str) -> str:
     """The oldest supported Python on this machine. Raises Failed without one."""
     version = requires.partition(",")[0].removeprefix(">=")
-    return run(_UV, "python", "find", "--no-project", version, folder=ROOT).strip()
+    return run(UV, "python", "find", "--no-project", version, folder=ROOT).strip()
 
 
 def _servers(stack: ExitStack, extras: list[str]) -> dict[str, dict[str, Any]]:
@@ -112,9 +96,9 @@ def _servers(stack: ExitStack, extras: list[str]) -> dict[str, dict[str, Any]]:
 def _install(work: Path, python: str, versions: Path, what: str) -> Installed:
     """A new environment with this and what it needs, at the versions of the lock file."""
     installed = _new(work)
-    run(_UV, "venv", "--quiet", "--python", python, installed.environment, folder=work)
+    run(UV, "venv", "--quiet", "--python", python, installed.environment, folder=work)
     options = ("--quiet", "--no-config", "--python", installed.python, "--constraints", versions)
-    run(_UV, "pip", "install", *options, what, folder=work)
+    run(UV, "pip", "install", *options, what, folder=work)
     return installed
 
 
@@ -134,7 +118,7 @@ def _kept(install: Callable[[], Installed], promise: Callable[[Installed], None]
 def _uvx(work: Path, wheel: Path, versions: Path, python: str) -> None:
     """`uvx tailrace log FILE`, from the wheel."""
     options = ("--no-config", "--isolated", "--python", python, "--constraints", versions)
-    argv = (_UV, "tool", "run", "--quiet", *options, "--from", wheel, "tailrace", "log", _LOG)
+    argv = (UV, "tool", "run", "--quiet", *options, "--from", wheel, "tailrace", "log", _LOG)
     check("shop.orders" in run(*argv, folder=_new(work).work), True, "rows from uvx")
 
 

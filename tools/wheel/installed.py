@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+UV: Final = os.environ.get("UV", "uv")
+"""The uv of `./run`."""
 _SECONDS: Final = 600
 
 
@@ -43,11 +45,10 @@ class Installed:
 
 def run(*argv: object, folder: Path, **variables: str) -> str:
     """What a command prints, in a folder, without the variables of `./run`'s own environment."""
-    told = {name: value for name, value in os.environ.items() if not _is_ours(name)}
     done = subprocess.run(
         list(map(str, argv)),
         cwd=folder,
-        env=told | variables,
+        env=environment() | variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -60,11 +61,27 @@ def run(*argv: object, folder: Path, **variables: str) -> str:
     return done.stdout
 
 
+def built(work: Path) -> Path:
+    """The wheel, built by the backend of the lock file."""
+    run(UV, "build", "--wheel", "--no-build-isolation", "-o", work / "dist", ROOT, folder=ROOT)
+    return next((work / "dist").glob("*.whl"))
+
+
+def locked(work: Path) -> Path:
+    """The versions and hashes of the lock file, as constraints."""
+    target = work / "constraints.txt"
+    options = ("--locked", "--all-extras", "--no-default-groups", "--no-emit-project", "--quiet")
+    run(UV, "export", *options, "--output-file", target, folder=ROOT)
+    return target
+
+
 def check(found: object, expected: object, what: str) -> None:
     """Raise Failed if they differ."""
     if found != expected:
         raise Failed(f"{what}: {found!r}, expected {expected!r}")
 
 
-def _is_ours(name: str) -> bool:
-    return name in {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"}
+def environment() -> dict[str, str]:
+    """The environment variables, without those of `./run`'s own environment."""
+    ours = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"}
+    return {name: value for name, value in os.environ.items() if name not in ours}
