@@ -75,6 +75,66 @@ def test_by_gtids(worked):
     assert assert_same(found, changes(files(worked), statements="skip")) > 100
 
 
+def sequences(source, **options):
+    """The rows' numbers by the column path, and by the object path; both in order."""
+    batches = changes(source, statements="skip", **options)
+    fast = sorted(int(each) for batch in batches for each in batch.column("_seq").to_pylist())
+    rows = tailrace.rows(source, statements="skip", **options)
+    return fast, sorted(row.sequence for row in rows)
+
+
+def test_reading_ends_where_the_object_path_ends(worked):
+    """At positions, times and GTIDs, also after a start; ``until`` as in `tailrace.rows`."""
+    url = source_of(worked)
+    found = [*tailrace.transactions(files(worked), statements="skip")]
+    every, _ = sequences(url)
+    sizes = set()
+    for each in found[len(found) // 5 :: len(found) // 3]:
+        for until in (each.position, str(each.start), each.timestamp, each.gtid):
+            if until is not None:
+                fast, slow = sequences(url, until=until)
+                assert fast == slow, until
+                sizes.add(len(fast))
+    assert len(sizes) > 2
+    assert max(sizes) < len(every)
+    begin, end = found[len(found) // 4], found[len(found) // 2]
+    for given in (
+        {"start": begin.position, "until": end.position},
+        {"start": begin.position, "until": end.gtid},
+    ):
+        if given["until"] is not None:
+            fast, slow = sequences(url, **given)
+            assert fast == slow
+            assert 0 < len(fast) < len(every)
+
+
+def test_a_followed_log_ends_where_one_asks(worked):
+    url = source_of(worked)
+    found = [*tailrace.transactions(files(worked), statements="skip")]
+    until = found[len(found) // 2].position
+    ended = list(changes(url, statements="skip", follow=True, until=until))
+    assert sum(batch.num_rows for batch in ended) > 0
+    with pytest.raises(UsageError, match="is past the end"):
+        sequences(url, until="binlog.000999:4")
+
+
+def test_reading_resumes_after_a_batch(worked):
+    """What was prepared at a position and committed later is not lost."""
+    url = source_of(worked)
+    every, _ = sequences(url)
+    batches = changes(url, statements="skip")
+    taken, states = set(), []
+    for batch in batches:
+        taken |= {int(each) for each in batch.column("_seq").to_pylist()}
+        states.append((set(taken), str(batch.position)))
+    assert {*taken} == {*every}
+    for before, state in states[:: max(1, len(states) // 4)]:
+        rest, _ = sequences(url, start=state)
+        assert before | {*rest} == {*every}
+    assert batches.gtids is not None
+    assert sequences(url, start=str(batches.position))[0] == []
+
+
 def test_some_tables_and_columns(worked):
     options = {"statements": "skip", "tables": ["random_load.*"], "columns": ["n", "client", "id"]}
     found = changes(source_of(worked), **options)
