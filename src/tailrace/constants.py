@@ -34,6 +34,12 @@ class Flavour(StrEnum):
     MYSQL = "mysql"
     MARIADB = "mariadb"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Flavour | None:
+        """Names in any case are flavours, too."""
+        lower = value.lower() if isinstance(value, str) else ""
+        return next((each for each in cls if each.value == lower), None)
+
 
 class ChecksumAlgorithm(IntEnum):
     """The format description event's checksum byte."""

@@ -197,8 +197,9 @@ class Log(Closing):
         server, rows whose table map was before it raise MissingTableMap). A GtidSet or, for
         MariaDB, a GtidList means the transactions that are not in it; the lists of GTIDs at the
         start of each file say where the first of these is. A time means the first transaction that
-        was committed then or later. None is the log's beginning. Raises UsageError, GtidError, and
-        StorageError for a position in a file where no event begins, and then changes nothing.
+        was committed then or later. None is the log's beginning. Raises UsageError, GtidError,
+        StorageError for a position in a file where no event begins, and BoundaryError if the events
+        before it are in an order that no transaction has; then it changes nothing.
 
         The log of a server is asked, on a connection of its own, if this log is connected: then
         what `connect` raises is raised here, too. Else `connect` raises it.

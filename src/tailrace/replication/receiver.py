@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import Enum
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.errors import ConnectionLost, LogPurged, LogReset, TailraceError, UsageError
 from tailrace.live.chunks import END, Chunk, Expected, FileBegin
@@ -414,21 +414,56 @@ class Receiver:
         return error.reworded(text)
 
 
-class ReceiverOptions(TypedDict, total=False):
-    """The options of `Receiver`."""
+def receive(
+    source: Source | str,
+    into: Target,
+    *,
+    sync: str | float = "group",
+    encrypt: bool = False,
+    keyring: Keyring | str | Path | None = None,
+    key_id: str | None = None,
+    layers: Layers | None = None,
+    retain: Retention | str | None = None,
+    observers: Sequence[RelayIoObserver] = (),
+    follow: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+    every: float = 1.0,
+) -> Progress:
+    """Keep a byte-identical copy of a server's logs, in this thread, until it ends.
 
-    sync: str | float
-    encrypt: bool
-    keyring: Keyring | str | Path | None
-    key_id: str | None
-    layers: Layers | None
-    retain: Retention | str | None
-    observers: Sequence[RelayIoObserver]
-    follow: bool
-    on_progress: Callable[[Progress], None] | None
-    every: float
+    ``source`` is the server's URL (``mysql://user@host``; ``start`` in it says where a new copy
+    begins). ``into`` is a folder on disk, ``memory:name``, an object store's URL, or a store
+    object. If it holds a copy, that is continued at the byte at which it ends. Returns the
+    progress: what was received, and up to where.
 
+    ``sync`` says when what was written is synced to disk, and so acknowledged: ``group`` (what
+    arrived together), ``transaction``, or an interval (``500ms``, ``2s``, a number of seconds).
+    With ``encrypt`` new files are encrypted with the key ``key_id`` of the ``keyring``. ``layers``
+    are on the copy's files, as ``zstd``. ``retain`` purges old files: ``7d``, ``100GB``.
+    ``observers`` are told what arrives, such as
+    `tailrace.replication.semisync.replica.SemisyncReplica`. With ``follow`` it waits for more at
+    the source's end, else it ends there. ``on_progress`` is called every ``every`` seconds, and at
+    the end. `tailrace.replication.receiver.Receiver` has the same options, and a ``stop`` for other
+    threads.
 
-def receive(source: Source | str, into: Target, **options: Unpack[ReceiverOptions]) -> Progress:
-    """Run a `Receiver` in this thread until it ends; returns its progress."""
-    return Receiver(source, into, **options).run()
+    Raises UsageError for wrong arguments, ConnectionLost if the server is not reached, ServerError
+    and its kinds (LogPurged, LogReset, …) for what it refuses, StorageError if the copy cannot be
+    written.
+
+    >>> import tailrace
+    >>> progress = tailrace.receive(url, "copy")  # doctest: +SKIP
+    """
+    return Receiver(
+        source,
+        into,
+        sync=sync,
+        encrypt=encrypt,
+        keyring=keyring,
+        key_id=key_id,
+        layers=layers,
+        retain=retain,
+        observers=observers,
+        follow=follow,
+        on_progress=on_progress,
+        every=every,
+    ).run()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tailrace.constants import ColumnType, Flavour
@@ -39,9 +40,23 @@ _BIT_LEN_EXACT: Final = 1
 _MEMBERS: Final = frozenset({ColumnType.ENUM, ColumnType.SET})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Table:
     """A table to write to: hashable, picklable.
+
+    ``table`` is its name, ``database.table``, ``columns`` are those of its CREATE TABLE, keys
+    included: the text between the parentheses, or a mapping of names to the rest of each
+    definition. ``flavour`` is ``mysql`` or ``mariadb``, in any case; it, ``server_version`` and
+    ``session`` are as for `parse`, which takes a whole CREATE TABLE, and so are the errors.
+
+    >>> import tailrace
+    >>> orders = tailrace.Table("shop.orders", "id INT PRIMARY KEY, total DECIMAL(10,2)")
+    >>> orders == tailrace.Table(
+    ...     "shop.orders", {"id": "INT PRIMARY KEY", "total": "DECIMAL(10,2)"}, flavour="MySQL"
+    ... )
+    True
+    >>> orders.database, orders.name, [column.name for column in orders.schema.columns]
+    ('shop', 'orders', ['id', 'total'])
 
     ``schema`` is the table as `resolve_table` gives it for a log with full metadata.
     ``specs`` are its columns as such a log describes them; for a table that was found in a log
@@ -55,6 +70,39 @@ class Table:
     flavour: Flavour
     key_prefixes: tuple[int, ...] = ()
     flags: int = _BIT_LEN_EXACT
+
+    def __init__(
+        self,
+        table: str,
+        columns: str | Mapping[str, str],
+        *,
+        flavour: Flavour | str = Flavour.MYSQL,
+        server_version: str = "",
+        session: StatementSession | None = None,
+    ) -> None:
+        made = self.parse(
+            f"CREATE TABLE {_quoted_name(table)} ({_listed(columns)})",
+            flavour=flavour,
+            server_version=server_version,
+            session=session,
+        )
+        for each in fields(self):
+            object.__setattr__(self, each.name, getattr(made, each.name))
+
+    @classmethod
+    def _of_parts(
+        cls,
+        schema: TableSchema,
+        specs: tuple[ColumnSpec, ...],
+        flavour: Flavour,
+        key_prefixes: tuple[int, ...],
+        flags: int = _BIT_LEN_EXACT,
+    ) -> Self:
+        made = object.__new__(cls)
+        parts = (schema, specs, flavour, key_prefixes, flags)
+        for each, value in zip(fields(cls), parts, strict=True):
+            object.__setattr__(made, each.name, value)
+        return made
 
     @classmethod
     def parse(
@@ -114,10 +162,20 @@ class Table:
         """The table of a definition, whose columns must have declared types.
 
         A text column without a character set in the definition is in the flavour's utf8mb4. Raises
-        `SchemaError` for a type that the flavour does not have.
+        `SchemaError` for a type that the flavour does not have, and for a column that is named
+        twice; `UsageError` for what is no definition.
         """
         flavour = _flavour(flavour)
+        if not isinstance(definition, TableDefinition):
+            raise UsageError(
+                f"Table.of takes a TableDefinition, and not {short_repr(definition)}: Table.parse"
+                " takes a CREATE TABLE"
+            )
         where = f"{definition.database}.{definition.table}"
+        names = [column.name.casefold() for column in definition.columns]
+        for column in definition.columns:
+            if names.count(column.name.casefold()) > 1:
+                raise SchemaError(f"{where}: there are two columns {column.name!r}")
         try:
             declared = [declare(column, flavour) for column in definition.columns]
         except SchemaError as error:
@@ -128,7 +186,7 @@ class Table:
         layout = TableLayout(
             definition.database, definition.table, specs, key or None, prefixes or None, b"", ()
         )
-        return cls(resolve_table(layout, flavour, known), specs, flavour, prefixes)
+        return cls._of_parts(resolve_table(layout, flavour, known), specs, flavour, prefixes)
 
     @classmethod
     def of_map(
@@ -157,7 +215,7 @@ class Table:
             prefixes = _prefixes_of(definition, schema.primary_key, specs)
         if prefixes is None:
             prefixes = (0,) * len(schema.primary_key)
-        return cls(schema, specs, flavour, prefixes, table_map.flags)
+        return cls._of_parts(schema, specs, flavour, prefixes, table_map.flags)
 
     @property
     def database(self) -> str:
@@ -202,6 +260,31 @@ class Table:
             columns=tuple(_told(spec, metadata, self.flavour) for spec in self.specs),
             **given,
         )
+
+
+def _quoted_name(table: object) -> str:
+    """A qualified name as SQL. Raises UsageError for another one."""
+    database, dot, name = table.partition(".") if isinstance(table, str) else ("", "", "")
+    if not (database.strip() and dot and name.strip()):
+        raise UsageError(f"table: a name such as 'shop.orders', and not {short_repr(table)}")
+    return ".".join(map(_quoted, (database, name)))
+
+
+def _quoted(name: str) -> str:
+    doubled = name.strip().strip("`").replace("`", "``")
+    return f"`{doubled}`"
+
+
+def _listed(columns: object) -> str:
+    """The columns of a CREATE TABLE. Raises UsageError for what is none."""
+    if isinstance(columns, Mapping):
+        return ", ".join(f"{_quoted(str(name))} {rest}" for name, rest in columns.items())
+    if not isinstance(columns, str):
+        raise UsageError(
+            "columns: the text of a CREATE TABLE's columns, or a mapping of names to their types,"
+            f" and not {short_repr(columns)}"
+        )
+    return columns
 
 
 def _with_key(state: TableState, written: TableBody, flavour: Flavour) -> TableDefinition:

@@ -218,7 +218,13 @@ class RowOfFields(ABC):
         image = self.image
         if isinstance(key, str):
             return image.value(key)
-        indexes = range(len(self))[key]  # an IndexError past the end ends iteration
+        try:
+            indexes = range(len(self))[key]
+        except IndexError:
+            schema = image.schema
+            raise IndexError(
+                f"{schema.database}.{schema.table} has {len(self)} columns, and none number {key}"
+            ) from None
         if isinstance(indexes, int):
             return image.value(indexes)
         return tuple(image.value(index) for index in indexes)
@@ -226,6 +232,10 @@ class RowOfFields(ABC):
     def __contains__(self, what: object) -> bool:
         image = self.image
         return image.has(what) if isinstance(what, str) else what in image.fields()
+
+    def index(self, value: Any) -> int:
+        """The number of the first column that has a `Value`. Raises ValueError."""
+        return self.image.fields().index(value)
 
     def keys(self) -> list[str]:
         """The names of the columns in the image, in the table's order."""
