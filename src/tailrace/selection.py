@@ -28,9 +28,8 @@ _MYSQL_GTIDS: Final = re.compile(
 )
 _ONE_GTID: Final = re.compile(r"[^:,]+(:[^:,\d][^:,]*)?:\s*\d+", re.ASCII)
 _FORMS: Final = (
-    "oldest, now, a position (binlog.000003:1234), a file (binlog.000003), GTIDs (uuid:1-77, or"
-    " MariaDB's 0-1-77; gtid: may come before them), or a time (2026-11-21T09:30:00, which is UTC"
-    " unless it names a zone, such as +02:00)"
+    "oldest, now, a position (binlog.000003:1234), a file, a time (2026-11-21T09:30:00) or GTIDs"
+    " (uuid:1-77, 0-1-77)"
 )
 
 

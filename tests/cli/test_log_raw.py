@@ -128,7 +128,9 @@ def _schema_of(run, folder, tmp_path):
 def test_nothing_is_overwritten(run, shop, tmp_path):
     into = tmp_path / "binlog.000001"
     into.write_bytes(b"precious")
-    assert_refused(run("log", shop / "mysql", "--as", "raw", "--into", into), "is there")
+    assert_refused(
+        run("log", shop / "mysql", "--as", "raw", "--into", into), "exists: choose another name"
+    )
     assert into.read_bytes() == b"precious"
     assert list(tmp_path.iterdir()) == [into]
 

@@ -194,7 +194,7 @@ def test_several_sources(source, start, tmp_path):
     ("arguments", "message"),
     [
         ([], "give a server"),
-        (["/some/folder"], "server's URL"),
+        (["/some/folder"], "is not a server"),
         (["mysql://root@h/", "mysql://root@h/"], "two sources would have this folder"),
         (["mysql://root@h,i/"], "one host"),
         (["mysql://root@h/", "--sync", "never"], "sync"),

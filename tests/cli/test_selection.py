@@ -14,6 +14,7 @@ from tailrace.position import Position
 from tailrace.selection import start_of, until_of
 from tailrace.table_filter import TableFilter
 from tailrace.times import Time
+from tests.cli.test_errors import one_error
 
 UUID = "b1499b96-e58b-11f1-8132-02fc00000001"
 
@@ -217,7 +218,7 @@ def test_an_end_where_no_transaction_is_open(run, log, tmp_path, until):
 def test_places_that_are_not_there(run, shop, options, message):
     ran = run("log", shop / "mysql", *options)
     assert ran.status == 2
-    assert message in ran.err.splitlines()[-1]
+    assert message in one_error(ran.err)
 
 
 def test_a_position_inside_a_transaction(run, shop):

@@ -11,11 +11,10 @@ from cyclopts import UNSET, App, ArgumentCollection, CycloptsError, Group, Param
 
 from tailrace.cli.commands import COMMANDS, COPY, EPILOGUE, HELP, LAKE, LOOK
 from tailrace.cli.help import HelpFormatter
-from tailrace.cli.output import say, warnings_said
+from tailrace.cli.output import say, say_error, warnings_said
 from tailrace.cli.standard import discard_output, flush_quietly, use_standard_streams
 from tailrace.errors import MissingExtra, TailraceError
 from tailrace.extras import extra_of, missing
-from tailrace.printable import one_line
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -84,7 +83,7 @@ def main() -> None:
         flush_quietly()
         from tailrace.cli.sources import without_passwords  # noqa: PLC0415 - with errors only
 
-        say(without_passwords(one_line(_message(error)), sys.argv))
+        say_error(without_passwords(_message(error), sys.argv))
         status = USAGE_ERROR
     except ImportError as error:
         missing = _missing_extra(error)
@@ -137,11 +136,12 @@ def _takes_value(known: ArgumentCollection, option: str) -> bool:
 
 
 def _message(error: Exception) -> str:
-    """An error's message; a mistyped command must not fail on a command that cannot be loaded."""
-    try:
+    """An error's message."""
+    if not isinstance(error, CycloptsError):
         return str(error)
-    except ImportError:
-        return f"unknown command {' '.join(sys.argv[1:2])!r}"
+    from tailrace.cli.usage import explained  # noqa: PLC0415 - with errors only
+
+    return explained(error)
 
 
 def _missing_extra(error: BaseException | None) -> str | None:

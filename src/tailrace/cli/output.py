@@ -8,6 +8,7 @@ All output except SQL, which is a script, passes through here and is escaped her
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
@@ -38,6 +39,9 @@ STYLES: Final = {
     "alarm": "bold red",
 }
 _BUFFERED: Final = 1 << 16
+LINE: Final = 160
+"""The most characters of a line of an error."""
+_PAUSE: Final = re.compile(r"(?<=[:;.]) ")
 _NAMED: Final = 3
 """How many tables a line names."""
 _BLOCK: Final = 512
@@ -231,6 +235,30 @@ def say(text: str, above: Live | None = None) -> None:
         return
     sys.stdout.flush()
     print(f"tailrace: {printable(text)}", file=sys.stderr)  # noqa: T201 - the command line's own voice
+
+
+def say_error(text: str, say: Callable[[str], None] = say) -> None:
+    """Write an error on one line, or a long one on several: what is wrong, and what to do."""
+    for number, line in enumerate(folded(one_line(text))):
+        say(f"  {line}" if number else line)
+
+
+def folded(text: str, most: int = LINE - len("tailrace:   ")) -> list[str]:
+    """A text in lines of limited length, which end after a colon, semicolon or full stop.
+
+    If there is none of these, a line ends between words. A longer word is a line of its own.
+    """
+    lines = []
+    while len(text) > most:
+        ends = [found.start() for found in _PAUSE.finditer(text, 0, most + 1)]
+        end = max(ends, default=0) or text.rfind(" ", 0, most + 1)
+        if end <= 0:
+            end = text.find(" ")
+            if end < 0:
+                break
+        lines.append(text[:end])
+        text = text[end + 1 :]
+    return [*lines, text]
 
 
 def say_names(names: Mapping[str, str]) -> None:

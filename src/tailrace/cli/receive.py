@@ -26,13 +26,14 @@ from tailrace.cli.output import (
     live_on_stderr,
     output_to,
     say,
+    say_error,
     standard_output,
 )
 from tailrace.cli.signals import on_signals
-from tailrace.cli.sources import parsed
+from tailrace.cli.sources import NO_SERVER, names_server, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import TailraceError, UsageError
-from tailrace.printable import one_line, size
+from tailrace.printable import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -253,8 +254,7 @@ def _tell(job: _Job, shown: Display, *, alone: bool) -> None:
         return
     if not isinstance(error, TailraceError):
         raise error
-    text = one_line(str(error))
-    shown.line(text if alone else f"{job.name}: {text}")
+    say_error(str(error) if alone else f"{job.name}: {error}", shown.line)
 
 
 # --- where to ------------------------------------------------------------------------------------
@@ -275,6 +275,8 @@ def _places(given: Sequence[str], into: str, *, follow: bool, skip_torn_tail: bo
     for each in given:
         match = _NAMED.fullmatch(each)
         url = match[2] if match else each
+        if not names_server(url):
+            raise UsageError(NO_SERVER.format(each))
         source = parsed(url, follow=follow, skip_torn_tail=skip_torn_tail)
         name = match[1] if match else _ODD.sub("_", str(source.hosts[0]).strip("[]")).strip("_")
         inside = match is not None or len(given) > 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.output import say, say_names
@@ -21,7 +22,6 @@ from tailrace.transports.base import check_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from tailrace.handlers import GroupFilter
     from tailrace.live.transport import ServerTransport
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _RETRY: Final = 60.0
 """Seconds for which a command that ends retries a broken connection."""
+NO_SERVER: Final = "{} is not a server: give its URL, such as mysql://user@host/"
+_ALMOST: Final = re.compile(r"(?:mysql|mariadb)[:/]", re.IGNORECASE)
 _SERVER: Final = re.compile(r"(?:mysql|mariadb):", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"(?:mysql|mariadb):(?://)?[^:/?#]*:(.*)@", re.IGNORECASE | re.DOTALL)
 
@@ -198,10 +200,18 @@ def readers(
         )
 
 
+def check_urls(sources: Sequence[str]) -> None:
+    """Raise UsageError for a source that seems to be a server's URL with a mistake."""
+    for each in sources:
+        if _ALMOST.match(each) and not names_server(each) and not Path(each).exists():
+            raise UsageError(f"{each}: there is no such file; a server is mysql://user@host/")
+
+
 def with_servers(
     sources: Sequence[str], *, follow: bool = False, skip_torn_tail: bool = False
 ) -> list[str | Transport]:
     """The sources, where a server's URL is its transport (`server`)."""
+    check_urls(sources)
     return [
         server(each, follow=follow, skip_torn_tail=skip_torn_tail) if names_server(each) else each
         for each in sources

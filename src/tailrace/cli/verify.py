@@ -17,7 +17,7 @@ from tailrace.cli.options import (
     chosen_tables,
 )
 from tailrace.cli.output import output_to, say, standard_output
-from tailrace.cli.sources import names_server, parsed
+from tailrace.cli.sources import NO_SERVER, names_server, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
 from tailrace.printable import size
@@ -73,7 +73,7 @@ def verify(
 ) -> int:
     """Compare a lake's current tables with the server's, row by row."""
     if not names_server(source):
-        raise UsageError(f"{source} is not a server: give its URL, as mysql://user@host")
+        raise UsageError(NO_SERVER.format(source))
     check_cores(cores)
     wants = chosen_tables(tables, exclude)
     longest = None if wait is None else seconds_of(wait, "--wait")

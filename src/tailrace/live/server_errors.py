@@ -72,8 +72,8 @@ _ADVICE: Final = {
     2026: "ssl-mode sets what is required of TLS",
 }
 _LOGIN: Final = (
-    "the user, its password (TAILRACE_PASSWORD, an option file, MYSQL_PWD), this machine's address"
-    " or the account's demand for TLS is not as the server has it"
+    "check the user, the password (TAILRACE_PASSWORD, ~/.my.cnf, MYSQL_PWD), whether the account"
+    " may log in from here, and the account's demand for TLS"
 )
 
 _COPY_ANEW: Final = "the source purged what follows: copy the data again and begin after the copy"

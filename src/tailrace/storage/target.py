@@ -82,8 +82,8 @@ def first_name(target: Target, layers: Layers | None = None) -> tuple[WritableSt
         there.append(index)
     if there:
         raise StorageError(
-            f"{folder.path(str(first))}: {there[0]} is there; go on with that log by"
-            " tailrace.append, or choose another name"
+            f"{folder.path(there[0])} exists: choose another name, or continue that log with"
+            " tailrace.append"
         )
     return folder, first
 

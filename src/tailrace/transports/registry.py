@@ -56,9 +56,9 @@ def elsewhere(source: str) -> Transport | None:
     if found[2] is None or scheme in _OWN:
         return None
     raise UsageError(
-        f"no transport reads {scheme}: URLs; known are {', '.join(schemes())}."
-        f" A package adds one by an entry point of the group {GROUP!r} (its name is the scheme),"
-        " a program by tailrace.transports.register"
+        f"nothing here reads {scheme}: URLs; known are {', '.join(schemes())};"
+        f" a package adds others by entry points of the group {GROUP!r}, a program by"
+        " tailrace.transports.register"
     )
 
 

@@ -117,7 +117,7 @@ def test_it_is_gone_on_with(bucket: Bucket, spool: Path, flavour: str) -> None:
     assert waiting(spool) == []
     with pytest.raises(UsageError, match=r"binlog\.000004 comes after it"):
         tailrace.append(f"{url}/binlog.000002")
-    with pytest.raises(StorageError, match="is there; go on with that log"):
+    with pytest.raises(StorageError, match="exists: choose another name"):
         new_log(url, flavour)
 
 

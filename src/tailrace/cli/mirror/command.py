@@ -30,7 +30,7 @@ from tailrace.cli.options import (
 )
 from tailrace.cli.output import output_to, say, say_names, standard_output
 from tailrace.cli.signals import on_signals
-from tailrace.cli.sources import names_server, parsed
+from tailrace.cli.sources import check_urls, names_server, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
 from tailrace.printable import size
@@ -176,6 +176,7 @@ def mirror(
         raise UsageError(
             "give a log: a file, a folder of logs, or a server's URL (mysql://user@host)"
         )
+    check_urls(sources)
     files = [each for each in sources if not names_server(each)]
     find_all(files, keyring)  # a missing log is reported before anything starts
     check_cores(cores)

@@ -54,8 +54,10 @@ class SyncPolicy:
             return cls("transaction")
         try:
             return cls("time", seconds_of(given, "sync", least=0.001, most=86400))
-        except UsageError as error:
-            raise UsageError(f"{error}; or group, or transaction") from None
+        except UsageError:
+            raise UsageError(
+                f"sync is group, transaction or an interval such as 500ms or 2s, not {given!r}"
+            ) from None
 
     def is_due(self, waiting: Callable[[], bool], size: int, seconds: float) -> bool:
         """Whether ``size`` bytes, the first written ``seconds`` ago, have to be synced now.
