@@ -58,7 +58,7 @@ class HeartbeatTimeout(ConnectionLost):
 
 
 class ServerError(_Answered):
-    """A server refused.
+    """A server answered with an error.
 
     ``code`` (16 bits) and ``sqlstate`` (five characters) are the server's, and ``text`` is what it
     said, verbatim, of any length and with any characters in it; all are None if Tailrace saw the

@@ -1,10 +1,13 @@
-"""The reference has each public name."""
+"""The reference has each public name, and says what it is in plain words."""
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 import re
 
 import tailrace
+from tests.docs.test_words import dialect, prose
 from tests.recorded import ROOT
 
 
@@ -12,3 +15,42 @@ def test_each_name_of_tailrace_is_in_the_reference() -> None:
     page = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^(?:::: |`)tailrace\.(\w+)(?=$|`)", page, re.MULTILINE))
     assert shown == set(tailrace.__all__)
+
+
+def documented() -> dict[str, str]:
+    """The docstrings that the reference shows, by name."""
+    found: dict[str, str] = {}
+    for page in (ROOT / "docs/reference").glob("*.md"):
+        for name in re.findall(
+            r"^::: (tailrace[\w.]*)$", page.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            shown = pydoc.locate(name)
+            for each, value in [(name, shown), *public(name, shown)]:
+                found[each] = inspect.getdoc(value) or ""
+    return found
+
+
+def public(name: str, owner: object) -> list[tuple[str, object]]:
+    """The public members of a module or class that have docstrings of their own."""
+    if inspect.ismodule(owner):
+        names = getattr(owner, "__all__", None) or [
+            each
+            for each, value in vars(owner).items()
+            if getattr(value, "__module__", None) == owner.__name__
+        ]
+        members = [(f"{name}.{each}", getattr(owner, each)) for each in names if each[0] != "_"]
+        return members + [more for each, value in members for more in public(each, value)]
+    if inspect.isclass(owner) and owner.__module__.startswith("tailrace"):
+        return [
+            (f"{name}.{each}", value)
+            for each, value in vars(owner).items()
+            if each[0] != "_" and (inspect.isroutine(value) or isinstance(value, property))
+        ]
+    return []
+
+
+def test_the_reference_is_in_plain_words() -> None:
+    docstrings = documented()
+    assert len(docstrings) > 400
+    found = {name: dialect(prose(text)) for name, text in docstrings.items()}
+    assert not {name: phrases for name, phrases in found.items() if phrases}

@@ -48,12 +48,12 @@ INSTEAD = {
 }
 ALLOWED = {
     "behind": [
-        r"(seconds|bytes|how far|far|is|are|stay|lake is) (it is )?behind",
+        r"(seconds|bytes|how far|far|is|are|was|lags|stay) (it is )?behind",
         r"behind (it|the server|the source|its server|a proxy)",
     ],
-    "begun": [],
+    "undone": [r"cannot be undone"],
 }
-_CODE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^```.*?^```|``[^`]+``|`[^`\n]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
 
 
 def prose(text: str) -> str:

@@ -269,8 +269,8 @@ def changes(
     that is being written are left out. Raises LogError and its kinds for errors in the log,
     UnknownEvent for an event of an unknown type, which may hold rows (`tailrace.open` can give
     it), `StatementChange` for a change without rows, StorageError for errors of a file,
-    KeyMissing where it is encrypted and the key is not there; ServerError and its kinds for what a
-    server refuses, ConnectionLost where it is not reached.
+    KeyMissing if it is encrypted and the key is missing; ServerError and its kinds for errors of a
+    server, ConnectionLost if it is not reached.
 
     >>> import tailrace
     >>> for batch in tailrace.changes("examples/shop/mysql", tables="shop.re*"):

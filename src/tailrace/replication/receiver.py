@@ -447,7 +447,7 @@ def receive(
     threads.
 
     Raises UsageError for wrong arguments, ConnectionLost if the server is not reached, ServerError
-    and its kinds (LogPurged, LogReset, …) for what it refuses, StorageError if the copy cannot be
+    and its kinds (LogPurged, LogReset, …) for its errors, StorageError if the copy cannot be
     written.
 
     >>> import tailrace

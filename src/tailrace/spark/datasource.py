@@ -192,23 +192,23 @@ class BinlogDataSource(DataSource):
       ``both``, or ``json``, as for several tables.
     - ``columns``: only these columns of the table are decoded; names with commas between.
     - ``schema``: an SQL file of CREATE TABLE statements, for logs that name no columns.
-    - ``verify``: ``false`` leaves checksums alone.
-    - ``statements``: ``skip`` passes over changes that were logged as statements.
-    - ``split``: bytes of log that a partition has, about (64 MiB).
+    - ``verify``: ``false`` does not verify checksums.
+    - ``statements``: ``skip`` skips changes that were logged as statements.
+    - ``split``: bytes of log for each partition, approximately (64 MiB).
 
     And of ``spark.readStream``:
 
     - ``start``: ``oldest`` (default), ``now``, a position (``binlog.000003:1234``), a set of GTIDs
-      behind which it begins, or a time (``2026-11-21T12:00:00Z``).
-    - ``maxBytesPerTrigger``, ``maxTransactionsPerTrigger``: what a batch takes at most.
+      after which it begins, or a time (``2026-11-21T12:00:00Z``).
+    - ``maxBytesPerTrigger``, ``maxTransactionsPerTrigger``: the most that a batch takes.
     - ``spool``: one for each query.
-    - ``schemaChange``: of one table's stream, what happens once the table gets other columns than
-      those that the query began with: ``error`` (default) ends the query, which is to be started
-      again with the new ones; ``ignore`` goes on, without columns that came.
-    - ``index``: the folder for what is known of the log's files; else one of the cache, or, of a
+    - ``schemaChange``: of one table's stream, what to do once the table gets other columns than
+      those with which the query began: ``error`` (default) ends the query, and after a restart it
+      has the new ones; ``ignore`` continues without new columns.
+    - ``index``: the folder for the index of the log's files; by default one in the cache, or, of a
       server, one in the spool.
 
-    Filters on ``_db``, ``_table``, ``_op``, ``_ts`` and ``_gtid`` are taken over where
+    Filters on ``_db``, ``_table``, ``_op``, ``_ts`` and ``_gtid`` are pushed down if
     ``spark.sql.python.filterPushdown.enabled`` is true.
     """
 
@@ -239,10 +239,10 @@ class BinlogDataSource(DataSource):
         return options | {name: value for name, value in asked.items() if name in _ALL_KNOWN}
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader; one that takes filters where Spark is about to push them.
+        """The reader; one that takes filters if Spark is about to push them.
 
-        Spark refuses a reader that takes filters while the setting is off, and does not tell the
-        source of the setting; but it plans with another module where it is on.
+        Spark does not accept a reader that takes filters while the setting is off, and the source
+        does not get the setting; but if it is on, Spark plans with another module.
         """
         given = self._given(schema)
         options = Options.of(given)

@@ -73,55 +73,61 @@ def mirror(
 ) -> MirrorReport:
     """Bring a lake up to the end of binary logs; a run that finds nothing new changes nothing.
 
-    ``sources`` are log files, folders of logs, folders of such folders, or URLs of these
-    (``s3://bucket/logs``), or servers (``mysql://user@host``), whose logs are received into the
-    lake's folder first (`tailrace.spark.servers`). A start in a server's URL (``?start=now``,
-    ``?position=``, ``?gtid=``) is where a new lake begins; one that is there continues where it
-    ends. ``keyring`` has the keys of files that are
-    encrypted (a path, or as `tailrace.storage.keyring.open` takes it); tasks read it where they
-    run. ``into`` is the lake's folder, new or from an earlier run, or of Iceberg CATALOG.SCHEMA.
-    ``spark`` is a session, or a function that gives one once it is needed; by default a local one
-    is started. ``tables`` are patterns (``shop.*``), ``exclude`` patterns of tables that are left
-    out, whatever ``tables`` says: their rows are not decoded. ``schema`` is an SQL file of CREATE
-    TABLE statements for logs that name no columns, ``keep`` what the lake has of each table
-    (``changelog``, ``current``, ``history``), ``keys`` the key columns of tables whose logs do not
-    tell them. ``statements`` says what to do about changes that were logged as statements. With
-    ``shards`` several sources may have the same tables, which get a column ``_source``.
-    ``update_mode`` says how changed rows of a large table's current state are replaced:
-    ``merge-on-read`` (by default, of Delta and Iceberg) marks them as deleted and puts the new ones
-    beside, ``copy-on-write`` writes their files anew, for readers that know no deletion vectors
-    (docs/design/amplification.md). ``cascades`` says what to do about foreign keys that change rows
-    below the log: ``name`` (by default) the tables, or ``apply`` what they do, from the definitions
-    in the log (docs/design/cascades.md). ``format``, ``keep`` (``parquet``; ``changelog`` and
-    ``current`` by default), ``tables``, ``exclude``, ``keys``, ``shards``, ``update_mode`` and
-    ``cascades`` are those that a lake was created with: they need not be given again.
+    ``sources`` are log files, folders of logs, folders of such folders, URLs of these
+    (``s3://bucket/logs``), or servers (``mysql://user@host``), whose logs are first received into
+    the lake's folder (`tailrace.spark.servers`). A start in a server's URL (``?start=now``,
+    ``?position=``, ``?gtid=``) is where a new lake begins; an existing one continues where it ends.
 
-    A table that something goes wrong with is *set aside*: what the lake has of it stands still, and
-    the others go on (`tailrace.spark.failure` says what is one table's failure). The report names
-    it and the reason, at every run. ``retry_tables`` are patterns of such tables that are taken up
-    again first, by reading the log from there on: one that fails again stays set aside.
+    - ``into``: the lake's folder, new or from an earlier run; for Iceberg also CATALOG.SCHEMA.
+    - ``spark``: a session, or a function that gives one once it is needed; by default a local
+      session is started.
+    - ``keyring``: the keys of encrypted files (a path, or as `tailrace.storage.keyring.open` takes
+      it); tasks read it where they run.
+    - ``tables``, ``exclude``: patterns (``shop.*``) of the tables to mirror, and of those to leave
+      out in any case: their rows are not decoded.
+    - ``schema``: an SQL file of CREATE TABLE statements, for logs that name no columns.
+    - ``format``: ``parquet`` (default), ``delta`` or ``iceberg``.
+    - ``keep``: what the lake keeps of each table: ``changelog`` and ``current`` (default),
+      ``history``.
+    - ``keys``: the key columns of tables whose logs do not name them.
+    - ``statements``: what to do about changes that were logged as statements.
+    - ``shards``: several sources may have the same tables, which get a column ``_source``.
+    - ``update_mode``: how changed rows of a large table's current state are replaced.
+      ``merge-on-read`` (default of Delta and Iceberg) marks them as deleted and writes the new ones
+      separately; ``copy-on-write`` rewrites their files, for readers without deletion vectors
+      (docs/design/amplification.md).
+    - ``cascades``: what to do about foreign keys that change rows without a log of it: ``name`` the
+      tables (default), or ``apply`` what the keys do, from the definitions in the log
+      (docs/design/cascades.md).
 
-    Where the log of a server does not name a table's columns, and its CREATE TABLE was not read,
-    the server is asked for its definition (`tailrace.spark.unnamed`); rows that it does not fit set
-    the table aside.
+    ``format``, ``keep``, ``tables``, ``exclude``, ``keys``, ``shards``, ``update_mode`` and
+    ``cascades`` are fixed when a lake is created: they need not be given again.
 
-    A table is incomplete whose CREATE TABLE is not in the log that is read: rows from before it may
-    be missing (`tailrace.spark.complete`). A new lake begins with such tables only where
-    ``incomplete`` is ``accept``; they are marked then, in the report and for `verify`.
+    If something goes wrong with one table, it is *set aside*: it stays as it is in the lake, and
+    the others continue (`tailrace.spark.failure` decides what is one table's failure). Each run's
+    report names it and the reason. ``retry_tables`` are patterns of such tables to resume first, by
+    reading the log from where they stopped; one that fails again stays set aside.
 
-    ``progress`` is told, also from other threads, a phase (``receive`` in bytes of a server's log;
-    ``start``; ``read`` in bytes of log; ``current`` in tasks; ``commit`` in tables; or a text to
-    show), how much of it is done, and of how much.
+    If the log of a server does not name a table's columns, and its CREATE TABLE was not read, the
+    server is asked for the definition (`tailrace.spark.unnamed`). If it does not fit the rows, the
+    table is set aside.
 
-    With ``follow`` it goes on with what is new, in batches of at most ``batch_bytes`` bytes of log,
-    every ``trigger`` (``10s``, or a number of seconds), until ``stop`` is set: it ends after the
-    batch under way then.
-    ``on_moment`` is called at each trigger. ``notice`` is told sentences that a person should read,
-    as of patterns that fit no table (a name that fits none creates no lake). Small batches are done
-    in this process, without a Spark job. The report is of all batches together.
+    A table is incomplete if its CREATE TABLE is not in the log that is read: rows from before it
+    may be missing (`tailrace.spark.complete`). A new lake is created with such tables only if
+    ``incomplete`` is ``accept``; then they are marked, in the report and for `verify`.
 
-    Raises `PipelineError` for a lake or sources that do not fit together, UsageError for arguments
-    that do not, and what reading a log raises; the lake stays at the last batch then.
+    With ``follow`` it continues with new changes, in batches of at most ``batch_bytes`` bytes of
+    log, every ``trigger`` (``10s``, or a number of seconds), until ``stop`` is set; then it ends
+    after the current batch. Small batches are done in this process, without a Spark job.
+
+    ``progress`` is called, also from other threads, with a phase (``receive`` in bytes of a
+    server's log; ``start``; ``read`` in bytes of log; ``current`` in tasks; ``commit`` in tables;
+    or a text to show), how much of it is done, and of how much. ``on_moment`` is called at each
+    trigger, ``notice`` with sentences for people, such as that a pattern matches no table (a name
+    that matches none creates no lake). The report is of all batches together.
+
+    Raises `PipelineError` for a lake or sources that do not fit together, UsageError for wrong
+    arguments, and what reading a log raises; the lake then stays at the last batch.
     """
     kind = _format(into, format)
     fit.check(kind, java=spark is None or callable(spark))

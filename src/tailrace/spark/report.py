@@ -21,7 +21,7 @@ class TableReport:
     """A table of the lake after a run.
 
     ``changes`` counts the run's new changes by operation, ``rows`` the rows that the table has now
-    (None where it has no current state and no history: ``refused`` says why, or it was dropped).
+    (None if it has no current state and no history: ``refused`` says why, or it was dropped).
     ``size`` is the bytes of all its files, ``seconds`` the tasks' time for it in this run,
     ``names`` where column names came from, if not all from the log (``given``, ``ddl``,
     ``server``, ``none``).
@@ -50,13 +50,14 @@ class TableReport:
 
 @dataclass(frozen=True)
 class MirrorReport:
-    """A run of `mirror`: its tables, and where each source's log will be gone on with.
+    """A run of `mirror`: its tables, and where it resumes in each source's log.
 
     ``version`` is the lake's committed version, ``log_bytes`` what was read of logs. ``seconds``
     has the wall-clock time of ``start`` (of Spark, and planning), ``read``, ``current``,
-    ``history`` and ``commit``. ``held`` has the sources where an XA transaction is prepared and not
-    decided, and where it begins: what stands behind it waits. ``cascades`` has the tables whose
-    rows foreign keys change below the log, and these keys as SQL (`tailrace.spark.cascade.naming`).
+    ``history`` and ``commit``. ``held`` has the sources with an in-doubt XA
+    transaction, and where it begins: what comes after it waits. ``cascades`` has the tables whose
+    rows foreign keys change without a log of it, and these keys as SQL
+    (`tailrace.spark.cascade.naming`).
     """
 
     version: int
@@ -86,7 +87,7 @@ class SourceMoment:
     ``lag_bytes`` counts what the source has and the lake has not, as far as that is known, when the
     batch is done; ``lag_seconds`` is the age of the first event that is not in the lake, 0 where
     there is none. ``gtid`` is the last transaction in the lake, None where it is not known.
-    ``held`` is where an XA transaction begins that is prepared and not decided.
+    ``held`` is where an in-doubt XA transaction begins.
     """
 
     name: str

@@ -45,8 +45,8 @@ class TableVerdict:
 
     Checksums are sums of the rows' modulo 2**64, of each side. ``missing`` rows are on the server
     only, ``extra`` in the lake only, ``changed`` on both sides with other values; ``doubled`` keys
-    are more than once in the lake. ``undecided`` of these were different each time, and changed all
-    the while. ``first`` are the first of the rows that differ. ``reason`` says why it could not be
+    are more than once in the lake. ``undecided`` of these differed each time, and changed all the
+    time. ``first`` are the first of the rows that differ. ``reason`` says why it could not be
     compared, or what makes tables unlike as wholes; ``notes`` what was left out, and what may be
     the cause. An ``incomplete`` one, of which the lake lacks older rows, is not compared.
     """
@@ -78,7 +78,7 @@ class TableVerdict:
 class VerifyReport:
     """All tables' comparisons, by name; and how far the lake was behind at the end.
 
-    ``behind`` is bytes of the server's log that the lake has not, None where that cannot be told;
+    ``behind`` is bytes of the server's log that the lake does not have, None if that is unknown;
     ``transactions`` how many are in them (at most 1,000 are counted). ``position`` is the lake's,
     ``server`` the server's. ``notes`` name patterns that fit no table.
     """
@@ -105,7 +105,7 @@ class VerifyReport:
 
     @property
     def unsure(self) -> tuple[str, ...]:
-        """Tables of which could not be found out whether they are equal to the server's.
+        """Tables for which it is unknown whether they equal the server's.
 
         Differences are not certain while the lake is behind the server.
         """

@@ -95,10 +95,10 @@ class EventData(Closing):
                 each.close()
 
     def read_header(self, header: bytes, offset: int) -> int:  # noqa: ARG002 - for subclasses
-        """How many bytes to pass over before an event's header: 0 if it stands at ``offset``.
+        """How many bytes to skip before an event's header: 0 if it begins at ``offset``.
 
-        ``header`` are the 19 bytes there. Override it for files in which other bytes stand between
-        events; it is called again behind those that it passes over.
+        ``header`` are the 19 bytes there. Override it for files with other bytes between events; it
+        is called again after those that it skips.
         """
         return 0
 

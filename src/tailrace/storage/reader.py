@@ -62,8 +62,8 @@ class EventReader:
     one event if that is larger.
 
     ``read_header`` sees the 19 bytes where each event should begin, and their offset, and returns
-    how many of them stand before the event and are passed over: 0 for a header. It is called again
-    behind them. Raises UsageError if it returns other than 0 to 19.
+    how many of them come before the event and are skipped: 0 for a header. It is called again
+    after them. Raises UsageError if it returns other than 0 to 19.
 
     ``more`` follows a file that grows: it is called at the file's end, also at a torn one, waits as
     it likes, and returns whether to look for more or to end.

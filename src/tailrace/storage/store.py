@@ -75,7 +75,7 @@ class WritableStore(Protocol):
         """The file's path or URL for messages."""
 
     def names(self) -> list[str]:
-        """The names of the files that are there, in no order."""
+        """The names of the existing files, in no order."""
 
     def size(self, name: str) -> int:
         """A file's bytes."""

@@ -122,8 +122,8 @@ class LogWriter:
 
     @property
     def disk_writes(self) -> int:
-        """Writes to its temporary file of the transaction that `write` has begun, else of the one
-        that was written last. Of one that is being filled, see `TransactionWriter.disk_writes`.
+        """Writes to its temporary file of the transaction that `write` has started, else of the
+        last one that was written. Of one that is being filled, see `TransactionWriter.disk_writes`.
         """
         with self._lock:
             begun = self._foreign.cache
@@ -131,7 +131,7 @@ class LogWriter:
 
     @property
     def tmp_file_name(self) -> str | None:
-        """The path of the temporary file of the transaction that `write` has begun, if it has one.
+        """The path of the temporary file of the transaction that `write` has started, if any.
 
         See `BinlogCache.tmp_file_name`.
         """

@@ -59,7 +59,7 @@ class RandomInput(SeekableInput, Protocol):
     """A file that is open for reading, at any offset; what is appended meanwhile is seen."""
 
     def readinto(self, view: bytearray | memoryview, /) -> int:
-        """As `read`, into memory that is there; how many bytes came, 0 at the end."""
+        """As `read`, into given memory; how many bytes came, 0 at the end."""
 
     def tell(self) -> int:
         """Where it stands: the offset of the next byte read."""
@@ -95,9 +95,9 @@ class RangedInput(RandomInput, Protocol):
 class ForwardOutput(OutputStream, Protocol):
     """A file that is being written from its beginning to its end.
 
-    Every method raises StorageError where the store refuses. A `write` that failed has appended
-    some first part of its data, perhaps nothing, and ``size`` says how much. A `flush` that failed
-    may be tried again; a `sync` that failed has acknowledged nothing.
+    Every method raises StorageError if the store reports an error. A `write` that failed has
+    appended some first part of its data, perhaps nothing, and ``size`` says how much. A `flush`
+    that failed may be tried again; a `sync` that failed has acknowledged nothing.
     """
 
     @property
