@@ -17,8 +17,8 @@ from tailrace.events import MariadbGtidEvent
 from tailrace.gtid import GtidSet
 from tailrace.handlers import ByTable
 from tailrace.log.changes import Changes
+from tailrace.log.events import gtids_at
 from tailrace.log.reader import Reader, read_definitions
-from tailrace.log.until import gtids_at
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.selection import Selection, start_of

@@ -28,12 +28,14 @@ from tailrace.errors import (
 )
 from tailrace.events.walk import frames
 from tailrace.live.transport import ServerTransport
+from tailrace.log.events import awaited_of
 from tailrace.log.sources import Reading
-from tailrace.log.until import EndFinder, awaited_of, end_in
+from tailrace.log.until import end_in
 from tailrace.position import Position
 from tailrace.storage import LogSeries
 from tailrace.table_filter import TableFilter
 from tailrace.transports import SeriesTransport
+from tailrace.transports.until import EndFinder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence

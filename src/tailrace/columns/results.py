@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tailrace.errors import UsageError
+from tailrace.log.events import gtids_at
 from tailrace.log.results import Results
-from tailrace.log.until import gtids_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence

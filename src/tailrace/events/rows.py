@@ -18,7 +18,7 @@ from tailrace.events.layout import REQUIRED, derived, field
 from tailrace.events.table_map import TableMapEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tailrace.events.base import LogState
     from tailrace.events.description import FormatDescription
@@ -179,6 +179,7 @@ class RowsEvent(Event):
     present_before: bytes | None = field(default=None)
     present_after: bytes | None = field(default=None)
     _table_map: TableMapEvent | None = derived()
+    schema: Any = derived()
     _rows_at: int = derived()
 
     def _shown(self) -> dict[str, Any]:
@@ -291,6 +292,19 @@ class RowsEvent(Event):
     def is_dummy(self) -> bool:
         """Whether it has no table and no rows, and only ends the statement."""
         return self.table_id == DUMMY_TABLE_ID
+
+    opened_by: ClassVar[Callable[..., Any] | None] = None
+    """What makes the rows of an event and its table (`tailrace.values.row.RowSet`)."""
+
+    @property
+    def rows(self) -> Any:
+        """The rows, a `tailrace.values.row.RowSet`: each has ``before`` and ``after``.
+
+        ``schema`` is what is known of the table's columns besides its table map; None if nothing.
+        """
+        if self.opened_by is None:
+            raise self.error("import tailrace.log first, whose logs give events their rows")
+        return self.opened_by(self, getattr(self, "schema", None) or self.table_map)
 
     @property
     def table_map(self) -> TableMapEvent:

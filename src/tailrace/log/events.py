@@ -14,33 +14,51 @@ from tailrace.events import (
     Event,
     FormatDescription,
     FormatDescriptionEvent,
+    GtidListEvent,
+    PreviousGtidsEvent,
+    QueryEvent,
+    RowsEvent,
     StartEncryptionEvent,
     TransactionPayloadEvent,
     UnknownIgnorableEvent,
 )
 from tailrace.events.format_description import first_event
 from tailrace.gtid import GtidState
-from tailrace.handlers import Handler, Pipeline
-from tailrace.log.sources import agreed_start, transport_of
+from tailrace.handlers import ByTable, Handler, Pipeline
+from tailrace.log.sources import agreed_start, catalogue_of, transport_of
 from tailrace.position import Position
 from tailrace.printable import short_repr
-from tailrace.selection import start_of
+from tailrace.selection import start_of, until_of
 from tailrace.storage import LogSeries
+from tailrace.table_filter import TableFilter
 from tailrace.transaction import Boundary, BoundaryParser, Transaction, TransactionAssembler
-from tailrace.transports import END, BackgroundReader, SeriesTransport
+from tailrace.transports import END, BackgroundReader, SeriesTransport, check_among
+from tailrace.transports.gtids import Awaited, ReadGtids
+from tailrace.transports.until import EndFinder
+from tailrace.values.row import RowSet
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
     from tailrace.events import Unknown
     from tailrace.log.sources import Source
+    from tailrace.schema.catalogue import Catalogue
+    from tailrace.selection import Until
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
     from tailrace.transports import Record, Start, Stream, Transport
-    from tailrace.transports.gtids import ReadGtids
+    from tailrace.values.schema import TableSchema
 
 _NOTED: Final = (UnknownIgnorableEvent, StartEncryptionEvent)
+RowsEvent.opened_by = RowSet  # for `RowsEvent.rows`, whose class is below that of rows
+_HEAD: Final = (
+    FormatDescriptionEvent,
+    PreviousGtidsEvent,
+    GtidListEvent,
+    StartEncryptionEvent,
+)
+"""What comes at a file's beginning, up to its list of GTIDs."""
 
 
 class Log(Closing):
@@ -73,7 +91,9 @@ class Log(Closing):
         source: LogSeries | Transport,
         *,
         start: object = None,
+        until: object = None,
         follow: bool = False,
+        schema: Catalogue | None = None,
         verify_checksums: bool = True,
         expand_payloads: bool = True,
         handlers: Iterable[Handler] = (),
@@ -102,8 +122,38 @@ class Log(Closing):
         self._deadline: float | None = None
         self._failure: Exception | None = None
         self.at_end = False
+        self._until = until_of(until)
+        if follow and self._until == "now":
+            raise UsageError("until: a followed log has no present end; leave follow out")
+        self._check_until()
+        self._catalogue = schema
+        self._schemas: dict[bytes, TableSchema] = {}
         self._begin(*self._located(start))
         self._read_format()
+
+    def _check_until(self) -> None:
+        """Raise UsageError for a position in a file that the log does not have."""
+        transport, until = self.transport, self._until
+        if isinstance(until, Position) and isinstance(transport, SeriesTransport):
+            check_among(until, [file.name for file in transport.series.files], self.transport.name)
+
+    def _end_finder(self) -> EndFinder | None:
+        """What finds where reading ends; None if it is the log's end."""
+        until, start = self._until, self._start
+        if until is None or until == "now":
+            return None
+        return EndFinder(until, awaited_of(until, start, start, self.transport))
+
+    def _name_columns(self, catalogue: Catalogue, event: Event) -> None:
+        """Give rows the schema that the caller's definitions and the log's DDL say."""
+        if isinstance(event, QueryEvent):
+            if catalogue.apply_event(event, self.format.flavour):
+                self._schemas.clear()
+        elif isinstance(event, RowsEvent) and not event.is_dummy:
+            body = event.table_map.body
+            if body not in self._schemas:
+                self._schemas[body] = catalogue.resolve(event.table_map, self.format.flavour)
+            event.schema = self._schemas[body]
 
     @property
     def start(self) -> Start | None:
@@ -361,6 +411,7 @@ class Log(Closing):
         parser = BoundaryParser()
         start = self._start if isinstance(self._start, Position) else None
         taken = self._taken = getattr(stream, "taken", None)
+        finder, found = self._end_finder(), None
         pipeline = self.handlers
         pipeline.start()
         yield from pipeline.drain()
@@ -371,7 +422,10 @@ class Log(Closing):
                 continue
             if self._format is None:
                 self._note_format(event)
+            inside = finder is not None and parser.inside
             boundary = parser.feed(event)
+            if self._catalogue is not None:
+                self._name_columns(self._catalogue, event)
             if start is not None and not isinstance(event, FormatDescriptionEvent):
                 if event.file == start.file and (event.offset or 0) < start.offset:
                     self._inside_of = self._inside_of or Position(start.file, event.offset or 0)
@@ -384,6 +438,10 @@ class Log(Closing):
                 taken.feed(event)
                 if not self._position.file:
                     self._position = taken.begin
+            if finder is not None:
+                found = finder.feed(event, not parser.control and not inside, boundary)
+                if found is not None and found.offset == event.offset:
+                    break
             if pipeline.current:
                 yield from pipeline.process(event)
                 if any(pipeline.queues):
@@ -397,6 +455,10 @@ class Log(Closing):
                 if taken is not None:
                     taken.ended()
             del event  # before the next is read: both may be large
+            if found is not None:
+                break
+        if finder is not None and found is None:
+            finder.check_met(self.transport.name, self._position.file)
         self.incomplete = parser.inside
         self.torn_tail = stream.torn_tail
         yield from pipeline.finish()
@@ -406,6 +468,8 @@ class Log(Closing):
         for inner in event:
             if isinstance(inner, _NOTED):
                 self._note(inner)
+            if self._catalogue is not None:
+                self._name_columns(self._catalogue, inner)
             if pipeline.current:
                 yield from pipeline.process(inner)
                 yield from pipeline.drain()
@@ -477,11 +541,57 @@ def check_whole(start: Position, begin: Position) -> None:
         )
 
 
+def gtids_at(transport: Transport, start: Position) -> GtidState | None:
+    """The GTIDs of all transactions that ended before a position: its file's list, and those after
+    that list. None if the file has no list.
+    """
+    read, parser = ReadGtids(None), BoundaryParser()
+    log = Log(
+        transport,
+        start=Position(start.file, len(MAGIC)),
+        verify_checksums=False,
+        expand_payloads=False,
+    )
+    for event in log:
+        at_start = event.file == start.file and (event.offset or 0) >= start.offset
+        if at_start and not isinstance(event, _HEAD):
+            break
+        boundary = parser.feed(event)
+        if parser.discarded:
+            read.voided()
+        read.feed(event)
+        if boundary is Boundary.END:
+            read.ended()
+    log.close()
+    return read.gtids
+
+
+def awaited_of(
+    until: Until | None, start: Start | None, begin: Start | None, transport: Transport
+) -> Awaited | None:
+    """What must still be read up to the requested end, if GTIDs define it.
+
+    ``start`` is as it was requested, ``begin`` where reading begins.
+    """
+    if not isinstance(until, GtidState):
+        return None
+    awaited = Awaited(until)
+    if isinstance(start, GtidState):
+        awaited.without(start)
+    elif isinstance(begin, Position):
+        awaited.without(gtids_at(transport, begin))
+    return awaited
+
+
 def open(  # noqa: A001 - it is tailrace.open
     source: Source,
     *,
     start: object = None,
+    until: object = None,
     follow: bool = False,
+    tables: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    schema: str | Path | None = None,
     verify_checksums: bool = True,
     expand_payloads: bool = True,
     handlers: Iterable[Handler] = (),
@@ -495,13 +605,24 @@ def open(  # noqa: A001 - it is tailrace.open
     transport.
 
     ``start`` is where reading begins (see `Log.seek`; for a server, None is the start in its URL,
-    and a different one is an error); ``follow`` waits at the log's end for more. ``keyring`` has
+    and a different one is an error); ``until`` is where it ends, as in `tailrace.rows`; ``follow``
+    waits at the log's end for more. ``tables`` and ``exclude`` choose the tables whose row events
+    are given (`tailrace.handlers.ByTable`); all other events are given, too. ``event.rows`` are the
+    rows of a row event, also of one that was rolled back later. Their columns have names if the log
+    has them (``binlog_row_metadata=FULL``), or the table is in ``schema``, an SQL file of CREATE
+    TABLE statements; else they are ``c1``, ``c2``, … (`tailrace.rows` also takes names from the
+    log's DDL). ``keyring`` has
     the keys of encrypted logs: a path, or as `tailrace.storage.keyring.open` takes it; a
     `LogSeries` has its own. ``layers`` are on the files, as in `tailrace.storage.find`; a file
     whose name ends in ``.zst`` needs none. ``unknown`` is what becomes of events whose type has no
     class and that are not marked ignorable, such as a program's own: with "error" they raise
     UnknownEvent, with "opaque" they are given as `OpaqueEvent`, which handlers and
     `LogWriter.write` take as they are.
+
+    >>> import tailrace
+    >>> with tailrace.open("examples/shop/mysql", until="binlog.000001:365") as log:
+    ...     print(*[event.name for event in log])
+    FORMAT_DESCRIPTION PREVIOUS_GTIDS GTID QUERY
 
     Raises StorageError if there is no log, KeyMissing if it is encrypted and the key is not there,
     BadMagic and other kinds of LogError if it cannot be read as a log, UsageError
@@ -510,12 +631,17 @@ def open(  # noqa: A001 - it is tailrace.open
     a file where no event begins.
     """
     transport = transport_of(source, keyring, layers)
+    wants = TableFilter.of(tables, exclude)
+    if not isinstance(handlers, Iterable):
+        raise UsageError(f"handlers are several, and not {short_repr(handlers)}")
     return Log(
         transport,
         start=agreed_start(transport, start),
+        until=until,
         follow=follow,
+        schema=None if schema is None else catalogue_of(schema),
         verify_checksums=verify_checksums,
         expand_payloads=expand_payloads,
-        handlers=handlers,
+        handlers=handlers if wants.takes_all else [ByTable(wants), *handlers],
         unknown=unknown,
     )

@@ -27,9 +27,8 @@ from tailrace.events import (
     TransactionPayloadEvent,
 )
 from tailrace.gtid import GtidState
-from tailrace.log.events import Log, check_whole
+from tailrace.log.events import Log, awaited_of, check_whole
 from tailrace.log.sources import agreed_start
-from tailrace.log.until import awaited_of, check_reached, is_met
 from tailrace.log_name import base_and_number
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
@@ -45,6 +44,7 @@ from tailrace.transports.gtids import (
     check_all_met,
     locate_gtids,
 )
+from tailrace.transports.until import check_reached, is_met
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -162,11 +162,7 @@ class Reading:
         if follow and selection.end == "now":
             raise UsageError("until: a followed log has no present end; leave follow out")
         wants = TableFilter.of(tables, exclude).watched()
-        catalogue = Catalogue()
-        if schema is not None:
-            from tailrace.schema.user_schema import load  # noqa: PLC0415 - seldom needed
-
-            catalogue.given(load(schema))
+        catalogue = catalogue_of(schema)
         logs = tuple(logs_of(source, keyring, layers))
         _check_several(logs, selection, follow=follow)
         return cls(logs, selection, wants, catalogue, follow)
@@ -188,6 +184,16 @@ class Reading:
         missing = self.wants.unmatched(there).missing("in the log")
         if missing is not None:
             warnings.warn(missing, NoSuchTable, stacklevel=3)
+
+
+def catalogue_of(schema: str | Path | None) -> Catalogue:
+    """The definitions of a user's SQL file. Raises SchemaError, StorageError."""
+    catalogue = Catalogue()
+    if schema is not None:
+        from tailrace.schema.user_schema import load  # noqa: PLC0415 - seldom needed
+
+        catalogue.given(load(schema))
+    return catalogue
 
 
 def agreed_start(log: AnyLog, start: object) -> Start | None:

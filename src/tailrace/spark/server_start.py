@@ -21,7 +21,7 @@ from tailrace.gtid import GtidSet
 from tailrace.live.feed import find_time
 from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerStream, ServerTransport
-from tailrace.log.until import gtids_at
+from tailrace.log.events import gtids_at
 from tailrace.position import Position
 from tailrace.printable import printable
 from tailrace.selection import start_text

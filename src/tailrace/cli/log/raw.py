@@ -11,7 +11,7 @@ from tailrace.constants import ChecksumAlgorithm, EventType
 from tailrace.errors import BoundaryError, StatementChange, UsageError
 from tailrace.events import Event, GtidEvent, MariadbGtidEvent
 from tailrace.handlers import ByTable, Handler, Pipeline, Rename
-from tailrace.log.until import gtids_at
+from tailrace.log.events import gtids_at
 from tailrace.log_name import LogName, base_and_number
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.logged import concerns

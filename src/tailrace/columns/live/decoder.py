@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tailrace.events.transaction import XaName
     from tailrace.live.feed import Feed
     from tailrace.live.url import Source
-    from tailrace.log.until import EndFinder
     from tailrace.selection import Start
+    from tailrace.transports.until import EndFinder
 
 Array = np.ndarray[Any, Any]
 
