@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from tailrace.storage import keyring
 from tests.replication.conftest import url_of
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -105,6 +106,10 @@ FILES = {
         "give the file that has it (--keyring FILE, keyring=)",
     ],
     "log --keyring nokeys sealed": "nokeys: No such file or directory",
+    "log --keyring ring sealed": [
+        "sealed/binlog.000002: the log is encrypted with the key MySQLReplicationKey_c2b25336-e590-11f1-8d8d-02fc00000001_1:",
+        "the keyring ring does not have it",
+    ],
     "log --keyring text.txt sealed": ["text.txt: this is no keyring file:", RING],
     "log --layers gzip logs": "no stream is called 'gzip'; known are buffer, counting, read-ahead, zstd",
     # options that do not go together
@@ -184,6 +189,7 @@ def here(tmp_path_factory, shop, corpus):
     }.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
+    keyring.make(folder / "ring", "another")
     (folder / "nothing").mkdir()
     (folder / "logs").symlink_to(shop / "mysql")
     (folder / "maria").symlink_to(shop / "mariadb")

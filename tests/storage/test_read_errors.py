@@ -39,6 +39,7 @@ from tailrace.errors import (
 )
 from tailrace.storage import LogFile, LogSeries, keyring
 from tailrace.storage.streams import file as streams
+from tests.cli.test_errors import one_error
 from tests.recorded import CORPUS, ROOT
 from tools.campaign.mutate import Parsed
 
@@ -89,7 +90,7 @@ class Reading:
             assert (type(again), str(again)) == (type(error), str(error))
             assert vars(again) == vars(error)
         status, _, err = self.command(path, keys)
-        line = err.splitlines()[-1]
+        line = one_error(err)
         assert (status, line.startswith("tailrace: ")) == (2, True), err
         assert path.name in line
         assert "Traceback" not in err
@@ -325,8 +326,7 @@ def test_mem_allocate(tmp_path: Path, sound: Parsed) -> None:
         ["objects", large.name, str(place)],
         ["columns", large.name, str(place)],
     ]
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("tailrace: ")
+    last = one_error(done.stderr)
     assert f"{large.name} at {place}" in last
     assert "no memory" in last
     assert "Traceback" not in done.stderr

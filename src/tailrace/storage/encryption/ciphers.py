@@ -79,7 +79,8 @@ def master_key(
         if error.key_id != key_id:  # of the keyring itself
             raise
         raise KeyMissing(
-            f"{path}: the log is encrypted with the key {which}, which {keyring!r} does not have",
+            f"{path}: the log is encrypted with the key {which}: the keyring"
+            f" {getattr(keyring, 'path', keyring)} does not have it",
             key_id=key_id,
             version=version,
             file=path,
