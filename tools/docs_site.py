@@ -29,6 +29,8 @@ PAGES: Final = {
 """Pages outside docs/, by their place in the repository: their place in the site."""
 
 _SOURCES: Final = {place: page for page, place in PAGES.items()}
+_TWICE: Final = re.compile(r"^(tailrace (\w+)) \2 ", re.MULTILINE)
+"""Cyclopts puts a command's name before a usage that has it already."""
 _LINK: Final = re.compile(r"\]\((?!\w+:)([^()#\s]+)(#[^()\s]*)?\)")
 
 
@@ -55,4 +57,4 @@ def on_page_markdown(markdown: str, page: Page, **_given: Any) -> str:
         wanted = PAGES.get(target, target.removeprefix("docs/"))
         return f"]({posixpath.relpath(wanted, posixpath.dirname(place) or '.')}{link[2] or ''})"
 
-    return _LINK.sub(rewritten, markdown)
+    return _LINK.sub(rewritten, _TWICE.sub(r"\1 ", markdown))
