@@ -16,7 +16,15 @@ class Position:
     """A log file's name and a 64-bit byte offset into it.
 
     Ordered by the file's numeric suffix, then its name, then the offset; so ``binlog.1000000``
-    comes after ``binlog.999999``. Prints as ``binlog.000003:1234``.
+    comes after ``binlog.999999``. Its text is ``binlog.000003:1234``, which JSON carries, `parse`
+    reads, and every ``start`` and ``until`` takes.
+
+    >>> import tailrace
+    >>> place = tailrace.Position("binlog.000003", 1234)
+    >>> str(place)
+    'binlog.000003:1234'
+    >>> tailrace.Position.parse(str(place)) == place < tailrace.Position("binlog.000010", 4)
+    True
     """
 
     file: str

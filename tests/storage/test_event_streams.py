@@ -449,7 +449,7 @@ def test_an_encrypted_stream(tmp_path: Path) -> None:
     for flavour, key in (("mysql", "MySQLReplicationKey_x_1"), ("mariadb", "1")):
         keys = keyring.make(tmp_path / flavour, key).path
         target = tmp_path / f"{flavour}.000001"
-        tailrace.create(target, flavour=flavour, server_id=1, encrypt=keys).close()
+        tailrace.create(target, flavour=flavour, server_id=1, encrypt=True, keyring=keys).close()
         wanted = [event.encode() for event in tailrace.open(target, keyring=keys)]
         for source in (target, str(target), FileInput(target), Forward(target.read_bytes())):
             events = Events(source, keyring=keys)

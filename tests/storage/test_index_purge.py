@@ -213,7 +213,9 @@ def test_an_encrypted_file_says_no_time(tmp_path: Path) -> None:
 def test_an_encrypted_log_by_time(tmp_path: Path, flavour: str) -> None:
     ring = tmp_path / "ring"
     keyring.make(ring).add("1")
-    files = made(tmp_path / "log" / "binlog.000001", flavour, encrypt=ring, key_id="1")
+    files = made(
+        tmp_path / "log" / "binlog.000001", flavour, encrypt=True, keyring=ring, key_id="1"
+    )
     purge(tmp_path / "log", to=files[1])
     assert purge(tmp_path / "log", before=START + 10**12, keyring=ring) == files[1:4]
     assert names(tmp_path / "log") == [files[4], "binlog.index"]

@@ -203,7 +203,7 @@ def test_a_layer_composes_with_others() -> None:
 
 def test_encrypted_and_then_compressed(tmp_path: Path) -> None:
     keys = make(tmp_path / "keys", "MySQLReplicationKey_x_1").path
-    with begin(tmp_path / "safe", "mysql", encrypt=keys) as made:
+    with begin(tmp_path / "safe", "mysql", encrypt=True, keyring=keys) as made:
         fill(made, 5)
     arch = packed(tmp_path / "safe", tmp_path / "arch")
     assert events(arch, keyring=keys) == events(tmp_path / "safe", keyring=keys)
@@ -556,7 +556,9 @@ def test_a_disk_that_is_full_leaves_the_plain_file(
 def test_encryption_above_a_layer(flavour: str, tmp_path: Path) -> None:
     name = "MySQLReplicationKey_x_1" if flavour == "mysql" else "1"
     keys = make(tmp_path / "keys", name).path
-    with begin(tmp_path / "log", flavour, layers=["zstd"], encrypt=keys, max_size=4096) as made:
+    with begin(
+        tmp_path / "log", flavour, layers=["zstd"], encrypt=True, keyring=keys, max_size=4096
+    ) as made:
         fill(made, 30)
     assert all(path.suffix == ".zst" for path in (tmp_path / "log").glob("binlog.0*"))
     assert len(rows(tmp_path / "log", keyring=keys)) == 90

@@ -18,7 +18,16 @@ class GtidList:
     """MariaDB's replication state: GTIDs, at most one for each server in a domain; the last of each
     domain is its most recent (GTID_LIST; ``@@gtid_binlog_state``).
 
-    ``entries`` keeps that order. Lists are equal if `position` and the entries are the same.
+    ``entries`` keeps that order. Lists are equal if `position` and the entries are the same. The
+    text is that of the server (``0-1-100,1-2-7``), which JSON carries, `parse` reads, and every
+    ``start`` and ``until`` takes.
+
+    >>> import tailrace
+    >>> state = tailrace.GtidList.parse("0-1-100,1-2-7")
+    >>> state.text()
+    '0-1-100,1-2-7'
+    >>> state.includes(tailrace.gtid.MariadbGtid.parse("0-1-99"))
+    True
     """
 
     __slots__ = ("_domains",)

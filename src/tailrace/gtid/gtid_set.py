@@ -135,7 +135,17 @@ class GtidSet:
     """A set of MySQL's GTIDs: for each source (UUID and tag) runs of transaction numbers.
 
     Prints as the server prints it; accepts every text that the server accepts. `add` changes the
-    set; the operators ``|``, ``-``, ``&`` give new ones, ``<=`` tests for a subset.
+    set; the operators ``|``, ``-``, ``&`` give new ones, ``<=`` tests for a subset. `text` is one
+    line, which JSON carries, `parse` reads, and every ``start`` and ``until`` takes.
+
+    >>> import tailrace
+    >>> read = tailrace.GtidSet.parse("b1499b96-e58b-11f1-8132-02fc00000001:1-398")
+    >>> more = read | tailrace.GtidSet.parse("b1499b96-e58b-11f1-8132-02fc00000001:400")
+    >>> more.text(), read <= more
+    ('b1499b96-e58b-11f1-8132-02fc00000001:1-398:400', True)
+    >>> row = next(tailrace.rows("examples/shop/mysql", start=read.text()))
+    >>> row.gtid
+    'b1499b96-e58b-11f1-8132-02fc00000001:399'
     """
 
     __slots__ = ("_sources",)

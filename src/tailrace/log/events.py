@@ -78,6 +78,14 @@ class Log(Closing):
     works in one thread at a time, so the queue only costs (a fifth, ``python -m benchmarks
     handlers``).
 
+    >>> import tailrace
+    >>> with tailrace.open("examples/shop/mysql") as log:
+    ...     first = next(log)
+    ...     log.seek("binlog.000002:60823")
+    ...     transaction = next(log.transactions())
+    >>> first.name, transaction.gtid.gno, str(transaction.end), str(log.position)
+    ('FORMAT_DESCRIPTION', 398, 'binlog.000002:91006', 'binlog.000002:60823')
+
     ``position`` is where to resume: the end of the last transaction that was taken whole, or the
     start; it moves when the next event is requested, never before. Assigning to it is `seek`.
     ``ignored`` counts events of unknown type that the format allows a reader to skip (they are
@@ -120,6 +128,7 @@ class Log(Closing):
         self._link: BackgroundReader | None = None
         self._linked: Generator[Event | None] | None = None
         self._deadline: float | None = None
+        self._nexts: Iterator[Event] | None = None
         self._failure: Exception | None = None
         self.at_end = False
         self._until = until_of(until)
@@ -357,6 +366,12 @@ class Log(Closing):
                 break
         return None
 
+    def __next__(self) -> Event:
+        """The next event of one iteration, which `close` and `seek` end."""
+        if self._nexts is None:
+            self._nexts = iter(self)
+        return next(self._nexts)
+
     def __iter__(self) -> Iterator[Event]:
         return self._events(expand=self.expand_payloads)
 
@@ -520,6 +535,7 @@ class Log(Closing):
             link.close()
         elif stream is not None:
             stream.close()
+        self._nexts = None
         running = [*self._running, *([] if self._linked is None else [self._linked])]
         self._running, self._linked = [], None
         for each in running:

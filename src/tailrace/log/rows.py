@@ -394,9 +394,9 @@ def rows(
     Changes that were logged as statements have no rows: they are a StatementChange, or are passed
     over with ``statements="skip"``.
 
-    Arguments are checked in this call: UsageError for those that do not fit, StorageError if there
-    is no log, GtidError for GTIDs that it no longer holds. Iterating raises LogError and its kinds
-    for errors in the log, ServerError and ConnectionLost for a server's.
+    Raises UsageError in this call for arguments that do not fit, StorageError if there is no log,
+    GtidError for GTIDs that it no longer holds. Iterating raises LogError and its kinds for errors
+    in the log, ServerError and ConnectionLost for a server's.
 
     >>> import tailrace
     >>> with tailrace.rows("examples/shop/mysql", tables="shop.reviews") as rows:

@@ -450,8 +450,12 @@ def receive(
     and its kinds (LogPurged, LogReset, …) for its errors, StorageError if the copy cannot be
     written.
 
+    With the ``url`` of a server, ``mysql://user@host``:
+
     >>> import tailrace
-    >>> progress = tailrace.receive(url, "copy")  # doctest: +SKIP
+    >>> progress = tailrace.receive(url, "copy")
+    >>> progress.done, str(progress.position) == str(tailrace.open("copy", start="now").position)
+    (True, True)
     """
     return Receiver(
         source,

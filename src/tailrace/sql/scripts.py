@@ -185,14 +185,14 @@ def undo(
     """The SQL that undoes a log's committed changes, the last one first, as the lines of a script.
 
     An insert becomes a DELETE, a delete an INSERT, an update sets the former values. The log is
-    read to its end, or to ``until``, before the first line is given. The arguments are those of
-    `redo`. A logged statement (DDL, or a change without rows) cannot be undone: it is an UndoError,
-    or is left out with ``statements="skip"``.
+    read to its end, or to ``until``, before the first line is given. The arguments and errors are
+    those of `redo`, and so those of `rows`. A logged statement (DDL, or a change without rows)
+    cannot be undone: it is an UndoError, or is left out with ``statements="skip"``.
 
     >>> import tailrace
     >>> script = tailrace.undo("examples/shop/mysql", start="binlog.000004:47131")
-    >>> [line.partition("(")[0] for line in script if line.startswith("INSERT")][:2]
-    []
+    >>> [line for line in script if line.startswith("UPDATE")][0]
+    'UPDATE `shop`.`order_items` SET `line` = 1 WHERE `order_id` = 13 AND `line` = 101;'
     >>> tailrace.undo("examples/shop/mysql", start="binlog.000004:44072").save("undo.sql")
     """
     return _script(

@@ -64,7 +64,8 @@ def create(
     gtid_strict_mode: bool = True,
     checksum: ChecksumAlgorithm | str = "crc32",
     gtids: GtidState | str | None = None,
-    encrypt: Keyring | str | Path | None = None,
+    encrypt: bool = False,
+    keyring: Keyring | str | Path | None = None,
     key_id: str | None = None,
     encrypt_mode: str = "aes_cbc",
     layers: Layers | None = None,
@@ -75,16 +76,20 @@ def create(
 
     ``target`` is the first file's path (``copy/binlog.000001``), a folder, such in a ``memory:`` or
     an object store's URL, or a store object (`tailrace.storage.WritableStore`), where the first
-    file is ``binlog.000001``. ``server_version`` is what readers take its server for. With
-    ``server_uuid`` MySQL's transactions get GTIDs of it by themselves. ``gtids`` were in the log
-    before its first file (what was purged, or lies elsewhere). Without ``gtid_strict_mode``
-    MariaDB's sequence numbers need not grow. ``checksum`` is ``crc32`` or ``none``. ``now`` gives
-    microseconds UTC. ``options`` are those of `WriterOptions`.
+    file is ``binlog.000001``. ``flavour`` is ``mysql`` or ``mariadb``, ``server_id`` a number of 32
+    bits. ``server_version`` is what readers take its server for. With ``server_uuid`` MySQL's
+    transactions get GTIDs of it by themselves; MariaDB's get those of the ``domain_id``. ``gtids``
+    were in the log before its first file (what was purged, or lies elsewhere). Without
+    ``gtid_strict_mode`` MariaDB's sequence numbers need not grow. ``checksum`` is ``crc32`` or
+    ``none``. ``now`` gives microseconds UTC. ``options`` are those of
+    `tailrace.writing.WriterOptions`: ``metadata`` (``full``, ``minimal``, for MariaDB ``none``),
+    ``image`` (``full``, ``minimal``, ``noblob``), ``compress``, ``max_rows_event_size`` and
+    ``max_size`` in bytes, ``sync``, ``cache_limit``.
 
-    With the keyring ``encrypt`` (see `tailrace.storage.keyring.open`) the log's files are encrypted
-    as the flavour's servers do it: MySQL's with the key ``key_id``, which need not be given where
-    the keyring is one server's; MariaDB's with key 1, by ``encrypt_mode`` ``aes_cbc`` or
-    ``aes_ctr``.
+    With ``encrypt`` the log's files are encrypted as the flavour's servers do it, with a key of the
+    ``keyring`` (a path, or as `tailrace.storage.keyring.open` takes it): MySQL's with the key
+    ``key_id``, which need not be given where the keyring is one server's; MariaDB's with key 1, by
+    ``encrypt_mode`` ``aes_cbc`` or ``aes_ctr``.
 
     ``layers`` are on its files, the lowest first, by name (``zstd``) or as objects
     (`tailrace.storage.streams.layer`). One that can only be written from begin to end, as zstd, is
@@ -92,6 +97,14 @@ def create(
     the file has its plain name. Encryption is above the layers.
 
     Raises StorageError (KeyMissing), UsageError, GtidError.
+
+    >>> import tailrace
+    >>> orders = tailrace.Table("shop.orders", "id INT PRIMARY KEY, total DECIMAL(10,2)")
+    >>> with tailrace.create("logs/binlog.000001", flavour="mysql", server_id=7) as log:
+    ...     with log.transaction() as transaction:
+    ...         transaction.insert(orders, [(1, "9.50"), (2, "3.20")])
+    >>> [row["total"] for row in tailrace.rows("logs")]
+    [Decimal('9.50'), Decimal('3.20')]
     """
     flavour = _flavour(flavour)
     made = _options(options, flavour)
@@ -102,8 +115,10 @@ def create(
         checksum_algorithm=checksum_of(checksum, "checksum"),
     )
     folder, name = first_name(target, layers)
-    if encrypt is not None:
-        folder = EncryptedFolder(folder, open_keyring(encrypt), key_id=key_id, mode=encrypt_mode)
+    if encrypt != (keyring is not None):
+        raise UsageError("encrypt=True and a keyring with the key go together")
+    if keyring is not None:
+        folder = EncryptedFolder(folder, open_keyring(keyring), key_id=key_id, mode=encrypt_mode)
     before = _gtids(gtids, flavour)
     dialect = _dialect(form, before, server_id, server_uuid, domain_id, strict=gtid_strict_mode)
     log = LogWriter(
@@ -132,13 +147,22 @@ def append(
     a crash, or is a copy of a running server's log: its torn tail or unfinished transaction is cut
     off, and the file is continued. What was cut is in the log's ``recovery``; ``recovered`` is
     called with it, or a `LogRecovered` warning is given if there is no ``recovered``. Server
-    version, checksums, GTIDs, clock and (unless given) ``server_id`` are those of the file. An
+    version, checksums, GTIDs, clock and (unless given) ``server_id`` are those of the file;
+    ``target`` and the other arguments are as in `create`. An
     encrypted log needs its ``keyring``, and its next files are encrypted as the last is, with the
     newest key. ``layers`` are as in `create`; those whose suffix its files have need not be given.
     Events of unknown types are kept as they are.
 
     Raises StorageError (KeyMissing), UsageError; LogError where the file is damaged elsewhere than
     at its end: nothing is cut then.
+
+    >>> import tailrace
+    >>> orders = tailrace.Table("shop.orders", "id INT PRIMARY KEY")
+    >>> tailrace.create("logs/binlog.000001", flavour="mysql", server_id=7).close()
+    >>> with tailrace.append("logs") as log, log.transaction() as transaction:
+    ...     transaction.insert(orders, [(3,)])
+    >>> log.position.file
+    'binlog.000002'
     """
     folder, name = last_name(target, layers)
     known = None if keyring is None else open_keyring(keyring)

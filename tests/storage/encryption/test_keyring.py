@@ -263,7 +263,7 @@ def test_without_the_package_the_message_says_what_to_install(tmp_path: Path) ->
         "import tailrace\n"
         "from tailrace.errors import MissingExtra\n"
         "try:\n"
-        f"    tailrace.create({str(tmp_path / 'log')!r}, flavour='mariadb', server_id=1, encrypt={str(tmp_path / 'ring')!r})\n"
+        f"    tailrace.create({str(tmp_path / 'log')!r}, flavour='mariadb', server_id=1, encrypt=True, keyring={str(tmp_path / 'ring')!r})\n"
         "except MissingExtra as error:\n"
         "    print(error)\n"
     )

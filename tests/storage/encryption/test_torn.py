@@ -24,7 +24,7 @@ def encrypted(request, tmp_path):
     keys = keyring.make(tmp_path / "keys", "1")
     table = tailrace.Table.parse("create table d.t (a int primary key)", flavour="mariadb")
     made = tailrace.create(
-        path, flavour="mariadb", server_id=7, encrypt=keys, encrypt_mode=request.param
+        path, flavour="mariadb", server_id=7, encrypt=True, keyring=keys, encrypt_mode=request.param
     )
     with made as out:
         for number in range(2):

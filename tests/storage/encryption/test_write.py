@@ -70,7 +70,7 @@ def plain(path: Path, ring: keyring.Keyring) -> bytes:
 def written(recorded: Recorded, folder: Path) -> list[Path]:
     """Two files of ours, encrypted with the server's own key; the last was reopened."""
     folder.mkdir()
-    log = tailrace.create(folder, encrypt=recorded.keyring, **settings(recorded))
+    log = tailrace.create(folder, encrypt=True, keyring=recorded.keyring, **settings(recorded))
     with log:
         fill(log, 0, 60)
         log.rotate()
@@ -173,7 +173,11 @@ def test_a_rotated_key_is_used_from_the_next_file_on(flavour: str, tmp_path: Pat
     first = "MySQLReplicationKey_ours_9" if flavour == "mysql" else "1"
     ring = keyring.make(tmp_path / "ring", first)
     with tailrace.create(
-        tmp_path / "log" / "binlog.000001", flavour=flavour, server_id=OURS, encrypt=ring
+        tmp_path / "log" / "binlog.000001",
+        flavour=flavour,
+        server_id=OURS,
+        encrypt=True,
+        keyring=ring,
     ) as log:
         fill(log, 0, 2)
         ring.add("MySQLReplicationKey_ours_10" if flavour == "mysql" else "1")
@@ -198,18 +202,32 @@ def test_a_key_has_to_be_named_where_there_are_several(tmp_path: Path) -> None:
     ring = keyring.make(tmp_path / "ring", "a", "b")
     with pytest.raises(StorageError, match="2 keys"):
         tailrace.create(
-            tmp_path / "log" / "binlog.000001", flavour="mysql", server_id=1, encrypt=ring
+            tmp_path / "log" / "binlog.000001",
+            flavour="mysql",
+            server_id=1,
+            encrypt=True,
+            keyring=ring,
         )
     assert not (tmp_path / "log").exists() or not list((tmp_path / "log").glob("*.0*"))
     with tailrace.create(
-        tmp_path / "log" / "binlog.000001", flavour="mysql", server_id=1, encrypt=ring, key_id="b"
+        tmp_path / "log" / "binlog.000001",
+        flavour="mysql",
+        server_id=1,
+        encrypt=True,
+        keyring=ring,
+        key_id="b",
     ):
         pass
     with pytest.raises(KeyMissing, match="key 1"):
-        tailrace.create(tmp_path / "m", flavour="mariadb", server_id=1, encrypt=ring)
+        tailrace.create(tmp_path / "m", flavour="mariadb", server_id=1, encrypt=True, keyring=ring)
     with pytest.raises(UsageError, match="aes_gcm"):
         tailrace.create(
-            tmp_path / "m", flavour="mariadb", server_id=1, encrypt=ring, encrypt_mode="aes_gcm"
+            tmp_path / "m",
+            flavour="mariadb",
+            server_id=1,
+            encrypt=True,
+            keyring=ring,
+            encrypt_mode="aes_gcm",
         )
 
 

@@ -316,7 +316,7 @@ def test_an_encrypted_log(bucket: Bucket, tmp_path: Path, flavour: str, place: s
     ring = keyring.make(tmp_path / "ring", "1")
     table = orders(flavour)
     url = f"{place}://{bucket.name}/secret"
-    with new_log(url, flavour, encrypt=ring, key_id="1") as log:
+    with new_log(url, flavour, encrypt=True, keyring=ring, key_id="1") as log:
         with log.transaction() as trx:
             trx.insert(table, [row(1)])
         log.rotate()
