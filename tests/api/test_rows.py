@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
+from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 import tailrace
 from tailrace.errors import StatementChange, UnknownColumn
 from tests.recorded import case_of, folders
+from tests.waiting import wait_for
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 XA = [each for each in folders() if each.name in ("mysql-9.7.xa", "mariadb-11.8.xa")]
@@ -107,17 +108,15 @@ def test_transactions_have_the_rows(flavour):
 
 
 def followed(source, start=None):
-    """All rows that a followed log has by now, each with the position to resume from."""
+    """All rows that a followed log has now, each with the position to resume from."""
+    (last,) = deque(tailrace.rows(source, statements="skip"), 1)
     rows = tailrace.rows(source, start=start, follow=True, statements="skip")
     taken = []
     thread = threading.Thread(
         target=lambda: taken.extend((row.sequence, row.position) for row in rows)
     )
     thread.start()
-    before = -1
-    while len(taken) > before:
-        before = len(taken)
-        time.sleep(0.5)
+    wait_for(lambda: rows.position >= last.position, lambda: (rows.position, last.position))
     rows.close()
     thread.join(20)
     assert not thread.is_alive()
