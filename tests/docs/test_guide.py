@@ -154,6 +154,7 @@ def test_blocks_that_do_not_run_say_why() -> None:
     assert found == NOT_RUN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name)
 def test_examples(
     page: Path,

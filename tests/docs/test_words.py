@@ -20,7 +20,7 @@ PAGES = sorted(
     [
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("examples/**/*.md"),
-        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+        *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     ]
 )
 INSTEAD = {
@@ -37,6 +37,7 @@ INSTEAD = {
     r"beside": "next to, separately",
     r"so often": "every, at most once per",
     r"nobody tells|when nothing is said|(is|are|was) not told": "unknown, default",
+    r"not the name it will have": "a provisional name",
     r"(not (to )?be|cannot be|could not be) found out": "could not be determined",
     r"(its|their) names? (is|are) said|names? is said": "the error names it",
     r"begun": "created, started",
