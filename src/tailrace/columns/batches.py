@@ -12,6 +12,7 @@ import numpy as np
 
 from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.live.decoder import LiveDecoder, decode_feed, open_feed
+from tailrace.columns.live.records import RecordFeed
 from tailrace.columns.read.begin import Begin
 from tailrace.columns.read.blocks import BLOCK, Blocks
 from tailrace.columns.read.decoder import LogDecoder
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
     from tailrace.table_filter import TableName
+    from tailrace.transports import Transport
     from tailrace.values.schema import TableSchema
 
 _MOST_KEPT = 128 << 20
@@ -235,8 +237,8 @@ def changes(
     rows of another table's next batch. ``_seq`` orders all rows.
 
     ``source`` is a file, a folder, a URL (``memory:name``, ``s3://...``), a `LogSeries`, a running
-    server (``mysql://...``, a `tailrace.live.url.Source`), a transport of one of these, or several
-    of them: first come the files, then the servers. ``keyring`` has the keys of
+    server (``mysql://...``, a `tailrace.live.url.Source`), another transport, or several of them:
+    first come the files, then the others. ``keyring`` has the keys of
     encrypted logs (a path, or as `tailrace.storage.keyring.open` takes it), ``layers`` are on the
     files as in `tailrace.storage.find` (a file whose name ends in ``.zst`` needs none). ``tables``
     are one or several patterns (``shop.*``) of the wanted tables. ``exclude`` are patterns of the
@@ -253,10 +255,10 @@ def changes(
     is an error. ``until`` says where to end: before the first transaction that begins at a position
     or after it, or was committed at a time or later; once all of some GTIDs were read; ``now``, at
     the present end. In files it is looked for before reading begins, in the first events of the
-    transactions. ``follow`` waits at the end of a server's log for more. Rows are given once their
-    transaction has ended. From a server, those of an XA transaction come once it was committed,
-    with the ``_seq`` of where they were prepared; in-doubt XA transactions at the log's end, or
-    where reading ends, come last.
+    transactions. ``follow`` waits at the log's end for more. Rows are given once their transaction
+    has ended. From a server, or a followed log, those of an XA transaction come once it was
+    committed, with the ``_seq`` of where they were prepared; in-doubt XA transactions at a server's
+    end, or where reading ends, come last.
 
     With ``threads=2``, two other threads help with files: one reads the next block and verifies its
     checksums, one makes a batch of the rows that were decoded last. The batches are the same, in
@@ -305,26 +307,25 @@ def changes(
     )
     files: list[FilesPart] = []
     servers: list[Marked] = []
-    feeds: list[Feed] = []
+    feeds: list[Feed | RecordFeed] = []
     for log in reading.logs:
         begin = reading.start_in(log)
         series = log.series if isinstance(log, SeriesTransport) else log
-        if isinstance(series, LogSeries):
-            if follow:
-                raise UsageError(
-                    "only a server's log is followed as batches: tailrace.open follows files"
-                )
+        if isinstance(series, LogSeries) and not follow:
             files.append(FilesPart.of(series, begin, reading))
-        elif isinstance(log, ServerTransport):
-            decoder = make(log.name, catalogue=reading.catalogue.copy())
-            feed = open_feed(log.source, begin, follow=follow)
-            feeds.append(feed)
-            servers.append(_of_server(decoder, feed, log, reading))
-        else:
-            raise UsageError(
-                f"{log.name}: batches are made of files and of servers' logs: tailrace.open and"
-                " tailrace.rows read other transports"
-            )
+            continue
+        catalogue = reading.catalogue.copy()
+        transport = SeriesTransport(log) if isinstance(log, LogSeries) else log
+        if isinstance(series, LogSeries):  # what its DDL before the start defines is known, too
+            catalogue = Begin.of(series, begin, reading.catalogue).catalogue
+        decoder = make(log.name, catalogue=catalogue)
+        feed: Feed | RecordFeed = (
+            open_feed(transport.source, begin, follow=follow)
+            if isinstance(transport, ServerTransport)
+            else RecordFeed(transport, begin, follow=follow)
+        )
+        feeds.append(feed)
+        servers.append(_of_feed(decoder, feed, transport, reading))
     pool = ThreadPoolExecutor(threads, "tailrace changes") if threads > 1 and files else None
     parts = [_of_series(part, make, pool, verify=verify_checksums) for part in files]
 
@@ -379,12 +380,12 @@ class FilesPart:
         return files[: names.index(end.file) + 1] if end.file in names else ()
 
 
-def _of_server(
-    decoder: LogDecoder, feed: Feed, transport: ServerTransport, reading: Reading
+def _of_feed(
+    decoder: LogDecoder, feed: Feed | RecordFeed, transport: Transport, reading: Reading
 ) -> Marked:
-    """The batches of a server's log."""
+    """The batches of a log that comes event by event: a server's, or one that is followed."""
     until, start = reading.selection.end, reading.start_in(transport)
-    live = LiveDecoder(decoder)
+    live = LiveDecoder(decoder, of_files=isinstance(feed, RecordFeed))
     end = None
     if until is not None and until != "now":
         end = EndFinder(until, awaited_of(until, start, feed.start, transport))
@@ -392,10 +393,11 @@ def _of_server(
     def batches() -> Generator[pa.RecordBatch | None]:
         yield from decode_feed(live, feed, follow=reading.follow, end=end)
         if feed.start == "oldest" and not reading.follow and until is None:
-            _warn(reading.wants, decoder.catalogue.names(), feed.source)
+            server = None if isinstance(feed, RecordFeed) else feed.source
+            _warn(reading.wants, decoder.catalogue.names(), server)
 
-    begin = start if isinstance(start, Position) else Position("", len(MAGIC))
-    return Marked(batches(), lambda: live.resume or begin, transport, begin)
+    begin = transport.locate(start) or Position("", len(MAGIC))
+    return Marked(batches(), lambda: max(begin, live.resume or begin), transport, begin)
 
 
 def _of_series(

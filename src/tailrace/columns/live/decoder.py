@@ -9,6 +9,7 @@ import numpy as np
 
 from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.live.ends import DecodeStep, Ends
+from tailrace.columns.live.records import RecordFeed
 from tailrace.columns.live.unframe import unframe
 from tailrace.constants import MAGIC
 from tailrace.errors import BoundaryError
@@ -45,10 +46,14 @@ class LiveDecoder:
     committed (`XaRows.AT_COMMIT`): no rows are given that are rolled back later. Until then the
     bytes of the transaction (for XA, its batches) are held, 64 MiB in memory, more in a temporary
     file. This adds no delay: a source sends a transaction only when all of it is logged.
+
+    ``of_files`` says that the feed is of files: then a file may continue a transaction of the one
+    before it (relay logs), which is a BoundaryError here.
     """
 
-    def __init__(self, decoder: LogDecoder) -> None:
+    def __init__(self, decoder: LogDecoder, *, of_files: bool = False) -> None:
         self._decoder = decoder
+        self._of_files = of_files
         self._ends = Ends()
         self._held = BinlogCache(_MOST_HELD)
         self._prepared: Prepared[pa.RecordBatch] = Prepared(_MOST_HELD)
@@ -75,6 +80,13 @@ class LiveDecoder:
         same = (begin.file, begin.offset) == (self._file, self._end)
         if same and self._ends.inside and stamp(begin.description) == self._stamp:
             return False
+        if self._ends.inside and self._of_files and not _created(begin.description):
+            raise BoundaryError(
+                "the file continues a transaction of the one before it, as relay logs do: read it"
+                " without follow, or by tailrace.rows",
+                file=begin.file,
+                offset=begin.offset,
+            )
         if self._ends.inside:
             _log.warning(
                 "%s: the transaction at %d has no end there: the source crashed and left it out, or"
@@ -173,6 +185,11 @@ class LiveDecoder:
         self._prepared.close()
 
 
+def _created(description: bytes) -> int:
+    """When a format description says that its log was created: 0 if it continues another."""
+    return int.from_bytes(description[71:75], "little")
+
+
 def open_feed(source: Source, start: Start | None, *, follow: bool) -> Feed:
     """A feed for a decoder of columns."""
     from tailrace.live.feed import Feed  # noqa: PLC0415 - it needs PyMySQL
@@ -181,13 +198,13 @@ def open_feed(source: Source, start: Start | None, *, follow: bool) -> Feed:
 
 
 def decode_feed(
-    live: LiveDecoder, feed: Feed, *, follow: bool, end: EndFinder | None = None
+    live: LiveDecoder, feed: Feed | RecordFeed, *, follow: bool, end: EndFinder | None = None
 ) -> Iterator[pa.RecordBatch | None]:
     """The batches of a feed, which is closed at the end; None where all that was decoded was given.
 
     It ends where ``end`` finds the end.
     """
-    file = ""
+    file, name = "", feed.name if isinstance(feed, RecordFeed) else feed.source.name
     try:
         while True:
             item = feed.take()
@@ -206,7 +223,7 @@ def decode_feed(
                     end.find([(item.file, len(MAGIC), item.description)])
             elif item is not None:
                 if end is not None:
-                    end.check_met(feed.source.name, file)
+                    end.check_met(name, file)
                 break
         if not follow:
             yield from live.finish()
