@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import tailrace
-from tailrace.errors import UndoError, UsageError
+from tailrace.columns.text import readers
+from tailrace.errors import StorageError, UndoError, UsageError
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 LATE = "binlog.000003:4"
@@ -32,6 +33,28 @@ def test_a_script_is_the_command_s(how, flavour, tmp_path):
     assert saved.read_bytes() == expected
     with make(source, start=LATE, tables="shop.*") as script:
         assert "".join(f"{line}\n" for line in script).encode() == expected
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\x85", "\x0b"])
+def test_a_line_of_kernels_ends_where_the_statement_ends(odd, tmp_path, monkeypatch):
+    """A name may have characters that `str.splitlines` takes for the end of a line."""
+    table = tailrace.Table("shop.t", {"id": "INT PRIMARY KEY", f"a{odd}b": "TEXT"})
+    with (
+        tailrace.create(tmp_path / "binlog.000001", flavour="mysql", server_id=1) as log,
+        log.transaction() as transaction,
+    ):
+        transaction.insert(table, [(number, "x" * 500) for number in range(3000)])
+    assert (tmp_path / "binlog.000001").stat().st_size > readers.LEAST
+    monkeypatch.setattr(readers, "LEAST_UNCOMPILED", 0)
+    by_kernels = list(tailrace.redo(tmp_path))
+    assert sum(f"`a{odd}b`" in line for line in by_kernels) == 3000
+    monkeypatch.setattr(readers, "LEAST", 1 << 40)
+    assert by_kernels == list(tailrace.redo(tmp_path))
+
+
+def test_a_script_that_cannot_be_saved(tmp_path):
+    with pytest.raises(StorageError, match="missing"):
+        tailrace.redo(SHOP / "mysql").save(tmp_path / "missing" / "script.sql")
 
 
 def test_rows_per_insert():

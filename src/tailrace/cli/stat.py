@@ -34,10 +34,11 @@ from tailrace.cli.sources import (
 )
 from tailrace.columns.text.readers import COUNT
 from tailrace.columns.text.statistics import count
-from tailrace.errors import StorageError, UsageError
+from tailrace.errors import UsageError
 from tailrace.extras import importing
 from tailrace.log.statistics import Statistics
 from tailrace.printable import printable_json, size
+from tailrace.storage.streams.base import told
 from tailrace.times import time_text
 
 if TYPE_CHECKING:
@@ -135,10 +136,8 @@ def page_maker(html: Path) -> Callable[[list[tuple[str, Statistics]]], str]:
 
 def write_page(html: Path, text: str) -> None:
     """Write the page; StorageError if that fails."""
-    try:
+    with told(html):
         html.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"{html}: {error.strerror or error}") from None
 
 
 def _record(name: str, found: Statistics) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tailrace.sql.forward import with_stretches
 from tailrace.sql.script import script_lines
 from tailrace.sql.statement import Statement, multi_row
 from tailrace.sql.undo import undo_stretches
+from tailrace.storage.streams.base import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,15 +62,24 @@ class Script(Results[str]):
         return self._changes.skipped_statements
 
     def save(self, path: str | Path) -> None:
-        """Write the lines that are left to a file, for ``mysql --binary-mode < FILE``."""
-        with Path(path).open("w", encoding="utf-8", errors="surrogateescape", newline="") as out:
+        """Write the lines that are left to a file, for ``mysql --binary-mode < FILE``.
+
+        Raises StorageError if the file cannot be written, and what iterating raises.
+        """
+        with (
+            told(path),
+            Path(path).open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
+        ):
             out.writelines(f"{line}\n" for line in self)
 
 
 def _texts(lines: Iterator[str | Iterator[str] | memoryview]) -> Iterator[str]:
     for line in lines:
         if isinstance(line, memoryview):  # many lines, with their ends
-            yield from bytes(line).decode("utf-8", "surrogateescape").splitlines()
+            text = bytes(line).decode("utf-8", "surrogateescape")
+            yield from text.removesuffix("\n").split(
+                "\n"
+            )  # not splitlines: names have any character
         else:
             yield line if isinstance(line, str) else "".join(line)
 
