@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import select
 import shlex
@@ -64,6 +65,16 @@ def test_each_option_is_described_by_a_sentence(name):
         flag = bool in {argument.hint, *get_args(argument.hint)}
         if argument.name.startswith("--") and not flag:
             assert argument.parameter.metavar, f"{argument.name} does not say what it takes"
+
+
+def test_without_unicode(begin):
+    """The command writes UTF-8 whatever the locale says, and so does its help."""
+    process = begin(
+        "help", "log", env={**os.environ, "PYTHONIOENCODING": "ascii"}, encoding="utf-8"
+    )
+    out, err = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith("Usage: tailrace log [OPTIONS] SOURCE…")
 
 
 def test_a_name_that_is_no_command(run):

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from tailrace.cli.mirror.progress import Steps, _Lines, held, notes
-from tailrace.cli.options import check_cores, keys
+from tailrace.cli.options import check_cores, key_columns
 from tailrace.errors import UsageError
 from tailrace.printable import size
 from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
@@ -147,10 +147,10 @@ def test_lines():
 
 
 def test_options():
-    assert keys(["shop.t=a, b", "shop.u=c"]) == {"shop.t": ["a", "b"], "shop.u": ["c"]}
+    assert key_columns(["shop.t=a, b", "shop.u=c"]) == {"shop.t": ["a", "b"], "shop.u": ["c"]}
     for wrong in (["t=a"], ["shop.t"], ["shop.t="], ["shop.t=a,,b"], ["shop.t=a", "shop.t=b"]):
-        with pytest.raises(UsageError, match="--key"):
-            keys(wrong)
+        with pytest.raises(UsageError, match="--keys"):
+            key_columns(wrong)
     with pytest.raises(UsageError, match="--cores 0"):
         check_cores(0)
 
@@ -158,8 +158,8 @@ def test_options():
 def test_what_does_not_go_together(source, run, tmp_path):
     for arguments, message in (
         (("--trigger", "never"), "--trigger is a duration"),
-        (("--key", "t=a"), "--key t=a"),
-        (("--key", "d.t=a", "--keep", "changelog"), "a key is for current and history"),
+        (("--keys", "t=a"), "--keys t=a"),
+        (("--keys", "d.t=a", "--keep", "changelog"), "a key is for current and history"),
         (("--keep", "rows"), "no 'rows'"),
     ):
         ran = run("mirror", url_of(source), "--into", tmp_path / "lake", "--follow", *arguments)

@@ -48,7 +48,7 @@ def test_the_options_are_the_lakes(kind, spark, tmp_path):
         ({"shards": False}, "with --shards, and no --shards is given"),
         (
             {"keys": {"shop.orders": ["id", "n"]}},
-            "with --key shop.orders=id, and --key shop.orders=id,n is given",
+            "with --keys shop.orders=id, and --keys shop.orders=id,n is given",
         ),
     ):
         with pytest.raises(PipelineError, match=f"was created {says}: leave that out"):

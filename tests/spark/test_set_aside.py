@@ -136,7 +136,7 @@ def test_a_mistake_of_ours_stops_one_table(story, tmp_path):
     assert list(report.set_aside) == list(again.set_aside) == [BAD]
     assert status.reason == f"{BAD}: ZeroDivisionError: so it goes"
     assert status.since == f"{before.file}:{before.offset}"
-    assert f"--retry-table {BAD}" in status.needs
+    assert f"--retry-tables {BAD}" in status.needs
     assert aside(lake)[BAD].since == status.since
     story.check(lake, GOOD)
     log = read(lake, BAD, "changelog")
@@ -455,7 +455,9 @@ def test_the_command_line(story, tmp_path, capsys, monkeypatch):
     assert "set aside" in capsys.readouterr().out
     assert command(str(story.logs), into=str(lake), fail_on_set_aside=True) == 1
     capsys.readouterr()
-    assert command(str(story.logs), into=str(lake), fail_on_set_aside=True, retry_table=(BAD,)) == 0
+    assert (
+        command(str(story.logs), into=str(lake), fail_on_set_aside=True, retry_tables=(BAD,)) == 0
+    )
     assert "set aside" not in capsys.readouterr().out
     story.check(lake, GOOD, BAD)
 

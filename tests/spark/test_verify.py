@@ -171,7 +171,7 @@ def test_rows_that_differ(source, lake, key):
     alone = [(each.server or {}).get("v") for each in table.first if each.lake is None]
     assert alone == ["101"]
     assert sorted(each.lake["v"] for each in table.first if each.server is None) == ["3", "50"]
-    few = check(source, lake, range_rows=7, first=2)
+    few = check(source, lake, range_rows=7, rows=2)
     assert len(few.tables[0].first) == 2
 
 

@@ -11,7 +11,7 @@ from cyclopts import UNSET, App, ArgumentCollection, CycloptsError, Group, Param
 
 from tailrace.cli.commands import COMMANDS, COPY, EPILOGUE, HELP, LAKE, LOOK
 from tailrace.cli.help import HelpFormatter
-from tailrace.cli.output import say, say_error, warnings_said
+from tailrace.cli.output import say, say_error, standard_output, warnings_said
 from tailrace.cli.standard import discard_output, flush_quietly, use_standard_streams
 from tailrace.errors import MissingExtra, TailraceError
 from tailrace.extras import extra_of, missing
@@ -70,6 +70,7 @@ def main() -> None:
     (``| head``) and Ctrl-C end it silently. The status is the same if stderr cannot be written.
     """
     use_standard_streams()
+    standard_output()  # in UTF-8, also for the help
     try:
         with warnings_said():
             status = app(

@@ -267,16 +267,16 @@ def known_tables(schema: Path | None) -> Catalogue:
     return catalogue
 
 
-def keys(given: Sequence[str]) -> dict[str, list[str]]:
+def key_columns(given: Sequence[str]) -> dict[str, list[str]]:
     """Each is ``shop.t=a,b``. Raises UsageError."""
     found: dict[str, list[str]] = {}
     for each in given:
         name, equals, columns = each.partition("=")
         parts = [column.strip() for column in columns.split(",")]
         if not equals or "." not in name or not all(parts):
-            raise UsageError(f"--key {each}: give a table and its columns, as shop.orders=id,line")
+            raise UsageError(f"--keys {each}: give a table and its columns, as shop.orders=id,line")
         if name.strip() in found:
-            raise UsageError(f"--key {each}: the key of {name} is given twice")
+            raise UsageError(f"--keys {each}: the key of {name} is given twice")
         found[name.strip()] = parts
     return found
 

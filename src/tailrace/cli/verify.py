@@ -89,7 +89,7 @@ def verify(
         exclude=wants.exclude,
         wait=longest,
         range_rows=range_rows,
-        first=rows,
+        rows=rows,
     )
     output = output_to(standard_output())
     _print(output, into, report)

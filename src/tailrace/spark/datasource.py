@@ -63,7 +63,7 @@ _KNOWN: Final = frozenset(
         "columns",
         "schema",
         "keyring",
-        "verify",
+        "verify_checksums",
         "statements",
     }
     | {"split"}
@@ -138,7 +138,7 @@ class Options:
             images,
             _names(options.get("columns")),
             options.get("schema"),
-            choice(options, "verify", ("true", "false")) == "true",
+            choice(options, "verify_checksums", ("true", "false")) == "true",
             choice(options, "statements", ("error", "skip")),
             _bytes(options.get("split", str(64 << 20))),
             options.get("keyring"),
@@ -192,7 +192,7 @@ class BinlogDataSource(DataSource):
       ``both``, or ``json``, as for several tables.
     - ``columns``: only these columns of the table are decoded; names with commas between.
     - ``schema``: an SQL file of CREATE TABLE statements, for logs that name no columns.
-    - ``verify``: ``false`` does not verify checksums.
+    - ``verify_checksums``: ``false`` does not verify checksums.
     - ``statements``: ``skip`` skips changes that were logged as statements.
     - ``split``: bytes of log for each partition, approximately (64 MiB).
 

@@ -148,7 +148,7 @@ def _as_said(tables: TableFilter, of: Options | Manifest) -> dict[str, str | boo
         "--tables": None if tables.only is None else ",".join(sorted(tables.only)),
         "--exclude": ",".join(sorted(tables.exclude)) or None,
         "--shards": of.shards,
-        "--key": "; ".join(sorted(f"{name}={','.join(key)}" for name, key in of.keys)) or None,
+        "--keys": "; ".join(sorted(f"{name}={','.join(key)}" for name, key in of.keys)) or None,
         "--update-mode": of.update_mode,
         "--cascades": of.cascades,
     }

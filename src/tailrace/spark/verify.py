@@ -52,7 +52,7 @@ def verify(
     exclude: str | Sequence[str] | None = None,
     wait: float | str | None = None,
     range_rows: int = RANGE_ROWS,
-    first: int = FIRST_ROWS,
+    rows: int = FIRST_ROWS,
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Compare the current tables of a lake with those of the server that it is made from.
@@ -66,15 +66,15 @@ def verify(
     read). A password that is given in the URL is not sent to tasks: then this process reads.
 
     ``wait`` (``60s``, or a number of seconds) is the longest wait for the lake to be created, and
-    again for it to catch up with what was read of the server. Of the rows that differ ``first`` are
+    again for it to catch up with what was read of the server. Of the rows that differ ``rows`` are
     told for each table. ``progress`` is told ``server``, ``lake`` or ``wait``, how much is done,
     and of how much.
 
     Raises `PipelineError` where the lake cannot be read or is not of this server, UsageError (also
     where ``tables`` name one that is not there), and what connecting and reading raise.
     """
-    if range_rows < 1 or first < 0:
-        raise UsageError("verify: range_rows is 1 or more, and first 0 or more")
+    if range_rows < 1 or rows < 0:
+        raise UsageError("verify: range_rows is 1 or more, and rows 0 or more")
     wants = TableFilter.of(tables, exclude).watched()
     longest = None if wait is None else seconds_of(wait, "wait")
     asked = source if isinstance(source, Source) else Source.parse(source)
@@ -95,7 +95,7 @@ def verify(
                 break
             if not caught_up or number == _TRIES - 1:
                 break
-        found = _explained(asked, rounds.verdicts(first))
+        found = _explained(asked, rounds.verdicts(rows))
         server = lag.end()
         behind = lag.behind(end)
         if behind.size is None:

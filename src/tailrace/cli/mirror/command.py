@@ -25,7 +25,7 @@ from tailrace.cli.options import (
     Tables,
     check_cores,
     chosen_tables,
-    keys,
+    key_columns,
     patterns,
 )
 from tailrace.cli.output import output_to, say, say_names, standard_output
@@ -70,10 +70,10 @@ def mirror(
             "``changelog,current`` by default.",
         ),
     ] = None,
-    key: Annotated[
+    keys: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--key",
+            name="--keys",
             metavar="TABLE=COLUMNS",
             group=LAKE,
             negative=(),
@@ -133,10 +133,10 @@ def mirror(
             "``error`` (default), or ``accept`` them; then they are marked as incomplete.",
         ),
     ] = "error",
-    retry_table: Annotated[
+    retry_tables: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--retry-table",
+            name="--retry-tables",
             metavar="PATTERNS",
             group=LAKE,
             negative=(),
@@ -180,7 +180,7 @@ def mirror(
     files = [each for each in sources if not names_server(each)]
     find_all(files, keyring)  # a missing log is reported before anything starts
     check_cores(cores)
-    every, given = seconds_of(trigger, "--trigger"), keys(key)
+    every, given = seconds_of(trigger, "--trigger"), key_columns(keys)
     wants = chosen_tables(tables, exclude)
     server = partial(parsed, follow=follow, skip_torn_tail=skip_torn_tail)
     chosen = [server(each) if names_server(each) else each for each in sources]
@@ -204,7 +204,7 @@ def mirror(
         shards=shards,
         update_mode=update_mode,
         cascades=cascades,
-        retry_tables=patterns(retry_table) or None,
+        retry_tables=patterns(retry_tables) or None,
         incomplete=incomplete,
     )
     status = 0

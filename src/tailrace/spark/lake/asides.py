@@ -48,7 +48,7 @@ def in_order(since: str) -> tuple[int, str, int]:
 
 def needs(name: str) -> str:
     """What a table that is set aside needs."""
-    return f"remove the cause, then: tailrace mirror ... --retry-table {name}"
+    return f"remove the cause, then: tailrace mirror ... --retry-tables {name}"
 
 
 @dataclass
