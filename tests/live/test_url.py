@@ -12,7 +12,8 @@ import pytest
 
 from tailrace.errors import TailraceError, UsageError
 from tailrace.gtid import GtidList, GtidSet
-from tailrace.live.url import Host, Source, names_server
+from tailrace.live.scheme import names_server
+from tailrace.live.url import Host, Source
 from tailrace.position import Position
 from tailrace.selection import start_of
 
@@ -89,6 +90,7 @@ def test_names_server():
     assert names_server("MARIADB:h")
     assert not names_server("file:///mysql://h")
     assert not names_server(Path("mysql"))
+    assert not names_server("my\u017fql://h")  # its capital is an S, too
 
 
 @pytest.mark.parametrize(

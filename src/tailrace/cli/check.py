@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace.cli.options import (  # cyclopts reads them
+from tailrace.cli.options import (  # noqa: TC001 - cyclopts reads them
     KeyringFile,
     Layers,
     SchemaFile,
     SkipChecksums,
     SkipTornTail,
     Sources,
-    known_tables,
 )
 from tailrace.cli.output import output_to, standard_output
 from tailrace.cli.sources import with_servers
@@ -21,7 +20,7 @@ from tailrace.constants import ChecksumAlgorithm
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
 from tailrace.log.reader import Reader, Step
-from tailrace.log.sources import logs_of
+from tailrace.log.sources import catalogue_of, logs_of
 from tailrace.printable import one_line
 from tailrace.storage import LogSeries
 from tailrace.transaction import Boundary
@@ -63,7 +62,7 @@ def check(
     """
     given = with_servers(sources, skip_torn_tail=skip_torn_tail)
     logs = logs_of(given, keyring, layers or None)
-    catalogue = known_tables(schema)
+    catalogue = catalogue_of(schema)
     out = output_to(standard_output())
     good = True
     try:

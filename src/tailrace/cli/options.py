@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Group, Parameter
 
 from tailrace.errors import UsageError
-from tailrace.schema import Catalogue
 from tailrace.selection import gtids_of
 from tailrace.table_filter import TableFilter
 
@@ -255,16 +254,6 @@ def renamed_databases(given: Sequence[str]) -> dict[str, str]:
         if names.setdefault(old, new) != new:
             raise UsageError(f"--rewrite-db: {old} cannot become both {names[old]} and {new}")
     return names
-
-
-def known_tables(schema: Path | None) -> Catalogue:
-    """The user's schema file as a catalogue."""
-    catalogue = Catalogue()
-    if schema is not None:
-        from tailrace.schema import load  # noqa: PLC0415 - only where one is given
-
-        catalogue.given(load(schema))
-    return catalogue
 
 
 def key_columns(given: Sequence[str]) -> dict[str, list[str]]:

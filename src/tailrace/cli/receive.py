@@ -30,9 +30,10 @@ from tailrace.cli.output import (
     standard_output,
 )
 from tailrace.cli.signals import on_signals
-from tailrace.cli.sources import NO_SERVER, names_server, parsed
+from tailrace.cli.sources import NO_SERVER, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import TailraceError, UsageError
+from tailrace.live.scheme import names_server
 from tailrace.printable import size
 
 if TYPE_CHECKING:

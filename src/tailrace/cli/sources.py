@@ -13,6 +13,7 @@ from tailrace.columns.text.readers import reader_for
 from tailrace.errors import AccessDenied, ConnectionLost, UsageError
 from tailrace.events import TransactionPayloadEvent
 from tailrace.handlers import Pipeline, Rename
+from tailrace.live.scheme import names_server
 from tailrace.log.reader import Reader
 from tailrace.log.sources import Reading
 from tailrace.position import Position
@@ -37,13 +38,7 @@ _RETRY: Final = 60.0
 """Seconds for which a command that ends retries a broken connection."""
 NO_SERVER: Final = "{} is not a server: give its URL, such as mysql://user@host/"
 _ALMOST: Final = re.compile(r"(?:mysql|mariadb)[:/]", re.IGNORECASE)
-_SERVER: Final = re.compile(r"(?:mysql|mariadb):", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"(?:mysql|mariadb):(?://)?[^:/?#]*:(.*)@", re.IGNORECASE | re.DOTALL)
-
-
-def names_server(source: str) -> bool:
-    """Whether a source is a server's URL."""
-    return _SERVER.match(source) is not None
 
 
 def parsed(url: str, *, follow: bool = False, skip_torn_tail: bool = False) -> Source:

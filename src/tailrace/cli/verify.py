@@ -17,9 +17,10 @@ from tailrace.cli.options import (
     chosen_tables,
 )
 from tailrace.cli.output import output_to, say, standard_output
-from tailrace.cli.sources import NO_SERVER, names_server, parsed
+from tailrace.cli.sources import NO_SERVER, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
+from tailrace.live.scheme import names_server
 from tailrace.printable import size
 
 if TYPE_CHECKING:

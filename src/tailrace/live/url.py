@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from tailrace.selection import Start
 
-SCHEMES: Final = ("mysql", "mariadb")
 PORT: Final = 3306
 _URL: Final = re.compile(r"(mysql|mariadb):(?://)?([^/?#]*)(.*)", re.DOTALL | re.IGNORECASE)
 _NAME: Final = re.compile(r"[^\s/?#@:,\[\]\\'\"]+")
@@ -186,12 +185,6 @@ class Source:
             return self
         answer = ask_password(self.name)
         return self if answer is None else self.with_password(answer)
-
-
-def names_server(text: object) -> bool:
-    """Whether a text is the URL of a server."""
-    scheme, colon, _ = str(text).partition(":")
-    return bool(colon) and scheme.lower() in SCHEMES
 
 
 # --- the URL's parts -----------------------------------------------------------------------------

@@ -29,7 +29,8 @@ from tailrace.columns import changes, plan_splits, read_split
 from tailrace.columns.arrays import table_of
 from tailrace.columns.types import plan_of
 from tailrace.errors import PipelineError, UsageError
-from tailrace.live.url import Source, names_server
+from tailrace.live.scheme import names_server
+from tailrace.live.url import Source
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.user_schema import load
 from tailrace.spark.filters import full_name, table_patterns, taken

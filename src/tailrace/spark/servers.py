@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC
-from tailrace.live.url import Source, names_server
+from tailrace.live.scheme import names_server
+from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.retain import Retention

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tailrace.columns.native import own_cache
 from tailrace.errors import StorageError, UsageError
+from tailrace.live.scheme import names_server
 from tailrace.live.session import Identity, Session
-from tailrace.live.url import Source, names_server
+from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
 from tailrace.spark.manifest.manifest import SourceState

@@ -30,9 +30,10 @@ from tailrace.cli.options import (
 )
 from tailrace.cli.output import output_to, say, say_names, standard_output
 from tailrace.cli.signals import on_signals
-from tailrace.cli.sources import check_urls, names_server, parsed
+from tailrace.cli.sources import check_urls, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
+from tailrace.live.scheme import names_server
 from tailrace.printable import size
 from tailrace.schema.catalogue import NAMES_FROM
 from tailrace.storage import find_all
