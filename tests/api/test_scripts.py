@@ -91,3 +91,16 @@ def test_stat_counts_all_logs_of_a_source():
     until = tailrace.stat(SHOP / "mysql", until="binlog.000002:60823", tables="shop.orders")
     assert 0 < until.tables["shop.orders"].insert < one.tables["shop.orders"].insert
     assert [*until.tables] == ["shop.orders"]
+
+
+@pytest.mark.parametrize("make", [tailrace.redo, tailrace.undo])
+def test_commands_are_the_script_s_statements(make):
+    options = {"start": LATE, "tables": "shop.*"}
+    changing = ("INSERT", "UPDATE", "DELETE")
+    lines = [line for line in make(SHOP / "mysql", **options) if line.startswith(changing)]
+    commands = [each.decode() for each in make(SHOP / "mysql", **options).commands()]
+    assert [f"{each};" for each in commands if each.startswith(changing)] == lines
+    script = make(SHOP / "mysql", **options)
+    next(script)
+    with pytest.raises(UsageError, match="lines of this script were taken"):
+        script.commands()

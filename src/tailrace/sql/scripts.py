@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from tailrace.columns.text.readers import SQL, parts, readers, with_kernels
 from tailrace.errors import UsageError
 from tailrace.log.changes import Changes
 from tailrace.log.results import Results
 from tailrace.log.sources import Reading
+from tailrace.sql.forward import statements as repeating
 from tailrace.sql.forward import with_stretches
-from tailrace.sql.script import script_lines
+from tailrace.sql.script import commands, script_lines
 from tailrace.sql.statement import Statement, multi_row
+from tailrace.sql.undo import undo as undoing
 from tailrace.sql.undo import undo_stretches
 from tailrace.storage.streams.base import told
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
 
+T = TypeVar("T")
 How = Literal["sql", "undo"]
 _ORDER: Final = {
     "sql": "statements that repeat its changes",
@@ -39,12 +42,36 @@ class Script(Results[str]):
     """The lines of a script, without line ends, made while they are iterated over.
 
     A line may be long: a statement with all of a row's values. Bytes that are not UTF-8 in
-    statements of the log are surrogates (``surrogateescape``); `save` writes them as they were.
+    statements of the log are surrogates (``surrogateescape``); `save` writes them as they were. A
+    program that executes the statements itself takes `commands` instead of lines.
     """
 
-    def __init__(self, changes: Changes, lines: Iterator[str | Iterator[str] | memoryview]) -> None:
+    def __init__(
+        self,
+        changes: Changes,
+        lines: Iterator[str | Iterator[str] | memoryview],
+        statements: Iterator[Statement],
+    ) -> None:
         super().__init__(_texts(lines), changes.reader.log.close)
         self._changes = changes
+        self._statements = statements
+        self._is_begun = False
+
+    def __next__(self) -> str:
+        self._is_begun = True
+        return super().__next__()
+
+    def commands(self) -> Iterator[bytes]:
+        """The same as single commands, to execute one by one with any driver: no comments, no
+        terminators. They are bytes, as a statement of the log may be in any character set.
+
+        Raises UsageError if lines were already taken.
+        """
+        if self._is_begun:
+            raise UsageError("lines of this script were taken: call undo or redo again")
+        self._is_begun = True
+        self._items = iter(())
+        return commands(self._statements)
 
     @property
     def position(self) -> Position:
@@ -204,6 +231,12 @@ def undo(
     >>> [line for line in script if line.startswith("UPDATE")][0]
     'UPDATE `shop`.`order_items` SET `line` = 1 WHERE `order_id` = 13 AND `line` = 101;'
     >>> tailrace.undo("examples/shop/mysql", start="binlog.000004:44072").save("undo.sql")
+
+    A program executes them one by one with any driver, as ``cursor.execute(command)``:
+
+    >>> script = tailrace.undo("examples/shop/mysql", start="binlog.000004:47131")
+    >>> sum(command.startswith(b"UPDATE") for command in script.commands())
+    28
     """
     return _script(
         Reading.of(
@@ -239,13 +272,21 @@ def _script(
     (reader,) = readers(reading, SQL, verify_checksums=verify_checksums)
     changes = Changes(reader, statements=statements)
     wants = None if reading.wants.takes_all else reading.wants
-    return Script(
-        changes, _ended(changes, reading, sql_lines(changes, how, wants=wants, rows=rows))
-    )
+
+    def ended(items: Iterable[T]) -> Iterator[T]:
+        yield from items
+        reading.warn_of_missing([reader.catalogue])
+
+    found = _statements(changes, how, wants, rows)
+    return Script(changes, ended(sql_lines(changes, how, wants=wants, rows=rows)), ended(found))
 
 
-def _ended(
-    changes: Changes, reading: Reading, lines: Iterator[str | Iterator[str] | memoryview]
-) -> Iterator[str | Iterator[str] | memoryview]:
-    yield from lines
-    reading.warn_of_missing([changes.reader.catalogue])
+def _statements(changes: Changes, how: How, wants: Wants | None, rows: int) -> Iterator[Statement]:
+    """The statements one by one, made without kernels; nothing is read before the first."""
+    make = repeating if how == "sql" else undoing
+    found: Iterable[Statement | RowStatements] = make(changes, wants=wants)
+    if rows > 1:
+        found = multi_row(found, rows)
+    for each in found:
+        if isinstance(each, Statement):
+            yield each
