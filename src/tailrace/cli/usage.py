@@ -30,6 +30,8 @@ def explained(error: CycloptsError) -> str:
     argument: Any = error.argument
     match error:
         case UnknownCommandError(unused_tokens=[name, *_]):
+            if name.startswith("-"):
+                return f"tailrace has no option {name}: `tailrace help` lists the commands"
             close = _close(name, (each.name for each in COMMANDS))
             return f"there is no command {name!r}{close}: `tailrace help` lists the commands"
         case UnknownOptionError(token=token):
