@@ -63,6 +63,33 @@ def test_batches():
         assert list(tailrace.changes(SHOP, tables=["shop.orders", "shop.c*"]))
 
 
+@pytest.mark.parametrize(
+    ("part", "whole"),
+    [
+        ({}, True),
+        ({"start": "oldest"}, True),
+        ({"start": "binlog.000001"}, True),
+        ({"until": "now"}, True),
+        ({"start": "binlog.000002:4"}, False),
+        ({"until": "binlog.000002:4"}, False),
+    ],
+)
+def test_what_reads_the_whole_log_says_so(part, whole, capsys):
+    """The command and each function of the library agree on what the whole log is."""
+    expected = 1 if whole else 0
+    for read in (tailrace.changes, tailrace.rows, tailrace.transactions, tailrace.redo):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            list(read(SHOP, tables="shop.nope", **part))
+        assert [each.category for each in found] == [NoSuchTable] * expected, read.__name__
+    if whole:
+        with pytest.raises(UsageError, match="no table fits"):
+            stat(SHOP, tables=("shop.nope",), **part)
+    else:
+        assert stat(SHOP, tables=("shop.nope",), **part) == 0
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
 def test_a_server_has_tables_that_its_log_does_not(name, fresh_server, capsys):
     server = fresh_server(name)

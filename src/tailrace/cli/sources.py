@@ -15,7 +15,7 @@ from tailrace.events import TransactionPayloadEvent
 from tailrace.handlers import Pipeline, Rename
 from tailrace.live.scheme import names_server
 from tailrace.log.reader import Reader
-from tailrace.log.sources import Reading
+from tailrace.log.sources import Reading, is_whole
 from tailrace.position import Position
 from tailrace.selection import Selection
 from tailrace.table_filter import TableFilter
@@ -268,11 +268,7 @@ def _source_of(log: LogSeries | Transport) -> Source | None:
 
 def _read_all(reader: Reader) -> bool:
     """Whether the whole log was requested and read."""
-    source = _server_of(reader)
-    from_start = source is None or source.start is None
-    return (
-        from_start and reader.selection == Selection() and not reader.picks and not reader.stopped
-    )
+    return is_whole(reader.selection, reader.transport) and not reader.picks and not reader.stopped
 
 
 def say_where_names_are_from(readers: Iterable[Reader]) -> None:

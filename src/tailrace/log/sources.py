@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeGuard
 
+from tailrace.constants import MAGIC
 from tailrace.errors import NoSuchTable, UsageError
 from tailrace.position import Position
 from tailrace.printable import short_repr
@@ -176,9 +177,7 @@ class Reading:
 
         ``catalogues`` are those of the readers, at their end.
         """
-        if self.wants.only is None or self.selection != Selection():
-            return
-        if any(getattr(log, "start", None) is not None for log in self.logs):
+        if self.wants.only is None or not all(is_whole(self.selection, log) for log in self.logs):
             return
         there = set(self.wants.met or ()).union(*(each.names() for each in catalogues))
         missing = self.wants.unmatched(there).missing("in the log")
@@ -203,6 +202,18 @@ def agreed_start(log: AnyLog, start: object) -> Start | None:
     """
     stated: Start | None = getattr(log, "start", None)
     return one_start(stated, start_of(start), log.name)
+
+
+def is_whole(selection: Selection, log: AnyLog) -> bool:
+    """Whether a selection is the whole log, up to its present end."""
+    stated = getattr(log, "start", None)
+    start = stated if selection.start is None else selection.start
+    series = log.series if isinstance(log, SeriesTransport) else log
+    if isinstance(start, Position) and isinstance(series, LogSeries):
+        begins = start == Position(series.files[0].name, len(MAGIC))
+    else:
+        begins = start is None or start == "oldest"
+    return begins and (selection.end is None or selection.end == "now")
 
 
 def _check_several(logs: Sequence[AnyLog], selection: Selection, *, follow: bool) -> None:
