@@ -138,6 +138,17 @@ def test_a_stream_is_of_one_table():
     assert pa.RecordBatchReader.from_stream(none).read_all().num_rows == 0
 
 
+def test_a_stream_that_is_asked_for_its_schema_alone_takes_no_batch() -> None:
+    """DuckDB asks for one stream to see the schema, and for another to read."""
+    changes = tailrace.changes(SHOP / "mysql", tables="shop.orders")
+    begin = changes.position
+    schema = pa.RecordBatchReader.from_stream(changes).schema
+    assert changes.position == begin
+    read = pa.RecordBatchReader.from_stream(changes).read_all()
+    assert read.schema == schema
+    assert read.num_rows == 1097
+
+
 # --- table ---------------------------------------------------------------------------------------
 
 

@@ -150,7 +150,12 @@ class Batches(Results[Batch]):
         stop: Callable[[], None],
     ) -> None:
         self._parts = parts
+        self._first: Batch | None = None  # of a stream, which was not taken yet
         super().__init__(batches, stop)
+
+    def __next__(self) -> Batch:
+        first, self._first = self._first, None
+        return super().__next__() if first is None or self._is_closed else first
 
     @property
     def position(self) -> Position:
@@ -176,13 +181,14 @@ class Batches(Results[Batch]):
 
         A stream has one schema. UsageError for a batch of another table, or with other columns:
         select one table, or use `tailrace.table`, which joins the versions of its columns.
+
+        A stream of which no batch was taken takes none: DuckDB asks for one to see the schema, and
+        for another to read.
         """
-        first = next(self, None)
-        schema = pa.schema([]) if first is None else first.schema
+        self._first = next(self, None)
+        schema = pa.schema([]) if self._first is None else self._first.schema
 
         def batches() -> Iterator[pa.RecordBatch]:
-            if first is not None:
-                yield first.record_batch
             for batch in self:
                 if batch.table != table_named(schema):
                     raise UsageError(
