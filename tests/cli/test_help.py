@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import select
@@ -11,6 +12,7 @@ from typing import get_args
 
 import pytest
 
+import tailrace.spark
 from tailrace.cli import app
 from tailrace.cli.commands import COMMANDS, EPILOGUE
 from tests.replication.conftest import url_of
@@ -77,6 +79,24 @@ def test_without_unicode(begin):
     assert out.startswith("Usage: tailrace log [OPTIONS] SOURCE…")
 
 
+COMMANDS_ONLY = {
+    "stat": {"as", "html", "include_gtids", "exclude_gtids", "server_id", "skip_checksums"},
+    "receive": {"plugin", "progress", "skip_torn_tail"},
+    "mirror": {"cores", "fail_on_set_aside", "skip_torn_tail"},
+    "verify": {"cores"},
+}
+"""Options that the function has not: what it takes otherwise (an observer, a session), or text."""
+
+
+@pytest.mark.parametrize("name", COMMANDS_ONLY)
+def test_an_option_has_the_name_of_the_functions_parameter(name):
+    """One name for one option, in the API and the command line."""
+    function = getattr(tailrace if name in {"stat", "receive"} else tailrace.spark, name)
+    known = app[name].assemble_argument_collection()
+    options = {each.name[2:].replace("-", "_") for each in known if each.name.startswith("--")}
+    assert options - inspect.signature(function).parameters.keys() == COMMANDS_ONLY[name]
+
+
 def test_a_name_that_is_no_command(run):
     ran = run("help", "logs")
     assert ran.status == 2
@@ -117,6 +137,8 @@ def place(tmp_path_factory, shop):
 def test_an_example(run, begin, source, place, monkeypatch, arguments):
     monkeypatch.chdir(place)
     given = shlex.split(arguments.replace("mysql://root@db1/", url_of(source)))
+    if given[0] == "verify" and not (place / "lake").exists():  # its example was not chosen
+        assert run("mirror", url_of(source), "--into", "lake").status == 0
     if "--follow" not in given:
         ran = run(*given)
         assert ran.status == 0, ran.err
