@@ -13,6 +13,7 @@ from tailrace import Table
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError, UsageError
 from tailrace.replication.receiver import Receiver
+from tailrace.schema.tokens import quoted_name
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 SQL = "create table shop.orders (id int primary key, note varchar(9) character set utf8mb4)"
@@ -27,6 +28,10 @@ def test_a_table_by_its_name(flavour):
     text = "id int, note varchar(9) character set utf8mb4, primary key (id)"
     assert Table("shop.orders", text, flavour=flavour) == table
     assert Table("shop.odd`name", "id int").name == "odd`name"
+    for odd in ("`x", "x`", "a``b", "`", "a`"):  # a name in backticks has its own doubled
+        assert Table(f"shop.{quoted_name(odd)}", {quoted_name(odd): "int"}).name == odd
+        if not odd.startswith("`"):
+            assert [c.name for c in Table("shop.t", {odd: "int"}).schema.columns] == [odd]
 
 
 @pytest.mark.parametrize("flavour", ["MySQL", "MariaDB"])

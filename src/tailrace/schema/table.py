@@ -15,6 +15,7 @@ from tailrace.printable import short_repr
 from tailrace.schema.ddl import CreateTable, Unclear, effects
 from tailrace.schema.hidden import LONGEST_LIMIT, by_name, key_size
 from tailrace.schema.session import StatementSession
+from tailrace.schema.tokens import quoted_name
 from tailrace.values.charsets import (
     BINARY,
     charset_of,
@@ -271,8 +272,10 @@ def _quoted_name(table: object) -> str:
 
 
 def _quoted(name: str) -> str:
-    doubled = name.strip().strip("`").replace("`", "``")
-    return f"`{doubled}`"
+    """A name in backticks; one that has them already may be given, too."""
+    text = name.strip()
+    is_quoted = len(text) > 2 and text[0] == text[-1] == "`"
+    return quoted_name(text[1:-1].replace("``", "`") if is_quoted else text)
 
 
 def _listed(columns: object) -> str:
