@@ -67,6 +67,12 @@ def until_of(given: object, name: str = "until") -> Until | None:
     return found
 
 
+def check_follow(until: Until | None) -> None:
+    """Raise UsageError for the end of a log that is followed, if it is its present end."""
+    if until == "now":
+        raise UsageError("until: a followed log has no present end; leave follow out")
+
+
 def gtids_of(text: str, name: str) -> GtidSet | frozenset[MariadbGtid]:
     """The transactions that a set of GTIDs names: ``uuid:1-5:8``, or MariaDB's, one by one.
 

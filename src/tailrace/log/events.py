@@ -25,10 +25,10 @@ from tailrace.events import (
 from tailrace.events.format_description import first_event
 from tailrace.gtid import GtidState
 from tailrace.handlers import ByTable, Handler, Pipeline
-from tailrace.log.sources import agreed_start, catalogue_of, transport_of
+from tailrace.log.sources import agreed_start, catalogue_of, is_transport, transport_of
 from tailrace.position import Position
 from tailrace.printable import short_repr
-from tailrace.selection import start_of, until_of
+from tailrace.selection import check_follow, start_of, until_of
 from tailrace.storage import LogSeries
 from tailrace.table_filter import TableFilter
 from tailrace.transaction import Boundary, BoundaryParser, Transaction, TransactionAssembler
@@ -109,7 +109,7 @@ class Log(Closing):
     ) -> None:
         if unknown not in ("error", "opaque"):
             raise UsageError(f'unknown is "error" or "opaque", not {unknown!r}')
-        if not isinstance(source, LogSeries) and not hasattr(source, "locate"):
+        if not isinstance(source, LogSeries) and not is_transport(source):
             raise UsageError(
                 f"a Log is of a LogSeries or a transport, not of {source!r}: tailrace.open takes"
                 " paths and URLs"
@@ -132,8 +132,8 @@ class Log(Closing):
         self._failure: Exception | None = None
         self.at_end = False
         self._until = until_of(until)
-        if follow and self._until == "now":
-            raise UsageError("until: a followed log has no present end; leave follow out")
+        if follow:
+            check_follow(self._until)
         self._check_until()
         self._catalogue = schema
         self._schemas: dict[bytes, TableSchema] = {}

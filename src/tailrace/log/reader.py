@@ -32,7 +32,7 @@ from tailrace.log.sources import agreed_start
 from tailrace.log_name import base_and_number
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
-from tailrace.selection import Selection
+from tailrace.selection import Selection, check_follow
 from tailrace.storage import EventReader, LogSeries
 from tailrace.storage.search import commit_time
 from tailrace.transaction import Boundary, BoundaryParser, Token, TransactionKind, token_of
@@ -153,8 +153,8 @@ class Reader:
         self._last = ""
         self._read: AlreadyRead | None = None
         self._parser = BoundaryParser()
-        if follow and self.selection.end == "now":
-            raise UsageError("a followed log has no end: until=now ends at the present one")
+        if follow:
+            check_follow(self.selection.end)
         self._begin = self._start()
         self.log = Log(
             self.transport, start=self._begin, follow=follow, verify_checksums=verify_checksums

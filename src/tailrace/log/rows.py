@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tailrace.values.image import Image
     from tailrace.values.row import Row
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -175,8 +175,8 @@ class CommittedTransaction:
         return shown + table("", ("statement",), statements, total=len(self.statements))
 
 
-class _Reading:
-    """How far committed rows or transactions have been taken from the logs of a source."""
+class _Iteration:
+    """Goes through the logs of a source, and knows how far what was committed has been taken."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _Reading:
         verify_checksums: bool,
         statements: Literal["error", "skip"],
     ) -> None:
-        self._wanted = reading
+        self._reading = reading
         self._readers = [
             Reader(
                 log,
@@ -211,7 +211,7 @@ class _Reading:
             if number:
                 self._enter(reader)
             yield from self._of_log()
-        self._wanted.warn_of_missing(reader.catalogue for reader in self._readers)
+        self._reading.warn_of_missing(reader.catalogue for reader in self._readers)
 
     def _of_log(self) -> Iterator[Any]:
         raise NotImplementedError
@@ -245,7 +245,7 @@ class _Reading:
             self.gtids.ended()
 
 
-class _RowReading(_Reading):
+class _RowIteration(_Iteration):
     """Gives rows."""
 
     def _of_log(self) -> Iterator[ChangedRow]:
@@ -274,7 +274,7 @@ class _RowReading(_Reading):
             self._advance(end)
 
 
-class _TransactionReading(_Reading):
+class _TransactionIteration(_Iteration):
     """Gives transactions."""
 
     def _of_log(self) -> Iterator[CommittedTransaction]:
@@ -326,37 +326,37 @@ def _transaction(
     )
 
 
-class Committed(Results[T]):
+class CommittedItems(Results[_T]):
     """What was committed in a log, given while one iterates, and how far it was read."""
 
-    def __init__(self, reading: _Reading) -> None:
-        self._reading = reading
-        super().__init__(reading.all(), reading.end)
+    def __init__(self, iteration: _Iteration) -> None:
+        self._iteration = iteration
+        super().__init__(iteration.all(), iteration.end)
 
     @property
     def position(self) -> Position:
         """Where to resume after all that was taken: every ``start`` takes it, and its text."""
-        return self._reading.position
+        return self._iteration.position
 
     @property
     def gtids(self) -> GtidState | None:
         """The GTIDs after which to resume, there or at another server; None if the log did not say
         so far which GTIDs came before it.
         """
-        gtids = self._reading.gtids.gtids
+        gtids = self._iteration.gtids.gtids
         return None if gtids is None else gtids.copy()
 
     @property
     def skipped_statements(self) -> int:
         """Statements that changed rows, and were passed over with ``statements="skip"``."""
-        return self._reading.changes.skipped_statements
+        return self._iteration.changes.skipped_statements
 
 
-class Rows(Committed[ChangedRow]):
+class Rows(CommittedItems[ChangedRow]):
     """Iterates over the committed rows of a log, as `ChangedRow`: see `rows`."""
 
 
-class Transactions(Committed[CommittedTransaction]):
+class Transactions(CommittedItems[CommittedTransaction]):
     """Iterates over the committed transactions of a log, as `CommittedTransaction`: see
     `transactions`.
     """
@@ -418,7 +418,7 @@ def rows(
         keyring=keyring,
         layers=layers,
     )
-    return Rows(_RowReading(reading, verify_checksums=verify_checksums, statements=statements))
+    return Rows(_RowIteration(reading, verify_checksums=verify_checksums, statements=statements))
 
 
 def transactions(
@@ -459,5 +459,5 @@ def transactions(
         layers=layers,
     )
     return Transactions(
-        _TransactionReading(reading, verify_checksums=verify_checksums, statements=statements)
+        _TransactionIteration(reading, verify_checksums=verify_checksums, statements=statements)
     )

@@ -17,7 +17,7 @@ from tailrace.errors import NoSuchTable, UsageError
 from tailrace.position import Position
 from tailrace.printable import short_repr
 from tailrace.schema.catalogue import Catalogue
-from tailrace.selection import Selection, one_start, start_of, until_of
+from tailrace.selection import Selection, check_follow, one_start, start_of, until_of
 from tailrace.storage import LogSeries, find_all
 from tailrace.table_filter import TableFilter
 from tailrace.transports import SeriesTransport, Transport, elsewhere, transport_of_parsed
@@ -160,8 +160,8 @@ class Reading:
         StorageError for the ``schema`` file.
         """
         selection = Selection(start_of(start), until_of(until))
-        if follow and selection.end == "now":
-            raise UsageError("until: a followed log has no present end; leave follow out")
+        if follow:
+            check_follow(selection.end)
         wants = TableFilter.of(tables, exclude).watched()
         catalogue = catalogue_of(schema)
         logs = tuple(logs_of(source, keyring, layers))
