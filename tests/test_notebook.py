@@ -188,6 +188,8 @@ def test_statistics():
     names = {row[0] for row in cells.rows}
     assert set(expected["mysql"]["tables"]) <= names
     assert ["transactions", "1168"] in cells.rows
+    found.rolled_back = 3
+    assert ["note", "3 rows events rolled back, not counted"] in shown(found).rows
 
 
 def test_text_is_escaped_and_cut():

@@ -214,13 +214,8 @@ def _print(output: Output, name: str, found: Statistics) -> None:
         first, last = time_text(found.first * 1_000_000), time_text(found.last * 1_000_000)
         text += f", {first} to {last} UTC"
     output.line((text, "file"))
-    for number, what in (
-        (found.statement_changes, "changes logged as statements: their rows are not counted"),
-        (found.rolled_back, "rows events rolled back, not counted"),
-        (found.unfinished, "rows events of a transaction without an end, not counted"),
-    ):
-        if number:
-            output.line((f"{number:,} {what}", "alarm"))
+    for note in found.not_counted:
+        output.line((note, "alarm"))
     output.table(
         "Tables",
         ("table", "inserts", "updates", "deletes", "bytes"),

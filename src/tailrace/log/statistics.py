@@ -42,6 +42,11 @@ class TableCounts:
     delete: int = 0
     bytes: int = 0
 
+    @property
+    def changes(self) -> int:
+        """All its changed rows."""
+        return self.insert + self.update + self.delete
+
 
 @dataclass(slots=True)
 class EventCounts:
@@ -198,6 +203,22 @@ class Statistics:
         ordered = sorted(self._largest, key=lambda item: (-item[0], item[1]))
         return [transaction for _, _, transaction in ordered]
 
+    @property
+    def not_counted(self) -> list[str]:
+        """What the log holds that the tables' counts leave out, a sentence for each kind of it."""
+        return [
+            f"{number:,} {what}"
+            for number, what in (
+                (
+                    self.statement_changes,
+                    "changes logged as statements: their rows are not counted",
+                ),
+                (self.rolled_back, "rows events rolled back, not counted"),
+                (self.unfinished, "rows events of a transaction without an end, not counted"),
+            )
+            if number
+        ]
+
     def _repr_html_(self) -> str:
         """Its counts, for a notebook: of the log, by table, and the largest transactions."""
         from tailrace.notebook import pairs, table  # noqa: PLC0415 - in notebooks only
@@ -210,6 +231,7 @@ class Statistics:
         if self.first:
             times = [f"{time_text(each * 1_000_000)} UTC" for each in (self.first, self.last)]
             shown += zip(("first", "last"), times, strict=True)
+        shown += [("note", note) for note in self.not_counted]
         tables = sorted(self.tables.items(), key=lambda item: -item[1].bytes)
         return (
             pairs("Statistics", shown)

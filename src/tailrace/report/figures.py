@@ -81,7 +81,7 @@ def shown(text: str) -> str:
 
 def of_log(found: Statistics) -> list[Figure]:
     """The plots of a log, without those that have nothing to show."""
-    names = sorted(found.tables, key=lambda name: (-_changes(found, name), name))
+    names = sorted(found.tables, key=lambda name: (-found.tables[name].changes, name))
     wide, narrow = found.timeline.within(120), found.timeline.within(48)
     figures = [
         _over_time("Changes over time", "changes", wide, narrow, names),
@@ -146,11 +146,6 @@ def width_text(seconds: int) -> str:
         if seconds % unit == 0:
             return _of(seconds // unit, name)
     raise ValueError(seconds)
-
-
-def _changes(found: Statistics, name: str) -> int:
-    counts = found.tables[name]
-    return counts.insert + counts.update + counts.delete
 
 
 def _over_time(
@@ -272,7 +267,7 @@ def _by_table(found: Statistics, names: Sequence[str]) -> Figure:
     bars = []
     for place, name in enumerate(names[:_MOST_BARS]):
         counts, low = found.tables[name], 0
-        total = f"{_changes(found, name):,}"
+        total = f"{found.tables[name].changes:,}"
         for index, value in enumerate((counts.insert, counts.update, counts.delete)):
             if value:
                 tip = f"{shown(name)}: {value:,} {series[index]}"
@@ -291,7 +286,7 @@ def _by_table(found: Statistics, names: Sequence[str]) -> Figure:
     return Figure(
         "Changes by table",
         f"Horizontal bars. Of {len(names):,} tables, most changes are in "
-        + ", ".join(f"{shown(name)} ({_changes(found, name):,})" for name in names[:3])
+        + ", ".join(f"{shown(name)} ({found.tables[name].changes:,})" for name in names[:3])
         + ".",
         "changes",
         "rows",

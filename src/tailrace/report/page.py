@@ -45,29 +45,19 @@ def page(logs: Iterable[tuple[str, Statistics]]) -> str:
 
 
 def _log(name: str, found: Statistics) -> dict[str, Any]:
-    rows = sum(each.insert + each.update + each.delete for each in found.tables.values())
     tiles = [
         ("Size", size(found.bytes)),
         ("Files", f"{found.files:,}"),
         ("Transactions", f"{found.transactions:,}"),
-        ("Changes", f"{rows:,}"),
+        ("Changes", f"{sum(each.changes for each in found.tables.values()):,}"),
         ("Tables", f"{len(found.tables):,}"),
-    ]
-    notes = [
-        f"{number:,} {what}"
-        for number, what in (
-            (found.statement_changes, "changes logged as statements: their rows are not counted"),
-            (found.rolled_back, "rows events rolled back, not counted"),
-            (found.unfinished, "rows events of a transaction without an end, not counted"),
-        )
-        if number
     ]
     return {
         "name": printable(name),
         "first": figures.moment(found.first) if found.first else None,
         "last": figures.moment(found.last),
         "tiles": tiles,
-        "notes": notes,
+        "notes": found.not_counted,
         "figures": [_figure(each) for each in figures.of_log(found)],
         "listings": [
             each for each in (figures.largest(found), figures.definitions(found)) if each.rows
