@@ -66,6 +66,9 @@ except TailraceError as error:
         ("numba", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
         ("numba numpy llvmlite pyarrow", "from tailrace.columns import changes", "columns"),
         ("pyarrow", "from tailrace.columns import read_split", "columns"),
+        ("pyarrow", f"import tailrace; tailrace.table({LOG!r}, 'shop.orders')", "columns"),
+        ("pymysql", f"import tailrace; next(tailrace.rows({SERVER!r}))", "live"),
+        ("pymysql", f"import tailrace; tailrace.stat({SERVER!r})", "live"),
         ("pymysql", f"import tailrace; next(iter(tailrace.open({SERVER!r})))", "live"),
         ("pymysql", f"import tailrace; next(tailrace.changes({SERVER!r}))", "live"),
         ("pymysql", f"import tailrace; tailrace.receive({SERVER!r}, 'copy')", "live"),
@@ -123,6 +126,24 @@ def test_files_are_read_without_any(command, tmp_path):
     ran = without(hidden, code, cache=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"print(len(list(tailrace.rows({LOG!r}))))",
+        f"print(len(list(tailrace.transactions({LOG!r}))))",
+        f"print(len(list(tailrace.redo({LOG!r}))))",
+        f"print(len(list(tailrace.undo({LOG!r}, start='binlog.000004:4'))))",
+        f"print(tailrace.stat({LOG!r}).transactions)",
+        "print(tailrace.Table('shop.t', 'id int').name)",
+    ],
+)
+def test_objects_and_sql_need_none(code, tmp_path):
+    hidden = " ".join(name for names in extras().values() for name in names)
+    ran = without(hidden, f"import tailrace\n{code}", cache=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() not in {"", "0"}
 
 
 def test_they_are_those_of_the_package():
