@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     TableName = tuple[str, str]
 
 _WILD: Final = re.compile(r"[*?\[]")
+_LITERAL: Final = re.compile(r"\[[*?\[]\]")
 _LISTED: Final = 10
 """The most tables that an error lists."""
 
@@ -67,14 +68,14 @@ class TableFilter:
     def unmatched(self, tables: Iterable[TableName]) -> Unmatched:
         """Which patterns match none of the given tables."""
         names = sorted({f"{database}.{table}" for database, table in tables})
-        only = [each for each in self.only or () if not _fit_one(names, each)]
+        missing = [each for each in self.only or () if not _fit_one(names, each)]
         exclude = tuple(each for each in self.exclude if not _fit_one(names, each))
         return Unmatched(
-            tuple(each for each in only if not _WILD.search(each)),
-            tuple(each for each in only if _WILD.search(each)),
-            tuple(each for each in exclude if not _WILD.search(each)),
+            tuple(each for each in missing if only_name(each) is not None),
+            tuple(each for each in missing if only_name(each) is None),
+            tuple(each for each in exclude if only_name(each) is not None),
             tuple(names),
-            bool(only) and len(only) == len(self.only or ()),
+            bool(missing) and len(missing) == len(self.only or ()),
         )
 
 
@@ -82,8 +83,8 @@ class TableFilter:
 class Unmatched:
     """Patterns that match no table of ``tables``.
 
-    ``names`` are those without ``*``, ``?`` and ``[``, ``wildcards`` the others; ``excluded`` are
-    names in ``exclude``. ``all`` says that no wanted pattern matches any table.
+    ``names`` are those that match one name only, ``wildcards`` the others; ``excluded`` are names
+    in ``exclude``. ``all`` says that no wanted pattern matches any table.
     """
 
     names: tuple[str, ...]
@@ -123,9 +124,18 @@ class Unmatched:
         return f"{text}: there {are} {', '.join(map(printable, there))}{rest}"
 
 
-def is_pattern(name: str) -> bool:
-    """Whether a name stands for several tables: it has ``*``, ``?`` or ``[``."""
-    return _WILD.search(name) is not None
+def only_name(pattern: str) -> str | None:
+    """The only name that a pattern matches, such as ``a*b`` of ``a[*]b``; None if it may match
+    several.
+    """
+    if _WILD.search(_LITERAL.sub("", pattern)):
+        return None
+    return _LITERAL.sub(lambda found: found[0][1], pattern)
+
+
+def pattern_of(name: str) -> str:
+    """The pattern that matches this name and no other."""
+    return _WILD.sub(r"[\g<0>]", name)
 
 
 def _close(patterns: Iterable[str], names: Sequence[str]) -> list[str]:

@@ -34,6 +34,21 @@ def test_a_table_by_its_name(flavour):
             assert [c.name for c in Table("shop.t", {odd: "int"}).schema.columns] == [odd]
 
 
+def test_one_table_whose_name_has_a_wildcard(tmp_path):
+    """A pattern that matches one name only is one table, as it is for Spark's source."""
+    table = Table("shop.a*b", "id INT PRIMARY KEY")
+    with (
+        tailrace.create(tmp_path / "binlog.000001", flavour="mysql", server_id=1) as log,
+        log.transaction() as transaction,
+    ):
+        transaction.insert(table, [(1,), (2,)])
+    assert tailrace.table(tmp_path, "shop.a[*]b").num_rows == 2
+    with pytest.raises(UsageError, match="one table"):
+        tailrace.table(tmp_path, "shop.a*b")
+    with pytest.raises(UsageError, match=r"no table fits shop\.a\[\*\]c"):
+        tailrace.table(tmp_path, "shop.a[*]c")
+
+
 @pytest.mark.parametrize("flavour", ["MySQL", "MariaDB"])
 def test_a_log_of_a_flavour_in_any_case(flavour, tmp_path):
     with tailrace.create(tmp_path / "binlog.000001", flavour=flavour, server_id=1) as log:

@@ -12,7 +12,7 @@ from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.columns.batches import changes
 from tailrace.columns.results import table_named
 from tailrace.errors import NoSuchTable, UnsupportedType, UsageError
-from tailrace.table_filter import is_pattern
+from tailrace.table_filter import only_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -66,7 +66,7 @@ def table(
     >>> orders.to_pandas()["after"][0]["status"]
     'new'
     """
-    if not isinstance(name, str) or is_pattern(name) or not name.strip():
+    if not isinstance(name, str) or only_name(name) is None or not name.strip():
         raise UsageError(f"name: one table, such as 'shop.orders', and not {name!r}")
     import warnings  # noqa: PLC0415 - only here
 

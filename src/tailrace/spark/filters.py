@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,13 +19,13 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from tailrace.table_filter import only_name, pattern_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql.datasource import Filter
 
-_WILD: Final = re.compile(r"[*?\[]")
-_ESCAPED: Final = re.compile(r"\[[*?\[]\]")
 _TEXTS: Final = frozenset({"_op", "_db", "_table", "_gtid"})
 _STAMP: Final = "_ts"
 _COMPARISONS: Final[dict[type[Filter], Callable[[Any, Any], Any]]] = {
@@ -118,13 +117,13 @@ def table_patterns(conditions: Iterable[Condition], table: str | None) -> tuple[
     databases = _equal_to(conditions, "_db")
     tables = _equal_to(conditions, "_table")
     if table is not None:
-        return (_literal(table),)
+        return (pattern_of(table),)
     if databases is None and tables is None:
         return None
     return tuple(
         f"{database}.{name}"
-        for database in (["*"] if databases is None else map(_literal, databases))
-        for name in (["*"] if tables is None else map(_literal, tables))
+        for database in (["*"] if databases is None else map(pattern_of, databases))
+        for name in (["*"] if tables is None else map(pattern_of, tables))
     )
 
 
@@ -137,12 +136,4 @@ def _equal_to(conditions: Iterable[Condition], field: str) -> Sequence[str] | No
 
 def full_name(pattern: str) -> str | None:
     """The table's full name that a pattern stands for; None if it may match several tables."""
-    text = _ESCAPED.sub("", pattern)
-    if "." not in text or _WILD.search(text):
-        return None
-    return _ESCAPED.sub(lambda found: found[0][1], pattern)
-
-
-def _literal(text: str) -> str:
-    """A pattern that matches nothing but the text."""
-    return _WILD.sub(r"[\g<0>]", text)
+    return only_name(pattern) if "." in pattern else None
