@@ -36,6 +36,24 @@ def test_wl3283_no_option_of_open(tmp_path, given) -> None:
         tailrace.open(path, **given)
 
 
+@pytest.mark.parametrize(
+    "given", [{"statements": "Skip"}, {"statements": None}, {"schema": 5}, {"schema": b"x"}]
+)
+def test_what_reads_checks_its_arguments_in_the_call(tmp_path, given) -> None:
+    path = log(tmp_path, 1)
+    for read in (
+        tailrace.rows,
+        tailrace.transactions,
+        tailrace.changes,
+        tailrace.undo,
+        tailrace.redo,
+    ):
+        with pytest.raises(UsageError, match=f"{next(iter(given))} is"):
+            read(path, **given)
+    with pytest.raises(UsageError, match="rows_per_insert"):
+        tailrace.redo(path, rows_per_insert="2")
+
+
 def test_wl3283_no_timeout(tmp_path) -> None:
     with tailrace.open(log(tmp_path, 1)) as opened, pytest.raises(UsageError, match="timeout"):
         opened.wait_for_next_event("")

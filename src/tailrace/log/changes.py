@@ -12,7 +12,7 @@ from tailrace.events import FormatDescription, QueryEvent, RowsEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.log.events import Log
 from tailrace.log.prepared import Prepared
-from tailrace.log.readable import LOAD_DATA, check_readable, rows_not_logged
+from tailrace.log.readable import LOAD_DATA, check_readable, check_statements, rows_not_logged
 from tailrace.log.reader import Step, TransactionHead, is_over
 from tailrace.log_name import file_number
 from tailrace.schema.classify import StatementKind, classify
@@ -134,6 +134,7 @@ class Changes:
     ) -> None:
         self.reader = reader
         self._most_held = most_held
+        check_statements(statements)
         self.statements = statements
         self.skipped_statements = 0
         self.escapes = Escapes()

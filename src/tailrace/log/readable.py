@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from tailrace.constants import EventType
-from tailrace.errors import BoundaryError, LogError, StatementChange, UnsupportedType
+from tailrace.errors import (
+    BoundaryError,
+    LogError,
+    StatementChange,
+    UnsupportedType,
+    UsageError,
+)
 from tailrace.events import Event, QueryEvent
 from tailrace.events.unreadable_rows import UnreadableRowsEvent
+from tailrace.printable import short_repr
 
 LOAD_DATA: Final = frozenset(
     {EventType.EXECUTE_LOAD_QUERY, EventType.LOAD, EventType.NEW_LOAD, EventType.EXEC_LOAD}
@@ -23,6 +30,12 @@ def check_readable(event: Event) -> None:
         raise event.error("the server lost events here: copy the tables again", BoundaryError)
     if isinstance(event, UnreadableRowsEvent):
         raise event.error("rows in events of this type cannot be decoded", UnsupportedType)
+
+
+def check_statements(given: object) -> None:
+    """Raise UsageError unless it says what to do about statements whose rows are not logged."""
+    if given not in ("error", "skip"):
+        raise UsageError(f'statements is "error" or "skip", and not {short_repr(given)}')
 
 
 def rows_not_logged(event: Event) -> LogError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeGuard
 
@@ -186,9 +187,11 @@ class Reading:
 
 
 def catalogue_of(schema: str | Path | None) -> Catalogue:
-    """The definitions of a user's SQL file. Raises SchemaError, StorageError."""
+    """The definitions of a user's SQL file. Raises UsageError, SchemaError, StorageError."""
     catalogue = Catalogue()
     if schema is not None:
+        if not isinstance(schema, str | PathLike):
+            raise UsageError(f"schema is the path of an SQL file, and not {short_repr(schema)}")
         from tailrace.schema.user_schema import load  # noqa: PLC0415 - seldom needed
 
         catalogue.given(load(schema))

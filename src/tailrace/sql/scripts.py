@@ -10,6 +10,7 @@ from tailrace.errors import UsageError
 from tailrace.log.changes import Changes
 from tailrace.log.results import Results
 from tailrace.log.sources import Reading
+from tailrace.printable import short_repr
 from tailrace.sql.forward import statements as repeating
 from tailrace.sql.forward import with_stretches
 from tailrace.sql.script import commands, script_lines
@@ -264,8 +265,8 @@ def _script(
     statements: Literal["error", "skip"],
     rows: int,
 ) -> Script:
-    if rows < 1:
-        raise UsageError(f"rows_per_insert: {rows} is less than 1")
+    if not isinstance(rows, int) or rows < 1:
+        raise UsageError(f"rows_per_insert is a number from 1 on, and not {short_repr(rows)}")
     if len(reading.logs) > 1:
         listed = ", ".join(log.name for log in reading.logs)
         raise UsageError(f"a script is of one log, and there are several ({listed}): give one")

@@ -41,7 +41,7 @@ from tailrace.events.payload import (
 )
 from tailrace.events.query import QueryEvent
 from tailrace.events.walk import event_length
-from tailrace.log.readable import LOAD_DATA, check_readable, rows_not_logged
+from tailrace.log.readable import LOAD_DATA, check_readable, check_statements, rows_not_logged
 from tailrace.schema.classify import classify
 from tailrace.transaction import State
 from tailrace.transaction.committed import NO_SAVEPOINT, check_inside_payload, is_rollback
@@ -121,6 +121,7 @@ class LogDecoder(Walker):
             unnamed=unnamed,
             threads=threads,
         )
+        check_statements(statements)
         self._statements = statements
         self._find_left_out = find_left_out
         self._frame[k.SAVEPOINTS] = 1
