@@ -230,7 +230,7 @@ def changes(
     ``position`` to resume from. The result is an iterator and a context manager with ``position``,
     ``gtids`` and ``close()``, which another thread may call. If one table is selected, pandas,
     polars and DuckDB read it as a stream of Arrow (``__arrow_c_stream__``), as in
-    ``polars.from_arrow(tailrace.changes(source, tables="shop.orders"))``.
+    ``polars.DataFrame(tailrace.changes(source, tables="shop.orders"))``.
 
     The rows of one table come in the log's order, except for XA transactions of a server (below).
     Batches of different tables may overlap: a batch may hold rows that come later in the log than
