@@ -65,7 +65,7 @@ finally:
 
 SELDOM = {
     # what a log of files without DDL, read as text, needs nothing of
-    "tailrace.live",
+    "tailrace.live.url",
     "tailrace.log.changes",
     "tailrace.replication",
     "tailrace.schema.alter",
