@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import signal
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from tailrace.cli.output import (
     say_error,
     standard_output,
 )
-from tailrace.cli.signals import on_signals
+from tailrace.cli.signals import STATUS, on_signals
 from tailrace.cli.sources import NO_SERVER, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import TailraceError, UsageError
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=((?:mysql|mariadb):.*)", re.DOTALL)
 _ODD: Final = re.compile(r"[^A-Za-z0-9.-]+")
 _LOOK_SECONDS: Final = 0.2
-_INTERRUPTED: Final = 130
 _FAILED: Final = 2
 
 _COPY: Final = Group("Copy", sort_key=0)
@@ -195,7 +193,7 @@ def receive(
     output.close()
     if any(job.failed is not None for job in jobs):
         return _FAILED
-    return _INTERRUPTED if signalled == signal.SIGINT else 0
+    return STATUS.get(signalled, 0)
 
 
 # --- the jobs ------------------------------------------------------------------------------------

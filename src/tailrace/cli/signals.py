@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     from tailrace.log.reader import Reader
 
-_STATUS: Final = {signal.SIGINT: 130, signal.SIGTERM: 0}
-"""The command's status if a signal ended it."""
+STATUS: Final[dict[int, int]] = {signal.SIGINT: 130, signal.SIGTERM: 0}
+"""The command's status, by the number of the signal that ended it."""
 
 
 @contextmanager
 def on_signals(stop: Callable[[int], None]) -> Iterator[Callable[[], None]]:
     """Let SIGINT and SIGTERM call ``stop`` with their number; gives what ends that early."""
-    before = {number: signal.signal(number, lambda n, _frame: stop(n)) for number in _STATUS}
+    before = {number: signal.signal(number, lambda n, _frame: stop(n)) for number in STATUS}
 
     def put_back() -> None:
         while before:
@@ -49,7 +49,7 @@ def until_stopped(reader: Reader) -> Iterator[Ending]:
 
     def stop(number: int) -> None:
         put_back()
-        ending.status = _STATUS[signal.Signals(number)]
+        ending.status = STATUS[number]
         reader.stop()
 
     with on_signals(stop) as put_back:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from functools import partial
@@ -29,7 +28,7 @@ from tailrace.cli.options import (
     patterns,
 )
 from tailrace.cli.output import output_to, say, say_names, standard_output
-from tailrace.cli.signals import on_signals
+from tailrace.cli.signals import STATUS, on_signals
 from tailrace.cli.sources import check_urls, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 
     from tailrace.cli.output import Output
     from tailrace.spark import MirrorReport, TableReport
-
-_INTERRUPTED = 130
 
 
 def mirror(
@@ -243,7 +240,7 @@ def _follow(call: Callable[..., MirrorReport], into: str, every: float) -> tuple
             on_moment=shown.moment,
             notice=shown.line,
         )
-    return report, _INTERRUPTED if signal.SIGINT in got else 0
+    return report, STATUS[got[0]] if got else 0
 
 
 def _print(
