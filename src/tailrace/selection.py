@@ -27,10 +27,11 @@ _MYSQL_GTIDS: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _ONE_GTID: Final = re.compile(r"[^:,]+(:[^:,\d][^:,]*)?:\s*\d+", re.ASCII)
-_FORMS: Final = (
-    "oldest, now, a position (binlog.000003:1234), a file, a time (2026-11-21T09:30:00) or GTIDs"
+_ENDS: Final = (
+    "now, a position (binlog.000003:1234), a file, a time (2026-11-21T09:30:00) or GTIDs"
     " (uuid:1-77, 0-1-77)"
 )
+_STARTS: Final = f"oldest, {_ENDS}"
 
 
 Start = Literal["oldest", "now"] | Position | GtidState | Time
@@ -51,7 +52,7 @@ def start_of(given: object, name: str = "start") -> Start | None:
     names no zone. One GTID alone means all of its source up to it: ``uuid:77`` is ``uuid:1-77``.
     Raises UsageError, in which ``name`` is the argument's name.
     """
-    found = _bound(given, name)
+    found = _bound(given, name, _STARTS)
     if isinstance(found, Gtid):
         return GtidSet({(found.uuid, found.tag): [(1, found.gno + 1)]})
     return found
@@ -59,7 +60,7 @@ def start_of(given: object, name: str = "start") -> Start | None:
 
 def until_of(given: object, name: str = "until") -> Until | None:
     """The same for an end, where one GTID alone is just that one. Raises UsageError."""
-    found = _bound(given, name)
+    found = _bound(given, name, _ENDS)
     if found == "oldest":
         raise UsageError(f"{name}: oldest is the start of a log: nothing comes before it")
     if isinstance(found, Gtid):
@@ -109,24 +110,24 @@ def start_text(start: Start) -> str:
     return str(start)
 
 
-def _bound(given: object, name: str) -> Start | Gtid | None:
+def _bound(given: object, name: str, forms: str) -> Start | Gtid | None:
     if isinstance(given, str):
-        return _parsed(given.strip(), name)
+        return _parsed(given.strip(), name, forms)
     if isinstance(given, MariadbGtid):
         return GtidList([given])
     if isinstance(given, datetime):
         return _time(given, str(given), name, zone=None)
     if given is None or isinstance(given, Position | Gtid | GtidState | Time):
         return given
-    raise UsageError(f"{name} is {_FORMS}, and not {given!r}")
+    raise UsageError(f"{name} is {forms}, and not {given!r}")
 
 
-def _parsed(text: str, name: str) -> Start | Gtid:
+def _parsed(text: str, name: str, forms: str) -> Start | Gtid:
     word = text.lower()
     if word in {"oldest", "now"}:
         return "oldest" if word == "oldest" else "now"
     if word.startswith("gtid:"):
-        return _gtids(text[len("gtid:") :].strip(), text, name)
+        return _gtids(text[len("gtid:") :].strip(), text, name, forms)
     if _DAY.fullmatch(text):
         raise UsageError(
             f"{name}: {text} may be a day or a GTID: write {text}T00:00:00 or gtid:{text}"
@@ -138,15 +139,15 @@ def _parsed(text: str, name: str) -> Start | Gtid:
             raise UsageError(f"{name}: {text!r} is not a time: {error}") from None
         return _time(time, text, name, zone=UTC)
     if _MARIADB_GTIDS.match(text) or _MYSQL_GTIDS.match(text):
-        return _gtids(text, text, name)
+        return _gtids(text, text, name, forms)
     if _POSITION.fullmatch(text):
         return Position.parse(text)
     if file_number(text) is not None and not {":", ","} & {*text}:
         return Position(text, len(MAGIC))
-    raise UsageError(f"{name} is {_FORMS}, and not {text!r}")
+    raise UsageError(f"{name} is {forms}, and not {text!r}")
 
 
-def _gtids(text: str, given: str, name: str) -> GtidState | Gtid:
+def _gtids(text: str, given: str, name: str, forms: str) -> GtidState | Gtid:
     try:
         if _MARIADB_GTIDS.match(text):
             return GtidList.parse(text)
@@ -154,7 +155,7 @@ def _gtids(text: str, given: str, name: str) -> GtidState | Gtid:
             return Gtid.parse(text)
         found = GtidSet.parse(text)
     except GtidError as error:
-        raise UsageError(f"{name} is {_FORMS}, and not {given!r}: {error}") from None
+        raise UsageError(f"{name} is {forms}, and not {given!r}: {error}") from None
     if text and not found:
         raise UsageError(f"{name}: {given!r} names no transaction")
     return found
@@ -172,11 +173,22 @@ def _time(moment: datetime, text: str, name: str, *, zone: tzinfo | None) -> Tim
 class Selection:
     """The transactions from ``start`` on, up to ``end``. None leaves a side open.
 
-    Transactions that begin inside are read to their end.
+    Transactions that begin inside are read to their end. Raises UsageError for a position or time
+    as the end that is before the start.
     """
 
     start: Start | None = None
     end: Until | None = None
+
+    def __post_init__(self) -> None:
+        start, end = self.start, self.end
+        turned = False
+        if isinstance(start, Position) and isinstance(end, Position):
+            turned = end < start
+        elif isinstance(start, Time) and isinstance(end, Time):
+            turned = end.microseconds < start.microseconds
+        if turned:
+            raise UsageError(f"until {end} is before start {start}: nothing is between them")
 
     @classmethod
     def parse(cls, start: object, end: object) -> Self:
