@@ -57,6 +57,23 @@ def test_a_script_that_cannot_be_saved(tmp_path):
         tailrace.redo(SHOP / "mysql").save(tmp_path / "missing" / "script.sql")
 
 
+def test_a_file_is_replaced_by_a_whole_script_only(tmp_path):
+    """An error left it empty, and lines that were taken before were missing, without a word."""
+    saved = tmp_path / "script.sql"
+    saved.write_text("kept")
+    with pytest.raises(UndoError):
+        tailrace.undo(SHOP / "mysql").save(saved)
+    script = tailrace.undo(SHOP / "mysql", start=LATE)
+    next(script)
+    with pytest.raises(UsageError, match="lines of this script were taken"):
+        script.save(saved)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
+        ("script.sql", "kept")
+    ]
+    with pytest.raises(StorageError, match="Is a directory"):
+        tailrace.undo(SHOP / "mysql", start=LATE).save(tmp_path)
+
+
 def test_rows_per_insert():
     lines = list(tailrace.redo(SHOP / "mysql", tables="customers", rows_per_insert=100))
     assert 7 <= sum(line.startswith("INSERT") for line in lines) < 680

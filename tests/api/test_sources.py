@@ -43,13 +43,14 @@ def test_a_server_s_parsed_url_is_a_source():
     assert (log.name, type(log)) == (other.name, type(other))
 
 
-@pytest.mark.parametrize("read", [tailrace.open, tailrace.changes])
+@pytest.mark.parametrize("read", [tailrace.open, tailrace.changes, tailrace.rows])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (([],), "give a log"),
         ((7,), "a log is a path, a URL, a list of these"),
         ((SHOP, {"start": "yesterday"}), "start is oldest, now, a position"),
+        ((SHOP, {"follow": "no"}), "follow is True or False, not 'no'"),
         (("mysql://reader@host", {"keyring": "keys"}), "a keyring has the keys of files"),
     ],
 )

@@ -15,6 +15,7 @@ from tailrace.selection import start_of, until_of
 from tailrace.table_filter import TableFilter
 from tailrace.times import Time
 from tests.cli.test_errors import one_error
+from tests.recorded import ROOT
 
 UUID = "b1499b96-e58b-11f1-8132-02fc00000001"
 
@@ -234,3 +235,13 @@ def test_a_position_of_several_logs(run, shop):
     ran = run("log", shop, "--start", "binlog.000002:4")
     assert ran.status == 2
     assert "a position is one log's" in ran.err
+
+
+def test_an_end_before_the_start(run):
+    for start, until in (
+        ("binlog.000003:4", "binlog.000002:4"),
+        ("2026-11-21T10:00:00", "2026-11-21T09:00:00"),
+    ):
+        done = run("log", "--start", start, "--until", until, ROOT / "examples/shop/mysql")
+        assert done.status == 2
+        assert "is before start" in done.err

@@ -84,6 +84,8 @@ def stat(
     skip_checksums: SkipChecksums = False,
 ) -> int:
     """Count the content of logs: rows by table, events by type, the largest transactions."""
+    if html is not None and as_ == "json":
+        raise UsageError("--html writes a page and prints nothing: leave --as json out")
     make_page = None if html is None else page_maker(html)
     pages: list[tuple[str, Statistics]] = []
     stream = standard_output()

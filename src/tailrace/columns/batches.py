@@ -221,7 +221,7 @@ def changes(
     layers: Layers | None = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
-    notice: Callable[[TableSchema], None] = lambda _schema: None,
+    notice: Callable[[TableSchema], None] | None = None,
     threads: int = 1,
 ) -> Batches:
     """Iterate over the changes in a log as record batches, each of one table.
@@ -283,8 +283,6 @@ def changes(
     shop.reviews 80 binlog.000003:264979
     shop.reviews 25 binlog.000004:51043
     """
-    if threads < 1:
-        raise UsageError(f"threads: {threads} is less than 1")
     reading = Reading.of(
         source,
         start=start,
@@ -296,7 +294,39 @@ def changes(
         keyring=keyring,
         layers=layers,
     )
-    asked = AskedColumns(columns, notice, follow=follow)
+    return batches_of(
+        reading,
+        columns=columns,
+        verify_checksums=verify_checksums,
+        statements=statements,
+        notice=notice,
+        threads=threads,
+        missing=_warn,
+    )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, NoSuchTable, stacklevel=5)  # past two functions and two generators
+
+
+def batches_of(
+    reading: Reading,
+    *,
+    columns: str | Collection[str] | None,
+    verify_checksums: bool,
+    statements: Literal["error", "skip"],
+    notice: Callable[[TableSchema], None] | None,
+    threads: int,
+    missing: Callable[[str], None],
+) -> Batches:
+    """The batches of what `changes` is asked for.
+
+    ``missing`` is called at the end with a sentence about patterns that match no table.
+    """
+    if not isinstance(threads, int) or threads < 1:
+        raise UsageError(f"threads is 1 or more, not {threads!r}")
+    follow = reading.follow
+    asked = AskedColumns(columns, notice or (lambda _schema: None), follow=follow)
     make = partial(
         LogDecoder,
         wants=reading.wants,
@@ -325,7 +355,7 @@ def changes(
             else RecordFeed(transport, begin, follow=follow)
         )
         feeds.append(feed)
-        servers.append(_of_feed(decoder, feed, transport, reading))
+        servers.append(_of_feed(decoder, feed, transport, reading, missing))
     pool = ThreadPoolExecutor(threads, "tailrace changes") if threads > 1 and files else None
     parts = [_of_series(part, make, pool, verify=verify_checksums) for part in files]
 
@@ -340,7 +370,8 @@ def changes(
             if pool is not None:
                 pool.shutdown()
         if files and all(part.is_whole for part in files):
-            _warn(reading.wants, {name for part in files for name in part.defined})
+            defined = {name for part in files for name in part.defined}
+            _check_tables(reading.wants, defined, missing)
 
     read = Parts([*parts, *servers])
     return Batches(read, ended(iter(read)), stop)
@@ -381,7 +412,11 @@ class FilesPart:
 
 
 def _of_feed(
-    decoder: LogDecoder, feed: Feed | RecordFeed, transport: Transport, reading: Reading
+    decoder: LogDecoder,
+    feed: Feed | RecordFeed,
+    transport: Transport,
+    reading: Reading,
+    missing: Callable[[str], None],
 ) -> Marked:
     """The batches of a log that comes event by event: a server's, or one that is followed."""
     until, start = reading.selection.end, reading.start_in(transport)
@@ -394,7 +429,7 @@ def _of_feed(
         yield from decode_feed(live, feed, follow=reading.follow, end=end)
         if feed.start == "oldest" and not reading.follow and until is None:
             server = None if isinstance(feed, RecordFeed) else feed.source
-            _warn(reading.wants, decoder.catalogue.names(), server)
+            _check_tables(reading.wants, decoder.catalogue.names(), missing, server)
 
     begin = transport.locate(start) or Position("", len(MAGIC))
     return Marked(batches(), lambda: max(begin, live.resume or begin), transport, begin)
@@ -448,20 +483,25 @@ def _check_begun(whole: Split, *, first: bool) -> None:
     raise TruncatedEvent(text, file=whole.log.path, offset=begin)
 
 
-def _warn(wants: TableFilter, defined: set[TableName], server: Server | None = None) -> None:
-    """Warn about patterns that match none of the tables of a log that was read to its end."""
+def _check_tables(
+    wants: TableFilter,
+    defined: set[TableName],
+    missing: Callable[[str], None],
+    server: Server | None = None,
+) -> None:
+    """Call ``missing`` for patterns that match none of the tables of a log that was read whole."""
     if wants.only is None:
         return
     there = defined | (wants.met or set())
-    missing = wants.unmatched(there).missing("in the log")
-    if missing is not None and server is not None:
+    text = wants.unmatched(there).missing("in the log")
+    if text is not None and server is not None:
         from tailrace.live.tables import connected, tables_of  # noqa: PLC0415 - it needs PyMySQL
 
         with connected(server) as connection:
             there |= tables_of(connection)
-        missing = wants.unmatched(there).missing("in the log and on the server")
-    if missing is not None:
-        warnings.warn(missing, NoSuchTable, stacklevel=4)  # past the two generators
+        text = wants.unmatched(there).missing("in the log and on the server")
+    if text is not None:
+        missing(text)
 
 
 class AskedColumns:

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tailrace.columns.arrays import METADATA_FIELDS
-from tailrace.columns.batches import changes
+from tailrace.columns.batches import batches_of
 from tailrace.columns.results import table_named
-from tailrace.errors import NoSuchTable, UnsupportedType, UsageError
+from tailrace.errors import UnsupportedType, UsageError
+from tailrace.log.sources import Reading
 from tailrace.table_filter import only_name
 
 if TYPE_CHECKING:
@@ -68,32 +69,33 @@ def table(
     """
     if not isinstance(name, str) or only_name(name) is None or not name.strip():
         raise UsageError(f"name: one table, such as 'shop.orders', and not {name!r}")
-    import warnings  # noqa: PLC0415 - only here
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", category=NoSuchTable)
-        try:
-            batches = [
-                *changes(
-                    source,
-                    start=start,
-                    until=until,
-                    tables=name,
-                    columns=columns,
-                    schema=schema,
-                    keyring=keyring,
-                    layers=layers,
-                    verify_checksums=verify_checksums,
-                    statements=statements,
-                    threads=threads,
-                ).record_batches()
-            ]
-        except NoSuchTable as warning:
-            raise UsageError(str(warning)) from None
+    reading = Reading.of(
+        source,
+        start=start,
+        until=until,
+        tables=name,
+        schema=schema,
+        keyring=keyring,
+        layers=layers,
+    )
+    found = batches_of(
+        reading,
+        columns=columns,
+        verify_checksums=verify_checksums,
+        statements=statements,
+        notice=None,
+        threads=threads,
+        missing=_reject,
+    )
+    batches = list(found.record_batches())
     names = sorted({table_named(batch.schema) for batch in batches})
     if len(names) > 1:
         raise UsageError(f"name: {name} is {' and '.join(names)}: give one with its database")
     return joined(batches)
+
+
+def _reject(missing: str) -> None:
+    raise UsageError(missing)
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:

@@ -25,12 +25,11 @@ from tailrace.events import (
 from tailrace.events.format_description import first_event
 from tailrace.gtid import GtidState
 from tailrace.handlers import ByTable, Handler, Pipeline
-from tailrace.log.sources import agreed_start, catalogue_of, is_transport, transport_of
+from tailrace.log.sources import Reading, is_transport, transport_of
 from tailrace.position import Position
 from tailrace.printable import short_repr
 from tailrace.selection import check_follow, start_of, until_of
 from tailrace.storage import LogSeries
-from tailrace.table_filter import TableFilter
 from tailrace.transaction import Boundary, BoundaryParser, Transaction, TransactionAssembler
 from tailrace.transports import END, BackgroundReader, SeriesTransport, check_among
 from tailrace.transports.gtids import Awaited, ReadGtids
@@ -625,13 +624,13 @@ def open(  # noqa: A001 - it is tailrace.open
     waits at the log's end for more. ``tables`` and ``exclude`` choose the tables whose row events
     are given (`tailrace.handlers.ByTable`); all other events are given, too. ``event.rows`` are the
     rows of a row event, also of one that was rolled back later. Their columns have names if the log
-    has them (``binlog_row_metadata=FULL``), or the table is in ``schema``, an SQL file of CREATE
-    TABLE statements; else they are ``c1``, ``c2``, … (`tailrace.rows` also takes names from the
-    log's DDL). ``keyring`` has
-    the keys of encrypted logs: a path, or as `tailrace.storage.keyring.open` takes it; a
-    `LogSeries` has its own. ``layers`` are on the files, as in `tailrace.storage.find`; a file
-    whose name ends in ``.zst`` needs none. ``unknown`` is what becomes of events whose type has no
-    class and that are not marked ignorable, such as a program's own: with "error" they raise
+    has them (``binlog_row_metadata=FULL``); with ``schema``, an SQL file of CREATE TABLE
+    statements, if that file or DDL that was read since the start defines the table; else they are
+    ``c1``, ``c2``, … (`tailrace.rows` takes names from the log's DDL without a file, too).
+    ``keyring`` has the keys of encrypted logs: a path, or as `tailrace.storage.keyring.open` takes
+    it; a `LogSeries` has its own. ``layers`` are on the files, as in `tailrace.storage.find`; a
+    file whose name ends in ``.zst`` needs none. ``unknown`` is what becomes of events whose type
+    has no class and that are not marked ignorable, such as a program's own: with "error" they raise
     UnknownEvent, with "opaque" they are given as `OpaqueEvent`, which handlers and
     `LogWriter.write` take as they are.
 
@@ -646,16 +645,27 @@ def open(  # noqa: A001 - it is tailrace.open
     that is not in the log, GtidError for GTIDs that it no longer holds, StorageError for a start in
     a file where no event begins.
     """
-    transport = transport_of(source, keyring, layers)
-    wants = TableFilter.of(tables, exclude)
+    reading = Reading.of(
+        source,
+        start=start,
+        until=until,
+        follow=follow,
+        tables=tables,
+        exclude=exclude,
+        schema=schema,
+        keyring=keyring,
+        layers=layers,
+    )
+    transport = transport_of(reading.logs)
+    wants = reading.wants
     if not isinstance(handlers, Iterable):
         raise UsageError(f"handlers are several, and not {short_repr(handlers)}")
     return Log(
         transport,
-        start=agreed_start(transport, start),
-        until=until,
+        start=reading.start_in(transport),
+        until=reading.selection.end,
         follow=follow,
-        schema=None if schema is None else catalogue_of(schema),
+        schema=None if schema is None else reading.catalogue,
         verify_checksums=verify_checksums,
         expand_payloads=expand_payloads,
         handlers=handlers if wants.takes_all else [ByTable(wants), *handlers],

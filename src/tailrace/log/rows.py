@@ -222,10 +222,14 @@ class _Iteration:
             reader.stop()
             reader.log.close()
 
+    @property
+    def known_position(self) -> Position:
+        """``position``; of a server it is known once the first event came."""
+        return self.position if self.position.file else self._reader.log.position
+
     def _feed(self, step: Step) -> None:
         """Take in a step before its rows are given."""
-        if not self.position.file:  # of a server it is known once the first event came
-            self.position = self._reader.log.position
+        self.position = self.known_position
         if step.event.inner_index is None:
             self.gtids.feed(step.event)
 
@@ -336,7 +340,7 @@ class CommittedItems(Results[_T]):
     @property
     def position(self) -> Position:
         """Where to resume after all that was taken: every ``start`` takes it, and its text."""
-        return self._iteration.position
+        return self._iteration.known_position
 
     @property
     def gtids(self) -> GtidState | None:

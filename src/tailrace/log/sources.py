@@ -123,7 +123,7 @@ def transport_of(
     log, *more = logs_of(source, keyring, layers)
     if more:
         names = ", ".join(each.name for each in (log, *more))
-        raise UsageError(f"{source} holds several logs ({names}): open one of them")
+        raise UsageError(f"several logs are given ({names}): open one of them")
     return SeriesTransport(log) if isinstance(log, LogSeries) else log
 
 
@@ -160,6 +160,8 @@ class Reading:
         Raises UsageError for arguments that do not fit, and what `logs_of` raises; SchemaError and
         StorageError for the ``schema`` file.
         """
+        if not isinstance(follow, bool):
+            raise UsageError(f"follow is True or False, not {short_repr(follow)}")
         selection = Selection(start_of(start), until_of(until))
         if follow:
             check_follow(selection.end)

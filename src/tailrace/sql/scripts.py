@@ -17,6 +17,7 @@ from tailrace.sql.script import commands, script_lines
 from tailrace.sql.statement import Statement, multi_row
 from tailrace.sql.undo import undo as undoing
 from tailrace.sql.undo import undo_stretches
+from tailrace.storage.local import DRAFT_SUFFIX
 from tailrace.storage.streams.base import told
 
 if TYPE_CHECKING:
@@ -68,8 +69,7 @@ class Script(Results[str]):
 
         Raises UsageError if lines were already taken.
         """
-        if self._is_begun:
-            raise UsageError("lines of this script were taken: call undo or redo again")
+        self._check_whole()
         self._is_begun = True
         self._items = iter(())
         return commands(self._statements)
@@ -90,15 +90,29 @@ class Script(Results[str]):
         return self._changes.skipped_statements
 
     def save(self, path: str | Path) -> None:
-        """Write the lines that are left to a file, for ``mysql --binary-mode < FILE``.
+        """Write the script to a file, for ``mysql --binary-mode < FILE``.
 
-        Raises StorageError if the file cannot be written, and what iterating raises.
+        A file that exists is replaced when the script is complete: an error leaves it as it is.
+        Raises UsageError if lines were already taken, StorageError if the file cannot be written,
+        and what iterating raises.
         """
-        with (
-            told(path),
-            Path(path).open("w", encoding="utf-8", errors="surrogateescape", newline="") as out,
-        ):
-            out.writelines(f"{line}\n" for line in self)
+        self._check_whole()
+        target = Path(path)
+        is_device = target.exists() and not target.is_file()
+        draft = target if is_device else target.with_name(target.name + DRAFT_SUFFIX)
+        with told(path):
+            try:
+                with draft.open("w", encoding="utf-8", errors="surrogateescape", newline="") as out:
+                    out.writelines(f"{line}\n" for line in self)
+                if not is_device:
+                    draft.replace(target)
+            finally:
+                if not is_device:
+                    draft.unlink(missing_ok=True)
+
+    def _check_whole(self) -> None:
+        if self._is_begun:
+            raise UsageError("lines of this script were taken: call undo or redo again")
 
 
 def _texts(lines: Iterator[str | Iterator[str] | memoryview]) -> Iterator[str]:
