@@ -145,6 +145,7 @@ FILES = {
     "mirror logs --into lake --format orc": "--format orc: give parquet, delta or iceberg",
     "mirror logs --into lake --keep rows": "a lake keeps changelog, current and history, and no 'rows'",
     "mirror logs --into lake --keys t=a": "--keys t=a: give a table and its columns, as shop.orders=id,line",
+    "mirror logs --into lake --trigger 1s": "--trigger goes with --follow: without it there is one batch",
     "mirror logs --into lake --trigger never": f"--trigger {DURATION}, not 'never'",
     "mirror logs --into lake --cores 0": "--cores 0: give a number of cores from 1 on",
     "mirror logs --into full": "{here}/full is not empty and no lake: give a new or empty folder for --into",

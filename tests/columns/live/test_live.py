@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -20,6 +21,7 @@ from tailrace.storage import find
 from tests.columns.oracle import by_table
 from tests.live.feeding import source_of
 from tests.live.work import run_cases
+from tests.waiting import DEADLINE, wait_for
 from tools.load import Load
 from tools.servers import ONE_OF_EACH
 
@@ -323,3 +325,19 @@ def test_a_column_that_no_table_has_is_told_of_while_it_is_followed(fresh_server
     with pytest.warns(NoSuchColumn, match=r"there is no nope: named\.t has a \(so far\)"):
         next(batches)
     batches.close()
+
+
+def test_where_now_is_is_known_before_anything_happens(fresh_server):
+    """It was ``:4``, which no start takes: who stopped in a quiet time had no place to resume."""
+    server = fresh_server("mysql-9.7")
+    url = f"mysql://root@127.0.0.1:{server.port}/?ssl_mode=DISABLED"
+    log = server.binlogs()[-1]
+    now = Position(log.name, log.stat().st_size)
+    for read in (tailrace.rows, tailrace.transactions, changes):
+        found = read(url, start="now", follow=True)
+        thread = threading.Thread(target=list, args=[found])
+        thread.start()
+        wait_for(lambda found=found: found.position == now, lambda found=found: found.position)
+        found.close()
+        thread.join(DEADLINE)
+        assert found.position == now

@@ -155,7 +155,7 @@ def mirror(
     exclude: Exclude = (),
     follow: Follow = False,
     trigger: Annotated[
-        str,
+        str | None,
         Parameter(
             name="--trigger",
             metavar="TIME",
@@ -163,7 +163,7 @@ def mirror(
             help="With ``--follow``: the shortest time between the starts of two batches; ``10s`` "
             "by default.",
         ),
-    ] = "10s",
+    ] = None,
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
     cores: Cores = None,
@@ -178,7 +178,9 @@ def mirror(
     files = [each for each in sources if not names_server(each)]
     find_all(files, keyring)  # a missing log is reported before anything starts
     check_cores(cores)
-    every, given = seconds_of(trigger, "--trigger"), key_columns(keys)
+    every, given = seconds_of(trigger or "10s", "--trigger"), key_columns(keys)
+    if trigger is not None and not follow:
+        raise UsageError("--trigger goes with --follow: without it there is one batch")
     wants = chosen_tables(tables, exclude)
     server = partial(parsed, follow=follow, skip_torn_tail=skip_torn_tail)
     chosen = [server(each) if names_server(each) else each for each in sources]

@@ -221,6 +221,7 @@ def decode_feed(
                 file = item.file
                 if live.begin_file(item) and end is not None:
                     end.find([(item.file, len(MAGIC), item.description)])
+                yield None
             elif item is not None:
                 if end is not None:
                     end.check_met(name, file)
