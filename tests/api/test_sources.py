@@ -49,6 +49,7 @@ def test_a_server_s_parsed_url_is_a_source():
     [
         (([],), "give a log"),
         ((7,), "a log is a path, a URL, a list of these"),
+        ((b"logs",), "a log is a path, .* not b'logs'"),
         ((SHOP, {"start": "yesterday"}), "start is oldest, now, a position"),
         ((SHOP, {"follow": "no"}), "follow is True or False, not 'no'"),
         (("mysql://reader@host", {"keyring": "keys"}), "a keyring has the keys of files"),

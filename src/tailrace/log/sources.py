@@ -85,7 +85,7 @@ def logs_of(
 
 
 def _several(source: Source) -> Sequence[One]:
-    if isinstance(source, str) or not isinstance(source, Sequence):
+    if isinstance(source, (str, bytes)) or not isinstance(source, Sequence):
         return (source,)
     if not source:
         raise UsageError(
