@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -235,6 +236,19 @@ def test_arrow_in_many_slices(
     ends = [event.stmt_end for event in events_of(tmp_path) if isinstance(event, RowsEvent)]
     assert len(ends) > 10
     assert ends == [*[False] * (len(ends) - 1), True]
+
+
+@both
+def test_a_data_frame_is_taken_as_arrow(tmp_path: Path, flavour: str) -> None:
+    """What is no rows is an error: None wrote nothing, without a word."""
+    rows = [shown(number) for number in range(1, 4)]
+    frame = pa.Table.from_pylist(rows, schema=KINDS).to_pandas(types_mapper=pd.ArrowDtype)
+    with log(tmp_path / "binlog.000001", flavour) as out, out.transaction() as trx:
+        trx.insert(orders(flavour), frame)
+        for wrong in (None, 5, "rows"):
+            with pytest.raises(UsageError, match=r"rows are mappings, sequences, .* not"):
+                trx.insert(orders(flavour), wrong)
+    assert changes(tmp_path) == [("insert", None, each) for each in rows]
 
 
 @both

@@ -20,6 +20,17 @@ _SLICE: Final = 8 << 20
 """Bytes of Arrow data that are encoded at once."""
 
 
+def _as_arrow(rows: Any) -> pa.Table | pa.RecordBatch | None:
+    """Arrow's rows; those of a data frame (pandas, polars) as a table. Raises UsageError."""
+    if rows is None or isinstance(rows, pa.Table | pa.RecordBatch):
+        return rows
+    if not hasattr(rows, "__arrow_c_stream__") or isinstance(rows, pa.ChunkedArray):
+        raise UsageError(
+            f"rows before and after are both Arrow's or neither: here is a {type(rows).__name__}"
+        )
+    return pa.table(rows)
+
+
 def chunks(source: RowsSource, before: Any, after: Any) -> Iterator[RowsChunk]:
     """Events of Arrow's rows, a slice of them at a time.
 
@@ -27,11 +38,7 @@ def chunks(source: RowsSource, before: Any, after: Any) -> Iterator[RowsChunk]:
     images MINIMAL and NOBLOB an update's after images hold what changed in any of its rows. Raises
     what `encode_rows` does, and ValueRejected where an image needs a column that is not given.
     """
-    for rows in (before, after):
-        if rows is not None and not isinstance(rows, pa.Table | pa.RecordBatch):
-            raise UsageError(
-                f"rows before and after are both Arrow's or neither: here is a {type(rows)}"
-            )
+    before, after = _as_arrow(before), _as_arrow(after)
     if source.kind == "update" and (before is None or after is None):
         raise UsageError("an update of Arrow's rows needs those before and those after")
     images = _Images(ImageColumns(source.schema, source.options.image), before, after)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tailrace.constants import EventType, Flavour
+from tailrace.errors import UsageError
 from tailrace.events import DeleteRowsEvent, RowsEvent, UpdateRowsEvent, WriteRowsEvent
+from tailrace.printable import short_repr
 from tailrace.values.encode import RowEncoder
 from tailrace.writing.cache import RowsChunk, cached
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from tailrace.events import FormatDescription, TableMapEvent
     from tailrace.schema.table import Table
@@ -63,8 +66,10 @@ LEAST_COMPRESSED: Final = 256
 
 
 def is_arrow(rows: Any) -> bool:
-    """Whether these are Arrow's; told without importing pyarrow."""
-    return type(rows).__module__.partition(".")[0] == "pyarrow"
+    """Whether these are Arrow's, or a data frame's; told without importing pyarrow."""
+    return type(rows).__module__.partition(".")[0] == "pyarrow" or hasattr(
+        rows, "__arrow_c_stream__"
+    )
 
 
 class RowsSource:
@@ -112,7 +117,13 @@ class RowsSource:
         return cached(event)
 
     def of(self, before: Any, after: Any) -> Iterator[RowsChunk]:
-        """Events of rows of either sort."""
+        """Events of rows of either sort. Raises UsageError for what is no rows."""
+        given = after if self.kind == "insert" else before
+        if isinstance(given, (str, bytes)) or not (is_arrow(given) or isinstance(given, Iterable)):
+            raise UsageError(
+                "rows are mappings, sequences, rows of a log, or an Arrow table or data frame, not"
+                f" {short_repr(given)}"
+            )
         if is_arrow(before) or is_arrow(after):
             from tailrace.writing.arrow import chunks  # noqa: PLC0415 - needs pyarrow and numba
 

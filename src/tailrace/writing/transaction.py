@@ -171,7 +171,7 @@ class TransactionWriter:
 
     def insert(self, table: Table, rows: Iterable[Any], *, statement: str | None = None) -> None:
         """Rows that were inserted: mappings by column name, sequences in the table's order, rows
-        out of a log, or a pyarrow Table or RecordBatch.
+        out of a log, a pyarrow Table or RecordBatch, or a data frame of pandas or polars.
 
         ``statement`` is the text that a reader is to see of it (ROWS_QUERY, ANNOTATE_ROWS).
         """
