@@ -51,8 +51,8 @@ def table(
     ALTER in the log changed the columns, they have the columns of all versions: those of the newest
     one first. A row has NULL in a column that its version did not have. A column whose type changed
     has one that holds the values of all versions: the larger integer, a DECIMAL with enough digits,
-    a DATETIME for dates and DATETIMEs, text for members (ENUM). A change that no type holds, as from
-    DATETIME to TIMESTAMP or from INT to VARCHAR, is an error.
+    a DATETIME for dates and DATETIMEs, text for members (ENUM). A change that no type
+    holds, as from DATETIME to TIMESTAMP or from INT to VARCHAR, is an error.
 
     The other arguments are those of `changes`. The result is in memory as a whole; it has
     ``to_pandas()``, and polars and DuckDB take it as it is.
