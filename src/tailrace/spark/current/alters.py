@@ -1,4 +1,4 @@
-"""What an ALTER TABLE did to the rows that a table had: which columns went on, and with what.
+"""What an ALTER TABLE did to a table's existing rows: which columns stayed, with which values.
 
 The log has the statement and no row: a column that was renamed keeps its values, one that was added
 has its default in all rows. The statement is read again at its place in the log, which is a few
@@ -47,7 +47,7 @@ class Alteration:
     moves_rows: bool = False
     """Rows come or go with the statement: with a partition, or a tablespace."""
     fits: Mapping[str, Fit] = field(default_factory=dict)
-    """What is to be done to values of columns that were declared anew, by their new names."""
+    """What is to be done to values of columns that were redeclared, by their new names."""
 
     @property
     def matters(self) -> bool:
@@ -111,7 +111,7 @@ def _moves_rows(tokens: Sequence[SqlToken]) -> bool:
 
 
 def _exchanged(tokens: Sequence[SqlToken], database: str) -> list[str]:
-    """The table behind ``EXCHANGE PARTITION p WITH TABLE`` or ``CONVERT PARTITION p TO TABLE``."""
+    """The table in ``EXCHANGE PARTITION p WITH TABLE`` or ``CONVERT PARTITION p TO TABLE``."""
     keys = [token.key for token in tokens]
     if not {("EXCHANGE", "PARTITION"), ("CONVERT", "PARTITION"), ("CONVERT", "TABLE")} & set(
         pairwise(keys)
@@ -150,7 +150,7 @@ _STRICT: Final = 1 << 21 | 1 << 22
 
 
 def _fit(column: WrittenColumn, event: QueryEvent, session: StatementSession) -> Fit | None:
-    """What a column that is declared anew may make of its values, where its type does not say."""
+    """What a redeclared column may make of its values, where its type does not say."""
     base, arguments = column.type.base, column.type.arguments
     modes = event.status_value(StatusVariable.SQL_MODE) or 0
     declared = f"{base}({','.join(map(str, arguments))})" if arguments else base

@@ -77,7 +77,7 @@ def altering(
 ) -> dict[int, dict[str, Alteration]]:
     """What the altering statements in the splits did to tables, by ``_seq`` and table.
 
-    Tables of which that cannot be found out go to ``failed``.
+    Tables for which that could not be determined go to ``failed``.
     """
     found: dict[int, dict[str, Alteration]] = {}
     for split in splits:
@@ -137,8 +137,8 @@ def build(
 
     ``wanted`` tells the tables that are mirrored, by name; ``run`` runs jobs, in tasks or here;
     ``folder`` is there and takes the new files; ``keys`` are those that a user gave, by table. With
-    ``patches`` changes may be put beside a table's files. A table that is not in the result is not
-    there any more.
+    ``patches`` changes may be kept separately from a table's files. A table that is not in the
+    result no longer exists.
     """
     built: dict[str, Built] = {}
     plans: dict[str, TablePlan] = {}
@@ -184,9 +184,10 @@ def _before(source: SourceChanges, life: Life) -> State | None:
 
 
 class _Making:
-    """Makes the current states of tables by their plans, upon those that they begin with.
+    """Makes the current states of tables by their plans, from the states that they begin with.
 
-    ``counts`` has the tables whose changes are put beside their files, in so many parts.
+    ``counts`` has the tables whose changes are kept separately from their files, and the number of
+    parts.
     """
 
     def __init__(
@@ -380,7 +381,7 @@ def _begun(plan: TablePlan, before: State | None, *, patch: bool) -> Built:
 
 
 def _beside(built: Built, jobs: Sequence[PatchJob], results: Sequence[Patched | Failure]) -> Built:
-    """The state with what jobs have put beside its files."""
+    """The state with the tails and deleted rows that jobs have made for its files."""
     done: list[Patched] = []
     for result in results:
         if isinstance(result, Failure):

@@ -33,7 +33,7 @@ class Fit:
 
     ``declared`` is the type that was written. Of a moment or a TIME ``digits`` are those of its
     seconds' fraction, which ``rounds`` or is cut; of a FLOAT or DOUBLE with ``width`` digits those
-    behind the point; of text, bytes and bits ``width`` is the most of them.
+    after the point; of text, bytes and bits ``width`` is the most of them.
     """
 
     declared: str
@@ -61,7 +61,7 @@ def _number(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_integer(arrow) or pa.types.is_decimal(arrow))
 
 
-# What the server converts as Arrow does; Arrow itself refuses what would lose digits.
+# What the server converts as Arrow does; Arrow itself rejects what would lose digits.
 _SAME: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]], ...]] = (
     (_number, _number),
     (_number, pa.types.is_string),
@@ -126,7 +126,7 @@ def fitted(column: pa.ChunkedArray, fit: Fit, name: str) -> pa.ChunkedArray:
         return _each_chunk(numbers, lambda each: _fraction(each, fit, kind)).cast(kind)
     if pa.types.is_floating(kind):
         if fit.width is None or (pa.types.is_float32(kind) and fit.declared.startswith("float")):
-            return column  # of a FLOAT that is declared anew the servers change what is printed
+            return column  # for a redeclared FLOAT the servers change only what is printed
         made = _each_chunk(column.cast(pa.float64()), lambda each: _decimals(each, fit))
         limit = 10.0 ** (fit.width - fit.digits)
         if pc.any(pc.greater_equal(pc.abs(made), limit)).as_py():

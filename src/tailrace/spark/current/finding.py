@@ -35,7 +35,7 @@ def find(
     """The numbers of the rows with touched keys in each file, and these rows' keys.
 
     ``hidden`` rows are passed over; files without any are left out of the first result. ``touched``
-    has the columns of the target's key (and texts beside them, `raw.beside`), each key once.
+    has the columns of the target's key (and their columns of texts, `raw.beside`), each key once.
     """
     key = target.key
     sieve = _Sieve(touched, key)
@@ -97,7 +97,7 @@ class _Sieve:
 
 
 def _keys(path: str, target: Target) -> Iterator[pa.Table]:
-    """The key's columns of a file, and the texts beside them, a row group at a time."""
+    """The key's columns of a file, with their columns of texts, a row group at a time."""
     key = target.key
     texts: list[pa.Table] | None = None
     for number, group in enumerate(row_groups(path, list(key))):

@@ -44,7 +44,7 @@ class Flat:
     """Changes of a table, in log order.
 
     ``rows`` has the target's columns from the after images (NULLs in a delete), ``_seq``, ``_ts``,
-    and texts beside columns (`raw.beside`); ``old`` has the key's columns from the before images.
+    and columns of texts (`raw.beside`); ``old`` has the key's columns from the before images.
     ``operations`` are numbers as in the change record's dictionary. ``present`` is None where all
     images are full, else it tells for each row and target column whether ``rows`` has its value.
     """
@@ -135,7 +135,7 @@ class _Images:
         self.order = {field.name: index for index, field in enumerate(fields)}
 
     def take(self, image: str, name: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray | None]:
-        """A column's values in an image, and the texts beside them."""
+        """A column's values in an image, and their texts."""
         column = pc.struct_field(self._changes.column(image), [name])
         text = self._texts.get(f"{image}.{name}")
         return column, None if text is None else pa.chunked_array([text])

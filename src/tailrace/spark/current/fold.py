@@ -28,7 +28,7 @@ SEEN: Final = "\0seen"
 
 
 def entries(flat: Flat, key: Sequence[str], *, given: bool = False) -> pa.Table:
-    """One row for each key that the changes touch, with `ALIVE` and `SEEN` beside its columns.
+    """One row for each key that the changes touch: its columns, and `ALIVE` and `SEEN`.
 
     Raises `RefusedError` where two rows have a ``given`` key at a time.
     """
@@ -115,7 +115,7 @@ def alive(table: pa.Table) -> tuple[pa.Table, int]:
 
 
 def key_columns(tables: Sequence[pa.Table], key: Sequence[str]) -> list[pa.ChunkedArray]:
-    """The key's columns of several tables after one another, and the texts beside them."""
+    """The key's columns of several tables in sequence, with their columns of texts."""
     names = list(key)
     names += [
         beside

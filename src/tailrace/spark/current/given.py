@@ -25,7 +25,7 @@ def keyed(
     """The files, those of the tables in ``keys`` with these columns for their key.
 
     Column names are the same whatever their case. A name that is no column of a file stays as it
-    is: the table's plan refuses it.
+    is: the table's plan rejects it.
     """
     return {
         name: [_keyed(file, keys[name]) for file in found] if name in keys else found

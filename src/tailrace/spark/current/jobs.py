@@ -1,4 +1,4 @@
-"""What tasks do to make a table's current state: cut changes into buckets, put rows together."""
+"""What tasks do to make a table's current state: cut changes into buckets, combine rows."""
 
 from __future__ import annotations
 
@@ -55,9 +55,10 @@ class CutJob:
 
 @dataclass(frozen=True)
 class FoldJob:
-    """Put the rows of a table, or of one bucket, together and write them to ``out``.
+    """Combine the rows of a table, or of one bucket, and write them to ``out``.
 
-    Upon the rows of ``base`` come ``pieces``, or else ``spills`` that were cut, in log order.
+    The changes in ``pieces``, or else in ``spills`` that were cut, are applied to the rows of
+    ``base`` in log order.
     """
 
     target: Target
@@ -159,7 +160,7 @@ def fold_all(jobs: tuple[FoldJob, ...], report: Report) -> list[Folded | Failure
 
 
 def fold(job: FoldJob, _report: Report | None = None) -> Folded:
-    """Put rows together and write them."""
+    """Combine rows and write them."""
     start = time.perf_counter()
     try:
         rows, unseen = _spilled_rows(job) if job.spills else _rows(job)
@@ -172,7 +173,7 @@ def fold(job: FoldJob, _report: Report | None = None) -> Folded:
 
 
 def _rows(job: FoldJob) -> tuple[pa.Table, int]:
-    """Fold the pieces upon the base, run by run of pieces with the same key."""
+    """Fold the pieces into the base, run by run of pieces with the same key."""
     rows = empty_rows(job.target)
     if job.base is not None:
         rows = pa.concat_tables([rows, *base_rows(job.base, job.target)], promote_options="default")
@@ -199,7 +200,7 @@ def piece_entries(pieces: Iterable[Piece], target: Target) -> Iterator[pa.Table]
 
 
 def runs(pieces: Iterable[Piece]) -> Iterator[tuple[tuple[str, ...], list[Piece]]]:
-    """Pieces one behind the other with the same key."""
+    """Runs of consecutive pieces with the same key."""
     run: list[Piece] = []
     for piece in pieces:
         if run and piece.key != run[-1].key:
@@ -211,7 +212,7 @@ def runs(pieces: Iterable[Piece]) -> Iterator[tuple[tuple[str, ...], list[Piece]
 
 
 def gathered(merged: pa.Table, pieces: Iterable[pa.Table], target: Target) -> pa.Table:
-    """Fold entries upon entries, many at once."""
+    """Fold entries into entries, many at once."""
     key, given = target.key, target.given
     pending: list[pa.Table] = []
     waiting = 0

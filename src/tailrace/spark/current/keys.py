@@ -24,8 +24,8 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 def dense(columns: Sequence[pa.ChunkedArray]) -> tuple[Numbers, int]:
     """Number the rows' keys: equal keys get equal numbers, from 0 to below the second result.
 
-    NULL equals NULL here: where the log has a zero date, the column is NULL and the text beside it
-    is part of the key.
+    NULL equals NULL here: where the log has a zero date, the column is NULL and its text is part of
+    the key.
     """
     rows = len(columns[0])
     numbers = np.zeros(rows, np.int64)
@@ -51,8 +51,8 @@ def hashes(columns: Sequence[pa.ChunkedArray]) -> Hashes:
     """A number of 64 bits for each row's key.
 
     Depends on the keys' values and types only, so it is the same in all runs and on all machines.
-    NULLs count for nothing, so that it does not matter whether there is a column of texts beside
-    one of the key's, which only some files need.
+    NULLs count for nothing, so that it does not matter whether a column of the key has a
+    column of texts, which only some files need.
     """
     found: Hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:

@@ -38,7 +38,7 @@ def apply(state: pa.Table, flat: Flat, target: Target) -> tuple[pa.Table, int]:
 
 
 def completed(state: pa.Table, flat: Flat, target: Target) -> pa.Table:
-    """The rows of the state, and behind them what each change left, but for deletes; in order.
+    """The rows of the state, then the row that each change left, but for deletes; in order.
 
     Raises `RefusedError` as `apply`.
     """
@@ -49,7 +49,7 @@ def completed(state: pa.Table, flat: Flat, target: Target) -> pa.Table:
 
 
 class _Chains:
-    """The rows of a state, then changes, with each linked to the one whose row it goes on with."""
+    """The rows of a state, then changes, each linked to the one whose row it continues."""
 
     def __init__(self, state: pa.Table, flat: Flat, target: Target) -> None:
         flat = _with_whole_keys(flat, target)

@@ -1,4 +1,4 @@
-"""What tasks do to put changes beside a table's files: a tail of new rows, and which rows it hides.
+"""How tasks keep changes separately from a table's files: a tail of new rows, and deleted rows.
 
 A fold writes a bucket again; here the rows that changed are found by their keys, and no
 other column of the files is read. docs/design/amplification.md has what that saves.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PatchJob:
-    """Put changes beside the files of ``base``: ``pieces``, or ``spills`` that were cut.
+    """Keep changes separately from the files of ``base``: ``pieces``, or ``spills`` that were cut.
 
     They are those of keys of one of some ``parts``, and the base's bucket files those that have
     such keys; its tails are all that there are. The rows of the last ``swallowed`` tails go into
@@ -56,7 +56,7 @@ class PatchJob:
 class Patched:
     """What a `PatchJob` made: a tail, without a path where there was no row to write.
 
-    ``hidden`` are the rows that do not count any more, by the path of their file
+    ``hidden`` are the deleted rows, by the path of their file
     (`parquet.hidden`); ``unseen`` and ``refused`` are as `Folded` has them.
     """
 

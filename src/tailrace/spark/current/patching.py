@@ -1,9 +1,9 @@
-"""When a table's changes are put beside its files instead of into them, and what that makes of it.
+"""When a table's changes are kept separately from its files, and the state that results.
 
-The rows of a bucket are its file, without those that are hidden, and rows of tails. Tails are
-files of newer rows, of any buckets: one more with each batch, and small ones become larger ones, so
-that there are few. Once a share of the table's rows is hidden or in tails, its buckets are written
-anew, by the jobs of `tailrace.spark.current.jobs`.
+The rows of a bucket are the rows of its file that are not deleted, and rows of tails. Tails are
+files of newer rows, of any buckets. Each batch adds one, and small tails are compacted into larger
+ones, so that there are few. Once a share of the table's rows is deleted or in tails, the jobs of
+`tailrace.spark.current.jobs` rewrite its buckets.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Patches:
-    """Limits. A table of fewer than ``least`` bytes in memory is written anew, which costs little.
+    """Limits. A table of fewer than ``least`` bytes in memory is rewritten, which costs little.
 
-    One ``share``-th of a table's rows may be hidden or in tails. So many tails of about a size,
+    One ``share``-th of a table's rows may be deleted or in tails. So many tails of about a size,
     ``together``, become one. A job takes at most about ``changes`` bytes of changes, and looks for
     their keys in ``table`` bytes of rows, both as they are in memory.
     """
@@ -45,7 +45,7 @@ DEFAULT_PATCHES: Final = Patches()
 
 
 def parts(plan: TablePlan, before: State | None, limits: Patches | None) -> int:
-    """How many jobs put a table's changes beside its files; 0 where buckets are written anew."""
+    """How many jobs keep a table's changes separately; 0 where its buckets are rewritten."""
     if limits is None or before is None or plan.base is None or not plan.pieces:
         return 0
     current = before[0]
@@ -71,7 +71,7 @@ def jobs(
     limits: Patches,
     out: Path,
 ) -> list[PatchJob]:
-    """The jobs that put a table's changes beside its files, ``count`` or fewer."""
+    """The jobs that keep a table's changes separately from its files, ``count`` or fewer."""
     if plan.base is None:
         return []
     base, current = plan.base, before[0]
@@ -128,9 +128,9 @@ def _level(rows: int, together: int) -> int:
 
 
 def patched(before: State, jobs: Sequence[PatchJob], results: Sequence[Patched]) -> State:
-    """A table's files behind its jobs, and their paths; files of which no row counts are left out.
+    """A table's files after its jobs, and their paths; files with all rows deleted are left out.
 
-    None of the results is a refusal.
+    None of the results is a failure.
     """
     current, paths = before
     kept = len(current.places) - max((job.swallowed for job in jobs), default=0)

@@ -47,7 +47,7 @@ class Base:
     """Files of committed rows by bucket, and where they have the target's columns.
 
     ``stamp`` names the column that has the time since which each row is so. ``tails`` are files
-    with rows of any bucket; ``hidden`` names the rows that do not count, by path.
+    with rows of any bucket; ``hidden`` names the deleted rows, by path.
     """
 
     paths: tuple[str | None, ...]

@@ -1,7 +1,7 @@
 """The current state of tables: what is to be done for each, worked out by the driver.
 
 A small table is one job. A large one is cut into buckets by the hash of its key: first each of its
-changelog files is cut into buckets, then each bucket that a change touches is put together.
+changelog files is cut into buckets, then each bucket that a change touches is folded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_BUCKETS: Final = 1 << 12
 
 @dataclass(frozen=True)
 class TablePlan:
-    """How a table's current state is made: ``pieces`` in log order upon the ``base``.
+    """How a table's current state is made: ``pieces`` in log order, applied to the ``base``.
 
     ``buckets`` is how many there are to be. ``reshaped`` says that the base's rows do not have the
     target's columns, or are in other buckets. ``partial`` says that some images are not full,
@@ -72,7 +72,7 @@ def plan_table(
 
     ``files`` are the new changelog files by table, ``committed`` the current states of the version
     before with the paths of their files. ``given`` names the tables whose key a user gave (see
-    `tailrace.spark.current.given`), ``ours`` the fields behind the table's columns; with ``shard``
+    `tailrace.spark.current.given`), ``ours`` the fields after the table's columns; with ``shard``
     they have ``_source`` before them. Raises `RefusedError` where there can be no current state.
     """
     found = _overlapping(life, files)

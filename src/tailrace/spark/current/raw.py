@@ -1,4 +1,4 @@
-"""Values that no typed column can hold (zero dates), as a column of texts beside their own.
+"""Values that no typed column can hold (zero dates), as a separate column of texts.
 
 A changelog keeps them in ``_raw``, a map from ``after.born`` to ``0000-00-00``. While rows are
 folded, each column that has any gets a column of such texts, which goes where its own goes; in the
@@ -21,12 +21,12 @@ _MARK: Final = "\0raw."
 
 
 def beside(column: str) -> str:
-    """The name of the column of texts beside ``column``."""
+    """The name of the column of texts that belongs to ``column``."""
     return f"{_MARK}{column}"
 
 
 def owner(name: str) -> str | None:
-    """The column that a column of texts stands beside; None for any other column."""
+    """The column that a column of texts belongs to; None for any other column."""
     return name.removeprefix(_MARK) if name.startswith(_MARK) else None
 
 

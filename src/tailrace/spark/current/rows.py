@@ -23,7 +23,7 @@ ROW_GROUP: Final = 1 << 18
 RAW: Final = "_raw"
 SHARD: Final = "_source"
 CURRENT_FIELDS: Final[Mapping[str, str]] = {STAMP: STAMP, SEQ: SEQ}
-"""The fields of a current state behind the table's own columns, and before `RAW`."""
+"""The fields of a current state after the table's own columns, and before `RAW`."""
 
 
 def empty_rows(target: Target) -> pa.Table:
@@ -44,7 +44,7 @@ def write_rows(
 ) -> tuple[int, int]:
     """Write rows, by key; the file's size and the bytes that the rows take in memory.
 
-    ``ours`` names the fields behind the table's own columns, and the columns of ``rows`` that are
+    ``ours`` names the fields after the table's own columns, and the columns of ``rows`` that are
     to be in them. Raises `RefusedError` where a row has a default that the log does not tell;
     ``origins`` know why.
     """

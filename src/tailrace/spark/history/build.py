@@ -120,7 +120,7 @@ def build_history(
 def _together(
     before: tuple[History, tuple[str | None, ...]] | None, mine: dict[Stage, _Made]
 ) -> BuiltHistory:
-    """A table's history out of its stages, of which the last one's rows are there if it goes on."""
+    """A table's history out of its stages; the last stage's rows are open unless it has an end."""
     made = list(mine.values())
     left = next(reversed(mine)).high is None
     last = made[-1].current
@@ -135,7 +135,7 @@ def _together(
         last.key,
         last.files if left else (None,) * len(last.files),
         known.closed if known is not None else (),
-        last.refused if left else None,  # what was refused is gone
+        last.refused if left else None,  # the rejected rows are gone
         last.unseen,
         last.notes,
         last.unlogged,
@@ -147,7 +147,7 @@ def _together(
 
 
 def _gaps(mine: Mapping[Stage, _Made]) -> Iterator[str]:
-    """What is to be said of stages that could not be told, where the table was made anew since."""
+    """The messages about stages without versions, where the table was recreated since."""
     following = [made.current.refused for made in mine.values()][1:]
     for (stage, made), later in zip_longest(mine.items(), following):
         if made.current.refused is not None and later is None and stage.end is not None:

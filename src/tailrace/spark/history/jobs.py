@@ -1,4 +1,4 @@
-"""What tasks do to make a table's history: put a bucket's changes upon its open versions."""
+"""What tasks do to make a table's history: apply a bucket's changes to its open versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HISTORY_FIELDS: Final = (
     pa.field("_seq", pa.decimal128(38, 0)),
     pa.field(RAW, pa.map_(pa.string(), pa.string())),
 )
-"""The fields of a history behind the table's own columns."""
+"""The fields of a history after the table's own columns."""
 _CURRENT: Final = "\0current"
 _OURS: Final = {"_valid_from": STAMP, "_valid_to": UNTIL, "_is_current": _CURRENT, "_seq": SEQ}
 _PENDING_ROWS: Final = 1 << 20
@@ -41,8 +41,8 @@ _PENDING_ROWS: Final = 1 << 20
 class End:
     """What ends all versions of a table: TRUNCATE, DROP, RENAME, ALTER, what cannot be told.
 
-    ``micros`` is when. Where the rows go on, under another name or in other columns, ``anew`` is
-    the ``_seq`` with which they begin anew then.
+    ``micros`` is when. Where the rows continue, under another name or in other columns, ``anew`` is
+    the ``_seq`` with which their new versions start.
     """
 
     micros: int
@@ -51,7 +51,7 @@ class End:
 
 @dataclass(frozen=True)
 class VersionsJob:
-    """Put changes upon the open versions of ``base``: ``pieces``, or ``spills`` that were cut.
+    """Apply changes to the open versions of ``base``: ``pieces``, or ``spills`` that were cut.
 
     Versions that are closed go to ``closed``, those open to ``out``; with ``end`` all are closed.
     """

@@ -1,9 +1,9 @@
 """The columns of a history: those of all its versions, each value under a name of its type.
 
 A version has the columns that its table had while it was valid, so files of one history differ in
-them; and a name that was taken anew (DROP and CREATE, or ALTER to another type) stands for two
-types. As in a changelog, values go on under the name while its type is wide enough, and else in a
-column that is named after theirs, ``price__string`` (`tailrace.spark.parquet.shapes`).
+them; and a name that was reused (DROP and CREATE, or ALTER to another type) stands for two types.
+As in a changelog, values stay under the name while its type is wide enough. Otherwise they go to a
+column whose name has the type, ``price__string`` (`tailrace.spark.parquet.shapes`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def shaped(
 ) -> tuple[pa.Schema, tuple[Names, ...], Names]:
     """A history's columns, ``shape`` before, once it has what was built.
 
-    The other results are new names for columns: of each of the closed files that it has anew, and
-    of the files of open versions. The same columns always get the same names.
+    The other results are new names for columns: of each closed file that was built, and of the
+    files of open versions. The same columns always get the same names.
     """
     closed = []
     for file in built.closed:

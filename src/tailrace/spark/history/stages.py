@@ -1,10 +1,10 @@
 """A table's history in a run, cut where statements changed the table.
 
 TRUNCATE, DROP, RENAME and an ALTER TABLE that adds, drops or renames columns are changes of all
-rows: all versions end. After RENAME they begin anew under the new name, after ALTER in the new
-columns. So a version has exactly the columns that its table had while it was valid, and a table's
-versions of a moment are what SELECT gave then. Through any other ALTER TABLE they go on. Between
-such statements there is a stage: what cannot be carried out takes no more than that.
+rows: all versions end. After RENAME new versions start under the new name, after ALTER in the
+new columns. So a version has exactly the columns that its table had while it was valid, and a
+table's versions of a moment are what SELECT gave then. Any other ALTER TABLE leaves the versions
+open. A stage is what lies between two such statements: a failure loses one stage at most.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def stages(
     micros: Mapping[int, int],
     wanted: Callable[[str], bool],
 ) -> list[Stage]:
-    """All stages, each behind those that it begins with.
+    """All stages, each after those that it begins with.
 
     ``known`` are the tables with a committed history, ``changed`` those with changes now;
     ``changes`` what statements did, in order, ``alterations`` what the altering ones did, by

@@ -95,7 +95,7 @@ def begin_all(state: pa.Table, ended: pa.Table, seq: int | None) -> pa.Table:
 
 
 def joined(flats: Sequence[Flat]) -> Flat:
-    """Changes one behind the other."""
+    """The changes of all, in sequence."""
     if len(flats) == 1:
         return flats[0]
     present: Bits | None = None
