@@ -61,7 +61,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Taken:
-    """What a batch takes of a source: splits, one behind the other, and the files they are in."""
+    """What a batch takes from a source: consecutive splits, and the files they are in."""
 
     series: LogSeries
     splits: Sequence[Split]
@@ -107,8 +107,8 @@ class Again:
     from nothing. What needs rows that ``strangers``, by table's name, had before, fails. The tables
     are taken to the position ``reached``, from which on they are still set aside; where it is
     empty, to the end.
-    ``answers`` are what their server was asked for, and ``known`` is what is known of tables with
-    these where the file begins up to which the lake has the source.
+    ``answers`` are what the server said about them. ``known`` is the schema history with these
+    answers, at the start of the file up to which the lake has the source.
     ``also`` are databases and tables whose rows it takes to carry out the tables' foreign keys.
     """
 

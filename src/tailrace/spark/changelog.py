@@ -1,8 +1,8 @@
 """The changelog files that one task writes: a file a table, several tables at once.
 
 Batches are kept until they make a row group of some size; what is kept, and how many files are
-open, is bounded. A table whose columns or key change in the middle goes on in another file, so
-that each file has one schema.
+open, is bounded. A table whose columns or key change in the middle continues in another file,
+so that each file has one schema.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ class ChangelogFiles:
 
 
 def _with_source(rows: pa.Table, source: str) -> pa.Table:
-    """The rows with a column that says which shard they are of, behind ``_server_id``."""
+    """The rows with a column that says which shard they are of, after ``_server_id``."""
     at = rows.schema.get_field_index("_server_id") + 1
     return rows.add_column(at, "_source", pa.repeat(pa.scalar(source), rows.num_rows))
 

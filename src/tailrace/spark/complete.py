@@ -3,7 +3,7 @@
 A table is complete where a statement that was read says that it was without rows: CREATE TABLE, or
 TRUNCATE TABLE later (`tailrace.schema.catalogue.Catalogue`). All else cannot be determined from a
 log: such a table may have rows that are older, and is *incomplete*. It is marked so as it comes
-into the lake, until it is created or emptied anew.
+into the lake, until it is recreated or emptied.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ class CompleteTables:
 
     Servers (``servers``, by what they are called in the lake) are asked for tables that have rows
     of which nothing is in the log, once the log is read up to where it ended when they were asked.
-    With ``follow`` this may be after the first batch: then it is told, as the lake has begun.
+    With ``follow`` this may be after the first batch. The lake exists then, so the tables are only
+    reported.
     """
 
     def __init__(

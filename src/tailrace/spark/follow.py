@@ -34,7 +34,7 @@ class Follower:
 
     Every ``trigger`` seconds, counted from begin to begin, it looks at the sources; what is new is
     a batch of at most ``most`` bytes. Where more is waiting, the next batch begins at once.
-    ``stop`` ends it behind the batch under way. ``on_moment`` is called at each trigger.
+    ``stop`` ends it after the batch under way. ``on_moment`` is called at each trigger.
     """
 
     def __init__(

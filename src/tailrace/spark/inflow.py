@@ -48,10 +48,10 @@ class Lag:
 class Inflow:
     """Plans the splits of one source, from where the lake ends, and gives them batch by batch.
 
-    ``state`` is how far the lake has it (None: not yet begun), ``given`` definitions of tables of
+    ``state`` is how far the lake has it (None: nothing yet), ``given`` definitions of tables of
     the user's, ``learned`` what servers say of others. ``begin`` is where a lake that has nothing
-    of it begins, None: with its first file. With ``hold`` nothing is given that stands behind an
-    undecided XA transaction, with ``cascades`` splits are cut and know tables as it takes to carry
+    of it begins, None: with its first file. With ``hold`` nothing is given that is after an
+    in-doubt XA transaction. With ``cascades`` splits are cut, and know tables, as it takes to carry
     out what foreign keys do.
     Raises what `resume` raises.
     """
@@ -95,7 +95,7 @@ class Inflow:
 
     @property
     def first_known(self) -> Catalogue:
-        """What is known of tables where the first file begins; not to be changed."""
+        """The schema history at the start of the first file; not to be changed."""
         return self._first_known
 
     @property
@@ -105,7 +105,7 @@ class Inflow:
 
     @property
     def catalogue(self) -> Catalogue:
-        """What is known of tables where planning has come to; not to be changed."""
+        """The schema history at the place that planning has reached; not to be changed."""
         return self._planner.catalogue
 
     @property
@@ -115,7 +115,7 @@ class Inflow:
 
     @property
     def held(self) -> Position | None:
-        """The XA transaction, prepared and not decided, that holds up what stands behind it."""
+        """The start of the in-doubt XA transaction that holds back everything after it."""
         return self._planner.held
 
     @property
@@ -161,7 +161,7 @@ class Inflow:
         return Taken(self._series, [], begun)
 
     def _whole(self) -> list[Split]:
-        """The first split that waits, and those that go on inside its last transaction."""
+        """The first split that waits, and those that continue its last transaction."""
         found: list[Split] = []
         for split in self._waiting:
             if found and split.inside is None:
@@ -220,9 +220,9 @@ class Inflow:
 
 
 def settled(series: LogSeries, again: LogSeries) -> bool:
-    """Whether two looks at a series, one behind the other, saw the same files, the last aside.
+    """Whether two successive looks at a series saw the same files, the last aside.
 
-    A file that was looked at while it was the last may have grown before the next was begun.
+    A file that was looked at while it was the last may have grown before the next was created.
     """
     one, two = ([(log.name, log.size) for log in each.files[:-1]] for each in (series, again))
     return one == two and series.files[-1].name == again.files[-1].name

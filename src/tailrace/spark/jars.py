@@ -1,7 +1,7 @@
 """The settings with which a Spark reads and writes lakes of Delta and Iceberg by their own jars.
 
 Neither the mirror nor `verify` needs them: their tasks write the formats themselves. They are for
-who goes on from the lake in Spark.
+users who read the lake in Spark.
 """
 
 from __future__ import annotations

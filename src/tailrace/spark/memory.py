@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 EVERY_SECONDS: Final = 30.0
-"""So often it is worth the 10 to 30 ms that it takes."""
+"""The shortest time between two calls, each of which takes 10 to 30 ms."""
 
 
 def give_back() -> None:

@@ -2,7 +2,7 @@
 
 The driver plans splits of the logs, tasks decode them and write data files themselves, the driver
 makes what is whole visible in one step: a run that dies anywhere leaves the lake as it was, and the
-next one goes on from there. docs/design/lake.md tells what the lake looks like.
+next one resumes from there. docs/design/lake.md tells what the lake looks like.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 _ROUNDS: Final = 2
-"""Batches of a run: the second where the log went on as a server was asked."""
+"""Batches of a run: a second one where the log grew while a server was asked."""
 _WORTH_A_START: Final = 1 << 20
 """Bytes of new log from which on Spark is started before it is known what is in them."""
 

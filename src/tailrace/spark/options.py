@@ -1,4 +1,4 @@
-"""What a run of `mirror` is asked for, and whether a lake can be gone on with so."""
+"""What a run of `mirror` is asked for, and whether a lake can be continued with these options."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def check_lake(
     options: Options,
     format: str = "parquet",  # noqa: A002 - as `mirror` calls it
 ) -> Options:
-    """A lake goes on as it was created: what was left out before cannot be read any more.
+    """A lake continues as it was created: what was left out before cannot be read any more.
 
     The options of this lake, all of them. Raises `PipelineError` where one was said that is not the
     lake's.

@@ -40,7 +40,7 @@ def read_changes(
 ) -> Iterator[pa.RecordBatch]:
     """The changes of a split that meet the conditions, as Arrow batches of the schema ``target``.
 
-    Raises what `read_split` raises, and `SchemaChanged` where rows behind the ``_seq`` ``since``
+    Raises what `read_split` raises, and `SchemaChanged` where rows after the ``_seq`` ``since``
     have other columns than the target (None: they may).
     """
     if not isinstance(partition, SplitPartition):  # there is no log: Spark makes one partition

@@ -1,9 +1,10 @@
 """Tables that were set aside are taken up again, by reading their source's log from there on.
 
-The log is read from where a table stands still up to where the lake has its source, its rows alone,
-and put upon what the lake has of the table, in a commit of its own. Tables that RENAME TABLE linked
-may stand since different places: there is a commit for each of these then. Where that fails, and
-the log is there from where the lake began, the table is made again from nothing.
+The log is read from the position at which the table was set aside to the position that the lake
+has of the source. Only the table's rows are read, and applied to what the lake has of the table, in
+a separate commit. Tables that RENAME TABLE linked may have been set aside at different positions:
+then there is a commit for each position. Where that fails, and the log exists from where the lake
+began, the table is recreated from nothing.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ class _Retry:
         self.reports: list[MirrorReport] = []
 
     def run(self) -> None:
-        """Take them up: upon what the lake has, or where that fails from nothing."""
+        """Take them up: from what the lake has, or where that fails from nothing."""
         first, group = self._first, self._group
         rest = group.keys - self._store.take_rest(group.keys).keys()
         if rest:
@@ -277,7 +278,7 @@ class _Retry:
         return frozenset((name.partition(".")[0], name.partition(".")[2]) for name in found)
 
     def _known(self, inflow: Inflow, splits: Sequence[Split]) -> Catalogue | None:
-        """What is known of tables where the file begins up to which the lake has the source."""
+        """The schema history at the start of the file up to which the lake has the source."""
         if not self._answers and not self._sources.given:
             return None  # nothing but what the lake has
         here = [split for split in splits if split.file == self._end.file]

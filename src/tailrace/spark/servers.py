@@ -2,8 +2,8 @@
 
     lake/_tailrace/sources/db1.example.org_3306/binlog.000017 ...    a byte copy (`Receiver`)
 
-The copy is gone on with by each run, after a crash too. Files that the lake has whole are deleted
-once it was committed; where the copy was lost, it begins anew with the file where the lake ends.
+Each run continues the copy, after a crash too. Files that the lake has whole are deleted once it
+was committed. If the copy was lost, it is recreated from the file where the lake ends.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Received:
         return self.logs.series()
 
     def committed(self, state: SourceState) -> None:
-        """The lake has the log up to there: files before are deleted as the next is begun."""
+        """The lake has the log up to there: files before are deleted as the next is created."""
         self._kept.place[:] = [state.file]
 
     def close(self) -> None:

@@ -158,7 +158,7 @@ class Sources(Closing):
         return {name: taken.get(name) or each.nothing() for name, each in self.inflows.items()}
 
     def _logs(self, store: LakeStore, source: Source) -> ServerLogs:
-        """A server's copy. The lake goes on where it ends; a new one begins where the URL says."""
+        """A server's copy. The lake resumes where it ends; a new one begins where the URL says."""
         logs = ServerLogs.below(store.sources, source)
         state = store.manifest.sources.get(logs.name)
         if state is not None:
@@ -203,7 +203,7 @@ class Sources(Closing):
         self.inflows.pop(name, None)
 
     def _settled(self) -> list[LogSeries]:
-        """The series of files; where one grows just now, as it was once its next was begun."""
+        """The series of files; one that grows just now is as it was once its next was created."""
         found = find_all(self._files, self._keyring)
         for _ in range(_LOOKS):
             again = find_all(self._files, self._keyring)

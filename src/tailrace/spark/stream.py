@@ -56,10 +56,10 @@ _ONE_BATCH = (
 class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     """Gives Spark offsets, and the splits between two of them.
 
-    Before Spark 4.2 nobody tells it the offset to go on from: it is that of the last batch planned,
-    also after a restart, as Spark then has the last batch planned anew at once. ``since`` is the
-    ``_seq`` behind which the one table of ``options`` must have the columns of ``target``, None:
-    it need not.
+    Before Spark 4.2 Spark does not pass the offset to resume from. It is that of the last batch
+    planned, also after a restart, as Spark then has the last batch planned again at once. After the
+    ``_seq`` ``since`` the one table of ``options`` must have the columns of ``target``; None: it
+    need not.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         return place
 
     def _now(self, log: StreamLog) -> Position:
-        """The end of the last transaction that is there and decided."""
+        """The end of the last transaction that is complete and not in-doubt."""
         series = log.upto_now(None)
         first = Position(series.files[0].name, BEGIN)
         self._known.look(series, first, Limits())

@@ -66,7 +66,7 @@ def check(series: LogSeries, offset: Offset) -> None:
 
 
 class Backlog:
-    """Knows one log from some file on, and goes on where it was as the log grows.
+    """Knows one log from some file on, and continues where it was as the log grows.
 
     ``given`` are definitions of tables of the user's; ``saved`` keeps indices from run to run.
     ``inner`` is as in `IndexPlanner`.
@@ -101,7 +101,7 @@ class Backlog:
         if self._planner is None or start.file not in self._files:
             self._begin(series, log)
         while not self._has(start, enough):
-            if not self._go_on(series):
+            if not self._look_further(series):
                 return
 
     def reach(self, series: LogSeries, start: Position, end: Position) -> None:
@@ -113,7 +113,7 @@ class Backlog:
         if self._planner is None or start.file not in self._files:
             self._begin(series, log)
         while end.file not in self._files or self._files[end.file].end < end.offset:
-            if not self._go_on(series):
+            if not self._look_further(series):
                 raise LogReset(
                     f"{series.name}: the log has no transaction that ends at {end}, up to where it"
                     " was read: it was reset, or cut by a crash"
@@ -159,7 +159,7 @@ class Backlog:
         return [replace(split, catalogue=self._told(split.catalogue)) for split in found]
 
     def _told(self, catalogue: Catalogue) -> Catalogue:
-        """What is known of tables, and the user's definitions."""
+        """The schema history, with the user's definitions."""
         told = catalogue.copy()
         told.given(self._given)
         return told
@@ -183,7 +183,7 @@ class Backlog:
         return total
 
     def behind(self, series: LogSeries, end: Position) -> Behind | None:
-        """What the log has behind a position that was gone through, as far as that is known."""
+        """What the log has after a position that was gone through, as far as that is known."""
         first = None
         for index in self._from(end):
             begin = end.offset if index.log.name == end.file else BEGIN
@@ -240,7 +240,7 @@ class Backlog:
         return [self._files[place.file] for place in names if place > first]
 
     def _has(self, start: Position, limits: Limits) -> bool:
-        """Whether so much is known behind a position that one of the limits cuts it."""
+        """Whether so much is known after a position that one of the limits cuts it."""
         size = count = 0
         for index in self._from(start):
             begin = start.offset if index.log.name == start.file else BEGIN
@@ -268,7 +268,7 @@ class Backlog:
         self._planner = IndexPlanner(known, inner=self._inner)
         self._first = series.files[number].name
 
-    def _go_on(self, series: LogSeries) -> bool:
+    def _look_further(self, series: LogSeries) -> bool:
         """Go through one more file, or what is new in the last; whether anything was."""
         planner = self._planner
         if planner is None:

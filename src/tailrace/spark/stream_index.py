@@ -50,9 +50,9 @@ class FileIndex:
 
     ``begins`` holds the offsets where transactions begin, int64; ``kinds`` and ``gtids`` the type
     of each one's first event and the bytes of its GTID; ``inner`` offsets where large ones may be
-    cut inside, int64. ``tables`` has what is known of tables from an offset on, at the file's begin
-    and behind each statement that changes any; ``left_out`` ranges of offsets whose rows were taken
-    back.
+    cut inside, int64. ``tables`` has the schema history by offset: at the file's begin, and
+    after each statement that changes it. ``left_out`` has the ranges of offsets whose rows were
+    rolled back.
     """
 
     log: LogFile
@@ -66,7 +66,7 @@ class FileIndex:
     inner: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
     def add(self, begins: Array, kinds: Array, gtids: Array, inner: Array) -> None:
-        """Take in transactions behind those that are known, and places to cut them."""
+        """Take in transactions after those that are known, and places to cut them."""
         self._waiting.append((begins, kinds, gtids, inner))
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class FileIndex:
         self._known: tuple[int, GtidState | None] | None = None
 
     def settle(self) -> None:
-        """Put together what was taken in."""
+        """Combine what was taken in."""
         if self._waiting:
             known = (self.begins, self.kinds, self.gtids, self.inner)
             self.begins, self.kinds, self.gtids, self.inner = map(
@@ -91,7 +91,7 @@ class FileIndex:
         self, start: int, end: int, most_bytes: int | None, most_transactions: int | None
     ) -> int:
         """Where a part ends that begins at ``start``: at least one transaction, at most so much,
-        and not behind ``end``.
+        and not after ``end``.
         """
         first, last = np.searchsorted(self.begins, (start, end))
         begins = self.begins[first:last]

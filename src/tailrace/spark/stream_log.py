@@ -88,7 +88,7 @@ class FileLog:
         self._keyring = keyring
 
     def look(self, place: Position | None = None) -> LogSeries:
-        """Its files. Where one grows just now, as it was once its next was begun."""
+        """Its files. One that grows just now is as it was once its next was created."""
         before = self._there(place)
         for _ in range(_LOOKS):
             series = self._there(place)
@@ -117,7 +117,7 @@ class FileLog:
         return
 
     def check_oldest(self) -> None:
-        """The files that are there are all there are."""
+        """The first file is the oldest: there is nothing to check."""
 
     def committed(self, place: Position) -> None:
         """Files that are not ours stay."""
@@ -208,12 +208,12 @@ class ServerLog:
             )
 
     def committed(self, place: Position) -> None:
-        """Files before that of the place are deleted as the next is begun."""
+        """Files before that of the place are deleted as the next is created."""
         if self._received is not None and (state := _state(place)) is not None:
             self._received.committed(state)
 
     def saved(self, folder: str | None) -> SavedIndices:
-        """Beside the copy."""
+        """Next to the copy."""
         return SavedIndices(folder or self._logs.folder / _INDICES)
 
     def close(self) -> None:

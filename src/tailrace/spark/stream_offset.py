@@ -30,7 +30,7 @@ _LENGTH_AT: Final = len(MAGIC) + 9
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What a log has behind a place: bytes from the first transaction on, and that one's second."""
+    """What a log has after a place: bytes from the first transaction on, and that one's second."""
 
     bytes: int
     second: int
@@ -54,10 +54,10 @@ class Offset:
 
     ``gtids`` are those up to there as the log has them, None where it has none. ``mark`` is a
     digest of the bytes around it, by which the log is known again. ``since`` is where the query
-    began, in the offsets of which the first may be: Spark asks anew for the first offset of a query
-    that dies in its first batch, and ``now`` is another place then. ``read`` is how many bytes of
-    log stand between it and the offset before, ``behind`` what the log had behind it when the batch
-    was planned, None: nothing; both are for those who watch (`tailrace.spark.stream_listener`).
+    began, in offsets that may be its first. Spark asks again for the first offset of a query that
+    dies in its first batch, and ``now`` is another place then. ``read`` is how many bytes of log
+    are between it and the offset before. ``behind`` is what the log had after it when the batch was
+    planned, None: nothing. Both are for monitoring (`tailrace.spark.stream_listener`).
     """
 
     position: Position

@@ -1,4 +1,4 @@
-"""Indices of whole log files, kept in a folder, so that a restarted query need not make them anew.
+"""Indices of whole log files, kept in a folder, so that a restarted query need not rebuild them.
 
     index/binlog.000003.npz
 

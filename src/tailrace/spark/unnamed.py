@@ -7,7 +7,7 @@ fits it, and where no statement after the first of them changed the table up to 
 learned goes into the schema history of the lake's manifest, so that it is asked for once.
 
 What no log shows is not seen: a change by a statement that is not logged (``sql_log_bin=0``), or
-columns that were renamed to and fro.
+columns that were renamed back and forth.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ class Behind:
 
 
 class Lag(Closing):
-    """A server beside the lake that is kept equal to it; a context manager.
+    """A server compared with the lake that is kept equal to it; a context manager.
 
-    A lake that is not begun yet is waited for, so many ``seconds`` at most. Raises what connecting
+    A lake that does not exist yet is waited for, at most ``seconds``. Raises what connecting
     raises, and `PipelineError` where there is no lake, or it is not of this server.
     """
 

@@ -1,8 +1,8 @@
 """A server's values, as SELECT prints them, in the types of the lake; and rows as numbers.
 
 Both sides of a comparison come to the same Arrow arrays here: the server's text is cast to the type
-that the lake's column has, and what no typed column holds (zero dates) is a text beside it, as in
-the lake's ``_raw``. The rules of types are those of docs/types.md.
+that the lake's column has. What no typed column holds (zero dates) is kept separately as a text, as
+in the lake's ``_raw``. The rules of types are those of docs/types.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Values:
-    """A column's values, and beside each that the type cannot hold its text."""
+    """A column's values, and the text of each value that the type cannot hold."""
 
     typed: pa.Array
     texts: pa.Array | None = None

@@ -81,7 +81,7 @@ class Workers:
         reports = [Report(folder / f"{number}.done") for number in range(len(arguments))]
         if len(arguments) == 1:
             return [job(arguments[0], reports[0])]
-        if self._threads is None:  # threads of each batch's own would each leave memory behind
+        if self._threads is None:  # new threads for each batch would each leave memory unfreed
             self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="job")
         futures = [
             self._threads.submit(job, *each) for each in zip(arguments, reports, strict=True)

@@ -54,8 +54,8 @@ _MOST: Final = (1 << 32) - 1
 class WriteOptions:
     """The options of a write, understood; names in any case.
 
-    - ``path``: the log's folder, which tasks and driver share; a log that is there and closed is
-      gone on with in a file of its own. ``name``: its files' base name (``binlog``).
+    - ``path``: the log's folder, which tasks and driver share; a log that exists and is closed
+      continues in a new file. ``name``: its files' base name (``binlog``).
     - ``flavour``: ``mysql`` (default) or ``mariadb``.
     - ``table``: its full name (``shop.orders``). Its definition is ``create``, a CREATE TABLE
       statement, or that of a ``server`` (a URL).
@@ -63,7 +63,7 @@ class WriteOptions:
     - ``uuid``: MySQL's GTIDs are of this source; without it transactions are anonymous.
       ``domain``: of MariaDB's GTIDs (0).
     - ``transactionRows``: rows of a transaction, at most (10,000). ``fileSize``: bytes after which
-      the log goes on in another file (1 GiB).
+      the log continues in another file (1 GiB).
     - ``checksum``: ``crc32`` (default) or ``none``. ``metadata``: ``full`` (default), ``minimal``,
       ``none``. ``compress``: ``true`` for compressed transactions.
     - ``ddl``: ``true`` puts CREATE DATABASE IF NOT EXISTS and CREATE TABLE before the rows.

@@ -1,7 +1,7 @@
 """Rows of a DataFrame as the events of transactions, by one task.
 
 A task writes its transactions, but for what only their place in the log tells, into a file of its
-own: table maps and rows events in cache form (no checksum, no position), one transaction behind the
+own: table maps and rows events in cache form (no checksum, no position), one transaction after the
 other. `tailrace.spark.write_log` puts them into a log.
 """
 
@@ -97,7 +97,7 @@ class Written:
 
 
 def write_rows(form: Form, batches: Iterable[pa.RecordBatch], path: Path) -> list[Written]:
-    """Write all rows into a new file, in their order; its transactions, one behind the other.
+    """Write all rows into a new file, in their order; its transactions, one after the other.
 
     Raises `ValueRejected` for a row that cannot be written, OSError.
     """
@@ -159,7 +159,7 @@ class _Maker:
                 raise ValueRejected(f"{where}: {error}") from error
 
     def _check(self, piece: pa.RecordBatch) -> None:
-        """What a column cannot say must not be lost in silence."""
+        """What a column cannot say must not be lost silently."""
         for name, what in (
             ("_present", "an image that lacks columns (binlog_row_image is not FULL)"),
             (

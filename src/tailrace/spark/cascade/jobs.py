@@ -239,7 +239,7 @@ class _Causes:
         return pa.concat_tables(self._metadata)
 
     def steps(self, run: Play, first: int) -> Iterator[tuple[int, int, int, Callable[[], None]]]:
-        """What `Play` is to be told, with its order: behind what is said of the row itself."""
+        """The calls to make on `Play`, with their order: after the calls for the row itself."""
         for number, (seq, table, columns, before, after) in enumerate(self._steps):
             step = partial(run.cause, number, table, columns, before, after)
             yield seq, 1, first + number, step

@@ -35,8 +35,9 @@ class Cascades:
     """Says which tables of a lake have foreign keys that cascade below the log.
 
     ``servers``, by the sources' names, are asked for them; the statements in each log tell of those
-    that it adds, and of files' keys they alone do. ``notice`` is told one line of all that a look
-    finds anew. Where the mirror carries keys out, only those are named that it cannot.
+    that it adds, and of files' keys they alone do. ``notice`` gets one line for all
+    the keys that a look newly finds. Where the mirror carries keys out, only those that it cannot
+    carry out are named.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""The lake on disk: versions, what they hold, and where each source goes on."""
+"""The lake on disk: versions, what they hold, and the resume point of each source."""

@@ -1,7 +1,7 @@
 """Which tables are set aside while a batch is made: those that were before, and those that fail.
 
-A table that fails stays as it was before the batch, in the parts that cannot go on; what they lack
-since then is read again when the table is taken up (`tailrace.spark.retry`).
+A table that fails stays as it was before the batch, in the parts that cannot continue; what they
+lack since then is read again when the table is taken up (`tailrace.spark.retry`).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def points(
 ) -> dict[str, dict[str, SourceState]]:
     """The positions since which tables stand still, with what is known there.
 
-    ``sources`` are how far the lake has each source behind the batch; ``more`` are positions of
+    ``sources`` are how far the lake has each source after the batch; ``more`` are positions of
     which that is known besides, as in a manifest.
     """
     found: dict[str, dict[str, SourceState]] = {}

@@ -166,7 +166,7 @@ class _Table:
 def next_manifest(
     before: Manifest, made: Made, tables: dict[str, TableState], name: str
 ) -> Manifest:
-    """The manifest of the version behind ``before``, of a lake of the format ``name``."""
+    """The manifest of the version after ``before``, of a lake of the format ``name``."""
     for key in made.incomplete.keys() & tables.keys():
         tables[key] = tables[key].with_status(INCOMPLETE, made.incomplete[key])
     sources = {**before.sources, **made.sources}

@@ -58,8 +58,9 @@ _VACUUM_SECONDS: Final = 600.0
 class DeltaTables:
     """Delta tables in the folders of a lake.
 
-    A commit may go between those of others: it is done again upon theirs. Raises `PipelineError`,
-    and UsageError for a folder that delta-rs cannot read: it takes ``a%20b`` for ``a b``.
+    A commit may go between those of others: it is then repeated after theirs. Raises
+    `PipelineError`, and UsageError for a folder that delta-rs cannot read: it takes ``a%20b`` for
+    ``a b``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +75,7 @@ class DeltaTables:
         self._logs: dict[str, DeltaFiles] = {}
 
     def name(self, folder: str, part: str) -> str:
-        """A folder: the table's for its current state, with the part's name behind for others."""
+        """The folder of a part: the table's for its current state, else with the part's name."""
         return folder if part == "current" else f"{folder}_{part}"
 
     def folder(self, table: str) -> Path:

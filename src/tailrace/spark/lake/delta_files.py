@@ -52,7 +52,7 @@ class DeltaFiles:
         """The ``add`` action of each file of the table, by its path."""
         version = table.version()
         try:
-            if not self._goes_on(version):
+            if not self._has_all(version):
                 self._begin(table)
             for number in range(self._version + 1, version + 1):
                 for action in self._commit(number):
@@ -64,7 +64,7 @@ class DeltaFiles:
         return self._adds
 
     def deleted(self, table: DeltaTable) -> dict[str, str]:
-        """The rows deleted beside each file that has such, by its path (`parquet.hidden`)."""
+        """The deleted rows of each file that has any, by its path (`parquet.hidden`)."""
         found: dict[str, tuple[str, str]] = {}
         for path, action in self.at(table).items():
             if (vector := action.get("deletionVector")) is None:
@@ -77,7 +77,7 @@ class DeltaFiles:
         self._deleted = found
         return {path: text for path, (_, text) in found.items()}
 
-    def _goes_on(self, version: int) -> bool:
+    def _has_all(self, version: int) -> bool:
         """Whether all commits since the one that is known are there."""
         known = 0 <= self._version <= version
         return known and all(
@@ -90,7 +90,7 @@ class DeltaFiles:
         last = self._last()
         if last is None and self._path(0).exists():
             return
-        if last is None or not self._goes_on_from(last, table.version()):
+        if last is None or not self._has_all_from(last, table.version()):
             table.create_checkpoint()  # one of a kind that is read here
             last = table.version()
         rows = pq.read_table(checkpoint(self._folder, last), columns=["add"]).column("add")
@@ -102,7 +102,7 @@ class DeltaFiles:
                 self._take({"add": add})
         self._version = last
 
-    def _goes_on_from(self, version: int, end: int) -> bool:
+    def _has_all_from(self, version: int, end: int) -> bool:
         if not checkpoint(self._folder, version).exists() or version > end:
             return False
         return all(self._path(number).exists() for number in range(version + 1, end + 1))

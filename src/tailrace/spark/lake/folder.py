@@ -134,7 +134,7 @@ class LakeFolder(Closing):
         """Remove what a run left over that did not come to its end, and what is too old."""
 
     def _clean_after(self) -> None:
-        """As `_clean`, behind a commit."""
+        """As `_clean`, after a commit."""
         try:
             self._clean()
             self.staging.mkdir(parents=True)

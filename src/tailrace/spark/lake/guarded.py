@@ -54,7 +54,7 @@ class Guarded:
             return self._tables.files(table)
 
     def deleted(self, table: str) -> Mapping[str, str]:
-        """The rows deleted beside each of the table's files now."""
+        """The deleted rows of each of the table's files now."""
         with self._table(table):
             return self._tables.deleted(table)
 

@@ -105,7 +105,7 @@ class IcebergTables:
         return state.hidden if state.known else {**state.hidden, "": "?"}
 
     def commit(self, step: Step, batch: int) -> None:
-        """A snapshot of the table with the step's files, and its columns and batch beside."""
+        """A snapshot of the table with the step's files, its columns and its batch."""
         error: Exception | None = None
         for attempt in range(_TRIES):
             table = self._load(step.table) or self._create(step)
@@ -119,7 +119,7 @@ class IcebergTables:
             try:
                 commit(table, self._remembered(step.table, table), step, batch)
             except CommitFailedException as failure:
-                error = failure  # another writer was first: upon what it has made
+                error = failure  # another writer was first: try again after its commit
                 time.sleep(_PAUSE * attempt)
             else:
                 return

@@ -110,7 +110,7 @@ def _deletes(
 ) -> tuple[list[DataFile], list[str]]:
     """The delete file that comes, and the paths of those that go.
 
-    Behind them the rows are hidden that the step says, and no others.
+    With them exactly the rows that the step says are deleted.
     """
     state, adds, gone = change
     top = data_folder(table)

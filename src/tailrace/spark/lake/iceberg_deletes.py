@@ -1,4 +1,4 @@
-"""Rows of an Iceberg table that are deleted beside its data files: position delete files.
+"""Deleted rows of an Iceberg table, kept separately from its data files: position delete files.
 
 https://iceberg.apache.org/spec/#position-delete-files. Such a file names data files and rows of
 theirs. Each batch writes one, for all data files that it hides rows of; it takes up those written

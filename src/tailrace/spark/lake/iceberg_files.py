@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class DataFiles:
     """Makes entries of files in the columns of one schema, which files call by names of their own.
 
-    pyiceberg's own way (`parquet_file_to_data_file`) works out the columns for each file anew.
+    pyiceberg's own way (`parquet_file_to_data_file`) works out the columns again for each file.
     """
 
     def __init__(self, metadata: TableMetadata, schema: Schema) -> None:

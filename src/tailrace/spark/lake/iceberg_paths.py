@@ -1,7 +1,7 @@
 """Files on this machine as Iceberg calls them: ``file://`` and the path, as it is.
 
 Iceberg's locations look like URLs and are none: its readers (Java's Hadoop, pyiceberg) take what
-stands behind the scheme for the path, and decode no ``%20``. So nothing is encoded here either.
+follows the scheme for the path, and decode no ``%20``. So nothing is encoded here either.
 """
 
 from __future__ import annotations

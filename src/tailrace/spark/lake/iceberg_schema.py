@@ -98,7 +98,7 @@ def _fields(
 def _again(
     arrow: pa.DataType, old: t.IcebergType, fresh: Callable[[], int]
 ) -> t.IcebergType | None:
-    """The type of a column that goes on; None where the old one cannot be read as it."""
+    """The type of a column that continues; None where the old type cannot be read as it."""
     if pa.types.is_struct(arrow):
         if not isinstance(old, t.StructType):
             return None

@@ -87,7 +87,7 @@ class Manifests:
 
 
 class Snapshots:
-    """Snapshots to be, each upon the one before, for one commit to a table.
+    """The new snapshots of one commit to a table, each based on the one before.
 
     They are ``made``; ``updates`` are what the commit has to apply, ``written`` the paths of the
     metadata files that were written for it, ``added`` those of the files that come. Raises OSError,
@@ -268,7 +268,7 @@ class _Work:
     def again(
         self, manifest: ManifestFile, entry: ManifestEntry, status: ManifestEntryStatus
     ) -> None:
-        """An entry of a manifest that is written anew; if deleted, then by this snapshot."""
+        """An entry of a manifest that is rewritten; if deleted, then by this snapshot."""
         number = entry.snapshot_id
         if status is ManifestEntryStatus.DELETED:
             number = self._number

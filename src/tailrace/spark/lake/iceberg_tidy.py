@@ -1,9 +1,9 @@
-"""Bringing down what commits to an Iceberg table leave behind: old snapshots, and their files.
+"""Removes what commits to an Iceberg table leave over: old snapshots, and their files.
 
-All of a table's snapshots stand in its metadata, which each commit writes anew; so few are kept.
+All of a table's snapshots are in its metadata, which each commit rewrites; so few are kept.
 pyiceberg takes snapshots out of the metadata and leaves their files. They are removed here, an hour
-after the snapshot that they belong to was replaced: who reads it then goes on. Until that they
-stand in a file beside the table's folders, the table's leftovers.
+after the snapshot that they belong to was replaced, so that its readers can finish. Until then they
+are listed in a file next to the table's folders, the table's leftovers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Left:
 
 
 def outdated(metadata: TableMetadata, now: int, coming: int = 0) -> list[Snapshot]:
-    """The snapshots that are to go, oldest first, and the one behind them, which stays.
+    """The snapshots that are to go, oldest first, and the one after them, which stays.
 
     ``now`` is in milliseconds; ``coming`` are the snapshots that are about to be added.
 
@@ -95,7 +95,7 @@ def _line(metadata: TableMetadata) -> list[Snapshot]:
 
 
 def left_by(io: FileIO, manifests: Manifests, snapshots: Sequence[Snapshot]) -> list[Left]:
-    """What snapshots leave behind that go: all but the last one of some that follow each other."""
+    """What removed snapshots leave over: all but the last of some that follow each other."""
     found = []
     for old, new in pairwise(snapshots):
         here = {each.manifest_path: each for each in manifests.all(new)}

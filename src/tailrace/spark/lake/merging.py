@@ -1,4 +1,4 @@
-"""Small files of changelogs, and of ended versions, are put together as batches go by.
+"""Small files of changelogs, and of ended versions, are compacted as batches go by.
 
 A batch a second makes a file a second. The last sixteen of a table become one where all are small
 and of about one size, so a change is written again once for each factor of sixteen, and a table has
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _TOGETHER: Final = 16
 _SMALL: Final = 4 << 20
-"""Bytes from which on a file is left alone: to put together sixteen that are smaller takes a second
-at most, in which no batch is made."""
+"""Bytes from which on a file is left alone. To compact sixteen smaller ones takes at most a second,
+in which no batch is made."""
 _LEAST: Final = 64 << 10
 """Files of fewer bytes are all of one size."""
 _LISTED: Final = 64
@@ -33,14 +33,14 @@ _GTID: Final = "_gtid"
 
 
 def due(files: Sequence[DataFile]) -> Sequence[DataFile]:
-    """The last files, where it is time to put them together; else none."""
+    """The last files, where it is time to compact them; else none."""
     last = files[-_TOGETHER:]
     same = len(last) == _TOGETHER and len({_tier(file) for file in last}) == 1
     return last if same and all(file.size < _SMALL for file in last) else ()
 
 
 def still_small(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
-    """Of a table's files, in order, those that may be put together yet."""
+    """Of a table's files, in order, those that may still be compacted."""
     return tuple(file for file in files if file.size < _SMALL)[-_LISTED:]
 
 
@@ -70,7 +70,7 @@ def put_together(files: Sequence[DataFile], paths: Sequence[Path], target: Path)
 def merge_last(
     files: Sequence[DataFile], places: dict[str, Path], folder: Path, name: str
 ) -> tuple[DataFile, ...]:
-    """The files of a Parquet lake's table, the last ones put together where it is time to.
+    """The files of a Parquet lake's table, the last ones compacted where it is time to.
 
     They are in ``places``; the new file is made in ``folder``, as ``name``. Raises `PipelineError`.
     """

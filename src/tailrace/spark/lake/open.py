@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def format_of(into: str | Path) -> str | None:
-    """The format of the lake ``into``; None where none was begun there. Raises UsageError."""
+    """The format of the lake ``into``; None where none was created there. Raises UsageError."""
     path = folder_of(into)
     inner = path / INNER
     if _filled(inner / "versions"):

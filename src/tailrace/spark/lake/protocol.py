@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class LakeStore(Protocol):
     """A lake opened by the one process that writes to it; a context manager.
 
-    Opening finishes what a commit left undone that was prepared, and removes what was not.
+    Opening finishes a commit that was prepared, and removes what one left that was not.
     """
 
     @property
@@ -30,7 +30,7 @@ class LakeStore(Protocol):
 
     @property
     def staging(self) -> Path:
-        """A folder for what a batch writes, shared with tasks; empty behind a commit."""
+        """A folder for what a batch writes, shared with tasks; empty after a commit."""
 
     @property
     def sources(self) -> Path:

@@ -1,4 +1,4 @@
-"""A lake for those who only read it, beside the process that writes to it."""
+"""A lake for those who only read it, while another process writes to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a source's log goes on, and whether it still is the log that was read before."""
+"""The resume point in a source's log, and whether it still is the log that was read before."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _FLAGS: Final = range(FILE_FLAGS_AT, FILE_FLAGS_AT + 2)
 
 
 def resume(series: LogSeries, state: SourceState) -> tuple[LogSeries, Position, Catalogue]:
-    """What to go on with in a source that was read up to ``state``.
+    """Where to resume a source that was read up to ``state``.
 
-    The files from the last one that was read on, where to begin in it, and what is known of tables
-    where it begins; so the files before may be purged, and are not gone through again. Raises
+    The files from the last one that was read on, where to begin in it, and the schema history at
+    its start. So the files before may be purged, and are not gone through again. Raises
     `PipelineError` where its log is not that which was read: a file is gone, has shrunk, or has
     other bytes.
     """

@@ -41,10 +41,10 @@ class Step:
     """One table's part of a batch: its columns from now on, and the names of files that come.
 
     Of the other files those whose names begin with ``goes`` go, but for those that ``stays`` names;
-    where ``goes`` is None, all stay. ``columns`` is a schema, serialised. ``hidden`` names the rows
-    that do not count, of each file that has any behind the step: not on disk with the step, since
+    where ``goes`` is None, all stay. ``columns`` is a schema, serialised. ``hidden`` names the
+    deleted rows of each file that has any after the step. They are not on disk with the step, since
     the manifest of its batch has them (`hidden_of`). ``base`` is the table's mark (`Tables.mark`)
-    that the step was planned upon, where no commit of others may come between.
+    for which the step was planned, where no commit of others may come between.
     """
 
     table: str
@@ -137,7 +137,7 @@ def _names(values: list[Any]) -> tuple[str, ...]:
 
 
 def hidden_of(manifest: Manifest, table: str) -> dict[str, str]:
-    """The rows that do not count of a lake's table, by file, as the manifest has them."""
+    """The deleted rows of a lake's table, by file, as the manifest has them."""
     return {
         file.name: file.hidden
         for state in manifest.tables.values()
@@ -170,7 +170,7 @@ class Tables(Protocol):
         """The data files that the table has now, relative to its folder; none without a table."""
 
     def deleted(self, table: str) -> Mapping[str, str]:
-        """The rows deleted beside each of the table's files now, whoever did it (`parquet.hidden`).
+        """The deleted rows of each of the table's files, whoever deleted them (`parquet.hidden`).
 
         Files have the names that `files` gives them; one that has all its rows is left out.
         """
@@ -179,7 +179,7 @@ class Tables(Protocol):
         """Make a step seen, with the batch's number, in one commit; done before, do nothing.
 
         Raises LakeChanged, and does nothing, where the table's mark is not the step's ``base``.
-        Behind it the step's ``hidden`` rows are deleted beside the files, and no others.
+        After it exactly the step's ``hidden`` rows of the files are deleted.
         """
 
     def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:

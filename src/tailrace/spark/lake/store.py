@@ -11,7 +11,7 @@
       sources/                                      logs received from servers (spark.servers)
         lock
 
-A version is built whole beside the one that is seen; then the link ``now`` is replaced, which is
+A version is built whole next to the one that is seen; then the link ``now`` is replaced, which is
 one atomic step for all tables. A crash before it leaves the old version, one after it the new one,
 and what is left over is removed by the next run. docs/design/lake.md says what readers see.
 """

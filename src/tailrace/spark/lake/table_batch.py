@@ -76,9 +76,9 @@ class TableBatch:
         return self.before.version + 1
 
     def put(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
-        """What the states of one table, of each source that has it, are behind the batch.
+        """What the states of one table, of each source that has it, are after the batch.
 
-        A table that is set aside stays as it is, but for a changelog that goes on. What cannot be
+        A table that is set aside stays as it is, but for a changelog that continues. What cannot be
         put into the lake is set aside: then there is no step for it.
         """
         asides = made.asides_of(self.before)
@@ -236,7 +236,7 @@ class TableBatch:
         fresh: Sequence[DataFile],
         merges: list[Merge],
     ) -> TableState:
-        """The state with the small files that a part has now; the last are put together if due."""
+        """The state with the small files that a part has now; the last are compacted if due."""
         small = state.small.get(part, ())
         if fresh and (last := due(small)):
             there, touched = self.tables.files(table), self.tables.deleted(table)
@@ -304,7 +304,7 @@ class TableBatch:
 def plan(
     tables: Tables, staging: Path, before: Manifest, made: Made, name: str
 ) -> tuple[Manifest, TableBatch]:
-    """The manifest behind a batch, and what is to be done for it."""
+    """The manifest after a batch, and what is to be done for it."""
     positions = {
         f"tailrace.position.{source}": str(state.position)
         for source, state in {**before.sources, **made.sources}.items()

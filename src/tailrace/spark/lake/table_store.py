@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 _KEPT: Final = 2
 """Batches whose folders stay."""
 _TRIES: Final = 3
-"""How often tables are made ours again that others go on to write to."""
+"""How many times tables are made ours again when others keep writing to them."""
 
 
 class TableStore(LakeFolder):
@@ -75,7 +75,7 @@ class TableStore(LakeFolder):
         check_format(self.label, self.manifest, self._format)
         self._undo()
         if (prepared := self._batch(self.manifest.version + 1)).exists():
-            with contextlib.suppress(LakeChanged):  # then it is made again, upon what others did
+            with contextlib.suppress(LakeChanged):  # then it is made again, after what others did
                 self._finish(prepared)
         self._clean()
 
@@ -238,8 +238,8 @@ class TableStore(LakeFolder):
         A table that cannot take its part is set aside: its steps are kept, and done once it is
         taken up again (`take_rest`). Before the batch is called the last one its manifest says so;
         so whoever finds the batch prepared either tries these steps once more, or leaves them.
-        Raises LakeChanged where others were first in the first of its tables: the batch is taken
-        back then, and as if it had never been. In a later table they are overruled, which is an
+        Raises LakeChanged where others were first in the first of its tables: the batch is then
+        rolled back, as if it had never been. In a later table they are overruled, which is an
         error that says so, with the batch done.
         """
         manifest = Manifest.take_up(prepared)
@@ -341,7 +341,7 @@ class TableStore(LakeFolder):
         return self._inner / "rest"
 
     def _withdraw(self, prepared: Path) -> None:
-        """Take back a batch that no table has."""
+        """Roll back a batch that no table has."""
         gone = prepared.with_suffix(".tmp")
         shutil.rmtree(gone, ignore_errors=True)
         prepared.rename(gone)

@@ -3,7 +3,7 @@
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-format: a magic number,
 then a 64-bit Roaring bitmap in the portable format (https://github.com/RoaringBitmap/
 RoaringFormatSpec): for each 2^32 rows one of 32 bits, of containers for each 2^16 rows that are
-arrays, bits, or runs. Beside it is what the log says of one: a *descriptor*, as JSON has it.
+arrays, bits, or runs. The log has a *descriptor* of each, as JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Descriptor = dict[str, Any]
 
 INLINE_BYTES: Final = 4096
-"""Vectors of a commit that take more than this together go into a file beside the log."""
+"""Vectors of a commit that take more than this together go into a file outside the log."""
 ANY_FILE: Final = "deletion_vector_*.bin"
 _MAGIC: Final = 1681511377
 _VERSION: Final = b"\1"

@@ -134,7 +134,7 @@ class Current:
 
     @property
     def places(self) -> tuple[DataFile | None, ...]:
-        """The files by bucket, and the tails behind them: in the order of their paths."""
+        """The files by bucket, then the tails: in the order of their paths."""
         return (*self.files, *self.tails)
 
     @property
@@ -153,8 +153,8 @@ class History:
     """A table's history: files of open versions by bucket, as `Current` has them, and closed ones.
 
     Lakes of tables do not list the ``closed`` files, but for one entry without a name that has
-    their sums. ``gaps`` are sentences that say where versions are missing: the table was refused,
-    and made anew since.
+    their sums. ``gaps`` are sentences that say where versions are missing: the table was
+    unsupported, and recreated since.
     """
 
     columns: pa.Schema
@@ -188,7 +188,7 @@ class TableState:
     ``columns`` are all that its changelog has, with the newest types. In a lake of tables ``parts``
     names the table that holds each of what is kept, and ``shapes`` the columns that those have;
     ``changelog`` has one entry without a name then, of the sums, and ``small`` names the last small
-    files of a changelog, and of a history's ended versions, which may be put together (`merging`).
+    files of a changelog, and of a history's ended versions, which may be compacted (`merging`).
     """
 
     database: str

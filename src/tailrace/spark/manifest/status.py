@@ -1,8 +1,8 @@
 """What keeps a lake's table from being its source's, as the lake's manifest has it.
 
 A table is *set aside* where something went wrong with it alone: what is kept of it stands still,
-and the other tables go on. It is *incomplete* where rows are older than what was read of the log.
-docs/design/lake.md says how a table comes to be either, and how it is taken up again.
+and the other tables continue. It is *incomplete* where it may have rows from before the log that
+was read. docs/design/lake.md says how a table becomes either, and how it is taken up again.
 """
 
 from __future__ import annotations
@@ -43,6 +43,6 @@ class Status:
 
     def reads(self, keep: Collection[str]) -> bool:
         """Whether the rows of a table that is set aside are read still, of which a lake has
-        ``keep``: for its changelog, where that goes on.
+        ``keep``: for its changelog, where that continues.
         """
         return "changelog" in keep and "changelog" not in self.parts

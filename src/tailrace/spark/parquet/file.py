@@ -77,7 +77,7 @@ class ParquetFile:
 
 
 def with_spark_types(schema: pa.Schema) -> pa.Schema:
-    """The schema with Spark's own beside it, so that Spark reads a TIME as an interval."""
+    """The schema, with Spark's own in its metadata, so that Spark reads a TIME as an interval."""
     return schema.with_metadata({**(schema.metadata or {}), ROW_METADATA: _spark_json(schema)})
 
 

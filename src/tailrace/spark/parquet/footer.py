@@ -48,8 +48,8 @@ def make_plain(path: Path) -> None:
             raise PipelineError(f"{path} is no Parquet file")
         file.seek(start)
         footer = file.read(end - _TAIL - start)
-        # The entries of the footer stand behind all that is known of columns, whose names might
-        # be anything: so the last one is it.
+        # The footer's entries follow all that it has about columns, whose names might be
+        # anything: so the last one is it.
         at = footer.rfind(_ARROW)
         if at < 0:
             return
@@ -149,7 +149,7 @@ def _narrowed(here: pa.DataType, written: pa.DataType) -> pa.DataType:
 
 
 def renamed(path: Path, names: Mapping[str, str], *, images: bool) -> Path:
-    """A copy of a file beside it that has other names for some columns, or columns of its images.
+    """A copy of a file, next to it, with other names for some columns, or columns of its images.
 
     `row_groups` gives top columns back under the names that they had. Raises `PipelineError`.
     """

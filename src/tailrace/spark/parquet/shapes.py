@@ -1,7 +1,7 @@
 """The columns of a lake's table, as files with other columns come in: types widen, names stay.
 
 A table of Delta or Iceberg has one type a column, which its older files must be readable as. Where
-a column's new type is not a wider one of the old (a number becomes a text), its values go on in a
+a column's new type is not wider than the old (a number becomes a text), its values continue in a
 column of their own, ``price__string``: what was written stays as it was, and nothing is converted.
 """
 
