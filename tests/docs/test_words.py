@@ -1,4 +1,4 @@
-"""docs/ and README say things in the words of the field, and not in a dialect of this project.
+"""Documents, comments and docstrings use the words of the field, not a dialect of this project.
 
 The table is the one of the design: a phrase that is not used, and what is said instead. Where a
 phrase has a technical meaning as well, `ALLOWED` has the words around it.
@@ -6,7 +6,10 @@ phrase has a technical meaning as well, `ALLOWED` has the words around it.
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +17,7 @@ import pytest
 from tests.recorded import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 PAGES = sorted(
@@ -23,6 +27,7 @@ PAGES = sorted(
         *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     ]
 )
+PACKAGE = ROOT / "src" / "tailrace"
 INSTEAD = {
     r"(taken|takes?|took|taking) (\w+ )?back": "rolled back",
     r"undone": "rolled back",
@@ -78,9 +83,49 @@ def dialect(text: str) -> list[tuple[int, str, str]]:
     return sorted(found)
 
 
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """The docstrings of modules, classes, functions and attributes, each with its first line."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield node.lineno, text
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """The comments, those of consecutive lines as one text, each with its first line."""
+    found: list[tuple[int, list[str]]] = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            line, text = token.start[0], token.string.lstrip("#")
+            if found and found[-1][0] + len(found[-1][1]) == line:
+                found[-1][1].append(text)
+            else:
+                found.append((line, [text]))
+    for first, lines in found:
+        yield first, "\n".join(lines)
+
+
+def dialect_of_code(source: str) -> list[tuple[int, str, str]]:
+    """The phrases in a Python file's docstrings and comments, as `dialect` gives them."""
+    return sorted(
+        (first + line - 1, words, instead)
+        for first, text in (*docstrings(source), *comments(source))
+        for line, words, instead in dialect(prose(text))
+    )
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_say_it_in_plain_words(page: Path) -> None:
     assert not dialect(prose(page.read_text(encoding="utf-8")))
+
+
+def test_comments_and_docstrings_say_it_in_plain_words() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {words!r}: say {instead}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for line, words, instead in dialect_of_code(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize(
@@ -96,3 +141,21 @@ def test_pages_say_it_in_plain_words(page: Path) -> None:
 )
 def test_what_is_found(text: str, words: list[str]) -> None:
     assert sorted(found for _, found, _ in dialect(prose(text))) == words
+
+
+def test_what_is_found_in_code() -> None:
+    source = '''"""A module of which
+nothing is undone."""
+
+LIMIT = 1  # the state from
+# which it goes
+# on
+"""An attribute, made anew."""
+
+
+def behind(beside: str) -> str:
+    """Returns ``beside``."""
+    return "what is said to users, gone on with"
+'''
+    found = [(line, words) for line, words, _ in dialect_of_code(source)]
+    assert found == [(2, "undone"), (5, "goes\n on"), (7, "anew")]

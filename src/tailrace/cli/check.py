@@ -87,7 +87,7 @@ def _check_series(
         try:
             make = reader_for(alone, CHECK)
             reader = make(
-                SeriesTransport(alone, goes_on=number > 0),
+                SeriesTransport(alone, continues=number > 0),
                 catalogue=catalogue,
                 verify_checksums=verify_checksums,
             )

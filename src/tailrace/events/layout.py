@@ -298,7 +298,7 @@ class FlaggedField(Field):
 
 
 def flagged(codec: Codec, what: str, by: str, bits: int) -> Any:
-    """A field that is there if the field ``by`` has one of ``bits``, and else None.
+    """A field that exists if the field ``by`` has one of ``bits``, and is None otherwise.
 
     If ``bits`` is a single bit, `Event.make` sets it.
     """

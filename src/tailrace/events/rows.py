@@ -300,7 +300,7 @@ class RowsEvent(Event):
     def rows(self) -> Any:
         """The rows, a `tailrace.values.row.RowSet`: each has ``before`` and ``after``.
 
-        ``schema`` is what is known of the table's columns besides its table map; None if nothing.
+        ``schema`` is the table's definition, which adds to its table map; None if unknown.
         """
         if self.opened_by is None:
             raise self.error("import tailrace.log first, whose logs give events their rows")

@@ -38,7 +38,7 @@ def checked_length(data: bytes | bytearray | memoryview, at: int = 0) -> int:
 def ends_as_said(data: bytes | bytearray | memoryview, offset: int, length: int) -> bool:
     """Whether an event of this offset and length ends where its header says, or it says nothing.
 
-    Only the low 32 bits of the end are in the header, and 0 where it is not told (inside of
+    Only the low 32 bits of the end are in the header. They are 0 where the end is unknown (inside
     MariaDB's groups). In relay logs it is the end in the source's file (facts sheet 1).
     """
     said = int.from_bytes(data[LOG_POS_AT : LOG_POS_AT + 4], "little")

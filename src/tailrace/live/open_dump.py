@@ -1,4 +1,4 @@
-"""One connection to a source with a dump on it, and what is asked on a further one beside it."""
+"""One connection to a source with a dump on it, and queries on a second, separate connection."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class DumpRequest:
             io.flags = self.delegate.before_request_transmit(io, 0)
         return io.flags
 
-    # --- on a connection of its own, beside the dump's -------------------------------------------
+    # --- on a connection separate from the dump's ------------------------------------------------
 
     def log_end(self, host: Host) -> Position:
         """Where the host's log ends now. Raises what `Session` raises."""

@@ -58,7 +58,7 @@ class Attempts:
         self._number = 0
         self._round: list[TailraceError] = []
         self._pauses = Pauses()
-        self._goes_on = source.retry_first and source.retry != 0
+        self._may_retry = source.retry_first and source.retry != 0
         self._lost_at: float | None = None
         self.due = 0.0
 
@@ -69,7 +69,7 @@ class Attempts:
 
     def connected(self) -> None:
         """A connection was made, and a dump requested."""
-        self._goes_on = True
+        self._may_retry = True
 
     def lost(self, error: ConnectionLost, now: float, *, proved: bool) -> None:
         """The connection broke; ``proved``: it was of use. Raises if that ends the attempts."""
@@ -92,7 +92,7 @@ class Attempts:
             self.due = now
             return
         tried, self._round = self._round, []
-        if not self._goes_on or not any(isinstance(each, ConnectionLost) for each in tried):
+        if not self._may_retry or not any(isinstance(each, ConnectionLost) for each in tried):
             raise tried[0]
         self._later(error, now)
 

@@ -48,15 +48,15 @@ class _State(Enum):
     state      fetch                                               detach           close
     =========  ==================================================  ===============  ========
     OPEN       a record: FETCHING; the end: ENDED; else: FAILED    DETACHED         CLOSED
-    FETCHING   as OPEN                                             refused          CLOSED
-    ENDED      None                                                refused          CLOSED
-    FAILED     refused                                             refused          CLOSED
-    DETACHED   refused                                             refused          CLOSED
-    CLOSED     refused                                             refused          CLOSED
+    FETCHING   as OPEN                                             rejected         CLOSED
+    ENDED      None                                                rejected         CLOSED
+    FAILED     rejected                                            rejected         CLOSED
+    DETACHED   rejected                                            rejected         CLOSED
+    CLOSED     rejected                                            rejected         CLOSED
     =========  ==================================================  ===============  ========
 
-    "refused" is a LocalProtocolError. A fetch that is running when another thread closes the stream
-    returns None.
+    "rejected" means that LocalProtocolError is raised. A fetch that is running when another thread
+    closes the stream returns None.
     """
 
     OPEN = "is open"

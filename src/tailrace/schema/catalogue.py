@@ -54,7 +54,7 @@ Definitions = tuple["TableState | None", "TableState | None", Learned | None]
 
 @dataclass(frozen=True)
 class Contents:
-    """The whole content of a `Catalogue`: definitions, and what is known of tables without one."""
+    """The whole content of a `Catalogue`: definitions, and the state of tables without one."""
 
     tables: tuple[TableState, ...]
     given: tuple[TableState, ...]

@@ -43,9 +43,9 @@ def undo(
     undone: it raises UndoError, or, with ``changes.statements == "skip"``, is left out with a note.
     ``wants`` is as for `statements`: definitions of other tables do not matter.
 
-    The values of MariaDB's sequences are not undone, as in a server's ROLLBACK. Changes that are in
-    no log are not undone either: those that a foreign key's action made to other tables, on servers
-    that leave them to the storage engine (MySQL before 9.6, MariaDB).
+    The statements do not restore the values of MariaDB's sequences; a server's ROLLBACK does not,
+    either. Nor do they reverse changes that are in no log: those that a foreign key's action made
+    to other tables, on servers that leave them to the storage engine (MySQL before 9.6, MariaDB).
 
     Raises SchemaError if a row image lacks previous values.
     """

@@ -73,9 +73,9 @@ def growing(layers: Sequence[Layer]) -> tuple[Layer, ...]:
 class RestartingInput(OffsetInput):
     """A file through layers that are read from begin to end, at any offset.
 
-    Going backward begins anew, and going forward reads what is between. ``below`` opens the stored
-    file. Its size is known when it was read once; the process remembers that, by the stored file's
-    size and last bytes. It does not grow.
+    Going backward starts again from the start of the file, and going forward reads what is between.
+    ``below`` opens the stored file. Its size is known once it was read to the end; the process
+    remembers that, by the stored file's size and last bytes. It does not grow.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ def missing_folders(folder: Path) -> list[Path]:
 def _name(draft: Path, path: Path) -> None:
     """Give a file its final name, if no file has it."""
     try:
-        os.link(draft, path)  # unlike a rename it replaces no file that is there
+        os.link(draft, path)  # unlike a rename it replaces no existing file
     except FileExistsError:
         raise
     except OSError:  # a file system without links

@@ -276,7 +276,7 @@ class EventReader:
         return passed
 
     def _length(self, held: bytes, offset: int) -> int:
-        """The length of the event that has begun, 0 if it is not known yet."""
+        """The length of the event that has started, 0 if it is not known yet."""
         if len(held) < HEADER_SIZE:
             return 0
         try:

@@ -274,7 +274,7 @@ class XaRows(Enum):
 
 
 class Committed:
-    """The rows that do not count: ``rollbacks`` has the ranges that were rolled back,
+    """The rows that were not committed: ``rollbacks`` has the ranges that were rolled back,
     ``unfinished`` those of transactions that have no end in the logs. ``end`` is where the last
     transaction ended. For ``delivered`` see `Rollbacks`.
     """

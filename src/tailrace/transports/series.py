@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class SeriesTransport:
     """Reads the files of a series; a log that is followed continues in the next file (`successor`).
 
-    With ``goes_on`` the series continues a log that was read before it: then its first file may end
+    With ``continues`` the series follows a log that was read before it: then its first file may end
     inside its first event if it is in use, as later files of a series may.
     """
 
@@ -39,23 +39,23 @@ class SeriesTransport:
         self,
         series: LogSeries,
         *,
-        goes_on: bool = False,
+        continues: bool = False,
     ) -> None:
         self.series = series
-        self._goes_on = goes_on
+        self._continues = continues
         self.name = series.name
         self._read: tuple[GtidState, Position, AlreadyRead] | None = None
         self._begun: tuple[Position, Position] | None = None
 
     def peek(self) -> Record | None:
-        """The first event of the first file; None if a file that goes on has none yet. Raises
+        """The first event of the first file; None if a file in use has none yet. Raises
         BadMagic, TruncatedEvent, ...
         """
         file = self.series.files[0]
         reader = EventReader(file)
         first = next(iter(reader), None)
         if first is None:
-            if self._goes_on:
+            if self._continues:
                 return None
             raise TruncatedEvent(
                 "the file ends inside its first event", file=file.path, offset=len(MAGIC)

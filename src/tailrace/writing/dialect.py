@@ -70,7 +70,7 @@ class Dialect:
         raise NotImplementedError
 
     def began(self) -> None:
-        """A new file was begun."""
+        """A new file was created."""
 
     def written(self, group: Group) -> None:
         """The group is in the file."""

@@ -62,7 +62,7 @@ class ForeignEvents:
 
     @property
     def cache(self) -> EventCache | None:
-        """The events of the transaction that has begun; None between two."""
+        """The events of the transaction that has started; None between two."""
         return None if self._group is None else self._group.cache
 
     def write(self, event: Event) -> None:

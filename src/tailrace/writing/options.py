@@ -59,7 +59,7 @@ class WriterOptions:
     """How transactions are written. Raises UsageError for what no server would do.
 
     ``compress``: MySQL's transaction payloads, MariaDB's compressed events.
-    ``max_rows_event_size``: bytes of rows gathered in an event before the next is begun; a row
+    ``max_rows_event_size``: bytes of rows gathered in an event before the next is started; a row
     that is larger has an event of its own. ``max_size``: bytes after which the log continues in a
     new file, once a transaction ends. ``cache_limit``: bytes of a transaction held in memory
     before it is committed; what is more goes to a temporary file.

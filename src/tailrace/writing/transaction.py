@@ -274,7 +274,7 @@ class TransactionWriter:
         alone = standing.alone if alone is None else alone
         self._check_fits(f"the statement {text[:40]!r}")
         if alone and self._cache.count:
-            self._commit_and_go_on()
+            self._commit_and_start_next()
         event = self._query(
             sql,
             database,
@@ -362,9 +362,9 @@ class TransactionWriter:
         if self._done:
             raise UsageError(f"{what} cannot be added: the transaction is {self._done}")
         if self._alone:
-            self._commit_and_go_on()
+            self._commit_and_start_next()
 
-    def _commit_and_go_on(self) -> None:
+    def _commit_and_start_next(self) -> None:
         """Commit as a server does before and after a statement that commits by itself."""
         self.commit()
         self._asked = None if self._asked is None else self._asked.following

@@ -191,8 +191,9 @@ def _temporal(frame, column, kind, argument, p, row, place):
 def _set_text(target, bits, names):
     """Write the names of a SET's bits, separated by commas; returns the address after them.
 
-    ``names`` is the address of what `tailrace.columns.read.table_columns` puts together: for each
-    four bits in turn, by their value, address and size of their names, with a comma after each.
+    ``names`` is the address of the table that `tailrace.columns.read.table_columns` builds: for
+    each four bits in turn, by their value, the address and size of their names, with a comma after
+    each name.
     """
     out = target
     while bits:

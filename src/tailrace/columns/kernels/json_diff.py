@@ -1,7 +1,7 @@
 """Partial JSON updates: diffs applied to a document, both in MySQL's binary JSON.
 
 Facts sheet sections 2.4 (diffs) and 3.2 (documents); `tailrace.values.json_diff` does the same with
-objects. The document is copied, and each diff changes the copy: a new value is put behind the last
+objects. The document is copied, and each diff changes the copy: a new value is put after the last
 byte of the container that holds it, what follows moves up, and the containers on the path get their
 sizes and offsets corrected. Bytes that are no longer used stay as a gap, as the server leaves them.
 

@@ -87,7 +87,7 @@ class Ends:
 
     @property
     def inside(self) -> bool:
-        """Whether a transaction has begun and not ended."""
+        """Whether a transaction has started and not ended."""
         return bool(self._frame[f.STATE] & 0xFF != State.OUTSIDE)
 
     def feed(self, block: Array, offset: int) -> list[DecodeStep]:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tailrace.transports import Record, Transport
 
 _MOST: Final = 4 << 20
-"""The most bytes that are put together, unless one event has more."""
+"""The most bytes in one piece, unless a single event has more."""
 
 
 class RecordFeed:
-    """Reads a transport in a thread of its own, and puts together the events that are there.
+    """Reads a transport in a thread of its own, and combines the events that have arrived.
 
     ``name`` is the source's in errors, ``start`` where reading begins. `close` may be called from
     any thread.

@@ -297,7 +297,7 @@ class _Open:
     tries: _Tries = field(default_factory=_Tries)
 
 
-def _can_go_on(blocks: Blocks, offset: int) -> bool:
+def _can_resume(blocks: Blocks, offset: int) -> bool:
     """Whether a reader of events accepts an offset as an event's start (by its ``log_pos``)."""
     head = b"".join(blocks.read_some(offset, offset + HEADER_SIZE))
     if len(head) < HEADER_SIZE:
@@ -446,7 +446,7 @@ class StretchReader(Reader):
                 stretch = self._next(now, planner, place, limit)
                 if stretch is None or (stretch.end - place < _LEAST and place == offset):
                     break
-                if not _can_go_on(now.blocks, stretch.end):
+                if not _can_resume(now.blocks, stretch.end):
                     break
                 yield stretch
                 if stretch.rejected:

@@ -319,7 +319,7 @@ class Copy:
                 yield at + start, bytes(piece[start:end])
             at += len(piece)
 
-    # --- what a store refuses --------------------------------------------------------------------
+    # --- a store's errors ------------------------------------------------------------------------
 
     @contextmanager
     def _told(self, position: Position | None) -> Iterator[None]:

@@ -29,7 +29,7 @@ _VARIABLES: Final = {
 }
 _REFUSED: Final = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
 _STATUSES: Final = ("403 Forbidden", "401 Unauthorized")
-"""The texts of refused listings."""
+"""What the errors say when a listing is denied."""
 _AZURE: Final = "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"
 
 

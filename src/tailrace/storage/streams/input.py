@@ -82,7 +82,7 @@ class OffsetInput:
         return bytes(view)
 
     def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
-        """As `_read_at`, into memory that is there; how many bytes came."""
+        """As `_read_at`, into existing memory; how many bytes came."""
         data = self._read_at(offset, len(view))
         view[: len(data)] = data
         return len(data)

@@ -72,11 +72,11 @@ class ReadAhead(OffsetInput):
         start = offset - self._start
         if 0 <= start < len(self._held):
             return start
-        self._go_on(offset)
+        self._move_to(offset)
         self._order()
         return 0
 
-    def _go_on(self, offset: int) -> None:
+    def _move_to(self, offset: int) -> None:
         """Hold the piece that begins at an offset."""
         straight = self._held and offset == self._start + len(self._held)
         self._held, self._start = b"", offset
