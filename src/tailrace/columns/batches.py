@@ -449,7 +449,7 @@ def _of_series(
         for log in part.files:
             decoder.begin_file(log.name, begin.left_out(log.name) if begin.read_already else None)
             whole = whole_file(series.name, log, decoder.catalogue)
-            _check_begun(whole, first=log is series.files[0])
+            _check_first_event(whole, first=log is series.files[0])
             if log.name == start.file:
                 whole = replace(whole, start=start.offset)
             if end is not None and log.name == end.file:
@@ -471,7 +471,7 @@ def _of_series(
     return Marked(batches(), resume, SeriesTransport(series), start)
 
 
-def _check_begun(whole: Split, *, first: bool) -> None:
+def _check_first_event(whole: Split, *, first: bool) -> None:
     """Raise `TruncatedEvent` for a file without an event; a later one in use may end inside it."""
     begin = len(MAGIC)
     if whole.log.size <= begin:

@@ -218,14 +218,14 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         """The optional fields of 33 and 34, in the order of the layout."""
         clock = binary(self.unknown_clock, "unknown_clock")
         if not clock:
-            return ("last_committed", "sequence_number", *_BEHIND_THE_CLOCK)
+            return ("last_committed", "sequence_number", *_AFTER_THE_CLOCK)
         if len(clock) != _CLOCK.size or clock[0] == _LOGICAL_CLOCK:
             raise EventEncodeError(
                 f"unknown_clock: {clock.hex()} is not {_CLOCK.size} bytes of one"
             )
         if not self.last_committed is self.sequence_number is None:
             raise EventEncodeError("unknown_clock: not valid with last_committed, sequence_number")
-        return _BEHIND_THE_CLOCK
+        return _AFTER_THE_CLOCK
 
     def _write_fields(self, out: Builder) -> None:
         """Write the optional fields of 33 and 34, up to the first that is missing."""
@@ -258,7 +258,7 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
             out.u64(self.commit_group_ticket, "commit_group_ticket")
 
 
-_BEHIND_THE_CLOCK: Final = (
+_AFTER_THE_CLOCK: Final = (
     "immediate_commit_timestamp",
     "original_commit_timestamp",
     "transaction_length",

@@ -47,19 +47,19 @@ class UnreadableRowsEvent(RowsEvent):
         """The only type of the class, or an error."""
         return super(RowsEvent, cls).type_of(fields, form)
 
-    def _refuse(self) -> NoReturn:
+    def _fail(self) -> NoReturn:
         self.check_fields()
         raise self.error("the rows of this event type cannot be read", UnsupportedType)
 
     @property
     def table_map(self) -> TableMapEvent:
         """Raises UnsupportedType."""
-        self._refuse()
+        self._fail()
 
     @property
     def row_data(self) -> bytes:
         """Raises UnsupportedType."""
-        self._refuse()
+        self._fail()
 
 
 class PreGaRowsEvent(

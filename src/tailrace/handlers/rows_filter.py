@@ -139,13 +139,13 @@ class RowsFilter(Handler):
         return out
 
     def on_pre_ga_rows(self, event: PreGaRowsEvent) -> Outcome:
-        return self._refuse(event)
+        return self._reject(event)
 
     def on_partial_row_data(self, event: PartialRowDataEvent) -> Outcome:
-        return self._refuse(event)
+        return self._reject(event)
 
     @staticmethod
-    def _refuse(event: Event) -> Outcome:
+    def _reject(event: Event) -> Outcome:
         raise event.error("rows in events of this type cannot be filtered", UnsupportedType)
 
     def leave_out(self, event: Event) -> Outcome:

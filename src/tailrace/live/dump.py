@@ -232,7 +232,7 @@ class Dump:
         self._unframe = unframe
         self._delegate = delegate
         self._io = io
-        self._behind = behind
+        self._after = behind
         self._starts: array[int] = array("q", bytes(8 * EVENTS))
         self._ahead: memoryview | None = None
         self._reason = MORE
@@ -316,11 +316,11 @@ class Dump:
 
     def _trimmed(self, chunk: Chunk) -> Chunk | None:
         """The part of a chunk that was not given before."""
-        if chunk.offset >= self._behind:
+        if chunk.offset >= self._after:
             return chunk
-        if chunk.end <= self._behind:
+        if chunk.end <= self._after:
             return None
-        first = chunk.number_at(self._behind)
+        first = chunk.number_at(self._after)
         if first is None:
             raise self._no_event(chunk.file)
         return chunk.part(first, len(chunk.starts))
@@ -330,11 +330,11 @@ class Dump:
         self._check_reached(self.place.file, self.place.offset)
 
     def _check_reached(self, file: str, end: int) -> None:
-        if end < self._behind:
+        if end < self._after:
             raise self._no_event(file)
 
     def _no_event(self, file: str, answer: ErrorPacket | None = None) -> ServerError:
-        place = Position(file, self._behind)
+        place = Position(file, self._after)
         return no_event_error(self._source, place, resumed=self.place.resumed, answer=answer)
 
     # --- single packets --------------------------------------------------------------------------
@@ -391,7 +391,7 @@ class Dump:
     def _answer(self, packet: memoryview) -> EndOfDump:
         if is_error(packet):
             error = ErrorPacket.decode(packet)
-            if self.place.offset < self._behind and is_garbage(error.message):
+            if self.place.offset < self._after and is_garbage(error.message):
                 raise self._no_event(self.place.file, error)
             raise self.place.no_event(error) or server_error(
                 error.code,
@@ -426,8 +426,8 @@ class Dump:
                 self._check_reached(file, end)  # that file, or all of the log, has come
             if isinstance(given, FileBegin):
                 if self._entered:
-                    self._behind = 0
-                elif not given.artificial and len(MAGIC) < self._behind < given.offset:
+                    self._after = 0
+                elif not given.artificial and len(MAGIC) < self._after < given.offset:
                     raise self._no_event(given.file)
                 self._entered = True
                 return given

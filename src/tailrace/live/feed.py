@@ -513,14 +513,14 @@ def find_time(session: Session, time: int) -> Position:
     # a separate server id: the session's own dump has the given one
     source = replace(session.source, hosts=(session.host,), start=None, server_id=None)
     number = bisect_left(
-        names[1:], True, key=lambda name: (_begun(source, name) + 1) * _SECOND > time
+        names[1:], True, key=lambda name: (_first_second(source, name) + 1) * _SECOND > time
     )
     begin = Position(names[number], len(MAGIC))
     with Feed(source, start=begin, follow=False) as feed:
         return Beginnings(feed.records(), begin).since(time)
 
 
-def _begun(source: Source, name: str) -> int:
+def _first_second(source: Source, name: str) -> int:
     """The second of a log's first event."""
     with Feed(source, start=Position(name, len(MAGIC)), follow=False) as feed:
         item = feed.take()

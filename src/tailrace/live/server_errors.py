@@ -76,7 +76,7 @@ _LOGIN: Final = (
     " may log in from here, and the account's demand for TLS"
 )
 
-_COPY_ANEW: Final = "the source purged what follows: copy the data again and begin after the copy"
+_COPY_AGAIN: Final = "the source purged what follows: copy the data again and begin after the copy"
 _NOT_THAT_LOG: Final = (
     "the source's log is not the one that was read before: it was reset, restored or lost its end,"
     " or another server answers; find out which, then begin again from oldest"
@@ -93,8 +93,8 @@ _ONE_EACH: Final = (
 _TEXTS: Final[tuple[tuple[re.Pattern[str], type[ServerError], str], ...]] = tuple(
     (re.compile(pattern), kind, advice)
     for pattern, kind, advice in (
-        (r"purged (required binary|binary logs containing GTIDs)", LogPurged, _COPY_ANEW),
-        (r"Could not find GTID state requested by \w+ in any binlog files", LogPurged, _COPY_ANEW),
+        (r"purged (required binary|binary logs containing GTIDs)", LogPurged, _COPY_AGAIN),
+        (r"Could not find GTID state requested by \w+ in any binlog files", LogPurged, _COPY_AGAIN),
         (
             r"(has|have) more GTIDs than the (source|master) has",
             GtidsAhead,

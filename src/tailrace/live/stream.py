@@ -202,7 +202,7 @@ class BinlogStream(Closing):
             if self._state is _State.ENDED:
                 return None
             if self._state not in {_State.OPEN, _State.FETCHING}:
-                raise self._refused("fetch")
+                raise self._rejected("fetch")
             self._state, self.buffer, self.size = _State.FETCHING, None, -1
         try:
             record = self._record()
@@ -293,7 +293,7 @@ class BinlogStream(Closing):
         """
         with self._lock:
             if self._state is not _State.OPEN:
-                raise self._refused("detach")
+                raise self._rejected("detach")
             found = self._hold.socket
             self._state = _State.DETACHED
         return found
@@ -310,7 +310,7 @@ class BinlogStream(Closing):
             self._hold.shut_down()
         self._hold.release("a binary log dump was closed on this connection: it can only be closed")
 
-    def _refused(self, what: str) -> LocalProtocolError:
+    def _rejected(self, what: str) -> LocalProtocolError:
         return LocalProtocolError(f"{what}: the stream {self._state.value}")
 
     def __repr__(self) -> str:

@@ -155,19 +155,21 @@ class Changes:
         self._prepares: SpilledObjects[Change | Logged] | None = None
         self._given: set[XaName] = set()
         self._group: TransactionHead | None = None
-        self._begun: dict[XaName, Position] = {}
+        self._starts: dict[XaName, Position] = {}
 
     @property
     def waits_from(self) -> Position | None:
         """Where the first prepared XA transaction begins whose rows wait; None if none do."""
         if not self._prepared:
             return None
-        return min((at for name, at in self._begun.items() if name in self._prepared), default=None)
+        return min(
+            (at for name, at in self._starts.items() if name in self._prepared), default=None
+        )
 
     def _wait(self, name: XaName) -> SpilledObjects[Change | Logged]:
         """Where the rows of a prepared XA transaction wait."""
         if self._group is not None:
-            self._begun[name] = self._group.start
+            self._starts[name] = self._group.start
         return self._prepared.begin(name)
 
     def _hold(self) -> SpilledObjects[Change | Logged]:
@@ -287,7 +289,7 @@ class Changes:
 
     def _end_prepared(self, event: Event, how: str, name: XaName) -> Iterator[Change | Logged]:
         """An earlier prepared XA transaction is committed or rolled back."""
-        self._begun.pop(name, None)
+        self._starts.pop(name, None)
         if self._xa_rows is XaRows.AT_PREPARE:
             if how == "ROLLBACK" and name in self._given and self._is_news(event):
                 raise event.error(

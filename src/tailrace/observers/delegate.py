@@ -138,7 +138,7 @@ class Delegate(Generic[T]):
                 try:
                     value = method(io, value)
                     if not isinstance(value, kind):
-                        _refuse(value, kind, what)
+                        _reject(value, kind, what)
                 except TailraceError:
                     raise
                 except Exception as error:
@@ -184,7 +184,7 @@ def failed(observer: object, point: str, error: Exception) -> ObserverError:
     )
 
 
-def _refuse(value: object, kind: type, what: str) -> NoReturn:
+def _reject(value: object, kind: type, what: str) -> NoReturn:
     raise TypeError(f"it returned {type(value).__name__}, not {what} ({kind.__name__})")
 
 

@@ -65,8 +65,8 @@ class Meter:
         self._end = end
         self._report = report
         self._every = every
-        self._begun = self._last = time.monotonic()
-        self._next = self._begun + every
+        self._started = self._last = time.monotonic()
+        self._next = self._started + every
         self._written = 0
         self._reconnects = 0
         self._behind: int | None = None
@@ -100,7 +100,7 @@ class Meter:
 
     def done(self, feed: Feed | None = None) -> Progress:
         """The final progress, which is also reported."""
-        made = self._progress(time.monotonic(), self._begun, 0, None, None, feed, done=True)
+        made = self._progress(time.monotonic(), self._started, 0, None, None, feed, done=True)
         if self._report is not None:
             self._report(made)
         return made
@@ -136,7 +136,7 @@ class Meter:
             position=writer.copy.position,
             gtid=writer.ends.gtid,
             received=writer.written,
-            seconds=now - self._begun,
+            seconds=now - self._started,
             rate=(writer.written - before) / max(now - since, 1e-6),
             lag_bytes=behind,
             lag_seconds=seconds,
@@ -164,7 +164,7 @@ class SourceEnd:
         self._thread: Thread | None = None
         self._sizes: dict[str, int] = {}
         self._end: Position | None = None
-        self._refused = ""
+        self._last_error = ""
 
     def want(self) -> None:
         """Request a query soon."""
@@ -180,7 +180,7 @@ class SourceEnd:
         None if it is unknown.
         """
         sizes, end = self._sizes, self._end
-        if end is None and not self._refused:
+        if end is None and not self._last_error:
             return None  # the stream alone does not show it: the next event may only be slow
         known = max((each for each in (end, heard) if each is not None), default=None)
         if known is None:
@@ -216,8 +216,8 @@ class SourceEnd:
                 wait.wait(_SECONDS)
             except TailraceError as error:
                 self._end = None
-                if str(error) != self._refused:
-                    self._refused = str(error)
+                if str(error) != self._last_error:
+                    self._last_error = str(error)
                     _log.info("the end of the source's log could not be determined: %s", error)
                 if session is not None:
                     session.close()

@@ -83,13 +83,13 @@ class Inflow:
         for each in learned:
             catalogue.learn(each)
         self._first_known = catalogue
-        self._begun: SourceState | None = None
+        self._start: SourceState | None = None
         if begin is not None:
             (log,) = (log for log in series.files if log.name == begin.file)
             check_begin(log, begin)
             head, tail = digests(log, begin.offset)
             after = begin
-            self._begun = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
+            self._start = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
         self._planner = SplitPlanner(catalogue, after, hold=hold, cascades=cascades)
         self._waiting: deque[Split] = deque()
 
@@ -101,7 +101,7 @@ class Inflow:
     @property
     def begun(self) -> SourceState | None:
         """Where a lake begins that has nothing of it, as a state; None: with its first file."""
-        return self._begun
+        return self._start
 
     @property
     def catalogue(self) -> Catalogue:
@@ -149,11 +149,11 @@ class Inflow:
             splits += whole
             for _ in whole:
                 self._waiting.popleft()
-        return Taken(self._series, splits, self._begun) if splits else None
+        return Taken(self._series, splits, self._start) if splits else None
 
     def nothing(self) -> Taken:
         """No splits, for a new lake that begins with nothing of the source but its place."""
-        begun = self._begun
+        begun = self._start
         if begun is None:
             first, offset = self._series.files[0], len(MAGIC)
             known = to_json(self._first_known)

@@ -75,7 +75,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         self._since = since if stream.schema_change == "error" else None
         self._log: StreamLog | None = None
         self._backlog: Backlog | None = None
-        self._begun: Position | None = None
+        self._first: Position | None = None
         self._place: Json | None = None
         self._until: Position | None = None
         limited = stream.max_bytes is not None or stream.max_transactions is not None
@@ -194,9 +194,9 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
 
     def _begin(self) -> Position:
         """Where the options say that a query begins, found out once."""
-        if self._begun is None:
-            self._begun = self._locate()
-        return self._begun
+        if self._first is None:
+            self._first = self._locate()
+        return self._first
 
     def _locate(self) -> Position:
         log = self._opened

@@ -57,10 +57,10 @@ class Script(Results[str]):
         super().__init__(_texts(lines), changes.reader.log.close)
         self._changes = changes
         self._statements = statements
-        self._is_begun = False
+        self._is_started = False
 
     def __next__(self) -> str:
-        self._is_begun = True
+        self._is_started = True
         return super().__next__()
 
     def commands(self) -> Iterator[bytes]:
@@ -70,7 +70,7 @@ class Script(Results[str]):
         Raises UsageError if lines were already taken.
         """
         self._check_whole()
-        self._is_begun = True
+        self._is_started = True
         self._items = iter(())
         return commands(self._statements)
 
@@ -111,7 +111,7 @@ class Script(Results[str]):
                     draft.unlink(missing_ok=True)
 
     def _check_whole(self) -> None:
-        if self._is_begun:
+        if self._is_started:
             raise UsageError("lines of this script were taken: call undo or redo again")
 
 

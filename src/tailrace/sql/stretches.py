@@ -46,7 +46,7 @@ _OLD_HEADER: Final = b"\x06"
 _TABLE_ID: Final = 6
 _COMMIT: Final = b"COMMIT;\n"
 _BEFORE: Final = _COMMIT + b"-- "
-_BEHIND: Final = b"START TRANSACTION;\n"
+_AFTER: Final = b"START TRANSACTION;\n"
 _UNCHECKED: Final = RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY
 _FEW: Final = 64
 """Pieces that are written separately."""
@@ -294,7 +294,7 @@ class _Groups:
         if not wanted.any():
             return
         count = len(wanted)
-        texts = [each + bytes(40) for each in (self._file.encode(), _BEFORE, _BEHIND)]
+        texts = [each + bytes(40) for each in (self._file.encode(), _BEFORE, _AFTER)]
         held = [np.frombuffer(text, np.uint8) for text in texts]
         frame = np.zeros(f.H_WORDS, np.int64)
         frame[f.H_ENTRIES] = self._transactions.ctypes.data
@@ -318,7 +318,7 @@ class _Groups:
         """A transaction whose lines were written."""
         words = self._transactions[number]
         start, end = self._bounds[number : number + 2].tolist()
-        text = self._data[start + len(_BEFORE) : end - len(_BEHIND) - 1].tobytes().decode()
+        text = self._data[start + len(_BEFORE) : end - len(_AFTER) - 1].tobytes().decode()
         position = Position(self._file, int(words[k.T_START]))
         gtid = text.removeprefix(f"{position}  ").partition("  ")[0]
         return TransactionHead(

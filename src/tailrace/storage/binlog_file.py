@@ -42,8 +42,8 @@ class BinlogFile:
         self._buffer = buffer
         self._stream: RandomOutput | None = None
         self._end = 0
-        self.write = self._refuse
-        self.flush = self._refuse_flush
+        self.write = self._reject
+        self.flush = self._reject_flush
 
     @property
     def path(self) -> str:
@@ -122,8 +122,8 @@ class BinlogFile:
         The file is closed even if flushing fails.
         """
         stream, self._stream = self._stream, None
-        self.write = self._refuse
-        self.flush = self._refuse_flush
+        self.write = self._reject
+        self.flush = self._reject_flush
         if stream is not None:
             self._end = stream.size
             stream.close()
@@ -133,10 +133,10 @@ class BinlogFile:
             raise StorageError(f"{self.path}: it is not open for writing")
         return self._stream
 
-    def _refuse(self, _data: Data) -> None:
+    def _reject(self, _data: Data) -> None:
         self._opened()
 
-    def _refuse_flush(self) -> None:
+    def _reject_flush(self) -> None:
         self._opened()
 
     def _check_closed(self) -> None:

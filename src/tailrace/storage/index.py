@@ -221,13 +221,13 @@ class LogIndex:
             self._check_here(entry, there)
             if entry.name not in there:
                 continue
-            begun = self._begun(entry.name)
+            begun = self._first_second(entry.name)
             if (begun + 1) * _SECOND > time:  # it may have been created later in that second
                 break
             count = number
         return count
 
-    def _begun(self, name: str) -> int:
+    def _first_second(self, name: str) -> int:
         """The second of a file's first event."""
         path = self._folder.path(name)
         raw = self._folder.read(name, 0, len(MAGIC) + 4)

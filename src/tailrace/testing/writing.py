@@ -59,7 +59,7 @@ class _Writer:
         try:
             self.output.write(data)
         except StorageError as error:
-            self._refusal(error)
+            self._check_failure(error)
             there = self.output.size - before
             expect(
                 0 <= there <= len(piece),
@@ -84,7 +84,7 @@ class _Writer:
         try:
             output.update(offset, data)
         except StorageError as error:
-            self._refusal(error)
+            self._check_failure(error)
             output.update(offset, data)
         self.plain[offset : offset + count] = data
         self.synced = None
@@ -96,7 +96,7 @@ class _Writer:
         try:
             output.truncate(size)
         except StorageError as error:
-            self._refusal(error)
+            self._check_failure(error)
             output.truncate(size)
         del self.plain[size:]
         self.starts = [start for start in self.starts if start <= size]
@@ -107,7 +107,7 @@ class _Writer:
         try:
             self.output.flush()
         except StorageError as error:
-            self._refusal(error)
+            self._check_failure(error)
             self.output.flush()
         self.check_stored(bytes(self.store.data), "flush")
 
@@ -115,7 +115,7 @@ class _Writer:
         try:
             self.output.sync()
         except StorageError as error:
-            self._refusal(error)
+            self._check_failure(error)
             self.output.sync()
         self.synced = bytes(self.plain)
         self.check_stored(self.store.durable, "sync")
@@ -124,7 +124,7 @@ class _Writer:
         try:
             self.output.close()
         except StorageError as error:
-            self._refusal(error)
+            self._check_failure(error)
         else:
             self.check_stored(bytes(self.store.data), "close", whole=True)
         self.output.close()
@@ -153,7 +153,7 @@ class _Writer:
         size = self.output.size
         expect(size == len(self.plain), f"size is {size}, not {len(self.plain)}")
 
-    def _refusal(self, error: StorageError) -> None:
+    def _check_failure(self, error: StorageError) -> None:
         self.refused += 1
         told = self.store.faults.told
         expect(

@@ -45,7 +45,7 @@ class SeriesTransport:
         self._continues = continues
         self.name = series.name
         self._read: tuple[GtidState, Position, AlreadyRead] | None = None
-        self._begun: tuple[Position, Position] | None = None
+        self._begin: tuple[Position, Position] | None = None
 
     def peek(self) -> Record | None:
         """The first event of the first file; None if a file in use has none yet. Raises
@@ -100,9 +100,9 @@ class SeriesTransport:
             raise StorageError(f"{file.path}: no event begins at {place.offset}")
         if file.joined or place.offset <= len(MAGIC):  # a pipe is read once, and tells then
             return place
-        if self._begun is None or self._begun[0] != place:
-            self._begun = place, Position(file.name, begin_of(file, place.offset))
-        return self._begun[1]
+        if self._begin is None or self._begin[0] != place:
+            self._begin = place, Position(file.name, begin_of(file, place.offset))
+        return self._begin[1]
 
     def _index(self, start: Position) -> int:
         names = [file.name for file in self.series.files]

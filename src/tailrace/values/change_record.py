@@ -82,7 +82,7 @@ def change_record(
         f'{{"_op":"{row.kind}","_db":{text_json(schema.database)},'
         f'"_table":{text_json(schema.table)},"_ts":{ts},"_gtid":{gtid},'
         f'"_file":{text_json(origin.file)},"_pos":{origin.offset},"_seq":"{seq}",'
-        f'"_server_id":{origin.server_id},{_beside(row, schema)}"before":'
+        f'"_server_id":{origin.server_id},{_raw_and_diff(row, schema)}"before":'
     )
     if large:
         return escapes.pieces(_joined(head, pieces))
@@ -154,7 +154,7 @@ def _large_image(image: Image, known: _Known) -> list[str | Iterator[str]]:
     return pieces
 
 
-def _beside(row: Row, schema: TableSchema) -> str:
+def _raw_and_diff(row: Row, schema: TableSchema) -> str:
     """``_raw`` and ``_diff``, each followed by a comma, where the record has them."""
     documents = _known(schema).documents
     if not documents:

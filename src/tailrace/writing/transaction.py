@@ -151,7 +151,7 @@ class TransactionWriter:
     def _start(self) -> None:
         """Nothing is in it yet."""
         self._cache = self._log.cache()
-        self._begun = self._alone = self._ddl = self._statements = self._wanted = False
+        self._is_started = self._alone = self._ddl = self._statements = self._wanted = False
         self._done = ""
 
     @property
@@ -232,11 +232,11 @@ class TransactionWriter:
     @contextmanager
     def _whole(self) -> Iterator[None]:
         """Add everything inside, or nothing after an error."""
-        mark = self._cache.size, self._cache.count, self._begun
+        mark = self._cache.size, self._cache.count, self._is_started
         try:
             yield
         except BaseException:
-            size, count, self._begun = mark
+            size, count, self._is_started = mark
             self._cache.cut(size, count)
             raise
 
@@ -349,9 +349,9 @@ class TransactionWriter:
 
     def _begin(self, database: str) -> None:
         """MySQL's BEGIN, before the first event; MariaDB's is in the GTID event."""
-        if self._begun:
+        if self._is_started:
             return
-        self._begun = True
+        self._is_started = True
         if self._log.flavour is Flavour.MYSQL:
             self._append(self._query("BEGIN", database, flags=EventFlag.SUPPRESS_USE))
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.columns.text.record_json import _beside
+from tailrace.columns.text.record_json import _raw_texts
 from tailrace.columns.text.row_json import images_to_json
 from tailrace.constants import ColumnType as T
 from tailrace.errors import EventDecodeError, UnsupportedType
@@ -380,7 +380,7 @@ def test_kernels_may_read_past_the_last_text() -> None:
     """They copy 32 bytes at a time: what is made for them alone has room for the last step."""
     images = pa.StructArray.from_arrays([pa.array(["null", "1", None, "null"])], ["c"])
     kind = Kind(T.JSON, 4, pa.string(), st.none(), logical=Logical.JSON)
-    texts = _beside(batch_of(images), schema_of(column(0, "c", kind)))
+    texts = _raw_texts(batch_of(images), schema_of(column(0, "c", kind)))
     assert texts is not None
     assert texts.to_pylist()[:4] == [
         '"_raw":{"after.c":"null"},',

@@ -35,14 +35,14 @@ class _Tables(ByTable):
     def __init__(self, wants: TableFilter, refuse: Callable[[QueryEvent], None]) -> None:
         super().__init__(wants)
         self._asked_for = wants
-        self._refuse_statement = refuse
+        self._reject_statement = refuse
 
     def on_query(self, event: QueryEvent) -> Outcome:
         kind = classify(event.sql)
         if kind is StatementKind.CONTROL:
             return self.on_event(event)
         if kind in {StatementKind.DML, StatementKind.UNKNOWN}:
-            self._refuse_statement(event)
+            self._reject_statement(event)
             return self.leave_out(event)
         return self.on_event(event) if concerns(event, self._asked_for) else self.leave_out(event)
 
@@ -85,7 +85,7 @@ class RawOutput:
         if names:
             self._handlers.append(Rename(names))
         if not wants.takes_all:
-            self._handlers.append(_Tables(wants, self._refuse))
+            self._handlers.append(_Tables(wants, self._reject))
         self._writer: LogWriter | None = None
 
     def copy(self, reader: Reader) -> None:
@@ -155,7 +155,7 @@ class RawOutput:
         for name in (*names, f"{base}.index"):
             (folder / name).unlink(missing_ok=True)
 
-    def _refuse(self, event: QueryEvent) -> None:
+    def _reject(self, event: QueryEvent) -> None:
         if self._statements == "skip":
             self._skipped += 1
             return

@@ -82,13 +82,13 @@ class Steps:
         self._every = every
         self._lock = Lock()
         self._now: tuple[str, int, int] | None = None
-        self._begun = 0.0
+        self._started = 0.0
 
     def tell(self, phase: str, done: int, total: int) -> None:
         """Set the progress; see `tailrace.spark.mirror`."""
         with self._lock:
             if self._now is None:
-                self._begun = time.monotonic()
+                self._started = time.monotonic()
             fresh = self._now is None or self._now[0] != phase
             self._now = phase, done, total
             if fresh and self.aloud:
@@ -114,7 +114,7 @@ class Steps:
     def _run(self, ended: Event) -> None:
         while not ended.wait(self._every):
             with self._lock:
-                seconds = time.monotonic() - self._begun
+                seconds = time.monotonic() - self._started
                 if self._now is not None and seconds >= self._every:
                     say(f"{_text(*self._now)}, for {seconds:.0f} s")
 

@@ -63,7 +63,7 @@ _NO_DOCUMENT: Final = (
 _NOTHING: Final[Mapping[int, Mapping[int, bytes]]] = {}
 _IN_PLACE: Final = frozenset({Finish.NOTHING, Finish.GEOMETRY, Finish.JSONB, Finish.CHARSET})
 """Large values of these are read in place, in the log's bytes."""
-_BEGUN: Final = np.array(
+_STARTED: Final = np.array(
     [
         k.D_ROWS,
         k.D_GTID_COUNT,
@@ -290,7 +290,7 @@ class WrittenRows:
         for region, size in self._outside.items():
             word = regions.columns_at[region]
             words[word + k.C_KIND], words[word + k.C_ROOM] = k.IN_PLACE, size
-        frame[_BEGUN] = 0
+        frame[_STARTED] = 0
         frame[k.D_GTID_LAST] = -1
         frame[k.D_MOST_CLAIMED] = MOST_BYTES
         frame[k.D_CAPACITY] = self._arena.rows

@@ -62,7 +62,7 @@ def record_lines(batch: pa.RecordBatch, schema: TableSchema, file: str, start: i
         valid = np.packbits(np.asarray(gtid.indices.is_valid()), bitorder="little")
         frame[f.R_GTID_VALID] = valid.ctypes.data
     frame[f.R_GTIDS], _, frame[f.R_GTIDS + 1] = layout(gtid.dictionary)
-    beside = _beside(batch, schema)
+    beside = _raw_texts(batch, schema)
     if beside is not None:
         frame[f.R_BESIDE], _, frame[f.R_BESIDE + 1] = layout(beside)
     images = images_of(batch, schema, frame)
@@ -77,7 +77,7 @@ def _values(array: pa.Array, width: int) -> int:
     return int(array.buffers()[1].address + width * array.offset)
 
 
-def _beside(batch: pa.RecordBatch, schema: TableSchema) -> pa.StringArray | None:
+def _raw_texts(batch: pa.RecordBatch, schema: TableSchema) -> pa.StringArray | None:
     """``"_raw":{...},`` of the rows in which a document is JSON's null; None without any."""
     nulls = null_documents(batch, schema)
     if nulls.null_count == len(nulls):

@@ -50,7 +50,7 @@ _FIXED: Final = {
     pa.duration("us"): f.SPAN,
 }
 _BEFORE_NULL: Final = np.frombuffer(f"n{JSON_SPACE}".encode(), np.uint8)
-_BEHIND_NULL: Final = np.frombuffer(f"l{JSON_SPACE}".encode(), np.uint8)
+_AFTER_NULL: Final = np.frombuffer(f"l{JSON_SPACE}".encode(), np.uint8)
 _FRACTIONAL: Final = OLD_TEMPORAL_TYPES | {
     ColumnType.TIME2,
     ColumnType.DATETIME2,
@@ -184,7 +184,7 @@ def _nulls_among(texts: pa.StringArray) -> list[int]:
     if len(rows) == 0:
         return []
     data = np.frombuffer(texts.buffers()[2], np.uint8)
-    fits = np.isin(data[ends[rows]], _BEFORE_NULL) & np.isin(data[ends[rows + 1] - 1], _BEHIND_NULL)
+    fits = np.isin(data[ends[rows]], _BEFORE_NULL) & np.isin(data[ends[rows + 1] - 1], _AFTER_NULL)
     values = ((row, texts[row].as_py()) for row in rows[fits].tolist())
     return [row for row, text in values if text is not None and text.strip(JSON_SPACE) == "null"]
 

@@ -235,7 +235,7 @@ class Copy:
                 self._last_type = data[starts[taken - 2] + TYPE_AT]
             with suppress(StorageError):
                 file.truncate(kept)
-            raise self._refused(error, Position(file.name, kept)) from error
+            raise self._failed(error, Position(file.name, kept)) from error
         self._last_type = data[starts[-1] + TYPE_AT]
 
     def _cannot_grow(self) -> Exception:
@@ -328,10 +328,10 @@ class Copy:
         except StorageError as error:
             if type(error) is not StorageError:  # the message of a missing key is sufficient
                 raise
-            raise self._refused(error, position) from error
+            raise self._failed(error, position) from error
 
     @staticmethod
-    def _refused(error: StorageError, position: Position | None) -> StorageError:
+    def _failed(error: StorageError, position: Position | None) -> StorageError:
         """The same error, with the state of the copy and what to do."""
         where = "" if position is None else f" at {position}"
         return StorageError(

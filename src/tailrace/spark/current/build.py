@@ -159,7 +159,7 @@ def build(
                 plan = plan_table(life, files, source.committed, given=keys, shard=source.shard)
                 count = parts(plan, _before(source, life), patches) if plan is not None else 0
             except RefusedError as error:
-                built[name] = _refused(str(error))
+                built[name] = _unsupported(str(error))
                 continue
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 built[name] = _failed(failure(error))
@@ -216,7 +216,7 @@ class _Making:
         spills: dict[str, dict[int, list[str]]] = {}
         for name, found in cut_all(cut, self._run, self._folder).items():
             if isinstance(found, str):
-                self._built[name] = _refused(found)
+                self._built[name] = _unsupported(found)
             elif isinstance(found, Failure):
                 self._built[name] = _failed(found)
             else:
@@ -224,7 +224,7 @@ class _Making:
         rest = [name for name in self._plans if name not in self._built]
         for name in rest:
             patch = name in self._parts
-            self._built[name] = _begun(self._plans[name], self._begins[name], patch=patch)
+            self._built[name] = _kept(self._plans[name], self._begins[name], patch=patch)
         self._patch([name for name in rest if name in self._parts], spills)
         self._fold([name for name in rest if name not in self._parts], spills)
         return self._built
@@ -253,7 +253,7 @@ class _Making:
         results = iter(self._run(partial(attempt, patch), every))
         for name, each in made.items():
             done = [next(results) for _ in each]
-            work_up = partial(_beside, self._built[name], each, done)
+            work_up = partial(_with_patches, self._built[name], each, done)
             if (built_up := self._guarded(name, work_up)) is not None:
                 self._built[name] = built_up
 
@@ -353,7 +353,7 @@ def _job(plan: TablePlan, bucket: int, spills: tuple[str, ...], out: Path) -> Fo
     return FoldJob(plan.target, base, (), spills, plan.partial, out)
 
 
-def _begun(plan: TablePlan, before: State | None, *, patch: bool) -> Built:
+def _kept(plan: TablePlan, before: State | None, *, patch: bool) -> Built:
     """A table's state with the files that stay, if any; tails do if nothing is folded."""
     files: tuple[DataFile | None, ...] = (None,) * plan.buckets
     paths: tuple[str | None, ...] = (None,) * plan.buckets
@@ -380,14 +380,16 @@ def _begun(plan: TablePlan, before: State | None, *, patch: bool) -> Built:
     return Built(current, paths)
 
 
-def _beside(built: Built, jobs: Sequence[PatchJob], results: Sequence[Patched | Failure]) -> Built:
+def _with_patches(
+    built: Built, jobs: Sequence[PatchJob], results: Sequence[Patched | Failure]
+) -> Built:
     """The state with the tails and deleted rows that jobs have made for its files."""
     done: list[Patched] = []
     for result in results:
         if isinstance(result, Failure):
             return _failed(result)
         if result.refused is not None:
-            return _refused(result.refused)
+            return _unsupported(result.refused)
         done.append(result)
     current, paths = patched((built.current, built.paths), jobs, done)
     return Built(current, paths, sum(result.seconds for result in done))
@@ -401,7 +403,7 @@ def _with(built: Built, bucket: int, result: Folded | Failure) -> Built:
         return _failed(result)
     current = built.current
     if result.refused is not None or current.refused is not None:
-        return _refused(current.refused or result.refused or "")
+        return _unsupported(current.refused or result.refused or "")
     file = DataFile("", result.rows, result.size, result.memory)
     files = (*current.files[:bucket], file, *current.files[bucket + 1 :])
     paths = (*built.paths[:bucket], result.path, *built.paths[bucket + 1 :])
@@ -409,7 +411,7 @@ def _with(built: Built, bucket: int, result: Folded | Failure) -> Built:
     return Built(current, paths, built.seconds + result.seconds)
 
 
-def _refused(reason: str) -> Built:
+def _unsupported(reason: str) -> Built:
     return Built(Current(pa.schema([]), (), refused=reason))
 
 

@@ -195,9 +195,9 @@ class _Run:
                 continue
             try:
                 plan = self._plan(stage, stage.life)
-                begun = self._begun(stage, plan) if plan is not None else self._empty(stage)
+                begun = self._kept(stage, plan) if plan is not None else self._empty(stage)
             except RefusedError as error:
-                self._made[stage] = _refused(str(error))
+                self._made[stage] = _unsupported(str(error))
                 continue
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 self._made[stage] = _failed(failure(error))
@@ -246,7 +246,7 @@ class _Run:
             return plan
         return replace(plan, base=replace(plan.base, stamp=_STAMP))
 
-    def _begun(self, stage: Stage, plan: TablePlan) -> _Made:
+    def _kept(self, stage: Stage, plan: TablePlan) -> _Made:
         """A stage with the files that stay, if any."""
         rows = self._rows(stage)
         files: tuple[DataFile | None, ...] = (None,) * plan.buckets
@@ -288,7 +288,7 @@ class _Run:
                 self._made[stage] = _failed(spilled)
                 continue
             if isinstance(spilled, str):
-                self._made[stage] = _refused(spilled)
+                self._made[stage] = _unsupported(spilled)
                 continue
             for bucket in range(plan.buckets):
                 name = f"{number}-{bucket}"
@@ -387,7 +387,7 @@ def _with(made: _Made, bucket: int, result: Bucket | Failure) -> _Made:
         return _failed(result)
     current = made.current
     if result.refused is not None or current.refused is not None:
-        return _refused(current.refused or result.refused or "")
+        return _unsupported(current.refused or result.refused or "")
     files = (*current.files[:bucket], _file(result.open), *current.files[bucket + 1 :])
     paths = (*made.paths[:bucket], result.open.path, *made.paths[bucket + 1 :])
     current = replace(current, files=files, unseen=current.unseen + result.unseen)
@@ -420,7 +420,7 @@ def _as_current(history: History) -> Current:
     )
 
 
-def _refused(reason: str) -> _Made:
+def _unsupported(reason: str) -> _Made:
     return _Made(Current(pa.schema([]), (), refused=reason))
 
 

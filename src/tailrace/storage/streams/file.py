@@ -38,27 +38,27 @@ class FileInput(OffsetInput):
         try:
             return os.pread(self._file.fileno(), count, min(_FARTHEST, offset))
         except OSError as error:
-            raise self._refused(error, offset) from error
+            raise self._failed(error, offset) from error
 
     def _readinto_at(self, offset: int, view: bytearray | memoryview) -> int:
         try:
             return os.preadv(self._file.fileno(), (view,), min(_FARTHEST, offset))
         except OSError as error:
-            raise self._refused(error, offset) from error
+            raise self._failed(error, offset) from error
 
     def size(self) -> int:
         """The file's current size in bytes."""
         try:
             return os.fstat(self._file.fileno()).st_size
         except OSError as error:
-            raise self._refused(error, self._at) from error
+            raise self._failed(error, self._at) from error
 
     def close(self) -> None:
         """Close the file."""
         super().close()
         self._file.close()
 
-    def _refused(self, error: OSError, offset: int) -> ReadFailed:
+    def _failed(self, error: OSError, offset: int) -> ReadFailed:
         return ReadFailed(error.strerror or str(error), file=self.path, offset=offset)
 
 
