@@ -46,6 +46,6 @@ def test_it_is_only_a_convenience(source):
     for each in (url, "mysql://root@127.0.0.1:1/"):
         end = SourceEnd(Source.parse(each), Identity())
         end.want()
-        wait_for(lambda asked=end: asked._refused)
+        wait_for(lambda asked=end: asked._last_error)
         assert end.ahead_of(Position("binlog.000001", 4), None) is None
         end.close()
