@@ -103,6 +103,7 @@ def test_a_function(hidden, code, extra, tmp_path):
     [
         ("pyspark", ["mirror", LOG, "--into", "lake"], "spark"),
         ("numba pyarrow", ["mirror", LOG, "--into", "lake"], "spark"),
+        ("pyspark", ["mirror", LOG, "--into", "lake", "--format", "delta"], "delta"),
         ("pymysql", ["log", SERVER], "live"),
         ("pymysql", ["receive", SERVER, "--into", "copy"], "live"),
         ("pymysql", ["stat", SERVER], "live"),

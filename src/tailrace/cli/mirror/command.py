@@ -32,6 +32,7 @@ from tailrace.cli.signals import STATUS, on_signals
 from tailrace.cli.sources import check_urls, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
+from tailrace.extras import importing
 from tailrace.live.scheme import names_server
 from tailrace.printable import size
 from tailrace.schema.catalogue import NAMES_FROM
@@ -184,7 +185,9 @@ def mirror(
     wants = chosen_tables(tables, exclude)
     server = partial(parsed, follow=follow, skip_torn_tail=skip_torn_tail)
     chosen = [server(each) if names_server(each) else each for each in sources]
-    from tailrace.spark import mirror as run  # noqa: PLC0415 - takes a while
+    extra = "spark" if format is None or format == "parquet" else format
+    with importing(extra, "a lake"):
+        from tailrace.spark import mirror as run  # noqa: PLC0415 - takes a while
     from tailrace.spark import session  # noqa: PLC0415 - as above
 
     begin = time.monotonic()
