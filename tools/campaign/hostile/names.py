@@ -156,8 +156,10 @@ def _made(kind: str, name: str, number: int, flavour: str) -> tailrace.Table:
     if kind in {"column", "all"}:
         columns = (schema.columns[0], replace(schema.columns[1], name=name))
         specs = (table.specs[0], replace(table.specs[1], name=name))
-        return replace(table, schema=replace(schema, columns=columns), specs=specs)
-    return replace(table, schema=schema)
+        schema = replace(schema, columns=columns)
+        object.__setattr__(table, "specs", specs)
+    object.__setattr__(table, "schema", schema)  # no SQL can say some of these names
+    return table
 
 
 def _write(path: Path, flavour: str, kinds: Sequence[str], names: Sequence[str]) -> int:
