@@ -213,7 +213,7 @@ def test_the_first_event_must_be_a_format_description(tmp_path: Path) -> None:
 def test_several_series_cannot_be_opened_as_one(tmp_path: Path) -> None:
     log(tmp_path / "a", 1)
     log(tmp_path / "b", 1)
-    with pytest.raises(UsageError, match=r"several logs \(a, b\): open one of them"):
+    with pytest.raises(UsageError, match=r"several logs are given \(a, b\)"):
         open_log(tmp_path)
     assert len(list(open_log(find(tmp_path)[1]))) == 1
 
