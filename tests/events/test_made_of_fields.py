@@ -210,7 +210,16 @@ def test_every_class_writes(kind: type[Event]) -> None:
     read -= {*Event.__slots__, *kind.FROM_CONTEXT}
     made = {kind.MADE_FROM.get(name, name) for name in kind.MADE_OF}
     read = {name for name in read if not name.startswith("_")}  # places in the body
-    followed = {"layout", "description", "payload_size", "uuid_bytes", "tag", "gno", "raw_value"}
+    followed = {
+        "schema",
+        "layout",
+        "description",
+        "payload_size",
+        "uuid_bytes",
+        "tag",
+        "gno",
+        "raw_value",
+    }
     if "data" in kind.MADE_OF:  # the body as it is
         return
     if issubclass(kind, UnreadableRowsEvent):

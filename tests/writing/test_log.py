@@ -110,7 +110,7 @@ def test_in_memory(flavour: str) -> None:
     assert set(folder.names()) == {*names, "binlog.index"}
     assert folder.read("binlog.000001", 0, 4) == b"\xfebin"
     assert bytes(folder.files["binlog.index"]).decode() == "".join(f"./{n}\n" for n in names)
-    with pytest.raises(StorageError, match=r"memory:here/binlog\.000001: binlog\.000001 is there"):
+    with pytest.raises(StorageError, match=r"memory:here/binlog\.000001 exists"):
         log("memory:here", flavour)
     with pytest.raises(StorageError, match="has a name"):
         log("memory:", flavour)
@@ -224,7 +224,7 @@ def test_what_is_there_is_kept(tmp_path: Path, flavour: str) -> None:
         ddl(out, 1)
     held = (tmp_path / "binlog.000001").read_bytes()
     for name in ("binlog.000001", "binlog.000002", ""):
-        with pytest.raises(StorageError, match=r"go on with that log by tailrace\.append"):
+        with pytest.raises(StorageError, match=r"continue that log with tailrace\.append"):
             log(tmp_path / name, flavour)
     assert (tmp_path / "binlog.000001").read_bytes() == held
     with log(tmp_path / "other.000001", flavour):

@@ -96,7 +96,7 @@ def opened(folder: Path, case: Case) -> LogWriter:
         options["keyring"] = case.keyring or None
         return tailrace.append(folder, recovered=lambda _: None, **options)
     if case.keyring:
-        options["encrypt"] = case.keyring
+        options |= {"encrypt": True, "keyring": case.keyring}
         options["key_id"] = MYSQL_KEY if mysql else None
     target = folder / "binlog.000001"
     return tailrace.create(target, flavour=case.flavour, server_id=7, **options)
