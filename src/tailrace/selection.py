@@ -135,8 +135,10 @@ def _parsed(text: str, name: str, forms: str) -> Start | Gtid:
     if _TIME.match(text):
         try:
             time = datetime.fromisoformat(text)
-        except ValueError as error:
-            raise UsageError(f"{name}: {text!r} is not a time: {error}") from None
+        except ValueError:
+            raise UsageError(
+                f"{name}: {text!r} is not a time, such as 2026-11-21T09:30:00"
+            ) from None
         return _time(time, text, name, zone=UTC)
     if _MARIADB_GTIDS.match(text) or _MYSQL_GTIDS.match(text):
         return _gtids(text, text, name, forms)

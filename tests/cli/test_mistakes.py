@@ -90,7 +90,7 @@ FILES = {
     # where reading begins and ends
     "log --start soon logs": f"--start is {FORMS}, and not 'soon'",
     "log --until soon logs": f"--until is {FORMS.removeprefix('oldest, ')}, and not 'soon'",
-    "log --start 2026-13-01T00:00 logs": "--start: '2026-13-01T00:00' is not a time: month must be in 1..12",
+    "log --start 2026-13-01T00:00 logs": "--start: '2026-13-01T00:00' is not a time, such as 2026-11-21T09:30:00",
     "log --start 2026-11-21 logs": "--start: 2026-11-21 may be a day or a GTID: write 2026-11-21T00:00:00 or gtid:2026-11-21",
     "log --start binlog.000009:4 logs": "binlog.000009 is not among the logs of mysql: binlog.000001 to binlog.000004",
     "log --start binlog.000001:160 logs": "logs/binlog.000001: no event begins at 160",
