@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.s3 import S3Server
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ON_ONE: Final = {"delta": "newest", "iceberg": "oldest", "spark": "oldest"}
+_spark: Final = Lock()
 _LOG: Final = ROOT / "examples" / "shop" / "mysql"
 
 
@@ -98,7 +100,12 @@ def _install(work: Path, python: str, versions: Path, what: str) -> Installed:
     installed = _new(work)
     run(UV, "venv", "--quiet", "--python", python, installed.environment, folder=work)
     options = ("--quiet", "--no-config", "--python", installed.python, "--constraints", versions)
-    run(UV, "pip", "install", *options, what, folder=work)
+    install = partial(run, UV, "pip", "install", *options, what, folder=work)
+    if any(f"[{extra}]" in what for extra in _ON_ONE):
+        with _spark:  # uv builds PySpark again for each: a gigabyte, which the cache would keep
+            install(UV_NO_CACHE="1")
+    else:
+        install()
     return installed
 
 
