@@ -27,8 +27,8 @@ class Batch:
     for functions such as ``pyarrow.Table.from_batches`` that take no other object.
 
     ``table`` is ``database.table``. ``position`` is where to resume once this batch and those
-    before it were dealt with: the end of a transaction whose rows were all given by then. Batches
-    that come later may hold rows before it no more; reading from it may repeat rows of this batch.
+    before it were dealt with: the end of a transaction whose rows were all given by then. No later
+    batch has rows before it. Reading from it may repeat rows of this batch.
     """
 
     __slots__ = ("position", "record_batch")
@@ -104,9 +104,8 @@ class Marked:
 
     def __iter__(self) -> Iterator[Batch]:
         """The batches; one is held back until it is known whether it is the last of its part."""
-        held: list[
-            pa.RecordBatch
-        ] = []  # at most one, which nothing else refers to once it is given
+        # At most one batch, to which nothing else refers once it is given.
+        held: list[pa.RecordBatch] = []
         try:
             for batch in self.batches:
                 if held:

@@ -119,9 +119,8 @@ def _texts(lines: Iterator[str | Iterator[str] | memoryview]) -> Iterator[str]:
     for line in lines:
         if isinstance(line, memoryview):  # many lines, with their ends
             text = bytes(line).decode("utf-8", "surrogateescape")
-            yield from text.removesuffix("\n").split(
-                "\n"
-            )  # not splitlines: names have any character
+            # not splitlines: names may have its other characters
+            yield from text.removesuffix("\n").split("\n")
         else:
             yield line if isinstance(line, str) else "".join(line)
 
