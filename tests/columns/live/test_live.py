@@ -85,6 +85,19 @@ def sequences(source, **options):
     return fast, sorted(row.sequence for row in rows)
 
 
+def log_of_definitions(server):
+    """The file with the case of DDL. Who begins inside does not know its tables' character sets:
+    MariaDB logs them in CREATE and ALTER only, unless `binlog_row_metadata` is FULL.
+    """
+    with tailrace.open(files(server)) as events:
+        (name,) = {
+            event.file
+            for event in events
+            if event.name == "QUERY" and event.sql.startswith("CREATE TABLE other.far")
+        }
+    return name
+
+
 def test_reading_ends_where_the_object_path_ends(worked):
     """At positions, times and GTIDs, also after a start; ``until`` as in `tailrace.rows`."""
     url = source_of(worked)
@@ -99,7 +112,9 @@ def test_reading_ends_where_the_object_path_ends(worked):
                 sizes.add(len(fast))
     assert len(sizes) > 2
     assert max(sizes) < len(every)
-    begin, end = found[len(found) // 4], found[len(found) // 2]
+    definitions = log_of_definitions(worked)
+    starts = [each for each in found if each.position.file != definitions]
+    begin, end = starts[len(starts) // 4], starts[len(starts) // 2]
     for given in (
         {"start": begin.position, "until": end.position},
         {"start": begin.position, "until": end.gtid},
@@ -126,9 +141,11 @@ def test_reading_resumes_after_a_batch(worked):
     every, _ = sequences(url)
     batches = changes(url, statements="skip")
     taken, states = set(), []
+    definitions = log_of_definitions(worked)
     for batch in batches:
         taken |= {int(each) for each in batch.column("_seq").to_pylist()}
-        states.append((set(taken), str(batch.position)))
+        if batch.position.file != definitions:
+            states.append((set(taken), str(batch.position)))
     assert {*taken} == {*every}
     for before, state in states[:: max(1, len(states) // 4)]:
         rest, _ = sequences(url, start=state)
