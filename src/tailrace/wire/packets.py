@@ -28,6 +28,7 @@ _ERROR: Final = 0xFF
 _END: Final = 0xFE
 _END_SIZE: Final = 9
 _STATE_SIZE: Final = 5
+_NO_LENGTH: Final = (0xFB, 0xFF)
 
 
 def frame(payload: bytes, sequence: int = 0) -> bytes:
@@ -117,6 +118,30 @@ class PacketCursor(Cursor):
             return raw.decode()
         except UnicodeDecodeError:
             self.error(at, f"{what} is not UTF-8: {raw[:80]!r}")
+
+    def terminated_bytes(self, what: str) -> bytes:
+        """The bytes before the next NUL, which is skipped."""
+        at = self.buf.find(b"\0", self.pos, self.end)
+        if at < 0:
+            self.error(self.pos, f"{what} does not end with a NUL")
+        raw = self.take(at - self.pos, what)
+        self.pos += 1
+        return raw
+
+    def terminated(self, what: str) -> str:
+        """The text before the next NUL, which is skipped."""
+        at = self.pos
+        size = len(self.terminated_bytes(what))
+        self.pos = at
+        found = self.text(size, what)
+        self.pos += 1
+        return found
+
+    def lenenc(self, what: str) -> int:
+        """A length-encoded integer; it never begins with 0xFB or 0xFF."""
+        if self.remaining and self.buf[self.pos] in _NO_LENGTH:
+            self.error(self.pos, f"{what}: 0x{self.buf[self.pos]:02X} does not begin a length")
+        return super().lenenc(what)
 
     def finish(self, what: str) -> None:
         """Raise if bytes remain after ``what``, the last field."""
