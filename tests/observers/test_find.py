@@ -26,7 +26,7 @@ def test_a_name_that_nobody_has():
 def test_an_entry_point_of_something_else(monkeypatch):
     point = importlib.metadata.EntryPoint("odd", "builtins:dict", "tailrace.observers")
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
-    with pytest.raises(UsageError, match="odd is a dict, not a relay I/O observer"):
+    with pytest.raises(UsageError, match="odd is a dict, not an observer of any kind"):
         find(["odd"])
 
 

@@ -2,15 +2,57 @@
 (WL#4398).
 """
 
-from tailrace.observers.delegate import Delegate, RelayIoDelegate
-from tailrace.observers.relay_io import ConnectionService, RelayFlag, RelayIo, RelayIoObserver, find
+from tailrace.observers.delegate import INTERFACE_VERSION, Delegate, Observer
+from tailrace.observers.log_storage import (
+    LogStorageDelegate,
+    LogStorageFlag,
+    LogStorageIo,
+    LogStorageObserver,
+)
+from tailrace.observers.plugins import add, find
+from tailrace.observers.relay_io import (
+    ConnectionService,
+    RelayFlag,
+    RelayIo,
+    RelayIoDelegate,
+    RelayIoObserver,
+)
+from tailrace.observers.transaction import (
+    TransactionDelegate,
+    TransactionFlag,
+    TransactionIo,
+    TransactionObserver,
+)
+from tailrace.observers.transmit import (
+    ReplicaService,
+    TransmitDelegate,
+    TransmitIo,
+    TransmitObserver,
+)
+from tailrace.observers.variables import UserVariables
 
 __all__ = [
+    "INTERFACE_VERSION",
     "ConnectionService",
     "Delegate",
+    "LogStorageDelegate",
+    "LogStorageFlag",
+    "LogStorageIo",
+    "LogStorageObserver",
+    "Observer",
     "RelayFlag",
     "RelayIo",
     "RelayIoDelegate",
     "RelayIoObserver",
+    "ReplicaService",
+    "TransactionDelegate",
+    "TransactionFlag",
+    "TransactionIo",
+    "TransactionObserver",
+    "TransmitDelegate",
+    "TransmitIo",
+    "TransmitObserver",
+    "UserVariables",
+    "add",
     "find",
 ]

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from threading import Condition, Lock, get_ident
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar
 
 from tailrace.errors import ObserverError, TailraceError, UsageError
-from tailrace.observers.relay_io import RelayIoObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tailrace.observers.relay_io import RelayFlag, RelayIo
+    from collections.abc import Iterable, Iterator, Mapping
 
 T = TypeVar("T")
 V = TypeVar("V")
 
+INTERFACE_VERSION: Final = 2
+"""The version of the observers' interface: 1 has the hooks of WL#4398, 2 adds ``after_sync``."""
+
 _log: Final = logging.getLogger("tailrace.observers")
+
+
+class Observer:
+    """The base of observers of all kinds. A class may be of several kinds: it derives from each.
+
+    ``interface_version`` is the version of the interface that the class was written for (the
+    worklog's ``len`` of the structure of callbacks). A later version only adds hooks, and fields
+    to what they are given. A hook that came after the version that a class states is not called,
+    even if the class has a method of that name.
+    """
+
+    interface_version: ClassVar[int] = 1
 
 
 class _Seen(Generic[T]):
@@ -25,15 +38,20 @@ class _Seen(Generic[T]):
 
     __slots__ = ("methods", "observers", "threads")
 
-    def __init__(self, observers: tuple[T, ...], points: Mapping[str, object]) -> None:
+    def __init__(
+        self, observers: tuple[T, ...], points: Mapping[str, object], since: Mapping[str, int]
+    ) -> None:
         self.observers = observers
         self.threads: list[int] = []
         self.methods: dict[str, list[tuple[T, Any]]] = {
             point: [
                 (observer, getattr(observer, point))
                 for observer in observers
-                if getattr(type(observer), point) is not empty
-                or point in getattr(observer, "__dict__", ())
+                if version_of(observer) >= since.get(point, 1)
+                and (
+                    getattr(type(observer), point) is not empty
+                    or point in getattr(observer, "__dict__", ())
+                )
             ]
             for point, empty in points.items()
         }
@@ -42,22 +60,33 @@ class _Seen(Generic[T]):
     def holds(self, observer: object) -> bool:
         return any(each is observer for each in self.observers)
 
+    def method(self, observer: object, point: str) -> Any | None:
+        """An observer's method for a point; None if it does not override it, or was removed."""
+        for each, method in self.methods[point]:
+            if each is observer:
+                return method
+        return None
+
 
 class Delegate(Generic[T]):
     """Observers of one kind, in the order in which they were added.
 
     Any thread may add, remove and call. A call uses the observers as they were when it began. The
-    same observer (compared by identity) can be added only once.
+    same observer (compared by identity) can be added only once. Iterating gives the observers as
+    they are at that moment.
 
-    A subclass names the ``points`` at which observers are called. Each point is a method of the
-    observers' base class; that one does nothing and is not called. Which methods an observer
-    overrides is determined when it is added.
+    A subclass names the ``kind`` of its observers and the ``points`` at which they are called;
+    ``since`` has the interface version of points that came after version 1. Each point is a method
+    of the kind; that one does nothing and is not called. Which methods an observer overrides is
+    determined when it is added. A call for a point that no observer overrides takes no lock.
     """
 
+    kind: ClassVar[type]
     points: ClassVar[Mapping[str, object]] = {}
+    since: ClassVar[Mapping[str, int]] = {}
 
     def __init__(self, observers: Iterable[T] = ()) -> None:
-        self._now: _Seen[T] = _Seen((), self.points)
+        self._now: _Seen[T] = _Seen((), self.points, self.since)
         self._old: list[_Seen[T]] = []
         """Snapshots that were replaced but are still in use by calls."""
         self._lock = Lock()
@@ -70,13 +99,42 @@ class Delegate(Generic[T]):
         """Whether there is no observer now."""
         return not self._now.observers
 
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._now.observers)
+
+    def __contains__(self, observer: object) -> bool:
+        return self._now.holds(observer)
+
+    def calls(self, *points: str) -> bool:
+        """Whether any observer overrides one of these points now."""
+        methods = self._now.methods
+        return any(methods[point] for point in points)
+
+    @contextmanager
+    def read_lock(self) -> Iterator[tuple[T, ...]]:
+        """The observers as they are now, in order; `remove` waits until the block has ended.
+
+        An observer that another thread adds meanwhile is not among them.
+        """
+        seen = self._enter()
+        try:
+            yield seen.observers
+        finally:
+            self._leave(seen)
+
     def add(self, observer: T) -> None:
-        """Add an observer after all others. Raises UsageError if it was added already, or if it
-        lacks a method.
+        """Add an observer after all others. Raises UsageError if it was added already, if it
+        lacks a method, or if it was written for a later version of the interface.
         """
         with self._lock:
             if self._now.holds(observer):
                 raise UsageError(f"the observer {name_of(observer)} is registered already")
+            if (version := version_of(observer)) > INTERFACE_VERSION:
+                raise UsageError(
+                    f"the observer {name_of(observer)} was written for version {version} of the"
+                    f" observers' interface; this Tailrace has version {INTERFACE_VERSION}: update"
+                    " Tailrace"
+                )
             try:
                 self._replace((*self._now.observers, observer))
             except AttributeError as error:
@@ -98,9 +156,10 @@ class Delegate(Generic[T]):
                 self._changed.wait_for(lambda: not any(each.threads for each in seen))
 
     def _replace(self, observers: tuple[T, ...]) -> None:
+        after = _Seen(observers, self.points, self.since)
         if self._now.threads:
             self._old.append(self._now)
-        self._now = _Seen(observers, self.points)
+        self._now = after
 
     def _enter(self) -> _Seen[T]:
         """Start a call; gives its snapshot. `_leave` must follow, in the same thread."""
@@ -118,57 +177,81 @@ class Delegate(Generic[T]):
 
     def _first_ends(self, point: str, *given: object) -> None:
         """Call all, in order; stop at the first error."""
+        if not self._now.methods[point]:
+            return
         seen = self._enter()
         try:
             for observer, method in seen.methods[point]:
-                try:
-                    method(*given)
-                except TailraceError:
-                    raise
-                except Exception as error:
-                    raise failed(observer, point, error) from error
+                call(observer, point, method, *given)
         finally:
             self._leave(seen)
 
     def _handed_on(self, point: str, io: object, value: V, kind: type[V], what: str) -> V:
         """Call all, in order, each with the previous one's result; stop at the first error."""
+        if not self._now.methods[point]:
+            return value
         seen = self._enter()
         try:
             for observer, method in seen.methods[point]:
-                try:
-                    value = method(io, value)
-                    if not isinstance(value, kind):
-                        _reject(value, kind, what)
-                except TailraceError:
-                    raise
-                except Exception as error:
-                    raise failed(observer, point, error) from error
+                value = call(observer, point, method, io, value, returns=kind, what=what)
         finally:
             self._leave(seen)
         return value
 
     def _all_called(self, point: str, *given: object) -> None:
         """Call all, in order, even after an error; raise the first, with the others as notes."""
-        first: Exception | None = None
+        if not self._now.methods[point]:
+            return
         seen = self._enter()
         try:
-            for observer, method in seen.methods[point]:
-                try:
-                    method(*given)
-                except Exception as error:  # noqa: BLE001 - every error is raised after all calls
-                    if first is not None:
-                        text = f"the observer {name_of(observer)} failed too, in {point}: {error!r}"
-                        first.add_note(text)
-                        _log.error("%s", text)
-                    elif isinstance(error, TailraceError):
-                        first = error
-                    else:
-                        first = failed(observer, point, error)
-                        first.__cause__ = error
+            call_all(point, seen.methods[point], *given)
         finally:
             self._leave(seen)
-        if first is not None:
-            raise first
+
+
+def call(
+    observer: object,
+    point: str,
+    method: Any,
+    *given: object,
+    returns: type | None = None,
+    what: str = "",
+) -> Any:
+    """Call an observer's method; an error that is not a TailraceError becomes an ObserverError."""
+    try:
+        value = method(*given)
+        if returns is not None and not isinstance(value, returns):
+            _reject(value, returns, what)
+    except TailraceError:
+        raise
+    except Exception as error:
+        raise failed(observer, point, error) from error
+    return value
+
+
+def call_all(point: str, methods: Iterable[tuple[object, Any]], *given: object) -> None:
+    """Call each observer's method, even after an error; raise the first error after all calls,
+    with the others as notes.
+    """
+    first: Exception | None = None
+    for observer, method in methods:
+        try:
+            call(observer, point, method, *given)
+        except TailraceError as error:
+            if first is None:
+                first = error
+                continue
+            why = error.__cause__ if isinstance(error, ObserverError) else None
+            text = f"the observer {name_of(observer)} failed too, in {point}: {why or error!r}"
+            first.add_note(text)
+            _log.error("%s", text)
+    if first is not None:
+        raise first
+
+
+def version_of(observer: object) -> int:
+    """The interface version that an observer states; 1 for one that states none."""
+    return int(getattr(observer, "interface_version", 1))
 
 
 def name_of(observer: object) -> str:
@@ -186,54 +269,3 @@ def failed(observer: object, point: str, error: Exception) -> ObserverError:
 
 def _reject(value: object, kind: type, what: str) -> NoReturn:
     raise TypeError(f"it returned {type(value).__name__}, not {what} ({kind.__name__})")
-
-
-class RelayIoDelegate(Delegate[RelayIoObserver]):
-    """Calls relay I/O observers. Each method calls that of every observer, in order.
-
-    The rule for an observer that raises: in ``thread_start``, ``before_request_transmit``,
-    ``after_read_event`` and ``after_queue_event`` the first error ends the call. No other observer
-    is called, and the reader ends with its state intact. In ``thread_stop`` and
-    ``after_reset_replica`` all observers are called. The first error is raised after them, with a
-    note for each other one. What is raised is an ObserverError that names the observer and has the
-    original error as its cause; a TailraceError (such as SemisyncError, ConnectionLost) is raised
-    as it is. Returning a value of the wrong type for the point is also such an error.
-    """
-
-    points: ClassVar[Mapping[str, object]] = {
-        point: getattr(RelayIoObserver, point)
-        for point in (
-            "thread_start",
-            "thread_stop",
-            "before_request_transmit",
-            "after_read_event",
-            "after_queue_event",
-            "after_reset_replica",
-        )
-    }
-
-    def thread_start(self, io: RelayIo) -> None:
-        """A reader starts, before the first connection."""
-        self._first_ends("thread_start", io)
-
-    def thread_stop(self, io: RelayIo) -> None:
-        """A reader ends, after its connection was closed."""
-        self._all_called("thread_stop", io)
-
-    def before_request_transmit(self, io: RelayIo, flags: int) -> int:
-        """Before the dump is requested: the flags; each observer receives the previous one's
-        result.
-        """
-        return self._handed_on("before_request_transmit", io, flags, int, "the flags")
-
-    def after_read_event(self, io: RelayIo, packet: memoryview) -> memoryview:
-        """A packet was read: the event in it; each observer receives the previous one's result."""
-        return self._handed_on("after_read_event", io, packet, memoryview, "the event")
-
-    def after_queue_event(self, io: RelayIo, event: memoryview, flags: RelayFlag) -> None:
-        """An event was written to the log."""
-        self._first_ends("after_queue_event", io, event, flags)
-
-    def after_reset_replica(self, io: RelayIo) -> None:
-        """The reader forgot its source."""
-        self._all_called("after_reset_replica", io)

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from tailrace.errors import UsageError
+from tailrace.observers.delegate import Delegate, Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-GROUP: Final = "tailrace.observers"
-"""Entry points of this group: the name is the observer's, the object is a factory without
-arguments."""
+    from collections.abc import Mapping, Sequence
 
 
 class RelayFlag(IntFlag):
@@ -101,7 +97,7 @@ class RelayIo:
     """
 
 
-class RelayIoObserver:
+class RelayIoObserver(Observer):
     """The base of relay I/O observers: a method for each point; these methods do nothing.
 
     All are called in the thread that reads. An error that a method raises ends the call and the
@@ -138,24 +134,53 @@ class RelayIoObserver:
         """The reader forgot its source and what it had read from it (`Receiver.reset`)."""
 
 
-def find(names: Iterable[str]) -> list[RelayIoObserver]:
-    """Make the relay I/O observers with these names, in this order.
+class RelayIoDelegate(Delegate[RelayIoObserver]):
+    """Calls relay I/O observers. Each method calls that of every observer, in order.
 
-    Raises UsageError for a name that no installed package offers, and for an object that is not a
-    relay I/O observer.
+    The rule for an observer that raises: in ``thread_start``, ``before_request_transmit``,
+    ``after_read_event`` and ``after_queue_event`` the first error ends the call. No other observer
+    is called, and the reader ends with its state intact. In ``thread_stop`` and
+    ``after_reset_replica`` all observers are called. The first error is raised after them, with a
+    note for each other one. What is raised is an ObserverError that names the observer and has the
+    original error as its cause; a TailraceError (such as SemisyncError, ConnectionLost) is raised
+    as it is. Returning a value of the wrong type for the point is also such an error.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and seldom needed
 
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    found = []
-    for name in names:
-        if name not in points:
-            raise UsageError(
-                f"no observer is called {name!r}; known are {', '.join(sorted(points)) or 'none'}."
-                f" A package adds one by an entry point of the group {GROUP!r}"
-            )
-        observer = points[name].load()()
-        if not isinstance(observer, RelayIoObserver):
-            raise UsageError(f"{name} is a {type(observer).__name__}, not a relay I/O observer")
-        found.append(observer)
-    return found
+    kind = RelayIoObserver
+    points: ClassVar[Mapping[str, object]] = {
+        point: getattr(RelayIoObserver, point)
+        for point in (
+            "thread_start",
+            "thread_stop",
+            "before_request_transmit",
+            "after_read_event",
+            "after_queue_event",
+            "after_reset_replica",
+        )
+    }
+
+    def thread_start(self, io: RelayIo) -> None:
+        """A reader starts, before the first connection."""
+        self._first_ends("thread_start", io)
+
+    def thread_stop(self, io: RelayIo) -> None:
+        """A reader ends, after its connection was closed."""
+        self._all_called("thread_stop", io)
+
+    def before_request_transmit(self, io: RelayIo, flags: int) -> int:
+        """Before the dump is requested: the flags; each observer receives the previous one's
+        result.
+        """
+        return self._handed_on("before_request_transmit", io, flags, int, "the flags")
+
+    def after_read_event(self, io: RelayIo, packet: memoryview) -> memoryview:
+        """A packet was read: the event in it; each observer receives the previous one's result."""
+        return self._handed_on("after_read_event", io, packet, memoryview, "the event")
+
+    def after_queue_event(self, io: RelayIo, event: memoryview, flags: RelayFlag) -> None:
+        """An event was written to the log."""
+        self._first_ends("after_queue_event", io, event, flags)
+
+    def after_reset_replica(self, io: RelayIo) -> None:
+        """The reader forgot its source."""
+        self._all_called("after_reset_replica", io)

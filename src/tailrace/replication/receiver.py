@@ -20,7 +20,7 @@ from tailrace.live.retry import Attempts
 from tailrace.live.session import Identity
 from tailrace.live.url import Source
 from tailrace.log_name import LogName
-from tailrace.observers import RelayIo, RelayIoDelegate
+from tailrace.observers import RelayIo, RelayIoDelegate, add
 from tailrace.replication.copy.files import Copy
 from tailrace.replication.copy.folder import CopyFolder, open_folder
 from tailrace.replication.copy.writer import CopyWriter, SyncFirst, SyncPolicy
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.live.chunks import Item
-    from tailrace.observers import RelayIoObserver
+    from tailrace.observers import Observer
     from tailrace.position import Position
     from tailrace.replication.progress import Progress
     from tailrace.storage.keyring.base import Keyring
@@ -92,7 +92,7 @@ class Receiver:
         key_id: str | None = None,
         layers: Layers | None = None,
         retain: Retention | str | None = None,
-        observers: Sequence[RelayIoObserver] = (),
+        observers: Sequence[Observer] = (),
         follow: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
         every: float = 1.0,
@@ -110,7 +110,10 @@ class Receiver:
             open_folder, into, encrypt=encrypt, keyring=keyring, key_id=key_id, layers=layers
         )
         self._first = SyncFirst()
-        self._delegate = RelayIoDelegate([self._first, *observers]) if observers else None
+        self._delegate: RelayIoDelegate | None = None
+        if observers:
+            self._delegate = RelayIoDelegate([self._first])
+            add(observers, self._delegate, to="receive")
         self._follow = follow
         self._on_progress = on_progress
         self._every = every
@@ -424,7 +427,7 @@ def receive(
     key_id: str | None = None,
     layers: Layers | None = None,
     retain: Retention | str | None = None,
-    observers: Sequence[RelayIoObserver] = (),
+    observers: Sequence[Observer] = (),
     follow: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     every: float = 1.0,

@@ -1,0 +1,391 @@
+"""The four kinds of observers and their delegates: order, errors, versions, plugins of many kinds
+(WL#4398).
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import pytest
+
+from tailrace.errors import ObserverError, UsageError
+from tailrace.observers import (
+    INTERFACE_VERSION,
+    LogStorageDelegate,
+    LogStorageFlag,
+    LogStorageIo,
+    LogStorageObserver,
+    RelayFlag,
+    RelayIo,
+    RelayIoDelegate,
+    TransactionDelegate,
+    TransactionIo,
+    TransactionObserver,
+    TransmitDelegate,
+    TransmitIo,
+    TransmitObserver,
+    add,
+)
+
+WAIT = 300.0
+EVENT = memoryview(b"event")
+
+
+def _before_send(delegate, io):
+    packet = delegate.reserve_header(io) + bytearray(EVENT)
+    delegate.before_send_event(io, packet, "b.000001", 99)
+
+
+CALLS = {
+    TransactionDelegate: {
+        "after_commit": lambda d, io: d.after_commit(io),
+        "after_rollback": lambda d, io: d.after_rollback(io),
+    },
+    LogStorageDelegate: {
+        "after_flush": lambda d, io: d.after_flush(io, "b.000001", 4, LogStorageFlag.SYNCED),
+        "after_sync": lambda d, io: d.after_sync(io, "b.000001", 4),
+    },
+    TransmitDelegate: {
+        "transmit_start": lambda d, io: d.transmit_start(io, "b.000001", 4),
+        "reserve_header": lambda d, io: d.reserve_header(io),
+        "before_send_event": _before_send,
+        "after_send_event": lambda d, io: d.after_send_event(io, EVENT),
+        "transmit_stop": lambda d, io: d.transmit_stop(io),
+        "after_reset_source": lambda d, io: d.after_reset_source(io),
+    },
+    RelayIoDelegate: {
+        "thread_start": lambda d, io: d.thread_start(io),
+        "before_request_transmit": lambda d, io: d.before_request_transmit(io, 0),
+        "after_read_event": lambda d, io: d.after_read_event(io, EVENT),
+        "after_queue_event": lambda d, io: d.after_queue_event(io, EVENT, RelayFlag.SYNCED),
+        "thread_stop": lambda d, io: d.thread_stop(io),
+        "after_reset_replica": lambda d, io: d.after_reset_replica(io),
+    },
+}
+"""Every hook, in an order in which it may be called."""
+IOS = {
+    TransactionDelegate: lambda: TransactionIo(7),
+    LogStorageDelegate: lambda: LogStorageIo(7),
+    TransmitDelegate: lambda: TransmitIo(7),
+    RelayIoDelegate: lambda: RelayIo(7),
+}
+ALL_CALLED = {
+    "after_commit",
+    "after_rollback",
+    "after_flush",
+    "after_sync",
+    "transmit_stop",
+    "after_reset_source",
+    "thread_stop",
+    "after_reset_replica",
+}
+RESULT = {"reserve_header": b"", "after_read_event": EVENT, "before_request_transmit": 0}
+EACH = pytest.mark.parametrize(
+    ("delegate_of", "point"),
+    [(kind, point) for kind, points in CALLS.items() for point in points],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+
+
+def run(delegate, point):
+    """Call one hook as its user would: a dump has begun before its other hooks are called."""
+    kind = type(delegate)
+    io = IOS[kind]()
+    if kind is TransmitDelegate and point not in {"transmit_start", "after_reset_source"}:
+        delegate.transmit_start(io, "b.000001", 4)
+        if point == "after_send_event":
+            delegate.reserve_header(io)
+    return CALLS[kind][point](delegate, io)
+
+
+def observer_of(kind, point, act, version=INTERFACE_VERSION):
+    """An observer that overrides one hook with ``act``, called without arguments."""
+
+    def hook(_self, *_given):
+        act()
+        return RESULT.get(point)
+
+    return type("Made", (kind,), {point: hook, "interface_version": version})()
+
+
+def test_there_are_the_worklogs_15_hooks_and_after_sync():
+    hooks = [point for points in CALLS.values() for point in points]
+    assert len(hooks) == 16
+    assert {point for kind in CALLS for point in kind.points} == set(hooks)
+    assert [kind.since for kind in CALLS if kind.since] == [{"after_sync": 2}]
+
+
+@EACH
+def test_each_hook_is_called_in_the_order_of_registration(delegate_of, point):
+    calls = []
+    observers = [
+        observer_of(delegate_of.kind, point, lambda number=number: calls.append(number))
+        for number in range(3)
+    ]
+    delegate = delegate_of(observers)
+    assert list(delegate) == observers
+    assert all(each in delegate for each in observers)
+    run(delegate, point)
+    assert calls == [0, 1, 2]
+    delegate.remove(observers[1])
+    assert list(delegate) == [observers[0], observers[2]]
+    assert observers[1] not in delegate
+    run(delegate, point)
+    assert calls == [0, 1, 2, 0, 2]
+
+
+@EACH
+def test_a_raise_ends_the_call_or_comes_after_all_calls(delegate_of, point):
+    calls = []
+
+    def breaks():
+        calls.append("breaks")
+        raise ValueError("it broke")
+
+    kind = delegate_of.kind
+    delegate = delegate_of(
+        [
+            observer_of(kind, point, lambda: calls.append("before")),
+            observer_of(kind, point, breaks),
+            observer_of(kind, point, lambda: calls.append("after")),
+        ]
+    )
+    with pytest.raises(ObserverError, match=f"Made failed in {point}: ValueError: it broke"):
+        run(delegate, point)
+    assert calls == ["before", "breaks", *(["after"] if point in ALL_CALLED else [])]
+
+
+@EACH
+def test_an_observer_that_overrides_nothing_is_not_called(delegate_of, point):
+    delegate = delegate_of([delegate_of.kind()])
+    assert not delegate.is_empty
+    assert not delegate.calls(*delegate.points)
+    run(delegate, point)
+
+
+@EACH
+def test_an_empty_delegate_costs_nothing_measurable(delegate_of, point):
+    """No lock is taken, and no observer is looked for."""
+    delegate = delegate_of()
+    delegate._enter = None
+    io = IOS[delegate_of]()
+    if point in {"reserve_header", "before_send_event"}:
+        assert not delegate.wants_packets(io)  # so they are not called
+    else:
+        CALLS[delegate_of][point](delegate, io)
+
+
+@pytest.mark.parametrize("delegate_of", CALLS)
+def test_a_read_lock_holds_off_a_removal(delegate_of):
+    one, other = delegate_of.kind(), delegate_of.kind()
+    delegate = delegate_of([one])
+    removed = threading.Event()
+    with delegate.read_lock() as observers:
+        thread = threading.Thread(target=lambda: (delegate.remove(one), removed.set()), daemon=True)
+        thread.start()
+        delegate.add(other)
+        assert observers == (one,)
+        assert not removed.wait(0.05)
+    assert removed.wait(WAIT)
+    thread.join(WAIT)
+    assert list(delegate) == [other]
+
+
+# --- versions of the interface -----------------------------------------------------------------
+
+
+def test_an_observer_of_version_1_keeps_working():
+    """Its hooks are called. It may have a method of its own that is called as a later hook is."""
+    calls = []
+
+    class Old(LogStorageObserver):
+        def after_flush(self, io, file, position, flags):
+            calls.append((io.server_id, file, position, flags))
+
+        def after_sync(self):
+            raise AssertionError("a method of its own")
+
+    delegate = LogStorageDelegate([Old()])
+    assert Old.interface_version == 1
+    delegate.after_flush(LogStorageIo(7), "b.000001", 99, LogStorageFlag.SYNCED)
+    delegate.after_sync(LogStorageIo(7), "b.000001", 99)
+    assert calls == [(7, "b.000001", 99, LogStorageFlag.SYNCED)]
+
+
+def test_an_observer_that_was_written_without_the_base_class_lacks_later_hooks():
+    class Old:
+        def after_flush(self, io, file, position, flags):
+            calls.append(position)
+
+    class New(Old):
+        interface_version = 2
+
+    calls = []
+    delegate = LogStorageDelegate([Old()])
+    delegate.after_sync(LogStorageIo(7), "b.000001", 99)
+    delegate.after_flush(LogStorageIo(7), "b.000001", 99, LogStorageFlag.NONE)
+    assert calls == [99]
+    with pytest.raises(UsageError, match=r"New is no observer here: .*after_sync"):
+        delegate.add(New())
+
+
+def test_an_observer_of_a_later_version_is_rejected():
+    observer = observer_of(TransactionObserver, "after_commit", lambda: None, INTERFACE_VERSION + 1)
+    with pytest.raises(UsageError, match=r"written for version 3 .* has version 2: update"):
+        TransactionDelegate([observer])
+
+
+# --- plugins of several kinds ------------------------------------------------------------------
+
+
+class Several(TransactionObserver, LogStorageObserver, TransmitObserver):
+    """Three kinds, one hook of each."""
+
+    def __init__(self):
+        self.calls = []
+
+    def after_commit(self, io):
+        self.calls.append("after_commit")
+
+    def after_flush(self, io, file, position, flags):
+        self.calls.append("after_flush")
+
+    def transmit_stop(self, io):
+        self.calls.append("transmit_stop")
+
+
+def test_one_plugin_of_several_kinds_is_added_to_each_and_only_its_hooks_are_called():
+    plugin = Several()
+    delegates = [kind() for kind in CALLS]
+    add([plugin], *delegates, to="a test")
+    assert [plugin in delegate for delegate in delegates] == [True, True, True, False]
+    for delegate in delegates:
+        for point in CALLS[type(delegate)]:
+            run(delegate, point)
+    assert plugin.calls.count("after_commit") == plugin.calls.count("after_flush") == 1
+    assert set(plugin.calls) == {"after_commit", "after_flush", "transmit_stop"}
+
+
+def test_a_plugin_that_has_no_kind_that_fits_is_rejected():
+    with pytest.raises(
+        UsageError,
+        match=r"Several is a transaction and log storage and transmit observer: receive calls"
+        r" relay I/O observers only",
+    ):
+        add([Several()], RelayIoDelegate(), to="receive")
+    with pytest.raises(UsageError, match=r"builtins\.dict is no observer of any kind"):
+        add([{}], RelayIoDelegate(), to="receive")
+
+
+# --- dumps -------------------------------------------------------------------------------------
+
+
+class Header(TransmitObserver):
+    """Reserves bytes, and writes its own number into them."""
+
+    def __init__(self, size, mark):
+        self.size, self.mark = size, mark
+        self.seen = []
+
+    def reserve_header(self, io):
+        return bytes(self.size)
+
+    def before_send_event(self, io, header, event, file, position):
+        header[:] = bytes([self.mark]) * len(header)
+        self.seen.append((bytes(event), file, position))
+        assert event.readonly
+        with suppress(ValueError):  # longer than its own
+            header[:] = bytes(self.size + 1)
+
+    def after_send_event(self, io, event):
+        self.seen.append(bytes(event))
+
+
+def packet(delegate, io, event=b"event"):
+    data = delegate.reserve_header(io)
+    data += event
+    delegate.before_send_event(io, data, "b.000001", 99)
+    delegate.after_send_event(io, memoryview(event))
+    return bytes(data)
+
+
+def test_reserve_header_puts_the_default_byte_first_and_each_writes_only_its_own_bytes():
+    two, none, three = Header(2, 0xAA), TransmitObserver(), Header(3, 0xBB)
+    delegate, io = TransmitDelegate([two, none, three]), TransmitIo(7)
+    delegate.transmit_start(io, "b.000001", 4)
+    assert delegate.wants_packets(io)
+    assert packet(delegate, io) == b"\0\xaa\xaa\xbb\xbb\xbbevent"
+    assert two.seen == three.seen == [(b"event", "b.000001", 99), b"event"]
+
+
+def test_transmit_start_that_returns_false_sees_no_packets():
+    class Picks(Header):
+        def transmit_start(self, io, file, position):
+            self.seen.append((file, position))
+            return io.server_id == 7
+
+        def transmit_stop(self, io):
+            self.seen.append("stop")
+
+    picks = Picks(2, 0xAA)
+    delegate = TransmitDelegate([picks])
+    seven, eight = TransmitIo(7), TransmitIo(8)
+    for io in (seven, eight):
+        delegate.transmit_start(io, "b.000001", 4)
+    assert delegate.wants_packets(seven)
+    assert not delegate.wants_packets(eight)
+    assert packet(delegate, eight) == b"\0event"
+    assert packet(delegate, seven) == b"\0\xaa\xaaevent"
+    picks.seen.clear()
+    for io in (seven, eight, eight):
+        delegate.transmit_stop(io)
+    assert picks.seen == ["stop", "stop"]  # once for each dump
+
+
+def test_a_dump_that_an_observer_rejects_has_stopped_for_those_before():
+    calls = []
+
+    class Counts(TransmitObserver):
+        def transmit_start(self, io, file, position):
+            calls.append("start")
+
+        def transmit_stop(self, io):
+            calls.append("stop")
+
+    def breaks():
+        raise ValueError("no")
+
+    delegate = TransmitDelegate([Counts(), observer_of(TransmitObserver, "transmit_start", breaks)])
+    io = TransmitIo(7)
+    with pytest.raises(ObserverError):
+        delegate.transmit_start(io, "b.000001", 4)
+    assert calls == ["start", "stop"]
+    delegate.transmit_stop(io)
+    assert calls == ["start", "stop"]
+
+
+def test_observers_that_come_or_go_during_a_dump_leave_its_packets_layout():
+    first, second, late = Header(2, 0xAA), Header(1, 0xBB), Header(1, 0xCC)
+    delegate, io = TransmitDelegate([first, second]), TransmitIo(7)
+    delegate.transmit_start(io, "b.000001", 4)
+    assert packet(delegate, io) == b"\0\xaa\xaa\xbbevent"
+    delegate.add(late)
+    delegate.remove(first)
+    assert packet(delegate, io) == b"\0\0\0\xbbevent"
+    assert len(first.seen) == 2
+    assert not late.seen
+    delegate.remove(second)
+    assert delegate.wants_packets(io)
+    assert packet(delegate, io) == b"\0\0\0\0event"
+
+
+def test_a_header_that_is_not_bytes_is_an_error():
+    class Odd(TransmitObserver):
+        def reserve_header(self, io):
+            return None
+
+    delegate, io = TransmitDelegate([Odd()]), TransmitIo(7)
+    delegate.transmit_start(io, "b.000001", 4)
+    with pytest.raises(ObserverError, match="returned NoneType, not the header"):
+        delegate.reserve_header(io)
