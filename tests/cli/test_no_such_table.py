@@ -82,6 +82,7 @@ def test_what_reads_the_whole_log_says_so(part, whole, capsys):
             warnings.simplefilter("always")
             list(read(SHOP, tables="shop.nope", **part))
         assert [each.category for each in found] == [NoSuchTable] * expected, read.__name__
+        assert {each.filename for each in found} <= {__file__}, read.__name__
     if whole:
         with pytest.raises(UsageError, match="no table fits"):
             stat(SHOP, tables=("shop.nope",), **part)
@@ -103,8 +104,12 @@ def test_a_server_has_tables_that_its_log_does_not(name, fresh_server, capsys):
     capsys.readouterr()
     with pytest.raises(UsageError, match=r"quiet\.row_of_it .*mean quiet\.rows_of_it"):
         log(url, tables=("quiet.row_of_it",))
-    with pytest.warns(NoSuchTable, match=r"quiet\.row_of_it .*mean quiet\.rows_of_it"):
-        list(tailrace.changes(url, tables="quiet.row_of_it"))
+    for read in (tailrace.changes, tailrace.rows, tailrace.transactions, tailrace.redo):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            list(read(url, tables="quiet.rows_of_it"))
+        with pytest.warns(NoSuchTable, match=r"quiet\.row_of_it .*mean quiet\.rows_of_it"):
+            list(read(url, tables="quiet.row_of_it"))
 
 
 def test_which_are_listed():

@@ -15,7 +15,7 @@ from tailrace.events import TransactionPayloadEvent
 from tailrace.handlers import Pipeline, Rename
 from tailrace.live.scheme import names_server
 from tailrace.log.reader import Reader
-from tailrace.log.sources import Reading, is_whole
+from tailrace.log.sources import Reading, is_whole, unmatched_in
 from tailrace.position import Position
 from tailrace.selection import Selection
 from tailrace.table_filter import TableFilter
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tailrace.log.changes import Changes
     from tailrace.log.reader import Step, Wants
     from tailrace.storage import LogSeries
-    from tailrace.table_filter import TableName
     from tailrace.transports import Transport
     from tailrace.values.schema import TableSchema
 
@@ -62,14 +61,6 @@ def server(url: str, *, follow: bool = False, skip_torn_tail: bool = False) -> S
     from tailrace.live.transport import ServerTransport  # noqa: PLC0415 - as above
 
     return ServerTransport(parsed(url, follow=follow, skip_torn_tail=skip_torn_tail))
-
-
-def tables_on(source: Source) -> set[TableName]:
-    """The tables that a server has now, as far as its user may see them."""
-    from tailrace.live.tables import connected, tables_of  # noqa: PLC0415 - as above
-
-    with connected(source) as connection:
-        return tables_of(connection)
 
 
 def check_file(source: Source, place: Position) -> None:
@@ -226,15 +217,9 @@ def check_tables(
     if wants.only is None and not wants.exclude:
         return
     readers = list(readers)
-    logged = set(wants.met or ()).union(*(each.catalogue.names() for each in readers))
-    there = {((names or {}).get(database, database), table) for database, table in logged}
-    where = "in the log" if len(readers) == 1 else "in the logs"
-    missing = wants.unmatched(there)
-    if missing.names or missing.wildcards:
-        for source in filter(None, map(_server_of, readers)):
-            there |= tables_on(source)
-            where = "in the log and on the server"
-        missing = wants.unmatched(there)
+    new, tables = names or {}, {table for each in readers for table in each.catalogue.names()}
+    defined = {(new.get(database, database), table) for database, table in tables}
+    missing, where = unmatched_in([each.transport for each in readers], wants, defined)
     if (text := missing.left_out(where)) is not None:
         say(text)
     if (text := missing.missing(where)) is not None:
@@ -245,16 +230,11 @@ def check_tables(
 
 def say_what_is_not_there(wants: TableFilter, reader: Reader) -> None:
     """For a server whose log is followed: report requested tables that do not exist (yet)."""
-    source = _server_of(reader)
-    if wants.only is None or source is None:
+    tables = getattr(reader.transport, "tables", None)
+    if wants.only is None or tables is None:
         return
-    if (text := wants.unmatched(tables_on(source)).missing("on the server (yet)")) is not None:
+    if (text := wants.unmatched(tables()).missing("on the server (yet)")) is not None:
         say(text)
-
-
-def _server_of(reader: Reader) -> Source | None:
-    """The server whose log is read; None for files."""
-    return _source_of(reader.transport)
 
 
 def _source_of(log: LogSeries | Transport) -> Source | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,6 +36,7 @@ from tailrace.storage import LogSeries
 from tailrace.table_filter import TableFilter
 from tailrace.transports import SeriesTransport
 from tailrace.transports.until import EndFinder
+from tailrace.warn import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from tailrace.columns.read.walk import Array, Unnamed
     from tailrace.columns.results import Batch
     from tailrace.live.feed import Feed
-    from tailrace.live.url import Source as Server
     from tailrace.log.sources import Source
     from tailrace.selection import Start
     from tailrace.storage import LogFile
@@ -306,7 +305,7 @@ def changes(
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, NoSuchTable, stacklevel=5)  # past two functions and two generators
+    warn(text, NoSuchTable)
 
 
 def batches_of(
@@ -338,6 +337,7 @@ def batches_of(
     files: list[FilesPart] = []
     servers: list[Marked] = []
     feeds: list[Feed | RecordFeed] = []
+    decoders: list[LogDecoder] = []
     for log in reading.logs:
         begin = reading.start_in(log)
         series = log.series if isinstance(log, SeriesTransport) else log
@@ -349,13 +349,14 @@ def batches_of(
         if isinstance(series, LogSeries):  # what its DDL before the start defines is known, too
             catalogue = Begin.of(series, begin, reading.catalogue).catalogue
         decoder = make(log.name, catalogue=catalogue)
+        decoders.append(decoder)
         feed: Feed | RecordFeed = (
             open_feed(transport.source, begin, follow=follow)
             if isinstance(transport, ServerTransport)
             else RecordFeed(transport, begin, follow=follow)
         )
         feeds.append(feed)
-        servers.append(_of_feed(decoder, feed, transport, reading, missing))
+        servers.append(_of_feed(decoder, feed, transport, reading))
     pool = ThreadPoolExecutor(threads, "tailrace changes") if threads > 1 and files else None
     parts = [_of_series(part, make, pool, verify=verify_checksums) for part in files]
 
@@ -369,9 +370,11 @@ def batches_of(
         finally:
             if pool is not None:
                 pool.shutdown()
-        if files and all(part.is_whole for part in files):
-            defined = {name for part in files for name in part.defined}
-            _check_tables(reading.wants, defined, missing)
+        defined = {name for part in files for name in part.defined}
+        defined |= {name for decoder in decoders for name in decoder.catalogue.names()}
+        text = reading.missing_tables(defined)
+        if text is not None:
+            missing(text)
 
     read = Parts([*parts, *servers])
     return Batches(read, ended(iter(read)), stop)
@@ -397,11 +400,6 @@ class FilesPart:
         return cls(begin, end)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether it is the whole series."""
-        return self.begin.is_whole and self.end is None
-
-    @property
     def files(self) -> tuple[LogFile, ...]:
         """The files that are read."""
         files, end = self.begin.files, self.end
@@ -416,7 +414,6 @@ def _of_feed(
     feed: Feed | RecordFeed,
     transport: Transport,
     reading: Reading,
-    missing: Callable[[str], None],
 ) -> Marked:
     """The batches of a log that comes event by event: a server's, or one that is followed."""
     until, start = reading.selection.end, reading.start_in(transport)
@@ -425,14 +422,9 @@ def _of_feed(
     if until is not None and until != "now":
         end = EndFinder(until, awaited_of(until, start, feed.start, transport))
 
-    def batches() -> Generator[pa.RecordBatch | None]:
-        yield from decode_feed(live, feed, follow=reading.follow, end=end)
-        if feed.start == "oldest" and not reading.follow and until is None:
-            server = None if isinstance(feed, RecordFeed) else feed.source
-            _check_tables(reading.wants, decoder.catalogue.names(), missing, server)
-
     begin = transport.locate(start) or Position("", len(MAGIC))
-    return Marked(batches(), lambda: max(begin, live.resume or begin), transport, begin)
+    batches = decode_feed(live, feed, follow=reading.follow, end=end)
+    return Marked(batches, lambda: max(begin, live.resume or begin), transport, begin)
 
 
 def _of_series(
@@ -483,27 +475,6 @@ def _check_first_event(whole: Split, *, first: bool) -> None:
     raise TruncatedEvent(text, file=whole.log.path, offset=begin)
 
 
-def _check_tables(
-    wants: TableFilter,
-    defined: set[TableName],
-    missing: Callable[[str], None],
-    server: Server | None = None,
-) -> None:
-    """Call ``missing`` for patterns that match none of the tables of a log that was read whole."""
-    if wants.only is None:
-        return
-    there = defined | (wants.met or set())
-    text = wants.unmatched(there).missing("in the log")
-    if text is not None and server is not None:
-        from tailrace.live.tables import connected, tables_of  # noqa: PLC0415 - it needs PyMySQL
-
-        with connected(server) as connection:
-            there |= tables_of(connection)
-        text = wants.unmatched(there).missing("in the log and on the server")
-    if text is not None:
-        missing(text)
-
-
 class AskedColumns:
     """The wanted columns, and whether the tables that come have them."""
 
@@ -528,7 +499,7 @@ class AskedColumns:
             self._there.setdefault(f"{schema.database}.{schema.table}", set()).update(there)
             if self._warns and self._left:
                 self._warns = False
-                warnings.warn(f"{self._missing()} (so far)", NoSuchColumn, stacklevel=2)
+                warn(f"{self._missing()} (so far)", NoSuchColumn)
         self._notice(schema)
 
     def checked(self, batches: Iterator[Batch]) -> Iterator[Batch]:

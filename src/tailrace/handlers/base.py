@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, MutableSequence
 from copy import copy
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast, overload
 
 from tailrace.errors import LogError, UsageError
 from tailrace.events import Event, TransactionPayloadEvent
+from tailrace.warn import warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -257,11 +257,10 @@ def warn_of_drop(handler: Handler, event: Event) -> None:
     """Warn that a method returned None, which drops the event."""
     method = handler.method_for(type(event))
     name = getattr(method, "__qualname__", type(handler).__name__)
-    warnings.warn(
+    warn(
         f"{name} returned None, so its {event.name} is dropped: return CONSUMED if that is meant,"
         " else the event",
         EventDropped,
-        stacklevel=2,
     )
 
 

@@ -14,6 +14,7 @@ from tailrace.transports.gtids import ReadGtids
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from tailrace.table_filter import TableName
     from tailrace.transports import Record, Start
 
 
@@ -54,6 +55,13 @@ class ServerTransport:
         """Raise what `ServerStream.connect` raises, on a connection of its own."""
         with closing(_trial(self.source, start)) as stream:
             stream.connect()
+
+    def tables(self) -> set[TableName]:
+        """The tables that the server has now, as far as its user may see them."""
+        from tailrace.live.tables import connected, tables_of  # noqa: PLC0415 - it needs PyMySQL
+
+        with connected(self.source) as connection:
+            return tables_of(connection)
 
     def __repr__(self) -> str:
         return f"ServerTransport({self.name!r})"

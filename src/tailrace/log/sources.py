@@ -6,7 +6,6 @@ the function is called.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -22,13 +21,15 @@ from tailrace.selection import Selection, check_follow, one_start, start_of, unt
 from tailrace.storage import LogSeries, find_all
 from tailrace.table_filter import TableFilter
 from tailrace.transports import SeriesTransport, Transport, elsewhere, transport_of_parsed
+from tailrace.warn import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tailrace.selection import Start
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
+    from tailrace.table_filter import TableName, Unmatched
 
 
 class ParsedUrl(Protocol):
@@ -175,17 +176,44 @@ class Reading:
         """Where to begin in a log, whose URL may say so itself. Raises UsageError if both do."""
         return agreed_start(log, self.selection.start)
 
-    def warn_of_missing(self, catalogues: Iterable[Catalogue]) -> None:
-        """Warn of wanted tables that none of the logs has, once all of them were read whole.
+    def missing_tables(self, defined: Iterable[TableName]) -> str | None:
+        """A sentence about wanted tables that none of the logs has, once they were read.
 
-        ``catalogues`` are those of the readers, at their end.
+        ``defined`` are the tables that their DDL and the user define. None if none is missing, or
+        if only a part of the logs was wanted, as of one that is followed: it has no end.
         """
-        if self.wants.only is None or not all(is_whole(self.selection, log) for log in self.logs):
-            return
-        there = set(self.wants.met or ()).union(*(each.names() for each in catalogues))
-        missing = self.wants.unmatched(there).missing("in the log")
-        if missing is not None:
-            warnings.warn(missing, NoSuchTable, stacklevel=3)
+        whole = not self.follow and all(is_whole(self.selection, log) for log in self.logs)
+        if self.wants.only is None or not whole:
+            return None
+        unmatched, where = unmatched_in(self.logs, self.wants, defined)
+        return unmatched.missing(where)
+
+    def warn_of_missing(self, catalogues: Iterable[Catalogue]) -> None:
+        """Warn of `missing_tables`; ``catalogues`` are those of the readers, at their end."""
+        text = self.missing_tables(set().union(*(each.names() for each in catalogues)))
+        if text is not None:
+            warn(text, NoSuchTable)
+
+
+def unmatched_in(
+    logs: Sequence[AnyLog], wants: TableFilter, defined: Iterable[TableName]
+) -> tuple[Unmatched, str]:
+    """The patterns of ``wants`` that match no table, and where tables were looked for.
+
+    ``defined`` are the tables that the logs and the user define, ``wants`` has those whose rows
+    came. A server's log need not name all of its tables: it is asked if a wanted one is missing.
+    """
+    there = {*defined, *(wants.met or ())}
+    unmatched = wants.unmatched(there)
+    where = "in the log" if len(logs) == 1 else "in the logs"
+    if unmatched.names or unmatched.wildcards:
+        for log in logs:
+            tables: Callable[[], set[TableName]] | None = getattr(log, "tables", None)
+            if tables is not None:
+                there |= tables()
+                where = "in the log and on the server"
+        unmatched = wants.unmatched(there)
+    return unmatched, where
 
 
 def catalogue_of(schema: str | Path | None) -> Catalogue:

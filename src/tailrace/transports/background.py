@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from queue import Empty, SimpleQueue
 from threading import Condition, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 from weakref import finalize
+
+from tailrace.warn import warn
 
 if TYPE_CHECKING:
     from tailrace.transports.base import Record, Stream
@@ -147,9 +148,8 @@ class BackgroundReader:
         self._thread.join(_GRACE)
         self._shared.queue.put(END)
         if self._thread.is_alive():
-            warnings.warn(
+            warn(
                 f"a reader did not end within {_GRACE:.0f} seconds of its stream's close; its"
                 " thread is left behind",
                 ResourceWarning,
-                stacklevel=2,
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
@@ -15,6 +14,7 @@ from tailrace.storage.encryption.folder import EncryptedFolder
 from tailrace.storage.index import LogIndex
 from tailrace.storage.keyring import open as open_keyring
 from tailrace.storage.target import first_name, last_name, logs_of, remove_drafts
+from tailrace.warn import warn
 from tailrace.writing.dialect import Dialect, MariadbDialect, MysqlDialect
 from tailrace.writing.gtids import MariadbGtids, MysqlGtids
 from tailrace.writing.log import LogWriter, now_us
@@ -210,7 +210,7 @@ def append(
         if recovered is not None:
             recovered(recovery)
         else:
-            warnings.warn(str(recovery), LogRecovered, stacklevel=2)
+            warn(str(recovery), LogRecovered)
     return log
 
 

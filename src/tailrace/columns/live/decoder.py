@@ -19,7 +19,7 @@ from tailrace.position import Position
 from tailrace.storage.binlog_cache import BinlogCache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     import pyarrow as pa
 
@@ -199,7 +199,7 @@ def open_feed(source: Source, start: Start | None, *, follow: bool) -> Feed:
 
 def decode_feed(
     live: LiveDecoder, feed: Feed | RecordFeed, *, follow: bool, end: EndFinder | None = None
-) -> Iterator[pa.RecordBatch | None]:
+) -> Generator[pa.RecordBatch | None]:
     """The batches of a feed, which is closed at the end; None where all that was decoded was given.
 
     It ends where ``end`` finds the end.
