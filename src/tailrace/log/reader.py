@@ -39,12 +39,11 @@ from tailrace.transaction import Boundary, BoundaryParser, Token, TransactionKin
 from tailrace.transports import SeriesTransport, check_among
 from tailrace.transports.gtids import (
     AlreadyRead,
-    Awaited,
     already_read,
     check_all_met,
     locate_gtids,
 )
-from tailrace.transports.until import check_reached, is_met
+from tailrace.transports.until import EndFinder, check_reached, is_met
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -233,14 +232,15 @@ class Reader:
 
     def __iter__(self) -> Iterator[Step]:
         start, end = self.selection.start, self.selection.end
+        finder = None
+        if end is not None and end != "now":
+            finder = EndFinder(end, awaited_of(end, start, self._begin, self.transport))
         begun = start is None or start == "oldest"
         looks = self._looks_for_start
         read = deepcopy(self._read)
         entering = read if looks else None
-        awaited = awaited_of(self.selection.end, self.selection.start, self._begin, self.transport)
         ended = False
         wanted = True
-        first_event: Event | None = None
         group: TransactionHead | None = None
         inner = 0
         parser = self._parser = BoundaryParser()
@@ -251,34 +251,31 @@ class Reader:
                 boundary = Boundary.INSIDE
                 inner = 0 if event.inner_index == 0 else inner
             else:
-                inside = parser.inside
+                begins = not parser.inside
                 boundary = feed(event)
                 if boundary is Boundary.OUTSIDE or parser.discarded:
-                    group, wanted = None, True
-                    if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
-                        if awaited is not None:
-                            awaited.take(event)
-                        if entering is not None:
-                            self._enter_pipe(entering, event.gtids)
-                            entering = None
-                elif not inside:
+                    begins, group, wanted = False, None, True
+                    if entering is not None and isinstance(
+                        event, (PreviousGtidsEvent, GtidListEvent)
+                    ):
+                        self._enter_pipe(entering, event.gtids)
+                        entering = None
+                if begins:
                     group = _group(event, gtids=self.gtids)
-                    begun = begun or not looks or read is not None or _met(start, group, event)
-                    ended = begun and (
-                        _met(end, group, event) or (awaited is not None and not awaited.left)
-                    )
-                    if ended:
+                    begun = begun or not looks or read is not None or _met(start, event)
+                if finder is not None:
+                    found = finder.feed(event, begins, boundary)
+                    ended = begun and found is not None
+                    if ended and found == _begin_of(event):
                         self._parser = BoundaryParser()  # it does not continue what was read
                         break
+                if begins:
                     wanted = read is None or not read.holds(event)
                     if wanted and begun and self.picks:
                         wanted = all(each.keeps(event) for each in self.picks)
                         self.picked += wanted
-                    first_event = None if awaited is None else event
                 if boundary is Boundary.END:
                     kind = parser.kind
-                    if awaited is not None and first_event is not None:
-                        awaited.take(first_event)
             first = 0
             if event.inner_index is not None:
                 first = inner
@@ -294,13 +291,14 @@ class Reader:
                 if boundary is Boundary.END or boundary is Boundary.OUTSIDE:
                     self.on_pause()
             del event  # before the next is read: both may be large
-            if over and awaited is not None and not awaited.left:
-                ended = True
+            if over and ended:
                 break
         if not self.stopped:
             if looks and self.series is not None and read is not None and not ended:
                 check_all_met(self.series.files, read)
-            self._check_met(begun=begun, ended=ended, awaited=awaited)
+            self._check_met(begun=begun)
+            if finder is not None and not ended:
+                finder.check_met(self.name, self._last)
 
     def _enter_pipe(self, read: AlreadyRead, before: GtidState) -> None:
         """Take in the first list in a pipe, of the transactions before it."""
@@ -366,21 +364,22 @@ class Reader:
             if self.follow:
                 self.notice(f"{table}: {text}")
 
-    def _check_met(self, *, begun: bool, ended: bool, awaited: Awaited | None) -> None:
-        """Raise an error if the requested position is not there, instead of giving nothing."""
-        if awaited is not None and awaited.left:
-            raise UsageError(f"{self.name} ends, and these GTIDs were not read: {awaited.left}")
+    def _check_met(self, *, begun: bool) -> None:
+        """Raise an error if the requested start is not there, instead of giving nothing."""
         start, end = self.selection.start, self.log.position
         if not begun and isinstance(start, Position) and self._looks_for_start and start > end:
             raise UsageError(f"{start} is past the end of {self.name}: it ends at {end}")
-        for bound, met in ((start, begun), (self.selection.end, ended)):
-            if self.series is None and not met:
-                check_reached(bound, self.name, self._last)
+        if self.series is None and not begun:
+            check_reached(start, self.name, self._last)
 
 
-def _met(bound: object, group: TransactionHead, first: Event) -> bool:
+def _begin_of(event: Event) -> Position:
+    return Position(event.file or "", event.offset or 0)
+
+
+def _met(start: object, first: Event) -> bool:
     """Whether a transaction begins at or after a position or time; False for GTIDs."""
-    return is_met(bound, group.start, group.time_of(first))
+    return is_met(start, _begin_of(first), commit_time(first))
 
 
 def is_over(step: Step) -> bool:
@@ -397,9 +396,7 @@ def _group(event: Event, *, gtids: bool) -> TransactionHead:
     if isinstance(event, (GtidEvent, MariadbGtidEvent)):
         gtid = None if event.gtid is None or not gtids else str(event.gtid)
         time = commit_time(event)
-    return TransactionHead(
-        Position(event.file or "", event.offset or 0), gtid, time, event.timestamp
-    )
+    return TransactionHead(_begin_of(event), gtid, time, event.timestamp)
 
 
 def read_definitions(series: LogSeries, end: Position, catalogue: Catalogue) -> None:
