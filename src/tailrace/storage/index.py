@@ -151,15 +151,30 @@ class LogIndex:
             raise UsageError("purge up to a file (to=), or to a time (before=)")
         there = frozenset(self._folder.names())
         count = self._number(to) if to is not None else self._closed_before(before or 0, there)
-        going = self.entries[:count]
-        if not going:
+        if not count:
             return []
+        gone = self._prepare(self.entries[:count], there)
+        self._write(self.entries[count:])
+        self.recover()
+        return gone
+
+    def clear(self) -> list[str]:
+        """Delete all files, the last one too, and the index; returns the files' names.
+
+        Raises StorageError as `purge` does. A kill leaves nothing, or what `recover` deletes.
+        """
+        gone = self._prepare(self.entries, frozenset(self._folder.names()))
+        self._folder.remove(self.file)
+        self.entries = []
+        self.recover()
+        return gone
+
+    def _prepare(self, going: list[Entry], there: frozenset[str]) -> list[str]:
+        """Put the files that are to be deleted into the register; returns their names."""
         for entry in going:
             self._check_here(entry, there)
         self.recover()
         self._replace(self._register, going)
-        self._write(self.entries[count:])
-        self.recover()
         return [entry.name for entry in going]
 
     def recover(self) -> list[str]:

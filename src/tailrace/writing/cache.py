@@ -31,8 +31,10 @@ from tailrace.storage.binlog_cache import BinlogCache
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tailrace.errors import TailraceError
     from tailrace.events import Event, GtidEvent, MariadbGtidEvent
     from tailrace.gtid import AnyGtid
+    from tailrace.position import Position
     from tailrace.storage.streams.base import SpillOutput
 
 
@@ -158,7 +160,11 @@ class Group:
     ``timestamp`` is in seconds UTC, ``original_timestamp`` (of the commit where it was first made)
     in microseconds, None for now. ``statements``: it holds statements, not rows alone. ``alone``:
     its one statement commits itself; ``ddl``: and is a definition. ``source`` is the GTID event
-    that a transaction from another log came with.
+    that a transaction from another log came with. ``transactional``: it is no statement on
+    non-transactional tables; ``rolled_back``: it ends with a rollback.
+
+    ``position`` is where it ends in the log, None until it was written; ``failure`` is what an
+    observer raised when it was told so.
     """
 
     cache: EventCache
@@ -170,6 +176,10 @@ class Group:
     alone: bool = False
     ddl: bool = False
     source: GtidEvent | MariadbGtidEvent | None = None
+    transactional: bool = True
+    rolled_back: bool = False
+    position: Position | None = None
+    failure: TailraceError | None = None
 
 
 def stamp(events: bytes | bytearray | memoryview, position: int, *, checksum: bool) -> bytes:

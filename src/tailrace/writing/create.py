@@ -22,11 +22,12 @@ from tailrace.writing.options import RowMetadata, Sync, WriterOptions
 from tailrace.writing.recover import LogRecovered, RecoveredLog, Recovery, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from tailrace.constants import ChecksumAlgorithm
     from tailrace.log_name import LogName
+    from tailrace.observers import Observer
     from tailrace.storage.keyring import Keyring
     from tailrace.storage.store import WritableStore
     from tailrace.storage.streams.layer import Layers
@@ -70,6 +71,7 @@ def create(
     encrypt_mode: str = "aes_cbc",
     layers: Layers | None = None,
     now: Callable[[], int] = now_us,
+    observers: Iterable[Observer] = (),
     **options: Unpack[CreateOptions],
 ) -> LogWriter:
     """Create a log. It must not exist: `append` continues an existing one.
@@ -95,6 +97,9 @@ def create(
     (`tailrace.storage.streams.layer`). One that can only be written from begin to end, as zstd, is
     put on a file when it is complete, which `LogWriter.rotate` and ``close`` wait for; until then
     the file has its plain name. Encryption is above the layers.
+
+    ``observers`` are told of each transaction (`LogWriter.add_observer`); a commit returns after
+    them.
 
     Raises StorageError (KeyMissing), UsageError, GtidError.
 
@@ -122,7 +127,13 @@ def create(
     before = _gtids(gtids, flavour)
     dialect = _dialect(form, before, server_id, server_uuid, domain_id, strict=gtid_strict_mode)
     log = LogWriter(
-        folder, LogIndex(folder, name.base), dialect, made, server_id=server_id, now=now
+        folder,
+        LogIndex(folder, name.base),
+        dialect,
+        made,
+        server_id=server_id,
+        now=now,
+        observers=observers,
     )
     log.begin_file(name, created=True)
     return log
@@ -139,6 +150,7 @@ def append(
     layers: Layers | None = None,
     now: Callable[[], int] = now_us,
     recovered: Callable[[Recovery], None] | None = None,
+    observers: Iterable[Observer] = (),
     **options: Unpack[CreateOptions],
 ) -> LogWriter:
     """Continue a log, given by its last file, its folder, its index, or the store that it is in.
@@ -194,6 +206,7 @@ def append(
         recovery=recovery,
         table_id=last.table_id,
         xid=last.xid,
+        observers=observers,
     )
     if last.name != name:  # a file without a whole head: its number is free
         folder.remove(name)

@@ -8,6 +8,7 @@ from tailrace.constants import EventFlag, EventType, Flavour
 from tailrace.errors import BoundaryError, EventEncodeError
 from tailrace.events import NO_FORMAT, GtidEvent, MariadbGtidEvent, QueryEvent
 from tailrace.transaction import Boundary, BoundaryParser, TransactionKind
+from tailrace.transaction.statements import commits
 from tailrace.writing.cache import Group, cached
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ _V1_TO_V2: Final = {
 _ALONE: Final = frozenset({TransactionKind.DDL, TransactionKind.STANDALONE})
 
 
+def _is_transactional(last: Event, kind: TransactionKind | None) -> bool:
+    """Whether a transaction is none of non-transactional tables, by its last event."""
+    if kind is TransactionKind.COMMIT and isinstance(last, QueryEvent):
+        return not commits(last.sql_bytes)  # XA COMMIT
+    return kind is not TransactionKind.STANDALONE
+
+
 class ForeignEvents:
     """Gathers a transaction's events, and has them written when its last has come.
 
@@ -59,6 +67,10 @@ class ForeignEvents:
         self._log = log
         self._parser = BoundaryParser()
         self._group: Group | None = None
+        self.ended: list[Group] = []
+        """Transactions that ended, and whose observers are to be told (`LogWriter.announce`): of
+        those that were dropped ``position`` is None.
+        """
 
     @property
     def cache(self) -> EventCache | None:
@@ -101,6 +113,7 @@ class ForeignEvents:
         if group is None:
             return False
         group.cache.close()
+        self.ended.append(group)
         return True
 
     def _take(self, event: Event, *, last: bool = False) -> Boundary | None:
@@ -132,10 +145,13 @@ class ForeignEvents:
             kind = self._parser.kind
             group.alone = group.cache.count == 1 or kind in _ALONE
             group.ddl = kind is TransactionKind.DDL
+            group.rolled_back = kind is TransactionKind.ROLLBACK
+            group.transactional = _is_transactional(event, kind)
             try:
-                self._log.commit(group, self._choose)
+                self._log.write_group(group, self._choose)
             finally:
                 group.cache.close()
+                self.ended.append(group)
         return boundary
 
     def _stands_alone(self, first: Event) -> bool:

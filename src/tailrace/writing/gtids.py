@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.errors import GtidError, UsageError
-from tailrace.gtid import AnyGtid, Gtid, GtidSet, MariadbGtid, parse_uuid
+from tailrace.gtid import AnyGtid, Gtid, GtidList, GtidSet, MariadbGtid, parse_uuid
 from tailrace.gtid.ids import GNO_END, parse_tag
 
 if TYPE_CHECKING:
-    from tailrace.gtid import GtidList, Tsid
+    from tailrace.gtid import Tsid
 
 AskedGtid = AnyGtid | str | None
 """A GTID as callers give it; None leaves it to the log."""
@@ -78,6 +78,11 @@ class MysqlGtids:
             source = (gtid.uuid, gtid.tag)
             self._next[source] = max(self._next.get(source, 1), gtid.gno + 1)
 
+    def forget(self) -> None:
+        """The log holds none."""
+        self.written = GtidSet()
+        self._next.clear()
+
 
 class MariadbGtids:
     """MariaDB's: ``written`` is the state (``@@gtid_binlog_state``) at the end of the log.
@@ -140,6 +145,10 @@ class MariadbGtids:
     def add(self, gtid: AnyGtid) -> None:
         """The log ends with this one now."""
         self.written.add(gtid)
+
+    def forget(self) -> None:
+        """The log holds none."""
+        self.written = GtidList()
 
     def _last(self, domain_id: int) -> MariadbGtid | None:
         return self.written.position.get(domain_id)

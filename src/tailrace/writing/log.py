@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Self, Unpack
 
 from tailrace.constants import CHECKSUM_SIZE, MAGIC, ChecksumAlgorithm, Flavour
-from tailrace.errors import BoundaryError, StorageError, UsageError
+from tailrace.errors import BoundaryError, StorageError, TailraceError, UsageError
 from tailrace.events import RotateEvent, StopEvent
+from tailrace.log_name import LogName
+from tailrace.observers import (
+    LogStorageDelegate,
+    LogStorageFlag,
+    LogStorageIo,
+    TransactionDelegate,
+    TransactionIo,
+    TransmitDelegate,
+    TransmitIo,
+    TransmitObserver,
+    add,
+)
 from tailrace.position import Position
 from tailrace.storage.binlog_file import BinlogFile
 from tailrace.writing.cache import EventCache, stamp
@@ -24,7 +37,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event
     from tailrace.gtid import GtidState
-    from tailrace.log_name import LogName
+    from tailrace.observers import Observer
     from tailrace.schema.table import Table
     from tailrace.storage.index import LogIndex
     from tailrace.storage.store import WritableStore
@@ -48,6 +61,8 @@ class LogWriter:
     their commits. ``recovery`` says what `append` had to cut away. A transaction that could not be
     written is not in the log, not even in part. If it cannot be rolled back, either (the disk is
     gone), everything afterwards raises StorageError, and `append` repairs the log.
+
+    ``observers`` are told of its transactions: see `add_observer`.
     """
 
     def __init__(
@@ -62,6 +77,7 @@ class LogWriter:
         recovery: Recovery | None = None,
         table_id: int = 0,
         xid: int = 0,
+        observers: Iterable[Observer] = (),
     ) -> None:
         self.options = options
         self.dialect = dialect
@@ -80,6 +96,12 @@ class LogWriter:
         self._xid = xid
         self._foreign = ForeignEvents(self)
         self._disk_writes = 0
+        self._transactions = TransactionDelegate()
+        self._storage = LogStorageDelegate()
+        self._transmit = TransmitDelegate()
+        self._storage_io = LogStorageIo(server_id)
+        for observer in observers:
+            self.add_observer(observer)
 
     # --- what it is ------------------------------------------------------------------------------
 
@@ -139,6 +161,35 @@ class LogWriter:
             begun = self._foreign.cache
             return None if begun is None else begun.tmp_file_name
 
+    # --- observers -------------------------------------------------------------------------------
+
+    def add_observer(self, observer: Observer) -> None:
+        """Have an observer of transactions or log storage, or both, told of what is committed from
+        now on; one of dumps as well is told of `reset`.
+
+        For each transaction, in this order: it is written and synced; ``after_flush``, under the
+        log's lock; then without it ``after_sync`` and ``after_commit`` (or ``after_rollback``);
+        then the call that committed it returns. If an observer raises an error, all others are told
+        nevertheless, and the call raises the first error: the transaction is in the log. One that
+        did not come into the log (an error, `TransactionWriter.rollback`) is told by
+        ``after_rollback`` alone. A transaction without events is not told.
+
+        Raises UsageError for an observer of other kinds, or that was added already.
+        """
+        add([observer], self._transactions, self._storage, to="a log that is written")
+        if isinstance(observer, TransmitObserver):
+            self._transmit.add(observer)
+
+    def remove_observer(self, observer: Observer) -> None:
+        """Tell an observer nothing more; waits for its calls. Raises UsageError if it was not
+        added.
+        """
+        delegates = [
+            each for each in (self._transactions, self._storage, self._transmit) if observer in each
+        ]
+        for delegate in delegates or [self._transactions]:
+            delegate.remove(observer)  # type: ignore[arg-type]
+
     # --- files -----------------------------------------------------------------------------------
 
     def begin_file(self, name: LogName, *, created: bool) -> None:
@@ -195,7 +246,7 @@ class LogWriter:
             try:
                 self._end_file(end)
             except BaseException as error:
-                self._broken = str(error)
+                self._broken = str(error) or type(error).__name__
                 after.close()
                 raise
             self._output, self._name = after, following
@@ -218,6 +269,31 @@ class LogWriter:
             self._check_open()
             return self._index.purge(to=to, before=before)
 
+    def reset(self) -> None:
+        """Remove all files of the log, its GTIDs too, and begin it again with number 1, as RESET
+        BINARY LOGS AND GTIDS does (in older servers RESET MASTER).
+
+        Observers are told (``after_reset_source``). A transaction that `write` has started is
+        discarded. Raises StorageError; then nothing more can be written. After a kill in the middle
+        the log is whole up to where it was, without its older files, or gone.
+        """
+        try:
+            with self._lock:
+                self._check_open()
+                self._foreign.discard()
+                first = LogName.of(self._name.base, 1, len(self._name) - len(self._name.base) - 1)
+                try:
+                    self._output.close()
+                    self._index.clear()
+                    self.dialect.gtids.forget()
+                    self.begin_file(first, created=True)
+                except BaseException as error:
+                    self._broken = str(error) or type(error).__name__
+                    raise
+        finally:
+            self._announce_foreign()
+        self._transmit.after_reset_source(TransmitIo(self.server_id))
+
     def flush(self) -> None:
         """Return when everything committed would survive a power cut."""
         with self._lock:
@@ -230,21 +306,24 @@ class LogWriter:
         Raises BoundaryError where `write` was left in the middle of a transaction: that one is not
         in the log.
         """
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            unfinished = self._foreign.discard()
-            if self._broken:
-                self._output.close()
-                raise StorageError(self._why_broken())
-            self._end_file(
-                StopEvent.make(
-                    timestamp=self.now() // 1_000_000,
-                    server_id=self.server_id,
-                    form=self.dialect.form,
+        try:
+            with self._lock:
+                if self._closed:
+                    return
+                self._closed = True
+                unfinished = self._foreign.discard()
+                if self._broken:
+                    self._output.close()
+                    raise StorageError(self._why_broken())
+                self._end_file(
+                    StopEvent.make(
+                        timestamp=self.now() // 1_000_000,
+                        server_id=self.server_id,
+                        form=self.dialect.form,
+                    )
                 )
-            )
+        finally:
+            self._announce_foreign()
         if unfinished:
             raise BoundaryError(
                 "the events that were written last do not make a whole transaction: they are not"
@@ -262,7 +341,8 @@ class LogWriter:
         trace: TracebackType | None,
     ) -> None:
         if kind is not None:
-            self._foreign.discard()
+            with self._lock:
+                self._foreign.discard()
         self.close()
 
     # --- transactions ----------------------------------------------------------------------------
@@ -289,9 +369,12 @@ class LogWriter:
 
     def write(self, event: Event) -> None:
         """An event that comes from another log. See `ForeignEvents.write`."""
-        with self._lock:
-            self._check_open()
-            self._foreign.write(event)
+        try:
+            with self._lock:
+                self._check_open()
+                self._foreign.write(event)
+        finally:
+            self._announce_foreign()
 
     def write_transaction(self, events: Iterable[Event]) -> None:
         """One whole transaction that comes from another log. See `ForeignEvents`.
@@ -299,9 +382,12 @@ class LogWriter:
         Raises BoundaryError where the events are not one whole transaction; then nothing of them
         is in the log.
         """
-        with self._lock:
-            self._check_open()
-            self._foreign.write_transaction(events)
+        try:
+            with self._lock:
+                self._check_open()
+                self._foreign.write_transaction(events)
+        finally:
+            self._announce_foreign()
 
     def table(self, table: Table) -> WrittenTable:
         """What is made once for a table; its id is above all that the log had when it was opened.
@@ -328,10 +414,23 @@ class LogWriter:
             return self._xid
 
     def commit(self, group: Group, ready: Callable[[Group], None] | None = None) -> Position:
-        """Write a transaction, in whole or not at all; where it ends.
+        """Write a transaction, in whole or not at all, and tell observers; where it ends.
 
         ``ready`` is called first, under the log's lock: the place to choose the GTID. Raises
-        StorageError, GtidError, EventEncodeError; the log is then as it was.
+        StorageError, GtidError, EventEncodeError: the log is then as it was. Raises what observers
+        raise: the transaction is then in the log, and ``group.position`` says where.
+        """
+        try:
+            position = self.write_group(group, ready)
+        except BaseException as error:
+            self.rolled_back(error)
+            raise
+        self.announce(group)
+        return position
+
+    def write_group(self, group: Group, ready: Callable[[Group], None] | None) -> Position:
+        """The first part of `commit`: write, sync, and tell log storage observers so; `announce`
+        or, after an error, `rolled_back` must follow, without the log's lock.
         """
         with self._lock:
             self._check_open()
@@ -342,10 +441,68 @@ class LogWriter:
             tail = CHECKSUM_SIZE if self.checksums else 0
             body = group.cache.size + group.cache.count * tail
             first = self.dialect.gtid_event(group, body, tail=tail, now=self.now())
-            self._write_group(first.encode(ChecksumAlgorithm.NONE, log_pos=0), group)
+            self._write_events(first.encode(ChecksumAlgorithm.NONE, log_pos=0), group)
             self.dialect.written(group)
             self._disk_writes = group.cache.disk_writes
-            return self.position
+            group.position = self.position
+            synced = self.options.sync is Sync.TRANSACTION
+            flags = LogStorageFlag.SYNCED if synced else LogStorageFlag.NONE
+            try:
+                end = group.position
+                self._storage.after_flush(self._storage_io, end.file, end.offset, flags)
+            except TailraceError as error:
+                group.failure = error
+            return group.position
+
+    def announce(self, group: Group) -> None:
+        """Tell observers of a transaction that was written; returns when all of them did."""
+        end = group.position
+        if end is None:
+            self.rolled_back()
+            return
+        if self._transactions.is_empty and self._storage.is_empty:
+            return
+        io = TransactionIo(
+            self.server_id,
+            all=group.transactional,
+            file=end.file,
+            position=end.offset,
+            gtid=group.gtid,
+        )
+        rolled_back, committed = self._transactions.after_rollback, self._transactions.after_commit
+        failures = [] if group.failure is None else [group.failure]
+        for tell in (
+            partial(self._storage.after_sync, self._storage_io, end.file, end.offset),
+            partial(rolled_back if group.rolled_back else committed, io),
+        ):
+            try:
+                tell()
+            except TailraceError as error:
+                failures.append(error)
+        if failures:
+            first, *others = failures
+            for other in others:
+                first.add_note(str(other))
+            first.add_note(f"the transaction is in the log nevertheless, up to {end}")
+            raise first
+
+    def rolled_back(self, error: BaseException | None = None) -> None:
+        """Tell observers of a transaction that did not come into the log. What they raise is noted
+        on the ``error`` that was the reason.
+        """
+        try:
+            self._transactions.after_rollback(TransactionIo(self.server_id))
+        except TailraceError as other:
+            if error is None:
+                raise
+            error.add_note(str(other))
+
+    def _announce_foreign(self) -> None:
+        """Tell observers of the transactions that ended with the last events of another log."""
+        with self._lock:
+            ended, self._foreign.ended = self._foreign.ended, []
+        for group in ended:
+            self.announce(group)
 
     def write_between(self, event: bytes) -> None:
         """Write one event in cache form that belongs to no transaction."""
@@ -359,7 +516,7 @@ class LogWriter:
                 self._undo(start, error)
                 raise
 
-    def _write_group(self, held: bytes, group: Group) -> None:
+    def _write_events(self, held: bytes, group: Group) -> None:
         output = self._output
         start = output.position
         try:
@@ -380,7 +537,7 @@ class LogWriter:
             self._output.truncate(start)
             self._output.sync()
         except StorageError:
-            self._broken = str(error)
+            self._broken = str(error) or type(error).__name__
 
     def _check_open(self) -> None:
         if self._closed:

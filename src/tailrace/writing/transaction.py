@@ -58,11 +58,13 @@ class Standing:
     """``alone``: it commits by itself. ``definition``: it is DDL, GRANT or the like.
 
     ``of_database``: it makes, changes or drops a database, and must not be run in one.
+    ``xa_rollback``: it rolls a prepared transaction back.
     """
 
     alone: bool
     definition: bool
     of_database: bool
+    xa_rollback: bool
 
     @classmethod
     def of(cls, sql: str) -> Self:
@@ -71,7 +73,8 @@ class Standing:
         """
         kind = classify(sql)
         try:
-            ends_xa = xa_end(sql.encode()) is not None and xa_statement(sql) is not None
+            how = xa_end(sql.encode())
+            ends_xa = how is not None and xa_statement(sql) is not None
         except BoundaryError as error:
             raise UsageError(error.message) from None
         savepoint = savepoint_set(sql) or savepoint_of_rollback(sql)
@@ -81,7 +84,8 @@ class Standing:
                 f"{sql[:40]!r}: a transaction begins and ends with the `with` block, not by SQL"
             )
         definition = kind in _DEFINITIONS and not is_temporary(sql)
-        return cls(ends_xa or definition, definition, of_database(sql))
+        rolls_back = ends_xa and how == "ROLLBACK"
+        return cls(ends_xa or definition, definition, of_database(sql), rolls_back)
 
 
 _REJECTED: Final = OF_THE_FILE | {
@@ -152,6 +156,7 @@ class TransactionWriter:
         """Nothing is in it yet."""
         self._cache = self._log.cache()
         self._is_started = self._alone = self._ddl = self._statements = self._wanted = False
+        self._xa_rollback = False
         self._done = ""
 
     @property
@@ -289,6 +294,7 @@ class TransactionWriter:
             self._append(event)
         self._statements = True
         self._alone, self._ddl = alone, alone and standing.definition
+        self._xa_rollback = standing.xa_rollback
 
     def event(self, event: Event) -> None:
         """An event as it is, with its own server id and timestamp.
@@ -374,8 +380,8 @@ class TransactionWriter:
         """Write the transaction; its end in the log. The ``with`` block's end does that.
 
         A transaction without events is written only if its GTID was given: servers do so, too, so
-        that the number is used. Raises what `LogWriter.commit` does; the transaction is then
-        discarded.
+        that the number is used. Raises what `LogWriter.commit` does: the transaction is then
+        discarded, or, after an error of an observer, in the log at ``position``.
         """
         if self._done:
             raise UsageError(f"the transaction is {self._done} already")
@@ -401,13 +407,18 @@ class TransactionWriter:
                 statements=self._statements,
                 alone=self._alone,
                 ddl=self._ddl,
+                rolled_back=self._xa_rollback,
             )
-            self.position = self._log.commit(group, self._choose)
+            self.position = self._log.write_group(group, self._choose)
             self.gtid = group.gtid
             self._done = "committed"
+        except BaseException as error:
+            self._done = "discarded"
+            self._log.rolled_back(error)
+            raise
         finally:
-            self._done = self._done or "discarded"
             self._cache.close()
+        self._log.announce(group)
         return self.position
 
     def _packed(self) -> EventCache:
@@ -433,7 +444,10 @@ class TransactionWriter:
         """Discard the transaction: nothing of it comes into the log."""
         if not self._done:
             self._done = "rolled back"
+            begun = self._wanted or self._cache.count
             self._cache.close()
+            if begun:
+                self._log.rolled_back()
 
     def __enter__(self) -> Self:
         return self
