@@ -47,6 +47,8 @@ class StoredPassword(ABC):
     plugin: ClassVar[str]
     stored_as: ClassVar[str]
     nonce_size: ClassVar[int] = 20
+    nonce_end: ClassVar[bytes] = b"\0"
+    """What is sent after a nonce when the client is switched to the method."""
 
     @classmethod
     @abstractmethod
@@ -187,6 +189,7 @@ class Ed25519Password(StoredPassword):
     plugin = "client_ed25519"
     stored_as = "ed25519"
     nonce_size = 32
+    nonce_end = b""
 
     def __init__(self, key: bytes) -> None:
         with importing("live", "a login by ed25519"):

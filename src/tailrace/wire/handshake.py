@@ -229,10 +229,13 @@ class HandshakeResponse:
 
 @dataclass(frozen=True, slots=True)
 class AuthSwitch:
-    """AuthSwitchRequest: the account has another method; its nonce, without the NUL after it."""
+    """AuthSwitchRequest: the account has another method, and ``data`` for it.
+
+    That is a nonce: of 20 bytes and a NUL, or for `client_ed25519` of 32 bytes.
+    """
 
     plugin: str
-    nonce: bytes = field(repr=False)
+    data: bytes = field(repr=False)
 
     @classmethod
     def decode(cls, payload: Data) -> Self:
@@ -240,12 +243,12 @@ class AuthSwitch:
         cursor = PacketCursor("a switch of the authentication method", bytes(payload))
         cursor.expect(_SWITCH, "its first byte")
         plugin = cursor.terminated("the authentication method")
-        return cls(plugin, cursor.rest().removesuffix(b"\0"))
+        return cls(plugin, cursor.rest())
 
     def encode(self) -> bytes:
         """The inverse of `decode`."""
         plugin = name(self.plugin, "the authentication method", _LONGEST)
-        return bytes((_SWITCH,)) + plugin + b"\0" + self.nonce + b"\0"
+        return bytes((_SWITCH,)) + plugin + b"\0" + self.data
 
 
 def more_data(data: bytes) -> bytes:

@@ -7,6 +7,7 @@ adds the header. The EOF packets are there: DEPRECATE_EOF is not spoken.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Self
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from tailrace.wire.packets import Data
 
-Value = str | int | float | None
+Value = str | int | float | Decimal | None
 """What a row is made of; read again, all that is not NULL is text."""
 
 _NULL: Final = 0xFB
@@ -36,7 +37,11 @@ class ColumnType(IntEnum):
     DOUBLE = 5
     NULL = 6
     BIGINT = 8
+    DECIMAL = 246
     VARCHAR = 253
+
+
+_DECIMALS: Final = {ColumnType.DOUBLE: 31, ColumnType.DECIMAL: 6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Column:
         out.u32(1024 if text else 21, "the width")
         out.u8(self.kind, "the type")
         out.u16(0 if text else _NUMBER, "the flags")
-        out.u8(31 if self.kind is ColumnType.DOUBLE else 0, "the decimals")
+        out.u8(_DECIMALS.get(self.kind, 0), "the decimals")
         out.zeros(2)
         return out.done()
 
@@ -98,6 +103,8 @@ class ResultSet:
                 kind = ColumnType.BIGINT
             elif found and isinstance(found[0], float):
                 kind = ColumnType.DOUBLE
+            elif found and isinstance(found[0], Decimal):
+                kind = ColumnType.DECIMAL
             columns.append(Column(name, kind))
         return cls(tuple(columns), tuple(tuple(row) for row in rows))
 
@@ -132,7 +139,7 @@ class ResultSet:
         return [head.done(), *(column.encode() for column in self.columns), end, *rows, end]
 
 
-def _text(value: str | float) -> str:
+def _text(value: str | float | Decimal) -> str:
     if isinstance(value, float):
         return format(value, ".17g")
     return str(value)

@@ -85,6 +85,10 @@ class ReplicaConnection:
         """Whether it goes through TLS."""
         return self._tls is not None
 
+    def reset(self) -> None:
+        """Forget the session's user variables."""
+        self.variables = UserVariables()
+
     # --- sending ---------------------------------------------------------------------------------
 
     def send(self, framed: Data) -> None:
