@@ -45,6 +45,6 @@ def rows_not_logged(event: Event) -> LogError:
         what = f"the statement «{' '.join(event.sql.split())[:60]}»"
     return event.error(
         f"the log holds {what} and not the rows that it changed (binlog_format is not ROW);"
-        ' --statements skip passes over such (statements="skip")',
+        " leave such out (--statements skip, statements='skip')",
         StatementChange,
     )

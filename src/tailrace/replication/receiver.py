@@ -412,7 +412,7 @@ class Receiver:
         if copy.position is not None:
             text += (
                 f". The copy in {copy.folder.path('')} is kept, up to {copy.position}; begin a new"
-                " one in another folder (--into)"
+                " one in another folder (--into, into=)"
             )
         return error.reworded(text)
 

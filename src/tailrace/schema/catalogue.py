@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 DefinedBy = Literal["given", "ddl"]
 Key = tuple[str, str]
 _NO_NAMES: Final = (
-    "no column names in the log{}, so they are c1, c2, ...; --schema FILE gives names"
+    "no column names in the log{}, so they are c1, c2, ...; a schema gives names (--schema FILE,"
+    " schema=)"
 )
 NAMES_FROM: Final = {
     "given": "column names from the schema given",

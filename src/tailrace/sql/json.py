@@ -104,8 +104,8 @@ def _opaque(field: int, data: bytes) -> str:
     known = {int(code): code.name for code in ColumnType}
     raise UnsupportedType(
         f"a JSON document holds {len(data)} bytes of the type {known.get(field, field)}, which no "
-        "server stores in one, so no statement can make it; leave the table out with --exclude, or "
-        "write the log with --as raw"
+        "server stores in one, so no statement can make it; leave the table out (--exclude, "
+        "exclude=), or write the log with --as raw"
     )
 
 

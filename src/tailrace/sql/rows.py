@@ -114,8 +114,8 @@ class TableSql:
         self.target = quoted_table(schema.database, schema.table)
         if schema.names_from == "none" and schema.columns:
             raise SchemaError(
-                f"{self.name}: the names of its columns are unknown; give its CREATE TABLE with "
-                "--schema FILE, or leave it out with --exclude"
+                f"{self.name}: the names of its columns are unknown; give its CREATE TABLE "
+                "(--schema FILE, schema=), or leave it out (--exclude, exclude=)"
             )
         columns = schema.columns
         self.period = Period.of(schema)
@@ -214,8 +214,8 @@ class TableSql:
         )
         raise UnsupportedType(
             f"{self.name}.{column}: its row makes a statement of {size:,} bytes; servers take "
-            "less than 1 GiB (max_allowed_packet); leave the table out with --exclude, or write "
-            "the log with --as raw"
+            "less than 1 GiB (max_allowed_packet); leave the table out (--exclude, exclude=), "
+            "or write the log with --as raw"
         )
 
     def _where(self, images: Sequence[Image], *, whole: bool = False) -> Sql:
@@ -250,7 +250,7 @@ class TableSql:
         names = ", ".join(self.schema.columns[index].name for index in sorted(missing))
         raise SchemaError(
             f"{self.name}: the log's row image lacks {what} (columns {names}), as "
-            "binlog_row_image is not FULL; leave the table out with --exclude"
+            "binlog_row_image is not FULL; leave the table out (--exclude, exclude=)"
         )
 
 

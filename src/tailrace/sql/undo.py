@@ -114,6 +114,6 @@ def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement | 
         return left_out(item, "as it cannot be undone")
     raise event.error(
         f"the statement «{start_of(event)}» cannot be undone; choose a part of the log "
-        "without it (--start, --until, --exclude), or skip it with --statements skip",
+        "without it (start, until, exclude), or skip it (--statements skip, statements='skip')",
         UndoError,
     )

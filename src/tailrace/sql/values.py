@@ -327,8 +327,8 @@ def _printed(image: Image, index: int) -> bytes:
     if isinstance(value, JsonDiffs):
         raise UnsupportedType(
             f"column {image.schema.columns[index].name}: the log holds a partial update without "
-            "the previous document; log with binlog_row_image=FULL, or leave the table out with "
-            "--exclude"
+            "the previous document; log with binlog_row_image=FULL, or leave the table out "
+            "(--exclude, exclude=)"
         )
     text: str = value
     return text.encode()

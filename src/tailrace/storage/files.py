@@ -239,7 +239,7 @@ def _found(store: Store, name: str, keyring: Keyring | None) -> LogFile | None:
     if file is None and _is_layered(store, name):
         raise StorageError(
             f"{store.path(name)}: it is no binary log through the layers that are given, or that"
-            " its name tells; give those that it has (layers=, --layers), or none for that of its"
+            " its name tells; give those that it has (--layers, layers=), or none for that of its"
             " name"
         )
     return file

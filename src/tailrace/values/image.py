@@ -117,7 +117,7 @@ def check_columns(
         raise EventDecodeError(
             f"{name}: the log does not have the number of fraction digits of column"
             f" {schema.undeclared} (TIME, DATETIME or TIMESTAMP in MariaDB's old format): give the"
-            " table's CREATE TABLE with --schema FILE"
+            " table's CREATE TABLE (--schema FILE, schema=)"
         )
     asked = [each for each in columns if wanted is None or each.name in wanted]
     try:

@@ -200,7 +200,7 @@ class TableDecoder:
             except MemoryError:
                 raise OutOfMemory(
                     f"there is no memory for the rows of {name} from here on: give the process"
-                    " more, or leave the table out with --exclude",
+                    " more, or leave the table out (--exclude, exclude=)",
                     file=file,
                     offset=place,
                 ) from None

@@ -79,7 +79,8 @@ class CopyFolder(EncryptedFolder):
         """Encrypt new files from now on. Raises UsageError where there is no keyring."""
         if self._keyring is None:
             raise UsageError(
-                f"{self.path('')}: this copy is encrypted; give its keyring (--keyring FILE)"
+                f"{self.path('')}: this copy is encrypted; give its keyring (--keyring FILE,"
+                " keyring=)"
             )
         self._encrypting = True
 
@@ -154,7 +155,7 @@ def open_folder(
     Raises StorageError, UsageError.
     """
     if encrypt and keyring is None:
-        raise UsageError("encrypting the copy needs a keyring: --keyring FILE")
+        raise UsageError("encrypting the copy needs a keyring (--keyring FILE, keyring=)")
     keys = None if keyring is None else open_keyring(keyring)
     put = None if layers is None else layers_of(layers)
     folder = _folder(into)
