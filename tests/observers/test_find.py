@@ -7,7 +7,8 @@ import importlib.metadata
 import pytest
 
 from tailrace.errors import UsageError
-from tailrace.observers import RelayIoObserver, find
+from tailrace.observers import RelayIoObserver, TransmitObserver, find
+from tailrace.replication.receiver import Receiver
 from tailrace.replication.semisync.replica import SemisyncReplica
 
 
@@ -37,3 +38,13 @@ def test_one_of_another_package(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
     (found,) = find(["own"])
     assert type(found) is RelayIoObserver
+
+
+def test_receive_takes_plugins_of_several_kinds_and_none_that_it_never_calls(tmp_path):
+    class Both(RelayIoObserver, TransmitObserver):
+        pass
+
+    url = "mysql://nobody@127.0.0.1:1/"
+    Receiver(url, tmp_path, observers=[Both()])
+    with pytest.raises(UsageError, match="is a transmit observer: receive calls relay I/O"):
+        Receiver(url, tmp_path, observers=[TransmitObserver()])

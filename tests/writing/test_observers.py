@@ -316,9 +316,12 @@ def test_foreign_transactions_wait_without_the_logs_lock(tmp_path: Path) -> None
 
 
 def test_observers_that_no_commit_calls_are_rejected(tmp_path: Path) -> None:
-    for observer in (RelayIoObserver(), TransmitObserver()):
-        with pytest.raises(UsageError, match="a log that is written calls transaction and log"):
-            log(tmp_path / "binlog.000001", "mysql", observers=[observer])
+    with pytest.raises(
+        UsageError,
+        match="a relay I/O observer: a log that is written calls transaction and log storage and"
+        " transmit observers only",
+    ):
+        log(tmp_path / "binlog.000001", "mysql", observers=[RelayIoObserver()])
     assert not [*tmp_path.iterdir()]
 
 
@@ -346,7 +349,8 @@ def test_after_reset_master_all_files_are_gone_and_the_log_begins_again(
         for event in statement(flavour, XidEvent.make(xid=1), 41)[:-1]:
             out.write(event)
         notes.taken()
-        out.reset()
+        names = out.files
+        assert out.reset() == names
         assert notes.taken() == [
             ("after_rollback", 7, "", 0),
             ("after_reset_source", 7, None),

@@ -123,6 +123,19 @@ COMMANDS: Final = (
         (("0", "the copy is complete, or SIGTERM ended it"), _ERROR, _STOPPED),
     ),
     Command(
+        "reset",
+        "tailrace.cli.reset:reset",
+        COPY,
+        "[OPTIONS] FOLDER",
+        "Remove a copy of a server's logs, or begin a log again.",
+        "In the folder of ``receive``, all that was received is removed, and what is known of the "
+        "source, as RESET REPLICA does. Any other log must be one that a program wrote with "
+        "Tailrace: its files and GTIDs are removed, and it begins again with number 1, as RESET "
+        "BINARY LOGS AND GTIDS does. Never use it on the logs of a running server.",
+        (("remove a copy", "reset copy --yes"),),
+        (("0", "the files were removed"), _ERROR),
+    ),
+    Command(
         "mirror",
         "tailrace.cli.mirror.command:mirror",
         LAKE,

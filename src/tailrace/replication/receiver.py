@@ -175,20 +175,8 @@ class Receiver:
         """
         if self.state == "running":
             raise UsageError("this receiver is running: stop it before its copy is removed")
-        folder = self._open()
-        unlock = folder.lock()
-        try:
-            for name in folder.names():
-                log = name
-                if name.endswith(INDEX_SUFFIX):
-                    log = name.removesuffix(INDEX_SUFFIX) + ".000001"
-                if name == STATE_NAME or LogName.parse(log):
-                    folder.remove(name)
-        finally:
-            unlock()
+        _remove_copy(self._open(), self._delegate or RelayIoDelegate(), self.source.user)
         self.position = None
-        if self._delegate is not None:
-            self._delegate.after_reset_replica(RelayIo(user=self.source.user))
 
     def _receive(self, folder: CopyFolder) -> Progress:
         state = ReceiverState.load(folder) or ReceiverState()
@@ -415,6 +403,40 @@ class Receiver:
                 " one in another folder (--into, into=)"
             )
         return error.reworded(text)
+
+
+def reset(
+    into: Target, *, observers: Sequence[Observer] = (), layers: Layers | None = None
+) -> list[str]:
+    """Remove a copy, its index, and the state about its source, as RESET REPLICA does; the next
+    `receive` begins a new one. Returns the names of its log files.
+
+    ``into`` and ``layers`` are as in `receive`. ``observers`` are told (``after_reset_replica``).
+    Raises UsageError if no copy is there, StorageError if a receiver writes to it.
+    """
+    delegate = RelayIoDelegate()
+    add(observers, delegate, to="the reset of a copy")
+    folder = open_folder(into, layers=layers)
+    if STATE_NAME not in folder.names():
+        raise UsageError(f"{folder.path('')}: no receiver's copy is in this folder")
+    return _remove_copy(folder, delegate, "")
+
+
+def _remove_copy(folder: CopyFolder, delegate: RelayIoDelegate, user: str) -> list[str]:
+    unlock = folder.lock()
+    try:
+        state = ReceiverState.load(folder) or ReceiverState()
+        logs = folder.logs()
+        for name in folder.names():
+            log = name
+            if name.endswith(INDEX_SUFFIX):
+                log = name.removesuffix(INDEX_SUFFIX) + ".000001"
+            if name == STATE_NAME or LogName.parse(log):
+                folder.remove(name)
+    finally:
+        unlock()
+    delegate.after_reset_replica(RelayIo(server_id=state.server_id or 0, user=user))
+    return [*map(str, logs)]
 
 
 def receive(

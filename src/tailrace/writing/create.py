@@ -22,7 +22,7 @@ from tailrace.writing.options import RowMetadata, Sync, WriterOptions
 from tailrace.writing.recover import LogRecovered, RecoveredLog, Recovery, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tailrace.constants import ChecksumAlgorithm
@@ -71,7 +71,7 @@ def create(
     encrypt_mode: str = "aes_cbc",
     layers: Layers | None = None,
     now: Callable[[], int] = now_us,
-    observers: Iterable[Observer] = (),
+    observers: Sequence[Observer] = (),
     **options: Unpack[CreateOptions],
 ) -> LogWriter:
     """Create a log. It must not exist: `append` continues an existing one.
@@ -150,7 +150,7 @@ def append(
     layers: Layers | None = None,
     now: Callable[[], int] = now_us,
     recovered: Callable[[Recovery], None] | None = None,
-    observers: Iterable[Observer] = (),
+    observers: Sequence[Observer] = (),
     **options: Unpack[CreateOptions],
 ) -> LogWriter:
     """Continue a log, given by its last file, its folder, its index, or the store that it is in.

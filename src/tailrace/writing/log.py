@@ -20,7 +20,6 @@ from tailrace.observers import (
     TransactionIo,
     TransmitDelegate,
     TransmitIo,
-    TransmitObserver,
     add,
 )
 from tailrace.position import Position
@@ -32,7 +31,7 @@ from tailrace.writing.rows import WrittenTable
 from tailrace.writing.transaction import TransactionWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
     from tailrace.events import Event
@@ -77,7 +76,7 @@ class LogWriter:
         recovery: Recovery | None = None,
         table_id: int = 0,
         xid: int = 0,
-        observers: Iterable[Observer] = (),
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.options = options
         self.dialect = dialect
@@ -165,20 +164,19 @@ class LogWriter:
 
     def add_observer(self, observer: Observer) -> None:
         """Have an observer of transactions or log storage, or both, told of what is committed from
-        now on; one of dumps as well is told of `reset`.
+        now on; one of dumps is told of `reset`.
 
         For each transaction, in this order: it is written and synced; ``after_flush``, under the
         log's lock; then without it ``after_sync`` and ``after_commit`` (or ``after_rollback``);
         then the call that committed it returns. If an observer raises an error, all others are told
         nevertheless, and the call raises the first error: the transaction is in the log. One that
         did not come into the log (an error, `TransactionWriter.rollback`) is told by
-        ``after_rollback`` alone. A transaction without events is not told.
+        ``after_rollback`` alone. Nothing is called for a transaction without events.
 
         Raises UsageError for an observer of other kinds, or that was added already.
         """
-        add([observer], self._transactions, self._storage, to="a log that is written")
-        if isinstance(observer, TransmitObserver):
-            self._transmit.add(observer)
+        delegates = self._transactions, self._storage, self._transmit
+        add([observer], *delegates, to="a log that is written")
 
     def remove_observer(self, observer: Observer) -> None:
         """Tell an observer nothing more; waits for its calls. Raises UsageError if it was not
@@ -269,9 +267,9 @@ class LogWriter:
             self._check_open()
             return self._index.purge(to=to, before=before)
 
-    def reset(self) -> None:
+    def reset(self) -> list[str]:
         """Remove all files of the log, its GTIDs too, and begin it again with number 1, as RESET
-        BINARY LOGS AND GTIDS does (in older servers RESET MASTER).
+        BINARY LOGS AND GTIDS does (before: RESET MASTER). Returns the removed files' names.
 
         Observers are told (``after_reset_source``). A transaction that `write` has started is
         discarded. Raises StorageError; then nothing more can be written. After a kill in the middle
@@ -284,7 +282,7 @@ class LogWriter:
                 first = LogName.of(self._name.base, 1, len(self._name) - len(self._name.base) - 1)
                 try:
                     self._output.close()
-                    self._index.clear()
+                    gone = self._index.clear()
                     self.dialect.gtids.forget()
                     self.begin_file(first, created=True)
                 except BaseException as error:
@@ -293,6 +291,7 @@ class LogWriter:
         finally:
             self._announce_foreign()
         self._transmit.after_reset_source(TransmitIo(self.server_id))
+        return gone
 
     def flush(self) -> None:
         """Return when everything committed would survive a power cut."""

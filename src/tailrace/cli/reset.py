@@ -1,0 +1,72 @@
+"""``tailrace reset``: removes a copy of a server's logs, or begins a log again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from tailrace.cli.options import READING, FileName, KeyringFile
+from tailrace.cli.output import output_to, standard_output
+from tailrace.errors import UsageError
+
+
+def reset(
+    folder: Annotated[
+        FileName,
+        Parameter(name="folder", help="The folder of the logs, or an object store's."),
+    ],
+    /,
+    *,
+    yes: Annotated[
+        bool,
+        Parameter(
+            name="--yes",
+            group=READING,
+            negative=(),
+            help="Remove the files. Without it, the command only says which they are.",
+        ),
+    ] = False,
+    keyring: KeyringFile = None,
+    plugin: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--plugin",
+            metavar="NAME",
+            group=READING,
+            negative=(),
+            help="An observer that is told, such as ``semisync.replica``.",
+        ),
+    ] = (),
+) -> int:
+    """Remove all logs of a folder: of a receiver's copy also what it knows of its source; a log
+    that a program wrote begins again with number 1.
+    """
+    from tailrace import append  # noqa: PLC0415 - slow, for this command only
+    from tailrace.observers import find  # noqa: PLC0415 - as above
+    from tailrace.replication import receiver  # noqa: PLC0415 - as above
+    from tailrace.replication.copy.folder import open_folder  # noqa: PLC0415 - as above
+    from tailrace.replication.state import STATE_NAME  # noqa: PLC0415 - as above
+
+    observers = find(plugin)
+    opened = open_folder(folder)
+    logs, is_copy = opened.logs(), STATE_NAME in opened.names()
+    if not logs and not is_copy:
+        raise UsageError(f"{folder}: no log is in this folder")
+    if not yes:
+        raise UsageError(
+            f"{folder}: {len(logs)} log files would be removed ({logs[0]} to {logs[-1]}); repeat"
+            " the command with --yes"
+            if logs
+            else f"{folder}: the state of a copy would be removed; repeat the command with --yes"
+        )
+    if is_copy:
+        gone, text = receiver.reset(folder, observers=observers), "the next receive begins a copy"
+    else:
+        with append(folder, keyring=keyring, observers=observers, recovered=lambda _: None) as log:
+            gone = log.reset()
+            text = f"the log begins again with {log.position.file}"
+    output = output_to(standard_output())
+    output.line((f"{folder}: {len(gone)} log files removed; {text}", ""))
+    output.close()
+    return 0
