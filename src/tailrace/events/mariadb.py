@@ -147,7 +147,7 @@ class GtidListEvent(Event, types=(EventType.GTID_LIST,)):
     """
 
     FIELDS = ("gtids", "flags")
-    MADE_OF: ClassVar[Mapping[str, Any]] = {"gtids": REQUIRED}
+    MADE_OF: ClassVar[Mapping[str, Any]] = {"gtids": REQUIRED, "flags": 0}
     MADE_FROM: ClassVar[Mapping[str, str]] = {"gtids": "entries"}
 
     flags: int = field(default=0)

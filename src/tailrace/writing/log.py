@@ -24,6 +24,7 @@ from tailrace.observers import (
 )
 from tailrace.position import Position
 from tailrace.storage.binlog_file import BinlogFile
+from tailrace.storage.growth import has_grown
 from tailrace.writing.cache import EventCache, stamp
 from tailrace.writing.foreign import ForeignEvents
 from tailrace.writing.options import Sync
@@ -249,6 +250,7 @@ class LogWriter:
                 raise
             self._output, self._name = after, following
             self.dialect.began()
+            has_grown()
 
     def _end_file(self, event: Event) -> None:
         """Close the file after its last event."""
@@ -451,6 +453,7 @@ class LogWriter:
                 self._storage.after_flush(self._storage_io, end.file, end.offset, flags)
             except TailraceError as error:
                 group.failure = error
+            has_grown()
             return group.position
 
     def announce(self, group: Group) -> None:
@@ -514,6 +517,7 @@ class LogWriter:
             except BaseException as error:
                 self._undo(start, error)
                 raise
+            has_grown()
 
     def _write_events(self, held: bytes, group: Group) -> None:
         output = self._output

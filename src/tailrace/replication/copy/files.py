@@ -20,6 +20,7 @@ from tailrace.events.walk import frames, whole_events
 from tailrace.position import Position
 from tailrace.replication.copy.scan import CopiedFile, Mark, form_of, scan
 from tailrace.storage.binlog_file import BinlogFile
+from tailrace.storage.growth import has_grown
 from tailrace.storage.index import LogIndex
 from tailrace.storage.target import remove_drafts
 
@@ -237,6 +238,7 @@ class Copy:
                 file.truncate(kept)
             raise self._failed(error, Position(file.name, kept)) from error
         self._last_type = data[starts[-1] + TYPE_AT]
+        has_grown()
 
     def _cannot_grow(self) -> Exception:
         if self.last is None:

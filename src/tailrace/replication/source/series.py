@@ -1,0 +1,513 @@
+"""The logs that are served: which there are, how far each can be sent, and waiting for more.
+
+Only whole transactions are sent. A server's log ends with one whenever it is read: its server
+shows others only what was committed, and cuts off an unfinished transaction when it restarts. A
+copy may end anywhere in one, and so may a log that a program is writing. What follows the last
+whole transaction is therefore held back, and sent when the transaction is complete; where a later
+file follows, that is never, and the dump continues in that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from threading import Condition, Event, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Self
+
+from tailrace.constants import (
+    FILE_FLAGS_AT,
+    GTID_TYPES,
+    HEADER_SIZE,
+    MAGIC,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    Flavour,
+)
+from tailrace.errors import LogError, StorageError, TailraceError, UsageError
+from tailrace.events import (
+    DecodeContext,
+    FormatDescriptionEvent,
+    GtidEvent,
+    GtidListEvent,
+    MariadbGtidEvent,
+    PreviousGtidsEvent,
+)
+from tailrace.events.walk import event_at, walk
+from tailrace.gtid import GtidState, advanced
+from tailrace.gtid.state import STATES
+from tailrace.position import Position
+from tailrace.replication.source.blocks import BlockCache
+from tailrace.storage import find
+from tailrace.storage.files import successor
+from tailrace.storage.growth import tell_growth_to
+from tailrace.storage.streams.base import read_exactly
+from tailrace.transaction import Boundary, BoundaryParser
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tailrace.gtid import AnyGtid
+    from tailrace.storage import LogFile
+    from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.streams.base import InputFile
+    from tailrace.storage.streams.layer import Layers
+
+_Read = Callable[[int, int], bytes]
+_LIST_EVERY: Final = 1.0
+"""Seconds for which a folder's list of files is used, unless the last file has ended."""
+_KEPT: Final = 1 << 16
+"""Bytes of an event up to which it is kept until it is known whether it has to be decoded."""
+_MOST_KEPT: Final = 1 << 20
+_HEAD: Final = frozenset(
+    {EventType.START_ENCRYPTION, EventType.PREVIOUS_GTIDS, EventType.GTID_LIST, EventType.ROTATE}
+)
+"""Types of events that may come between a file's format description and its list of GTIDs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a log file: its format description event, and the GTIDs before it.
+
+    ``raw`` are that event's bytes as stored. ``before`` are the GTIDs of all earlier files; None if
+    the file does not say.
+    """
+
+    raw: bytes
+    format: FormatDescriptionEvent
+    before: GtidState | None
+
+    @property
+    def begin(self) -> int:
+        """Where the event after the format description begins."""
+        return len(MAGIC) + len(self.raw)
+
+    @property
+    def flavour(self) -> Flavour:
+        """Whose log it is."""
+        return self.format.flavour
+
+    @property
+    def checksum(self) -> ChecksumAlgorithm:
+        """That of the file's events."""
+        return self.format.checksum_algorithm
+
+    def context(self) -> DecodeContext:
+        """A context to decode the file's events in."""
+        context = DecodeContext(unknown="opaque")
+        self.format.update(context)
+        return context
+
+    @classmethod
+    def read(cls, stream: InputFile, file: LogFile, *, whole: bool) -> Self | None:
+        """The head of a file; None if its writer has not written all of it. Raises LogError.
+
+        ``whole``: nothing will be added to the file.
+        """
+        read, size = _reader(stream), stream.size()
+        context = DecodeContext(unknown="opaque")
+        first: tuple[bytes, FormatDescriptionEvent] | None = None
+        for offset, length, piece in walk(read, len(MAGIC), size):
+            if first is not None and piece[4] not in _HEAD:
+                return cls(*first, None)
+            raw = bytes(piece) if len(piece) == length else event_at(read, offset)
+            event = context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
+            if first is None:
+                if not isinstance(event, FormatDescriptionEvent):
+                    raise event.error("a log begins with a format description event", LogError)
+                first = raw, event
+            elif isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
+                return cls(*first, event.gtids)
+        return cls(*first, None) if first is not None and whole else None
+
+
+def _reader(stream: InputFile) -> _Read:
+    def read(offset: int, count: int) -> bytes:
+        return read_exactly(stream, offset, count)
+
+    return read
+
+
+@dataclass(slots=True, eq=False)
+class ServedFile:
+    """A log file that is served. Its attributes change under the lock of its `ServedLogs`.
+
+    ``end`` is up to where it can be sent: the end of its last whole transaction, in bytes.
+    ``closed`` says that another file follows, and ``final`` that ``end`` is the last that it has.
+    """
+
+    log: LogFile
+    closed: bool = False
+    final: bool = False
+    end: int = 0
+    head: Head | None = None
+    _size: int = 0
+    _walked: int = 0
+    _stream: InputFile | None = field(default=None, repr=False)
+    _parser: BoundaryParser = field(default_factory=BoundaryParser, repr=False)
+    _gtids: GtidState | None = None
+    _gtids_end: int = 0
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.log.name
+
+    @property
+    def size(self) -> int:
+        """The file's bytes at the last look, an unfinished transaction's included."""
+        return self._size
+
+    def look(self) -> bool:
+        """Read what was added; whether ``end`` has moved. Raises LogError, StorageError."""
+        if self.final:
+            return False
+        before, closed = self.end, self.closed
+        stream = self._stream = self._stream or self.log.open()
+        size = stream.size()
+        if self.head is None:
+            self.head = Head.read(stream, self.log, whole=closed)
+        if self.head is not None and size != self._size:
+            self._grow(stream, size, self.head)
+            self._size = size
+        if closed:
+            self.final = True
+            self.release()
+        return self.end != before
+
+    def _grow(self, stream: InputFile, size: int, head: Head) -> None:
+        flags = read_exactly(stream, FILE_FLAGS_AT, 1)[0]
+        if not self._walked and not flags & EventFlag.IN_USE:
+            self.end = self._walked = size  # its writer has ended it: nothing in it is unfinished
+            return
+        if size < self._walked:  # its writer rolled a transaction back
+            self._walked, self._parser = self.end, BoundaryParser()
+        read, context = _reader(stream), head.context()
+        self._walked = max(self._walked, len(MAGIC))
+        waiting: list[tuple[int, int, bytes]] = []
+        kept = 0
+        for offset, length, piece in walk(read, self._walked, size):
+            if piece[4] in GTID_TYPES:  # a transaction begins, so that the ones before it are whole
+                self.end, self._parser = offset, BoundaryParser()
+                waiting, kept = [], 0
+            known = bytes(piece if len(piece) == length <= _KEPT else piece[:HEADER_SIZE])
+            waiting.append((offset, length, known))
+            kept += len(known)
+            if kept > _MOST_KEPT:
+                self._feed(read, context, waiting)
+                waiting, kept = [], 0
+            self._walked = offset + length
+        self._feed(read, context, waiting)
+
+    def _feed(
+        self, read: _Read, context: DecodeContext, events: Sequence[tuple[int, int, bytes]]
+    ) -> None:
+        """Take the grammar's steps with these events: each with its offset and its length, and its
+        bytes or the first of them.
+        """
+        for offset, length, known in events:
+            if self._parser.passes(known[4]):
+                continue
+            raw = known if len(known) == length else event_at(read, offset)
+            event = context.decode(raw, file=self.name, offset=offset, verify_checksum=False)
+            if self._parser.feed(event) in {Boundary.END, Boundary.OUTSIDE}:
+                self.end = offset + length
+
+    def gtids(self, end: int) -> GtidState | None:
+        """The GTIDs up to an offset of the file, with those of earlier files; None if it has none.
+
+        Of consecutive calls each reads what was added since the one before.
+        """
+        head = self.head
+        if head is None:
+            return None
+        if not self._gtids_end or end < self._gtids_end:
+            self._gtids, self._gtids_end = None if head.before is None else head.before.copy(), 4
+        with closing(self.log.open()) as stream:
+            read, context = _reader(stream), head.context()
+            for offset, length, piece in walk(read, self._gtids_end, end):
+                if piece[4] in GTID_TYPES:
+                    raw = bytes(piece) if len(piece) == length else event_at(read, offset)
+                    event = context.decode(raw, verify_checksum=False)
+                    if isinstance(event, (GtidEvent, MariadbGtidEvent)):
+                        self._gtids = advanced(self._gtids, event.gtid)
+                self._gtids_end = offset + length
+        return self._gtids
+
+    def first_gtid(self) -> AnyGtid | None:
+        """The GTID of its first transaction; None if it has none."""
+        if self.head is None:
+            return None
+        with closing(self.log.open()) as stream:
+            read, context = _reader(stream), self.head.context()
+            for offset, length, piece in walk(read, self.head.begin, self.end, piece=1 << 16):
+                if piece[4] in GTID_TYPES:
+                    raw = bytes(piece) if len(piece) == length else event_at(read, offset)
+                    event = context.decode(raw, verify_checksum=False)
+                    return event.gtid if isinstance(event, (GtidEvent, MariadbGtidEvent)) else None
+        return None
+
+    def release(self) -> None:
+        """Close the file; the next look opens it again."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+
+class ServedLogs:
+    """The logs of one server, or of one program, that are served to replicas.
+
+    ``source`` is a folder, an index, a file, or the URL of a folder in an object store or in memory
+    (as for `tailrace.storage.find`), with one series of logs; ``keyring`` has the keys of encrypted
+    ones, ``layers`` are on the files. The last file may grow, and others may follow it, while they
+    are served: a receiver copies them, or a program writes them. What a writer in this process adds
+    (`tailrace.create`, `tailrace.receive`) is noticed at once. Other writers' files are looked at
+    while a replica waits: on disk every 20 ms, an object store as often as it says
+    (`Store.looks_every`).
+
+    Any thread may call. Raises StorageError if there is no log, UsageError if there are several
+    series.
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        *,
+        keyring: Keyring | str | Path | None = None,
+        layers: Layers | None = None,
+    ) -> None:
+        self.source = source
+        self._keyring = keyring
+        self._layers = layers
+        self.blocks = BlockCache()
+        """Pieces of the files as packets, which the dumps share."""
+        self._changed = Condition()
+        self._files: list[ServedFile] = []
+        self._listed = 0.0
+        self._grown = Event()
+        self._waiting = 0
+        self._watcher: Thread | None = None
+        self._error: TailraceError | None = None
+        self._closed = False
+        tell_growth_to(self._grown)
+        with self._changed:
+            self._list()
+            newest = self._files[-1]
+            self._look(newest)
+            if newest.head is None:
+                if len(self._files) == 1:
+                    raise StorageError(f"{newest.log.path}: it has no whole event yet to be served")
+                newest = self._files[-2]
+                self._look(newest)
+
+    def close(self) -> None:
+        """Close the files, and end all waits. A second time does nothing."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            for file in self._files:
+                file.release()
+        self._grown.set()
+
+    # --- which files ------------------------------------------------------------------------------
+
+    def _list(self) -> None:
+        """Find the files. Raises StorageError, UsageError."""
+        series = find(self.source, self._keyring, self._layers)
+        if len(series) != 1:
+            names = ", ".join(each.name for each in series)
+            raise UsageError(
+                f"{self.source}: it holds the logs of several servers ({names}): serve the folder"
+                " or the index of one"
+            )
+        if series[0].files[0].joined:
+            raise UsageError(f"{self.source}: a pipe can be read once, and so cannot be served")
+        known = {file.name: file for file in self._files}
+        files = [known.get(log.name) or ServedFile(log) for log in series[0].files]
+        for file in self._files:
+            if file not in files:
+                file.release()
+        for file in files[:-1]:
+            file.closed = True
+        self._files = files
+        self._listed = monotonic()
+
+    def files(self) -> list[ServedFile]:
+        """The files, oldest first. Raises StorageError."""
+        with self._changed:
+            if monotonic() - self._listed > _LIST_EVERY:
+                self._list()
+            return [*self._files]
+
+    def file(self, name: str) -> ServedFile | None:
+        """The file of a name, or the oldest for an empty one; None if there is none."""
+        files = self.files()
+        if not name:
+            return files[0]
+        return next((file for file in files if file.name == name), None)
+
+    def following(self, file: ServedFile) -> ServedFile | None:
+        """The file after this one; None as long as there is none. Raises StorageError."""
+        with self._changed:
+            return self._following(file)
+
+    def _following(self, file: ServedFile) -> ServedFile | None:
+        if file in self._files[:-1]:
+            return self._files[self._files.index(file) + 1]
+        if self._files and file is self._files[-1]:
+            log = successor(file.log)
+            if log is None:
+                return None
+            after = ServedFile(log)
+            file.closed = True
+            self._files.append(after)
+            self._changed.notify_all()
+            return after
+        number = file.log.number or 0  # it was purged while it was sent
+        return next((each for each in self._files if (each.log.number or 0) > number), None)
+
+    # --- how far ----------------------------------------------------------------------------------
+
+    def look(self, file: ServedFile) -> int:
+        """Up to where a file can be sent now, in bytes. Raises StorageError, LogError."""
+        with self._changed:
+            self._look(file)
+            return file.end
+
+    def _look(self, file: ServedFile) -> None:
+        if file.look():
+            self._changed.notify_all()
+
+    def head(self, file: ServedFile) -> Head | None:
+        """A file's head; None if it is not there yet. Raises StorageError, LogError."""
+        with self._changed:
+            if file.head is None:
+                self._look(file)
+            return file.head
+
+    def wait(self, file: ServedFile, offset: int, seconds: float) -> bool:
+        """Wait until a file can be sent beyond an offset, or another follows it.
+
+        False if that is not so after ``seconds``, or after `wake` or `close`. Raises StorageError,
+        LogError.
+        """
+        deadline = monotonic() + seconds
+        with self._changed:
+            self._waiting += 1
+            try:
+                if self._watcher is None:
+                    self._watcher = Thread(
+                        target=self._watch, name="tailrace-served-logs", daemon=True
+                    )
+                    self._watcher.start()
+                self._look(file)
+                if file.end <= offset and not file.closed and not self._closed:
+                    self._changed.wait(deadline - monotonic())
+                if self._error is not None:
+                    raise self._error
+                return file.end > offset or file.closed
+            finally:
+                self._waiting -= 1
+
+    def wake(self) -> None:
+        """End the waits of all threads: each looks whether it has to stop."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _watch(self) -> None:
+        """Look at the last file as long as somebody waits for it."""
+        while True:
+            with self._changed:
+                if self._closed or not self._waiting:
+                    self._watcher = None
+                    return
+                file = self._files[-1]
+                every = file.log.store.looks_every
+                self._grown.clear()
+                try:
+                    if file.look():
+                        self._changed.notify_all()
+                        continue
+                    if self._following(file) is not None:
+                        continue
+                    self._error = None
+                except (StorageError, LogError) as error:
+                    self._error = error
+                    self._changed.notify_all()
+            self._grown.wait(every)
+
+    # --- what is in them --------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> Head:
+        """The head of the newest file that has one: flavour, server version, checksums."""
+        with self._changed:
+            for file in reversed(self._files):
+                self._look(file)
+                if file.head is not None:
+                    return file.head
+        raise StorageError(f"{self.source}: none of its logs has a whole event")
+
+    @property
+    def flavour(self) -> Flavour:
+        """Whose logs they are."""
+        return self.newest.flavour
+
+    @property
+    def server_version(self) -> str:
+        """The version of the server that wrote the newest file."""
+        return self.newest.format.server_version
+
+    @property
+    def checksum(self) -> ChecksumAlgorithm:
+        """The checksums of the newest file's events (``@@global.binlog_checksum``)."""
+        return self.newest.checksum
+
+    @property
+    def position(self) -> Position:
+        """Where the last whole transaction ends."""
+        with self._changed:
+            file = self._files[-1]
+            self._look(file)
+            return Position(file.name, max(file.end, len(MAGIC)))
+
+    @property
+    def gtids(self) -> GtidState:
+        """The GTIDs of all transactions in the logs, and of those before them; a copy.
+
+        MySQL's ``@@gtid_executed``, MariaDB's ``@@gtid_binlog_state``. The first call reads the
+        newest file, later ones what was added.
+        """
+        with self._changed:
+            for file in reversed(self._files):
+                self._look(file)
+                if file.head is not None:
+                    found = file.gtids(file.end)
+                    return STATES[file.head.flavour]() if found is None else found.copy()
+        return STATES[self.flavour]()
+
+    def first_gtid(self, file: ServedFile) -> AnyGtid | None:
+        """The GTID of a file's first transaction; None if it has none."""
+        with self._changed:
+            self._look(file)
+            return file.first_gtid()
+
+    @property
+    def purged(self) -> GtidState:
+        """The GTIDs of the transactions before the oldest file; a copy."""
+        first = self.files()[0]
+        head = self.head(first)
+        if head is None or head.before is None:
+            return STATES[self.flavour]()
+        return head.before.copy()
+
+    def gtids_at(self, name: str, offset: int) -> GtidState | None:
+        """The GTIDs before a position (MariaDB's ``binlog_gtid_pos``); None if it is not there."""
+        file = self.file(name)
+        if file is None or self.head(file) is None:
+            return None
+        fresh = ServedFile(file.log, head=file.head)
+        return fresh.gtids(min(offset, self.look(file)))

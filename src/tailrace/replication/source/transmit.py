@@ -1,0 +1,411 @@
+"""One dump of binary logs to one replica, as mysqld and mariadbd send it.
+
+For each file: an artificial ROTATE, the file's format description event, its events; at the end of
+the last one it waits for more, or ends with an EOF packet. By GTID, MySQL's replicas get the
+transactions that are not in their set, and a heartbeat for what is left out before the next event;
+MariaDB's get what follows their GTID in each domain, and an artificial GTID_LIST where that begins.
+
+Events are sent in blocks that all replicas share (`tailrace.replication.source.blocks`), and one by
+one only where some of them have to be left out, or where an observer wants them.
+
+Source: facts sheet 4.6 to 4.8; MySQL ``sql/rpl_binlog_sender.cc``, MariaDB ``sql/sql_repl.cc``. The
+tests compare the packets with those of MySQL 9.7 and of MariaDB 10.11 and 11.8.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
+
+from tailrace.constants import (
+    CHECKSUM_SIZE,
+    HEADER_SIZE,
+    LOG_POS_AT,
+    MAGIC,
+    ChecksumAlgorithm,
+    EventFlag,
+    EventType,
+    Flavour,
+)
+from tailrace.errors import (
+    BadEventLength,
+    ConnectionLost,
+    EventTooLarge,
+    LogError,
+    ServerError,
+    StorageError,
+)
+from tailrace.events import GtidListEvent, HeartbeatEvent, RotateEvent
+from tailrace.events.format_description import marked
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.observers import TransmitDelegate, TransmitIo
+from tailrace.position import Position
+from tailrace.replication.source import refusals
+from tailrace.replication.source.by_gtid import mariadb_start, mysql_start
+from tailrace.replication.source.left_out import Everything, MariadbSelection, MysqlSelection
+from tailrace.storage.streams.base import read_exactly
+from tailrace.wire.commands import DumpFlag
+from tailrace.wire.packets import HEADER_SIZE as PACKET_HEADER
+from tailrace.wire.packets import LARGEST, OK, Data, EndPacket
+
+if TYPE_CHECKING:
+    from tailrace.events import DecodeContext, Event
+    from tailrace.replication.source.connection import ReplicaConnection
+    from tailrace.replication.source.left_out import Selection
+    from tailrace.replication.source.request import DumpRequest
+    from tailrace.replication.source.series import Head, ServedFile, ServedLogs
+    from tailrace.storage.streams.base import InputFile
+
+_CREATED_AT: Final = 71
+"""Offset in a format description event of the time at which its server started: four bytes."""
+_STATUS: Final = 2
+"""Of the EOF packet: autocommit is on, as servers say."""
+_LOOKS: Final = 1.0
+"""Seconds after which a waiting dump checks whether its replica is still there."""
+_PIECE: Final = 1 << 18
+"""Bytes of a large event that are read and sent at a time."""
+
+
+class Transmit:
+    """A dump: `run` it in the connection's thread; `stop` ends it from another.
+
+    The observers of ``delegate`` are told of it, and of its packets. ``server_id`` is the source's,
+    in the events that are in no file. ``server_uuid`` is its UUID, for the check that a replica has
+    no transactions of this source that the logs lack; by default that is not checked.
+    """
+
+    def __init__(
+        self,
+        logs: ServedLogs,
+        request: DumpRequest,
+        connection: ReplicaConnection,
+        *,
+        delegate: TransmitDelegate | None = None,
+        server_id: int = 1,
+        server_uuid: str = "",
+    ) -> None:
+        self.request = request
+        self.position: Position | None = None
+        """Up to where the logs were sent; None before the first file."""
+        self.events = 0
+        """The number of events sent, artificial ones included."""
+        self.sent = 0
+        """The bytes sent, with the packets' headers."""
+        self._logs = logs
+        self._connection = connection
+        self._delegate = TransmitDelegate() if delegate is None else delegate
+        self._io = TransmitIo(request.server_id, request.flags, connection)
+        self._server_id = server_id
+        self._server_uuid = server_uuid
+        self._stopped = False
+        self._checksum = request.checksum or ChecksumAlgorithm.NONE
+        self._selection: Selection = Everything()
+        self._head: Head
+        self._stream: InputFile | None = None
+        self._first = ("", 0)
+        self._left_out = 0
+        """Where the events end that were left out since the last one that was sent; 0 if none."""
+        self._sent_at = monotonic()
+
+    def stop(self) -> None:
+        """End the dump soon: `run` returns. Any thread may call it."""
+        self._stopped = True
+        self._logs.wake()
+
+    def run(self) -> None:
+        """Send the logs until the dump ends: at the logs' end if it does not wait, after `stop`, or
+        with an error.
+
+        Raises ServerError, which the replica is to be told (error 1236, in the server's words),
+        ConnectionLost, and what observers raise.
+        """
+        try:
+            self._delegate.transmit_start(self._io, self.request.file, self.request.position)
+            file, position = self._start()
+            self._first = file.name, position
+            self._files(file, position)
+        except (StorageError, LogError) as error:
+            raise self._fatal(refusals.UNREADABLE) from error
+        finally:
+            self._release()
+            self._delegate.transmit_stop(self._io)
+
+    # --- the start --------------------------------------------------------------------------------
+
+    def _start(self) -> tuple[ServedFile, int]:
+        """The file and the position at which the dump begins. Raises ServerError."""
+        request, logs = self.request, self._logs
+        flavour = logs.flavour
+        if flavour is Flavour.MARIADB:
+            self._selection = MariadbSelection(request)
+            if isinstance(request.gtids, GtidList):
+                file, self._selection = mariadb_start(logs, request, request.gtids)
+                return file, len(MAGIC)
+        elif isinstance(request.gtids, GtidSet):
+            if not request.file:
+                file, self._selection = mysql_start(logs, request.gtids, self._server_uuid)
+                return file, len(MAGIC)
+            self._selection = MysqlSelection(request.gtids)
+        found = logs.file(request.file)
+        if found is None:
+            raise refusals.fatal(refusals.NO_SUCH_FILE)
+        position = request.position
+        if position < len(MAGIC) or position > max(logs.look(found), found.size):
+            raise refusals.no_position(flavour, found.name, position)
+        return found, position
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _files(self, file: ServedFile, position: int) -> None:
+        while not self._stopped:
+            self._artificial(RotateEvent, next_file=file.name, next_offset=position)
+            head = self._wait_for_head(file)
+            if head is None:
+                break
+            self._head = head
+            self._describe(file, head, position)
+            if not self._events(file, max(position, head.begin)):
+                break
+            self._release()
+            following = self._logs.following(file)
+            if following is None:
+                raise self._fatal(refusals.NO_NEXT_FILE)
+            file, position = following, len(MAGIC)
+        if not self._stopped:
+            self._connection.write(EndPacket(0, _STATUS).encode())
+            self._connection.flush()
+
+    def _wait_for_head(self, file: ServedFile) -> Head | None:
+        """The file's head, when its writer has written it; None if the dump ends before."""
+        while not self._stopped:
+            head = self._logs.head(file)
+            if head is not None or not self._wait(file, 0):
+                return head
+        return None
+
+    def _describe(self, file: ServedFile, head: Head, position: int) -> None:
+        """Send the format description event of a file. Raises ServerError."""
+        if head.checksum and self.request.checksum is None:
+            raise self._fatal(refusals.NO_CHECKSUM)
+        self._checksum = head.checksum
+        raw = marked(head.raw, in_use=False)
+        middle = position > len(MAGIC)
+        if middle:  # so that the replica does not take it for a position
+            raw[LOG_POS_AT : LOG_POS_AT + 4] = bytes(4)
+        if middle or (self.position is None and self._is_continued(file)):
+            raw[_CREATED_AT : _CREATED_AT + 4] = bytes(4)
+            if self._checksum:
+                raw[-CHECKSUM_SIZE:] = crc32(raw[:-CHECKSUM_SIZE]).to_bytes(CHECKSUM_SIZE, "little")
+        self.position = Position(file.name, position)
+        self._send_event(raw)
+        self._connection.flush()
+
+    def _is_continued(self, file: ServedFile) -> bool:
+        """Whether the replica has something of the log already, so that its server's start is no
+        reason to drop temporary tables.
+        """
+        selection = self._selection
+        if isinstance(selection, MysqlSelection):
+            first = self._logs.first_gtid(file)
+            return first is not None and first in selection.gtids
+        return isinstance(selection, MariadbSelection) and selection.continued
+
+    def _events(self, file: ServedFile, at: int) -> bool:
+        """Send the events of a file from an offset on; False if the dump ends before its end."""
+        context = self._head.context()
+        while not self._stopped and not self._selection.over:
+            end = self._logs.look(file)
+            if at < end:
+                at = self._some(file, at, end, context)
+                continue
+            if self._left_out:
+                self._heartbeat(self._left_out)
+                self._left_out = 0
+            if file.final:
+                return True
+            self._connection.flush()
+            if not self._wait(file, at):
+                return False
+        return False
+
+    def _some(self, file: ServedFile, at: int, end: int, context: DecodeContext) -> int:
+        """Send a block of events, or one large event; where that ends."""
+        if self._stream is None:
+            self._stream = file.log.open()
+        connection, selection = self._connection, self._selection
+        try:
+            block = self._logs.blocks.block(file, self._stream, at, end, connection.sequence)
+        except BadEventLength as error:
+            large = isinstance(error, EventTooLarge)
+            raise self._fatal(refusals.TOO_LARGE if large else refusals.BOGUS, at) from error
+        if isinstance(block, int):
+            self._large(file, self._stream, at, block, context)
+            return at + block
+        if not len(block.heads):
+            raise self._fatal(refusals.TORN, at)
+        if self._observed() or not selection.passes(block, context):
+            for event_end, event in block.events():
+                self._one(file, event, event_end, context)
+                if selection.over or self._stopped:
+                    return event_end
+            return block.end
+        self._before_next()
+        connection.flush()
+        packets = block.numbered(connection.sequence)
+        connection.send(packets)
+        connection.sequence = connection.sequence + len(block.heads) & 0xFF
+        self._has_sent(len(block.heads), len(packets))
+        self.position = Position(file.name, block.end)
+        return block.end
+
+    def _one(self, file: ServedFile, event: memoryview, end: int, context: DecodeContext) -> None:
+        """Send one event, or leave it out; it ends at an offset of its file."""
+        if self._selection.takes(event, file.name, end, context):
+            self._before_next()
+            self.position = Position(file.name, end)
+            self._send_event(event)
+        elif self._head.flavour is Flavour.MYSQL:
+            self._left_out = end
+            if self.request.heartbeat and monotonic() - self._sent_at >= self.request.heartbeat:
+                self._heartbeat(end)
+        self.position = Position(file.name, end)
+        for state, flags in self._selection.after():
+            self._artificial(GtidListEvent, log_pos=end, gtids=state, flags=flags)
+
+    def _before_next(self) -> None:
+        """Tell a replica of MySQL up to where events were left out, before the next one."""
+        if self._left_out:
+            end, self._left_out = self._left_out, 0
+            self._heartbeat(end)
+
+    def _large(
+        self, file: ServedFile, stream: InputFile, at: int, length: int, context: DecodeContext
+    ) -> None:
+        """Send an event of more than 1 MiB, or leave it out."""
+        selection = self._selection
+        observed = self._observed()
+        known = length if selection.decodes or observed else HEADER_SIZE
+        head = memoryview(read_exactly(stream, at, known))
+        if len(head) < known:
+            raise self._fatal(refusals.TORN, at)
+        if not selection.takes(head, file.name, at + length, context):
+            self._left_out = at + length if self._head.flavour is Flavour.MYSQL else 0
+            return
+        self._before_next()
+        self.position = Position(file.name, at + length)
+        connection = self._connection
+        if observed:
+            self._send_event(head)
+            return
+        connection.flush()
+        left, done, before = length + 1, 0, 1
+        while True:
+            size = min(left, LARGEST)
+            packet_head = size.to_bytes(3, "little") + bytes((connection.sequence,))
+            connection.send(packet_head + bytes((OK,))[:before])
+            connection.sequence = connection.sequence + 1 & 0xFF
+            packet_end = done + size - before
+            while done < packet_end:
+                piece = read_exactly(stream, at + done, min(_PIECE, packet_end - done))
+                if not piece:
+                    raise self._fatal(refusals.TORN, at)
+                connection.send(piece)
+                done += len(piece)
+            self.sent += size + PACKET_HEADER
+            left, before = left - size, 0
+            if size < LARGEST:
+                break
+        self._has_sent(1, 0)
+
+    # --- waiting ----------------------------------------------------------------------------------
+
+    def _wait(self, file: ServedFile, at: int) -> bool:
+        """Wait for more of a file than up to an offset; False if the dump ends before."""
+        logs, period = self._logs, self.request.heartbeat
+        if not self.request.waits:
+            return logs.following(file) is not None
+        while not self._stopped:
+            due = self._sent_at + period - monotonic() if period else _LOOKS
+            if logs.wait(file, at, max(min(due, _LOOKS), 0.0)):
+                return True
+            if self._connection.is_gone():
+                raise ConnectionLost("the replica closed the connection")
+            if period and monotonic() - self._sent_at >= period:
+                self._heartbeat(max(at, len(MAGIC)))
+                self._connection.flush()
+        return False
+
+    # --- events that are in no file ---------------------------------------------------------------
+
+    def _artificial(
+        self,
+        kind: type[Event],
+        *,
+        header_flags: int = EventFlag.ARTIFICIAL,
+        log_pos: int = 0,
+        **fields: Any,
+    ) -> None:
+        """Send an event that is in no file."""
+        event = kind.make(
+            timestamp=0,
+            server_id=self._server_id,
+            header_flags=header_flags,
+            form=self._logs.newest.format.description,
+            **fields,
+        )
+        self._send_event(event.encode(self._checksum, log_pos=log_pos))
+
+    def _heartbeat(self, end: int) -> None:
+        """Say that the source is alive, and that it is at this offset of the file."""
+        mysql = self._logs.flavour is Flavour.MYSQL
+        second = mysql and self.request.flags & DumpFlag.HEARTBEAT_V2
+        if mysql and not second and end >> 32:
+            return  # the first form has no room for it
+        position = self.position
+        self._artificial(
+            HeartbeatEvent,
+            header_flags=0,
+            log_pos=0 if end >> 32 and not second else end,
+            type=EventType.HEARTBEAT_V2 if second else EventType.HEARTBEAT,
+            log_file="" if position is None else position.file,
+            log_offset=end,
+        )
+
+    # --- packets ----------------------------------------------------------------------------------
+
+    def _send_event(self, event: Data) -> None:
+        """Send one event in a packet of its own, and show it to observers."""
+        if not self._observed():
+            packet = bytes((OK,)) + event
+            self._connection.write(packet)
+        else:
+            marked_packet = self._delegate.reserve_header(self._io)
+            marked_packet += event
+            place = self.position or Position(*self._first)
+            self._delegate.before_send_event(self._io, marked_packet, place.file, place.offset)
+            packet = bytes(marked_packet)
+            self._connection.write(packet)
+            self._delegate.after_send_event(self._io, memoryview(event).toreadonly())
+        self._has_sent(1, len(packet) + PACKET_HEADER)
+
+    def _observed(self) -> bool:
+        """Whether an observer wants the packets one by one."""
+        return self._delegate.wants_packets(self._io)
+
+    def _has_sent(self, events: int, size: int) -> None:
+        self.events += events
+        self.sent += size
+        self._sent_at = monotonic()
+
+    def _fatal(self, text: str, at: int | None = None) -> ServerError:
+        """Error 1236, with the place."""
+        last = self.position or Position(*self._first)
+        byte = last.offset if at is None else at + HEADER_SIZE
+        place = refusals.at(text, self._first, (last.file, last.offset), byte)
+        return refusals.fatal(place, self._logs.flavour)
+
+    def _release(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()

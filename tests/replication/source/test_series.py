@@ -1,0 +1,395 @@
+"""Logs that grow, end inside a transaction, or are stored in other ways, while they are served."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import threading
+from pathlib import Path
+from uuid import uuid4
+
+import fsspec
+import pytest
+import zstandard
+
+import tailrace
+from tailrace.errors import (
+    ConnectionLost,
+    MalformedPacket,
+    StorageError,
+    TailraceError,
+    UsageError,
+)
+from tailrace.gtid import GtidSet
+from tailrace.observers import TransmitDelegate, TransmitObserver
+from tailrace.replication.source.blocks import BLOCK
+from tailrace.replication.source.series import ServedLogs
+from tailrace.replication.source.transmit import Transmit
+from tailrace.storage.memory import MemoryFolder, forget_memory
+from tests.replication.source.dumping import Kept, asked, ours
+from tests.waiting import DEADLINE, wait_for
+
+SHOP = Path("examples/shop")
+UUID = "11111111-2222-3333-4444-555555555555"
+
+
+@pytest.fixture
+def memory():
+    name = f"served-{uuid4()}"
+    yield name
+    forget_memory(name)
+
+
+def events(packets):
+    """The events of a dump that are in the logs, without format descriptions."""
+    found = []
+    for packet in packets:
+        artificial = packet[0] == 0 and struct.unpack_from("<H", packet, 18)[0] & 0x20
+        if packet[0] == 0 and not artificial and packet[5] not in {15, 27, 41}:
+            found.append(packet[1:])
+    return found
+
+
+def file_events(path, begin=None, end=None):
+    """Those of a file, up to an offset."""
+    raw = path.read_bytes()[:end]
+    at, found = 4, []
+    while at + 19 <= len(raw):
+        length = int.from_bytes(raw[at + 9 : at + 13], "little")
+        if at + length > len(raw):
+            break
+        if raw[at + 4] != 15 and (begin is None or at >= begin):
+            found.append(raw[at : at + length])
+        at += length
+    return found
+
+
+def transactions_of(path):
+    """Where the transactions of a whole file begin and end: with the GTID event of the next."""
+    raw = path.read_bytes()
+    at, found, begun = 4, [], None
+    while at < len(raw):
+        length = int.from_bytes(raw[at + 9 : at + 13], "little")
+        if raw[at + 4] in {4, 3, 33, 34, 42, 162}:
+            if begun is not None:
+                found.append((begun, at))
+            begun = at if raw[at + 4] > 4 else None
+        at += length
+    return found
+
+
+class Marking(TransmitObserver):
+    """Puts two bytes of its own before each event."""
+
+    def __init__(self, mark, wants=True):
+        self.mark, self.wants = mark, wants
+        self.seen = []
+
+    def transmit_start(self, io, file, position):
+        self.seen.append(("start", io.server_id, file, position))
+        return self.wants
+
+    def reserve_header(self, io):
+        return bytes(2)
+
+    def before_send_event(self, io, header, event, file, position):
+        header[:] = self.mark
+        self.seen.append((bytes(event), file, position))
+
+    def after_send_event(self, io, event):
+        assert bytes(event) == self.seen[-1][0]
+
+    def transmit_stop(self, io):
+        self.seen.append("stop")
+
+
+def test_wl4398_transmit_observers_see_every_packet_and_reserve_headers():
+    """WL#4398: `transmit_start`, `reserve_header` of two observers, `before_send_event`,
+    `after_send_event`, `transmit_stop`; an observer that wants no packets changes nothing.
+    """
+    plain = ours(SHOP / "mysql", asked())
+    one, two, none = Marking(b"AB"), Marking(b"XY"), Marking(b"--", wants=False)
+    delegate = TransmitDelegate([one, none, two])
+    got = ours(SHOP / "mysql", asked(), delegate=delegate)
+    assert got[-1] == plain[-1]
+    assert got[:-1] == [b"\0ABXY" + packet[1:] for packet in plain[:-1]]
+    assert one.seen == two.seen
+    assert (one.seen[0], one.seen[-1]) == (("start", 99, "", 4), "stop")
+    assert none.seen == [one.seen[0], "stop"]
+    places = [seen[1:] for seen in one.seen[1:-1]]
+    assert places[-1] == ("binlog.000004", (SHOP / "mysql" / "binlog.000004").stat().st_size)
+    assert ours(SHOP / "mysql", asked(), delegate=TransmitDelegate([none])) == plain
+
+
+class Dumping:
+    """A dump in a thread that waits for more."""
+
+    def __init__(self, logs, **given):
+        self.kept = Kept()
+        request = asked(**{"flags": 0, **given})
+        self.transmit = Transmit(logs, request, self.kept)
+        self.error = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        try:
+            self.transmit.run()
+        except TailraceError as error:
+            self.error = error
+
+    def has(self, count):
+        """Wait until so many events of the logs came."""
+        return wait_for(lambda: len(events(self.packets())) >= count and self.packets())
+
+    def packets(self):
+        copy = Kept()
+        copy.raw = bytearray(self.kept.raw)
+        try:
+            return copy.packets()
+        except (MalformedPacket, ValueError):  # a packet is just being appended
+            return []
+
+    def end(self):
+        self.transmit.stop()
+        self.thread.join(DEADLINE)
+        assert not self.thread.is_alive()
+        if self.error is not None:
+            raise self.error
+        return self.kept.packets()
+
+
+def made(where, **settings):
+    return tailrace.create(
+        f"{where}/binlog.000001", flavour="mysql", server_id=1, server_uuid=UUID, **settings
+    )
+
+
+def commit(log, text="create database a"):
+    with log.transaction() as trx:
+        trx.query(text)
+
+
+def test_what_this_process_writes_is_sent_at_once(memory, monkeypatch):
+    """A program that writes with `tailrace.create` wakes the dump: files are not looked at."""
+    monkeypatch.setattr(MemoryFolder, "looks_every", 3600.0)
+    with made(f"memory:{memory}") as log:
+        logs = ServedLogs(f"memory:{memory}")
+        dumping = Dumping(logs)
+        dumping.has(1)  # PREVIOUS_GTIDS
+        for number in range(3):
+            commit(log, f"create database d{number}")
+            packets = dumping.has(1 + 2 * (number + 1))
+        log.rotate()
+        commit(log)
+        packets = dumping.has(1 + 6 + 1 + 1 + 2)
+        assert [packet[5] for packet in packets].count(4) == 3  # two artificial, one real
+        dumping.end()
+        logs.close()
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_an_unfinished_transaction_is_held_back(tmp_path, flavour):
+    """A copy that stops anywhere is sent up to its last whole transaction, and no byte further."""
+    log = SHOP / flavour / "binlog.000001"
+    raw = bytearray(log.read_bytes()[:40_000])
+    raw[4 + 17] |= 1  # in use
+    whole = [(begin, end) for begin, end in transactions_of(log) if end <= len(raw)]
+    ends = [whole[0][0], *(end for _, end in whole)]  # the first is that of the file's head
+    copy = tmp_path / "binlog.000001"
+    copy.write_bytes(raw[:300])
+    logs = ServedLogs(tmp_path)
+    dumping = Dumping(logs, flags=2 if flavour == "mariadb" else 0)
+    sizes = sorted({*range(1000, len(raw), 997), *(end - 1 for end in ends[1:20]), *ends[1:20]})
+    before = 300
+    for size in sizes:
+        if size <= before:
+            continue
+        with copy.open("ab") as file:
+            file.write(raw[before:size])
+        before = size
+        expected = file_events(copy, end=max(end for end in ends if end <= size))
+        assert events(dumping.has(len(expected))) == expected
+    dumping.end()
+    logs.close()
+
+
+def test_a_file_that_ends_inside_a_transaction_and_another_follows(tmp_path):
+    """Its tail is not sent: a source that crashed left it out, too."""
+    first, second = (SHOP / "mysql" / f"binlog.00000{number}" for number in (1, 2))
+    begin, end = transactions_of(first)[5]
+    raw = bytearray(first.read_bytes()[: end - 10])
+    raw[4 + 17] |= 1
+    (tmp_path / first.name).write_bytes(raw)
+    shutil.copy(second, tmp_path)
+    packets = ours(tmp_path, asked())
+    expected = file_events(first, end=begin) + file_events(second)
+    assert events(packets) == expected
+    assert packets[-1][0] == 0xFE
+
+
+def test_a_file_that_was_closed_but_ends_inside_an_event(tmp_path):
+    """Damage, and no crash: error 1236 as from a server."""
+    first = SHOP / "mysql" / "binlog.000001"
+    (tmp_path / first.name).write_bytes(first.read_bytes()[:-7])
+    *packets, error = ours(tmp_path, asked())
+    assert events(packets) == file_events(tmp_path / first.name)
+    assert error.startswith("binlog truncated in the middle of event; consider out of disk space")
+
+
+def test_an_idle_dump_sends_heartbeats(memory):
+    with made(f"memory:{memory}") as log:
+        commit(log)
+        logs = ServedLogs(f"memory:{memory}")
+        for flags, kind in ((0, 27), (2, 41)):
+            dumping = Dumping(logs, heartbeat=0.05, flags=flags)
+            while sum(packet[5] == kind for packet in dumping.packets()) < 3:
+                assert dumping.thread.is_alive()
+            packets = dumping.end()
+            beats = [p for p in packets if p[5] == kind]
+            assert len({bytes(beat) for beat in beats}) == 1
+            assert struct.unpack_from("<I", beats[0], 14)[0] == log.position.offset
+            assert b"binlog.000001" in beats[0]
+        logs.close()
+
+
+def test_a_replica_that_went_away_ends_its_dump(memory):
+    with made(f"memory:{memory}"):
+        logs = ServedLogs(f"memory:{memory}")
+        dumping = Dumping(logs)
+        dumping.has(1)
+        dumping.kept.gone = True
+        dumping.thread.join(DEADLINE)
+        assert isinstance(dumping.error, ConnectionLost)
+        logs.close()
+
+
+def test_files_that_are_purged_while_they_are_served(memory):
+    with made(f"memory:{memory}") as log:
+        commit(log)
+        log.rotate()
+        commit(log)
+        logs = ServedLogs(f"memory:{memory}")
+        assert [file.name for file in logs.files()] == ["binlog.000001", "binlog.000002"]
+        log.purge(to="binlog.000002")
+        wait_for(lambda: [file.name for file in logs.files()] == ["binlog.000002"])
+        assert logs.purged == GtidSet.parse(f"{UUID}:1")
+        assert logs.gtids == GtidSet.parse(f"{UUID}:1-2")
+        (error,) = ours(logs, asked(gtids=GtidSet()))
+        assert "purged required binary logs" in error
+        assert f"'{UUID}:1'" in error
+        assert ours(logs, asked(gtids=GtidSet.parse(f"{UUID}:1")))[-1][0] == 0xFE
+        logs.close()
+
+
+def test_a_transaction_that_is_rolled_back_in_the_file_is_never_sent(tmp_path):
+    first = SHOP / "mysql" / "binlog.000001"
+    raw = bytearray(first.read_bytes())
+    raw[4 + 17] |= 1
+    begin, end = transactions_of(first)[4]
+    copy = tmp_path / first.name
+    copy.write_bytes(raw[: end - 40])
+    logs = ServedLogs(tmp_path)
+    assert logs.position.offset == begin
+    with copy.open("r+b") as file:
+        file.truncate(begin)
+    assert logs.position.offset == begin
+    copy.write_bytes(raw[:end])
+    assert logs.position.offset == end
+    logs.close()
+
+
+def test_stored_in_other_ways(tmp_path):
+    """Compressed files, and a folder of an object store, give the same dump."""
+    folder = SHOP / "mysql"
+    expected = ours(folder, asked())
+    assert len(events(expected)) > 100
+    names = [path.name for path in sorted(folder.glob("binlog.0*"))]
+
+    for name in names:
+        packed = zstandard.ZstdCompressor().compress((folder / name).read_bytes())
+        (tmp_path / f"{name}.zst").write_bytes(packed)
+    assert ours(tmp_path, asked()) == expected
+    place = f"memory://served-{uuid4()}"
+    store = fsspec.filesystem("memory")
+    for name in names:
+        store.pipe_file(f"{place}/{name}", (folder / name).read_bytes())
+    assert ours(place, asked()) == expected
+
+
+def test_replicas_that_begin_at_different_places_share_blocks(tmp_path):
+    """Blocks end at the same places for all, so that each piece is read and framed once."""
+    with made(tmp_path) as log:
+        for number in range(40):
+            commit(log, f"create database d{number} /* {'x' * 50_000} */")
+        end = log.position.offset
+    logs = ServedLogs(tmp_path)
+    one = ours(logs, asked())
+    blocks = dict(logs.blocks._blocks)
+    assert len(blocks) >= end // BLOCK
+    begin = struct.unpack_from("<I", one[6], 14)[0]  # where the sixth packet's event ends
+    for sequence in (1, 7, 250):
+        later = ours(logs, asked(position=begin), sequence=sequence)
+        assert later[2:] == one[7:]
+    assert len(logs.blocks._blocks) == len(blocks) + 1  # the rest of the first one
+    logs.close()
+
+
+def test_events_of_more_than_16_mib(tmp_path):
+    """A packet of 0xFFFFFF bytes continues in the next; what follows has the next numbers."""
+    for size in (0xFFFFFF - 200, 0xFFFFFF, 40 << 20):
+        folder = tmp_path / str(size)
+        with made(folder) as log:
+            commit(log)
+            commit(log, f"create database d /* {'x' * size} */")
+            commit(log)
+        assert events(ours(folder, asked())) == file_events(folder / "binlog.000001")
+
+
+def test_a_payload_that_just_fills_packets(tmp_path):
+    """An event of 0xFFFFFF - 1 bytes, whose payload has 0xFFFFFF: an empty packet follows."""
+    with made(tmp_path / "a") as log:
+        commit(log, "create database d /**/")
+    base = len(file_events(tmp_path / "a" / "binlog.000001")[-2])
+    with made(tmp_path / "b") as log:
+        commit(log, f"create database d /*{'x' * (0xFFFFFF - 1 - base)}*/")
+        commit(log)
+    expected = file_events(tmp_path / "b" / "binlog.000001")
+    assert 0xFFFFFF - 1 in map(len, expected)
+    assert events(ours(tmp_path / "b", asked())) == expected
+
+
+def test_positions_beyond_4_gib(tmp_path):
+    """By GTID a dump may begin anywhere; heartbeats have the whole position in their second form."""
+    first = SHOP / "mysql" / "binlog.000001"
+    raw = bytearray(first.read_bytes())
+    begin, first_end = transactions_of(first)[0]
+    size = 1 << 30
+    path = tmp_path / first.name
+    filler = struct.pack("<IBIIIH", 1, 28, 1, size, 0, 0x80)
+    at = begin
+    with path.open("wb") as file:
+        file.write(raw[:begin])
+        for _ in range(4):
+            file.seek(at)
+            file.write(filler)
+            at += size
+        file.seek(at)
+        file.write(raw[begin:])
+    have = GtidSet.parse(next(iter(tailrace.transactions(first))).gtid)
+    packets = ours(tmp_path, asked(file=first.name, position=at, gtids=have, flags=3))
+    assert packets[0][20:28] == at.to_bytes(8, "little")
+    beats = [packet for packet in packets[:-1] if packet[5] == 41]
+    end = at + first_end - begin
+    assert len(beats) == 1
+    assert end.to_bytes(5, "little") in beats[0]
+    kept = events(packets)
+    assert kept == file_events(first, begin=end - at + begin)
+
+
+def test_several_series_and_none(tmp_path):
+    with pytest.raises(StorageError, match="no log"):
+        ServedLogs(tmp_path)
+    shutil.copytree(SHOP, tmp_path / "both")
+    with pytest.raises(UsageError, match="several servers"):
+        ServedLogs(tmp_path / "both")

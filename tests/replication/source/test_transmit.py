@@ -1,0 +1,177 @@
+"""Our dump, packet by packet, against that of the server that wrote the log."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.constants import ChecksumAlgorithm
+from tailrace.gtid import GtidList, GtidSet
+from tests.replication.source.dumping import asked, ours, shown, theirs
+from tools.servers import NAMES
+
+OPTIONS = {"mysql-9.7": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]}
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def source(request, fresh_server):
+    """A server with three logs: definitions, rows, a large event, a gap of its own."""
+    server = fresh_server(request.param, OPTIONS.get(request.param))
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB)")
+    server.execute("INSERT INTO d.t (b) VALUES ('one')")
+    server.rotate()
+    for size in (1, 1000, 300_000, 2_000_000):
+        server.execute(f"INSERT INTO d.t (b) VALUES (REPEAT('x', {size}))")
+    server.execute("INSERT INTO d.t (b) SELECT REPEAT('y', 5000) FROM d.t a, d.t b, d.t c")
+    server.rotate()
+    server.execute("INSERT INTO d.t (b) VALUES ('last')")
+    server.settle()
+    return server
+
+
+def same(server, request, **settings):
+    """Both dumps are equal."""
+    expected = theirs(server, request)
+    got = ours(server.data, request, server_id=server.server_id, **settings)
+    assert shown(got) == shown(expected)
+    assert got == expected
+    return got
+
+
+def ends(server, name):
+    """Where the events of a log end."""
+    raw = (server.data / name).read_bytes()
+    at, found = 4, []
+    while at < len(raw):
+        at += int.from_bytes(raw[at + 9 : at + 13], "little")
+        found.append(at)
+    return found
+
+
+def test_all_logs_by_file_and_position(source):
+    """WL#4398: a dump from the first log's beginning, over all files, to the EOF packet."""
+    packets = same(source, asked(flags=3 if source.flavour == "mariadb" else 1))
+    assert sum(packet[5] == 4 for packet in packets[:-1]) == 5  # ROTATE: three artificial, two real
+
+
+def test_from_the_middle_of_a_file(source):
+    name = source.binlogs()[1].name
+    for end in ends(source, name)[2:6]:
+        same(source, asked(file=name, position=end))
+
+
+def test_from_the_end(source):
+    last = source.binlogs()[-1]
+    same(source, asked(file=last.name, position=last.stat().st_size))
+
+
+def test_annotations_only_if_asked_for(source):
+    if source.flavour != "mariadb":
+        pytest.skip("MariaDB's event")
+    without = same(source, asked(flags=1))
+    assert not any(packet[5] == 160 for packet in without[:-1])
+    assert any(packet[5] == 160 for packet in same(source, asked(flags=3))[:-1])
+
+
+@pytest.mark.parametrize("checksum", [None, ChecksumAlgorithm.NONE, ChecksumAlgorithm.CRC32])
+def test_what_the_replica_says_of_checksums(source, checksum):
+    expected = theirs(source, asked(checksum=checksum))
+    got = ours(source.data, asked(checksum=checksum))
+    if checksum is None:
+        assert got[:-1] == expected[:-1]
+        assert got[-1].split(";")[0] == expected[-1].split(";")[0]
+    else:
+        assert got == expected
+
+
+@pytest.mark.parametrize(("file", "position"), [("other.000001", 4), ("", 3), ("", 1 << 30)])
+def test_a_start_that_is_not_there(source, file, position):
+    request = asked(file=file or source.binlogs()[-1].name, position=position)
+    assert ours(source.data, request)[-1] == theirs(source, request)[-1]
+
+
+def uuid(server):
+    return str(server.query("SELECT @@server_uuid")[0][0])
+
+
+def test_mysql_by_gtid(mysql):
+    """Gaps, nothing, all: what is left out, and the heartbeats of both forms where it ends."""
+    own = uuid(mysql)
+    for flags in (1, 3):
+        for text in (
+            "",
+            f"{own}:1",
+            f"{own}:1-2:5",
+            f"{own}:2:4-6:8-9",
+            f"{own}:1-7",
+            f"{own}:3-5",
+        ):
+            same(mysql, asked(gtids=GtidSet.parse(text), flags=flags))
+        every = GtidSet.parse(mysql.query("SELECT @@gtid_executed")[0][0])
+        same(mysql, asked(gtids=every, flags=flags))
+        other = GtidSet.parse("11111111-2222-3333-4444-555555555555:1-5")
+        same(mysql, asked(gtids=every | other, flags=flags))
+
+
+def test_mysql_gtids_that_the_source_does_not_have(mysql):
+    own = uuid(mysql)
+    request = asked(gtids=GtidSet.parse(f"{own}:1-1000"))
+    (got,) = ours(mysql.data, request, server_uuid=own)
+    assert got[:500] == theirs(mysql, request)[0][:500]
+    assert ours(mysql.data, request)[-1] == bytes.fromhex("fe00000200")  # another's: it may have
+
+
+def test_mariadb_by_gtid(mariadb):
+    """From each GTID of the log. MariaDB 11.4 and later begin at the transaction, by an index of
+    GTIDs: there the transactions and what follows them are compared.
+    """
+    every = GtidList.parse(mariadb.query("SELECT @@gtid_binlog_state")[0][0])
+    last = every.position[0]
+    for number in range(last.seq_no + 1):
+        gtids = GtidList.parse(f"0-1-{number}" if number else "")
+        request = asked(gtids=gtids, flags=3)
+        if mariadb.name == "mariadb-10.11":
+            same(mariadb, request)
+        else:
+            got, expected = ours(mariadb.data, request), theirs(mariadb, request)
+            assert from_first(got) == from_first(expected)
+
+
+def from_first(packets):
+    """The packets from the first GTID on."""
+    for number, packet in enumerate(packets):
+        if isinstance(packet, bytes) and packet[0] == 0 and packet[5] == 162:
+            return shown(packets[number:])
+    return []
+
+
+@pytest.mark.parametrize("text", ["0-1-99", "0-2-3", "0-2-99"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_mariadb_gtids_that_the_source_does_not_have(mariadb, text, strict):
+    request = asked(gtids=GtidList.parse(text), gtid_strict=strict)
+    assert ours(mariadb.data, request) == theirs(mariadb, request)
+
+
+def test_mariadb_until(mariadb):
+    """START SLAVE UNTIL: the dump ends with a GTID_LIST that is flagged for that."""
+    for begin, end in ((1, 3), (2, 5), (4, 4)):
+        request = asked(
+            gtids=GtidList.parse(f"0-1-{begin}"), until_gtids=GtidList.parse(f"0-1-{end}"), flags=3
+        )
+        got, expected = ours(mariadb.data, request), theirs(mariadb, request)
+        assert from_first(got) == from_first(expected)
+        assert got[-2:] == expected[-2:]
+
+
+@pytest.fixture
+def mysql(source):
+    if source.flavour != "mysql":
+        pytest.skip("MySQL's GTIDs")
+    return source
+
+
+@pytest.fixture
+def mariadb(source):
+    if source.flavour != "mariadb":
+        pytest.skip("MariaDB's GTIDs")
+    return source
