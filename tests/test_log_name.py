@@ -14,7 +14,7 @@ from tailrace.replication.copy.folder import CopyFolder
 from tailrace.selection import start_of
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import forget_memory, memory_folder
-from tailrace.storage.objects.folder import ObjectFolder
+from tailrace.storage.objects import LandingFolder, ObjectFolder, ObjectUrl
 from tests.live.test_feed_rules import HOSTILE
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def test_names_that_lead_elsewhere(given: str) -> None:
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("kind", ["disk", "memory", "objects", "copy"])
+@pytest.mark.parametrize("kind", ["disk", "memory", "objects", "landing", "copy"])
 @pytest.mark.parametrize("given", PATHS)
 def test_a_folder_checks_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, given: str
@@ -118,6 +118,7 @@ def test_a_folder_checks_again(
         "disk": LocalFolder(tmp_path / "log"),
         "memory": memory_folder("names"),
         "objects": ObjectFolder("memory://names/log"),
+        "landing": LandingFolder(ObjectUrl.parse("memory://names/landing")),
         "copy": CopyFolder(LocalFolder(tmp_path / "log"), None),
     }
     folder = folders[kind]

@@ -1,17 +1,20 @@
-"""Copies in an object store: files become visible when they are whole, and go on in the spool."""
+"""Copies in an object store: what is received is there when it is synced, by segments."""
 
 from __future__ import annotations
 
-import shutil
+import re
 
 import pytest
 
 import tailrace
-from tailrace.errors import TailraceError
+from tailrace.errors import StorageError, TailraceError
+from tailrace.observers import RelayFlag, RelayIoObserver
 from tailrace.replication.receiver import Receiver
 from tailrace.storage.keyring import make
-from tests.replication.conftest import insert, rotate, url_of
+from tailrace.storage.objects import ObjectStore, ObjectUrl, landing
+from tests.replication.conftest import Running, insert, rotate, url_of
 from tests.storage.objects.conftest import bucket, s3_server, spool  # noqa: F401 - fixtures
+from tests.waiting import wait_for
 
 
 def run(source, bucket, **settings):  # noqa: F811 - the fixture's value
@@ -23,66 +26,127 @@ def _some(source):
     insert(source, [10, 5000])
 
 
-def same_objects(source, bucket):  # noqa: F811
-    """Every file but the last is an object, and the index lists those; the last waits."""
+def there(bucket):  # noqa: F811
+    return ObjectStore(ObjectUrl.parse(f"{bucket.url}/logs"))
+
+
+def plain(content):
+    """A log's bytes with the IN_USE flag cleared."""
+    return content[:21] + bytes([content[21] & ~1]) + content[22:]
+
+
+def same_files(source, bucket):  # noqa: F811
+    """Every file but the last is an object; the last one grows by segments; the index lists all."""
     logs = source.binlogs()
-    names = [log.name for log in logs[:-1]]
-    there = {name for name in bucket.names("logs") if name.startswith("binlog.0")}
-    assert set(names) <= there
     for log in logs[:-1]:
         assert (bucket.folder / "logs" / log.name).read_bytes() == log.read_bytes()
-    assert logs[-1].name not in there
-    if names:
-        listed = (bucket.folder / "logs" / "binlog.index").read_text().splitlines()
-        assert listed[-len(names) :] == [f"./{name}" for name in names]
+        assert bucket.names(f"logs/{log.name}.segments-v1") == []
+    assert logs[-1].name not in [
+        name for name in bucket.names("logs") if name.startswith("binlog.0") and "seg" not in name
+    ]
+    assert plain(there(bucket).read(logs[-1].name, 0, 1 << 30)) == plain(logs[-1].read_bytes())
+    listed = (bucket.folder / "logs" / "binlog.index").read_text().splitlines()
+    assert listed[-len(logs) :] == [f"./{log.name}" for log in logs]
 
 
-def spooled(spool, name):  # noqa: F811
-    return next(spool.rglob(name))
-
-
-def test_a_file_becomes_an_object_when_it_is_whole(source, bucket, spool):  # noqa: F811
+def test_a_file_is_there_as_it_is_received_and_an_object_when_it_is_whole(
+    source,
+    bucket,  # noqa: F811
+    spool,  # noqa: F811
+):
+    """Issue 20, zero-loss landing: compacted into the byte-identical log file when it is whole."""
     run(source, bucket)
-    same_objects(source, bucket)
-    last = source.binlogs()[-1]
-    assert spooled(spool, last.name).read_bytes() == last.read_bytes()
+    same_files(source, bucket)
     insert(source, [20])
     rotate(source)
     insert(source, [30, 100_000])
     run(source, bucket)
-    same_objects(source, bucket)
-    last = source.binlogs()[-1]
-    assert spooled(spool, last.name).read_bytes() == last.read_bytes()
+    same_files(source, bucket)
     rotate(source)
     assert run(source, bucket).received < 2000
-    same_objects(source, bucket)
+    same_files(source, bucket)
+    assert not spool.exists()  # nothing is on this machine's disk
 
 
-def test_on_another_machine(source, bucket, spool):  # noqa: F811
-    """Without the spool it begins with the file behind the last that is whole."""
+def test_on_another_machine(source, bucket):  # noqa: F811
+    """Issue 20, zero-loss landing: a receiver on a new machine resumes from the store alone."""
     rotate(source)
-    insert(source, [10])
+    insert(source, [10, 5000])
     run(source, bucket)
-    same_objects(source, bucket)
-    shutil.rmtree(spool)
+    same_files(source, bucket)
+    before = there(bucket).head(source.binlogs()[-1].name)[1]
     insert(source, [20])
-    run(source, bucket)
-    same_objects(source, bucket)
-    last = source.binlogs()[-1]
-    assert spooled(spool, last.name).read_bytes() == last.read_bytes()
+    assert run(source, bucket).received < before  # what is there is not received again
+    same_files(source, bucket)
 
 
-def test_a_torn_tail_in_the_spool(source, bucket, spool):  # noqa: F811
-    run(source, bucket)
-    last = source.binlogs()[-1]
-    with spooled(spool, last.name).open("ab") as file:
-        file.write(bytes(1000))
-    rotate(source)
-    run(source, bucket)
-    same_objects(source, bucket)
+class Acknowledged(RelayIoObserver):
+    """What the store holds when an event is told as synced."""
+
+    def __init__(self, bucket):  # noqa: F811
+        self.bucket = bucket
+        self.short = []
+        self.synced = 0
+
+    def after_queue_event(self, io, event, flags):
+        if flags & RelayFlag.SYNCED:
+            self.synced += 1
+            size = there(self.bucket).head(io.log_name)[1]
+            if size < io.log_pos:
+                self.short.append((io.log_name, io.log_pos, size))
 
 
-def test_the_store_is_away(source, bucket, spool, monkeypatch):  # noqa: F811
+def test_what_is_acknowledged_is_in_the_store(source, bucket):  # noqa: F811
+    """Issue 20, zero-loss landing: acknowledges only what is durable in the store asked for."""
+    seen = Acknowledged(bucket)
+    running = Running(
+        Receiver(url_of(source), f"{bucket.url}/logs", follow=True, observers=[seen])
+    ).start()
+    try:
+        wait_for(lambda: running.has(source))
+        for _ in range(5):
+            insert(source, [10, 1000])
+            wait_for(lambda: running.has(source))
+        rotate(source)
+        insert(source, [10, 1000])
+        wait_for(lambda: running.has(source))
+    finally:
+        running.stop()
+    assert seen.short == []
+    assert seen.synced > 5
+    same_files(source, bucket)
+
+
+def test_two_receivers_on_two_machines(source, bucket):  # noqa: F811
+    """Issue 20, zero-loss landing: the second is locked out or harmless. It takes over, because it
+    has the same replica's identity from the store, for which a source sends its log once: the first
+    ends with an error, the other has all, and nothing twice.
+    """
+    url = f"{bucket.url}/logs"
+    first = Running(Receiver(url_of(source), url, follow=True)).start()
+    wait_for(lambda: first.has(source))
+    with pytest.raises(StorageError, match="another receiver writes into this folder"):
+        run(source, bucket)  # in this process
+    other = Receiver(url_of(source), url, follow=True)
+    lock = "tailrace.replication.copy.folder._locked"
+    with pytest.MonkeyPatch.context() as elsewhere:  # of another machine's process
+        elsewhere.setattr(lock, set())
+        elsewhere.setattr(landing, "_OPEN", {})
+        second = Running(other).start()
+        wait_for(lambda: second.errors or second.has(source))
+        for number in range(200):
+            insert(source, [number % 50 + 1])
+            if first.errors:
+                break
+        wait_for(lambda: first.errors)
+        assert not first.thread.is_alive() or first.thread.join(60) is None
+        assert re.search("has stored what follows|it and took over", str(first.errors[0]))
+        wait_for(lambda: second.has(source))
+        second.stop()
+    same_files(source, bucket)
+
+
+def test_the_store_is_away(source, bucket, monkeypatch):  # noqa: F811
     run(source, bucket)
     rotate(source)
     insert(source, [10])
@@ -92,10 +156,47 @@ def test_the_store_is_away(source, bucket, spool, monkeypatch):  # noqa: F811
         with pytest.raises(TailraceError):
             run(source, bucket)
     run(source, bucket)
-    same_objects(source, bucket)
+    same_files(source, bucket)
 
 
-def test_encrypted(source, bucket, spool, tmp_path):  # noqa: F811
+def test_a_copy_is_forgotten(source, bucket):  # noqa: F811
+    rotate(source)
+    run(source, bucket)
+    receiver = Receiver(url_of(source), f"{bucket.url}/logs", follow=False)
+    receiver.reset()
+    assert there(bucket).listing() == {}
+    receiver.run()
+    same_files(source, bucket)
+
+
+def test_how_long_events_wait_for_the_store_is_bounded_and_shown(source, bucket):  # noqa: F811
+    """Issue 20, zero-loss landing: the latency is bounded by an option and shown."""
+    shown = []
+    running = Running(
+        Receiver(
+            url_of(source),
+            f"{bucket.url}/logs",
+            follow=True,
+            sync="60ms",
+            on_progress=shown.append,
+            every=0.05,
+        )
+    ).start()
+    try:
+        wait_for(lambda: running.has(source))
+        shown.clear()
+        for _ in range(20):
+            insert(source, [10])
+        wait_for(lambda: running.has(source))
+        wait_for(lambda: any(each.sync_seconds for each in shown))
+    finally:
+        running.stop()
+    waited = [each.sync_seconds for each in shown if each.sync_seconds is not None]
+    assert all(each >= 0.06 for each in waited[:-1])  # the last is that of the end
+    assert min(waited) < 0.1  # not that of the next look, which would be 0.1 s later
+
+
+def test_encrypted(source, bucket, tmp_path):  # noqa: F811
     """Whether a file is whole cannot be seen in an encrypted one: it is not taken for whole."""
     keyring = make(tmp_path / "keys", "copies").path
     run(source, bucket, encrypt=True, keyring=keyring)
@@ -113,7 +214,7 @@ def test_encrypted(source, bucket, spool, tmp_path):  # noqa: F811
     ]
 
 
-def test_retain(source, bucket, spool):  # noqa: F811
+def test_retain(source, bucket):  # noqa: F811
     for _ in range(4):
         insert(source, [100_000])
         rotate(source)
@@ -121,7 +222,7 @@ def test_retain(source, bucket, spool):  # noqa: F811
     receiver = Receiver(url_of(source), f"{bucket.url}/logs", follow=False, retain=f"{limit}B")
     receiver.run()
     logs = [log.name for log in source.binlogs()]
-    there = [name for name in bucket.names("logs") if name.startswith("binlog.0")]
-    assert there
+    left = sorted(name for name in there(bucket).listing() if name.startswith("binlog.0"))
+    assert len(left) > 1
     assert receiver.purged
-    assert receiver.purged + there + [logs[-1]] == logs
+    assert receiver.purged + left == logs

@@ -10,7 +10,8 @@ from tailrace.storage.encryption import EncryptedFolder
 from tailrace.storage.layered import LayeredStore, growing, layered_folder, suffix_of
 from tailrace.storage.local import LocalFolder, LocalStore
 from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
-from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
+from tailrace.storage.objects import LandingFolder, ObjectFolder, ObjectStore, ObjectUrl
+from tailrace.storage.objects.bucket import bucket_of
 from tailrace.storage.streams.layer import Layer, layer, layers_of
 from tailrace.testing import BrokenContract, check_store, check_writable_store
 from tests.storage.layers import MASKED
@@ -64,7 +65,7 @@ def test_writing_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_
     assert lower.names() == []
 
 
-@pytest.mark.parametrize("kind", ["disk", "memory", "objects"])
+@pytest.mark.parametrize("kind", ["disk", "memory", "objects", "landing", "growing"])
 def test_reading(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
     (tmp_path / "log").mkdir()
@@ -74,7 +75,11 @@ def test_reading(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "disk": (LocalStore(tmp_path / "log"), LocalFolder(tmp_path / "log")),
         "memory": (memory_folder("stores"), memory_folder("stores")),
         "objects": (ObjectStore(url), ObjectFolder(url)),
+        "landing": (ObjectStore(url), LandingFolder(url)),
+        "growing": (ObjectStore(url), LandingFolder(url).spool),
     }
+    for name in bucket_of(url).list(url.key).objects:
+        bucket_of(url).remove((url / name).key)
     store, written = stores[kind]
     check_store(store, lambda name, content: written.create(name, content).close())
 
@@ -86,6 +91,12 @@ def test_writing(kind: str, wrapped: bool, tmp_path: Path) -> None:
     if kind == "memory":
         store = MemoryFolder("stores")
     check_writable_store(EncryptedFolder(store, None, encrypting=False) if wrapped else store)
+
+
+def test_writing_by_segments() -> None:
+    url = ObjectUrl.parse("memory://stores/written")
+    check_writable_store(LandingFolder(url))
+    assert not bucket_of(url).list(url.key).objects
 
 
 def test_a_store_that_breaks_it() -> None:

@@ -89,8 +89,9 @@ def receive(
             name="--sync",
             metavar="WHEN",
             group=_COPY,
-            help="When to sync what was received to disk: after all that arrived together "
-            "(``group``, default), after each ``transaction``, or at an interval, such as ``2s``.",
+            help="When to sync what was received, to disk or into the object store: after all that "
+            "arrived together (``group``, default), after each ``transaction``, or at an interval, "
+            "such as ``50ms`` or ``2s``.",
         ),
     ] = "group",
     layers: Annotated[
@@ -151,7 +152,7 @@ def receive(
             group=READING,
             negative=(),
             help="An observer of what is received: ``semisync.replica`` acknowledges what is "
-            "synced to disk, or another package's.",
+            "synced, or another package's.",
         ),
     ] = (),
     skip_torn_tail: SkipTornTail = False,
@@ -363,10 +364,12 @@ def _logged(shown: Display) -> Iterator[None]:
 
 
 def _line(progress: Progress) -> str:
-    """Position, rate, lag, last GTID."""
+    """Position, rate, lag, time until the sync, last GTID."""
     if progress.position is None:
         return "connected" if progress.connected else "connecting"
     pieces = [str(progress.position), f"{size(int(progress.rate))}/s", _lag(progress)]
+    if progress.sync_seconds is not None:
+        pieces.append(f"synced in {progress.sync_seconds * 1000:.0f} ms")
     if progress.gtid:
         pieces.append(progress.gtid)
     if progress.reconnects:

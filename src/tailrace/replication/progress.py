@@ -33,7 +33,8 @@ class Progress:
     ``received`` counts bytes since the receiver started, ``seconds`` is the time since then.
     ``rate`` is in bytes a second since the last report; in the final report (``done``), over the
     whole time. ``lag_bytes`` and ``lag_seconds`` say how far the source is ahead, None if that is
-    unknown.
+    unknown. ``sync_seconds`` is the longest time from an event's arrival to its sync since the last
+    report, which is how long a semi-synchronous commit waited for it; None if nothing was synced.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Progress:
     reconnects: int = 0
     connected: bool = True
     done: bool = False
+    sync_seconds: float | None = None
 
 
 class Meter:
@@ -131,6 +133,7 @@ class Meter:
         done: bool = False,
     ) -> Progress:
         writer = self._writer
+        slowest, writer.slowest = writer.slowest, 0.0
         return Progress(
             name=self._name,
             position=writer.copy.position,
@@ -143,6 +146,7 @@ class Meter:
             reconnects=self._reconnects if feed is None else feed.reconnects,
             connected=feed is not None and self._hears(feed, now),
             done=done,
+            sync_seconds=slowest or None,
         )
 
 

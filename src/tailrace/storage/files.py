@@ -163,12 +163,11 @@ def _in_objects(url: str, keyring: Keyring | None, layers: tuple[Layer, ...]) ->
     A folder takes a request to list it, one for each index in it, and one for each series; with a
     keyring one for each file, since its plain size depends on whether it is encrypted.
     """
-    from tailrace.storage.objects.bucket import bucket_of  # noqa: PLC0415
     from tailrace.storage.objects.store import ObjectStore  # noqa: PLC0415 - rarely needed
 
     asked = ObjectUrl.parse(url)
-    if asked.key and not url.endswith("/") and bucket_of(asked).size(asked.key) is not None:
-        store = ObjectStore(asked.parent)
+    store = ObjectStore(asked.parent)
+    if asked.key and not url.endswith("/") and store.holds(asked.name):
         if asked.name.endswith(INDEX_SUFFIX):
             return [_indexed(store, asked.name, keyring, layers)]
         file = LogFile.found(*_one(store, asked.name, layers), keyring)

@@ -107,6 +107,9 @@ class Copy:
             else:
                 self._forget(names.pop())
         self._list(names)
+        for name in names[:-1]:  # the source has ended it: another one follows
+            if self.folder.can_grow(name):
+                self.folder.complete(name)
         if self.last is not None and self.folder.can_grow(self.last.name):
             file = BinlogFile(self.folder, self.last.name, buffer=0)
             file.open()

@@ -25,7 +25,8 @@ from tailrace.storage.keyring import open as open_keyring
 from tailrace.storage.layered import LayeredFolder, check_layers, layered_folder
 from tailrace.storage.local import LocalFolder, missing_folders
 from tailrace.storage.memory import is_memory, memory_folder
-from tailrace.storage.objects.url import names_object
+from tailrace.storage.objects.landing import LandingFolder
+from tailrace.storage.objects.url import ObjectUrl, names_object
 from tailrace.storage.store import CompletingStore
 from tailrace.storage.streams.layer import layers_of
 from tailrace.storage.target import place
@@ -53,8 +54,8 @@ _guard: Final = Lock()
 class CopyFolder(EncryptedFolder):
     """A `WritableStore` of plain logs for one receiver; new ones are encrypted if ``encrypting``.
 
-    Call `complete` when a file's source has ended it: in an object store the file becomes an object
-    then, and a layer like zstd is put on it; it is in the spool until then.
+    Call `complete` when a file's source has ended it: in an object store its segments become one
+    object then, and a layer like zstd is put on it; it is in the spool until then.
     """
 
     def __init__(
@@ -120,9 +121,10 @@ class CopyFolder(EncryptedFolder):
         return self._spool is self._folder or name in self._spool.names()
 
     def complete(self, name: str) -> None:
-        """The file will not change any more. Returns when it has its final form.
+        """The file will not change any more: give it its final form.
 
-        It is still open: so no other process completes it at the same time.
+        It is still open: so no other process completes it at the same time. In an object store this
+        returns at once, so that what is received meanwhile need not wait to be acknowledged.
         """
         if isinstance(self._folder, CompletingStore) and name in self._spool.names():
             self._folder.complete(name, again=True)
@@ -130,14 +132,29 @@ class CopyFolder(EncryptedFolder):
     def lock(self) -> Callable[[], None]:
         """Lock out other receivers until the returned function is called. Raises StorageError.
 
-        For an object store, the spool is locked: receivers on other machines are not locked out.
+        In an object store this locks out receivers of this process. One of another process or
+        machine ends with an error when both have stored something at the same offset (`landing`).
         """
         spool = self._spool
         while isinstance(spool, LayeredFolder):
             spool = spool.folder
         if isinstance(spool, LocalFolder):
             return _lock_file(spool.folder)
-        return _lock_name(self.path(""))
+        unlock = _lock_name(self.path(""))
+        if not isinstance(self._folder, LandingFolder):
+            return unlock
+        folder = self._folder
+        try:
+            folder.clean()
+        except BaseException:
+            unlock()
+            raise
+
+        def completed() -> None:
+            folder.drain()
+            unlock()
+
+        return completed
 
 
 def open_folder(
@@ -174,9 +191,7 @@ def _folder(into: Target) -> WritableStore:
             raise UsageError(f"{text}: a folder in memory is memory:name")
         return memory_folder(name)
     if names_object(text):
-        from tailrace.storage.objects.folder import object_place  # noqa: PLC0415 - seldom needed
-
-        return object_place(text.rstrip("/") + "/")[0]
+        return LandingFolder(ObjectUrl.parse(text), later=True)
     path = local_path(into)
     if path.exists() and not path.is_dir():
         raise UsageError(f"{into}: a copy is kept in a folder, and this is a file")

@@ -190,6 +190,8 @@ class CopyWriter:
         self._policy = policy
         self._delegate = delegate
         self._waiting = waiting
+        self.slowest = 0.0
+        """Seconds from a write to its sync, the longest since this was last set to 0."""
         self._since = 0.0
         self._size = 0
         self._untold: list[Chunk] = []
@@ -291,10 +293,12 @@ class CopyWriter:
 
         A group ends when nothing more has arrived. If no acknowledgement depends on it, it ends a
         moment later, so that a source that sends at full speed is not interrupted by a sync for
-        each piece.
+        each piece. By ``time`` it is what is left of the interval.
         """
-        if self._policy.by != "group" or self.copy.synced:
+        if self.copy.synced or self._policy.by == "transaction":
             return most
+        if self._policy.by == "time":
+            return min(most, max(self._since + self._policy.seconds - time.monotonic(), 0.0))
         return _MOMENT if self._delegate is None else 0.0
 
     def idle(self) -> None:
@@ -307,6 +311,8 @@ class CopyWriter:
     def sync_copy(self) -> None:
         """Sync, without telling observers yet."""
         self.copy.sync()
+        if self._since:
+            self.slowest = max(self.slowest, time.monotonic() - self._since)
         self._since, self._size = 0.0, 0
 
     def sync(self) -> None:

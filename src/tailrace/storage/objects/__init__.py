@@ -8,11 +8,13 @@ from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
     from tailrace.storage.objects.folder import ObjectFolder, object_place
+    from tailrace.storage.objects.landing import LandingFolder
     from tailrace.storage.objects.store import ObjectStore
     from tailrace.storage.objects.url import SCHEMES, ObjectUrl, names_object
 
 __all__ = [
     "SCHEMES",
+    "LandingFolder",
     "ObjectFolder",
     "ObjectStore",
     "ObjectUrl",
@@ -21,6 +23,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "LandingFolder": "landing",
     "ObjectFolder": "folder",
     "ObjectStore": "store",
     "ObjectUrl": "url",

@@ -14,7 +14,7 @@ from tailrace.errors import StorageError
 from tailrace.extras import importing
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from tailrace.storage.objects.url import ObjectUrl
 
@@ -23,6 +23,14 @@ PART: Final = 8 << 20
 """Bytes of a part of an upload; S3 takes 10,000, so a file may have 80 GB."""
 _OURS: Final = "tailrace.storage.objects."
 _ENVIRONMENT: Final = ("AWS_", "AZURE_", "GOOGLE_")
+
+
+class NoSuchObject(StorageError):
+    """A request for an object that is not in the bucket."""
+
+
+class ObjectExists(StorageError):
+    """A conditional request to create an object of whose name there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +53,25 @@ class Bucket(Protocol):
     def read(self, key: str, offset: int, count: int) -> tuple[memoryview, int]:
         """Bytes of an object, fewer only at its end, and the object's size.
 
-        After the end, one more request gets the size.
+        After the end, one more request gets the size. Raises NoSuchObject.
         """
 
     def list(self, folder: str) -> Listing:
         """The contents of a folder ("" is the bucket's own); a request for each thousand."""
 
-    def put(self, key: str, content: bytes) -> None:
-        """Give an object this content, whatever it had."""
-
-    def upload(self, key: str, path: Path) -> None:
-        """Make an object of a file, in parts: it exists completely or not at all.
-
-        It takes a request for each part and three more. Raises StorageError if the object exists.
+    def put(self, key: str, content: bytes, *, new: bool = False) -> None:
+        """Give an object this content, whatever it had. With ``new`` it is created: of several
+        such calls for a key, in any processes, one succeeds, and the others raise ObjectExists.
         """
 
-    def remove(self, key: str) -> None:
-        """Remove an object, if it exists."""
+    def upload(self, key: str, size: int, pieces: Iterable[bytes | memoryview]) -> None:
+        """Make an object of pieces, which have ``size`` bytes: it exists completely or not at all.
+
+        Up to `PART` it is one request, else one for each part and three more. Raises ObjectExists.
+        """
+
+    def remove(self, *keys: str) -> None:
+        """Remove objects, those that exist; a request for each thousand."""
 
 
 _STORES: Final[dict[tuple[str, bytes], Bucket]] = {}

@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import obstore
 from obstore import exceptions
 from obstore.store import from_url
 
 from tailrace.errors import StorageError
-from tailrace.storage.objects.bucket import PART, Listing, without_secrets
+from tailrace.storage.objects.bucket import (
+    PART,
+    Listing,
+    NoSuchObject,
+    ObjectExists,
+    without_secrets,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
     from tailrace.storage.objects.url import ObjectUrl
 
@@ -81,33 +86,32 @@ class CloudStore:
         folders = [path.strip("/").rpartition("/")[2] for path in found["common_prefixes"]]
         return Listing(objects, folders)
 
-    def put(self, key: str, content: bytes) -> None:
+    def put(self, key: str, content: bytes, *, new: bool = False) -> None:
         """One request."""
+        mode: Literal["create", "overwrite"] = "create" if new else "overwrite"
         with self._told(key):
-            obstore.put(self._store, key, content, use_multipart=False)
+            obstore.put(self._store, key, content, use_multipart=False, mode=mode)
 
-    def upload(self, key: str, path: Path) -> None:
-        """One conditional request, or a multipart upload if the file is larger than a part."""
+    def upload(self, key: str, size: int, pieces: Iterable[bytes | memoryview]) -> None:
+        """One conditional request, or a multipart upload if it is larger than a part."""
+        if size <= PART:
+            self.put(key, b"".join(pieces), new=True)
+            return
         with self._told(key):
-            if path.stat().st_size <= PART:
-                obstore.put(self._store, key, path.read_bytes(), mode="create")
-                return
             if self.size(key) is not None:
                 raise exceptions.AlreadyExistsError
-            obstore.put(
-                self._store,
-                key,
-                path,
-                use_multipart=True,
-                chunk_size=PART,
-                max_concurrency=_PARTS_AT_ONCE,
+            output = obstore.open_writer(
+                self._store, key, buffer_size=PART, max_concurrency=_PARTS_AT_ONCE
             )
+            for piece in pieces:
+                output.write(piece)
+            output.close()  # without this, nothing is visible
 
-    def remove(self, key: str) -> None:
-        """One request."""
-        with self._told(key):
+    def remove(self, *keys: str) -> None:
+        """One request, for several the store's request for many."""
+        with self._told(keys[0]):
             try:
-                obstore.delete(self._store, key)
+                obstore.delete(self._store, keys[0] if len(keys) == 1 else keys)
             except FileNotFoundError:
                 return
 
@@ -115,12 +119,15 @@ class CloudStore:
     def _told(self, key: str) -> Iterator[None]:
         """Raise the store's errors as StorageError, without the library's errors in its chain."""
         place = f"{self._url.root}/{key}".rstrip("/")
+        kind = StorageError
         try:
             yield
+        except StorageError:  # from the pieces of an upload
+            raise
         except exceptions.AlreadyExistsError:
-            message = f"{place}: File exists"
+            kind, message = ObjectExists, f"{place}: File exists"
         except FileNotFoundError:
-            message = f"{place}: no such object"
+            kind, message = NoSuchObject, f"{place}: no such object"
         except (exceptions.BaseError, OSError, ValueError) as error:
             said = str(error)
             message = f"{place}: {without_secrets(said)}"
@@ -132,4 +139,4 @@ class CloudStore:
                 )
         else:
             return
-        raise StorageError(message) from None
+        raise kind(message) from None

@@ -24,12 +24,15 @@ from tailrace.events.format_description import with_in_use
 from tailrace.log_name import base_and_number, file_number, plain_name
 from tailrace.storage.index import INDEX_SUFFIX, entries
 from tailrace.storage.local import DRAFT_SUFFIX, LocalFolder
-from tailrace.storage.objects.bucket import bucket_of
+from tailrace.storage.objects.bucket import PART, bucket_of
+from tailrace.storage.objects.segments import contents, file_size, read_file, remove_file
 from tailrace.storage.objects.url import ObjectUrl
 from tailrace.storage.reader import EventReader
 from tailrace.storage.whole import WholeOutput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tailrace.storage.streams.base import SpillOutput
     from tailrace.storage.streams.file import FileOutput
 
@@ -64,7 +67,7 @@ class ObjectFolder:
     def names(self) -> list[str]:
         """The names of the objects, and of files and drafts in the spool. One request."""
         kept = (name for name in self.spool.names() if not name.endswith(_WHOLE))
-        return sorted({*self._store.list(self.url.key).objects, *kept})
+        return sorted({*contents(self._store, self.url.key).sizes, *kept})
 
     def marked(self) -> list[str]:
         """The names of files that are marked as complete."""
@@ -74,7 +77,7 @@ class ObjectFolder:
         """A file's bytes. A request, if it is in the store."""
         if name in self.spooled():
             return self.spool.size(name)
-        size = self._store.size(self._key(name))
+        size = file_size(self._store, self._key(name))
         if size is None:
             raise StorageError(f"{self.path(name)}: no such object")
         return size
@@ -83,11 +86,11 @@ class ObjectFolder:
         """A piece of a file. A request, if it is in the store."""
         if name in self.spooled():
             return self.spool.read(name, offset, count)
-        return bytes(self._store.read(self._key(name), offset, count)[0])
+        return bytes(read_file(self._store, self._key(name), offset, count)[0])
 
     def create(self, name: str, head: bytes) -> WholeOutput:
-        """Create a file in the spool. One request checks that there is no object of that name."""
-        if self._store.size(self._key(name)) is not None:
+        """Create a file in the spool. A few requests check that the store has none of that name."""
+        if file_size(self._store, self._key(name)) is not None:
             raise StorageError(f"{self.path(name)}: File exists")
         return WholeOutput(self, name, self.spool.create(name, head))
 
@@ -106,7 +109,7 @@ class ObjectFolder:
         """Remove a file from the spool and from the store."""
         if name in self.spool.names():
             self.spool.remove(name)
-        self._store.remove(self._key(name))
+        remove_file(self._store, self._key(name))
 
     def replace(self, name: str, content: bytes) -> None:
         """Give an object this content. An index in the store lists only files in the store."""
@@ -142,8 +145,9 @@ class ObjectFolder:
         self.mark(name, whole=True)
         try:
             there = self._store.size(self._key(name)) if again else None
-            if there != self.spool.size(name):
-                self._store.upload(self._key(name), path)
+            size = self.spool.size(name)
+            if there != size:
+                self._store.upload(self._key(name), size, self._pieces(name, size))
         except StorageError as error:
             raise StorageError(
                 f"{error}. The file is kept as {path}; tailrace.append({str(self.url)!r}) on this"
@@ -152,6 +156,10 @@ class ObjectFolder:
         self.spool.remove(name)
         self.mark(name, whole=False)
         self.list_whole()
+
+    def _pieces(self, name: str, size: int) -> Iterator[bytes]:
+        for offset in range(0, size, PART):
+            yield self.spool.read(name, offset, PART)
 
     def list_whole(self) -> None:
         """Update the indexes in the store to the files that it holds."""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, nullcontext
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
 
 import fsspec  # type: ignore[import-untyped]
 
 from tailrace.errors import StorageError
-from tailrace.storage.objects.bucket import PART, Listing, without_secrets
+from tailrace.storage.objects.bucket import (
+    Listing,
+    NoSuchObject,
+    ObjectExists,
+    without_secrets,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
     from tailrace.storage.objects.url import ObjectUrl
+
+_CREATING: Final = Lock()
+"""fsspec's file system in memory has no conditional request; only this process uses it."""
 
 
 class FsspecStore:
@@ -54,26 +62,27 @@ class FsspecStore:
                 objects[name] = int(entry["size"])
         return Listing(objects, folders)
 
-    def put(self, key: str, content: bytes) -> None:
+    def put(self, key: str, content: bytes, *, new: bool = False) -> None:
         """Write a file."""
-        with self._told(key):
+        with self._told(key), _CREATING if new else nullcontext():
+            self._check_new(key, new=new)
             self._files.pipe_file(self._path(key), content)
 
-    def upload(self, key: str, path: Path) -> None:
-        """Write a file in parts; fsspec names it when it is closed."""
-        with self._told(key):
-            if self._files.isfile(self._path(key)):
-                raise FileExistsError
-            with path.open("rb") as file, self._files.open(self._path(key), "wb") as output:
-                while piece := file.read(PART):
-                    output.write(piece)
+    def upload(self, key: str, size: int, pieces: Iterable[bytes | memoryview]) -> None:  # noqa: ARG002 - it needs no choice
+        """Write a file, when all its pieces are there: it is in memory in any case."""
+        self.put(key, b"".join(pieces), new=True)
 
-    def remove(self, key: str) -> None:
-        """Delete a file, if it exists."""
-        with self._told(key):
-            path = self._path(key)
-            if self._files.isfile(path):
-                self._files.rm_file(path)
+    def _check_new(self, key: str, *, new: bool) -> None:
+        if new and self._files.isfile(self._path(key)):
+            raise FileExistsError
+
+    def remove(self, *keys: str) -> None:
+        """Delete files, those that exist."""
+        for key in keys:
+            with self._told(key):
+                path = self._path(key)
+                if self._files.isfile(path):
+                    self._files.rm_file(path)
 
     def _path(self, key: str) -> str:
         return f"/{self._url.bucket}/{key}".rstrip("/")
@@ -82,14 +91,15 @@ class FsspecStore:
     def _told(self, key: str) -> Iterator[None]:
         """Raise a file system's errors as StorageError."""
         place = f"{self._url.root}/{key}".rstrip("/")
+        kind = StorageError
         try:
             yield
         except FileExistsError:
-            message = f"{place}: File exists"
+            kind, message = ObjectExists, f"{place}: File exists"
         except FileNotFoundError:
-            message = f"{place}: no such object"
+            kind, message = NoSuchObject, f"{place}: no such object"
         except (OSError, ValueError) as error:
             message = f"{place}: {without_secrets(str(error))}"
         else:
             return
-        raise StorageError(message) from None
+        raise kind(message) from None

@@ -1,0 +1,435 @@
+"""Issue 20, zero-loss landing: files that grow by segments, at every moment, killed or not."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import threading
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+import tailrace
+from tailrace.errors import StorageError
+from tailrace.storage import EventReader, find
+from tailrace.storage.objects import LandingFolder, ObjectFolder, ObjectStore, ObjectUrl, landing
+from tailrace.storage.objects.bucket import PART, bucket_of
+from tailrace.storage.objects.landing import FAN
+from tailrace.storage.objects.segments import SUFFIX
+from tests.storage.objects.test_find import CORPUS, FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.storage.objects.conftest import Bucket
+
+NAME = "binlog.000001"
+HEAD = b"\xfebin" + bytes(100)
+"""Not in use, and so whole when it is closed."""
+
+
+def a_folder() -> ObjectUrl:
+    return ObjectUrl.parse(f"memory://landing/{uuid4()}")
+
+
+def segments(url: ObjectUrl, name: str = NAME) -> dict[int, int]:
+    """The segments that a plain listing shows."""
+    listed = bucket_of(url).list((url / (name + SUFFIX)).key).objects
+    return {int(each): size for each, size in listed.items()}
+
+
+def stored(url: ObjectUrl, name: str = NAME) -> bytes:
+    """What a reader gets, who knows nothing of the writer."""
+    with closing(ObjectStore(url).open(name)) as stream:
+        return b"".join(iter(lambda: stream.read(1 << 20), b""))
+
+
+def forget() -> None:
+    """The writer's process is gone."""
+    landing._OPEN.clear()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_that_can_be_done_to_a_file(bucket: Bucket, seed: int) -> None:
+    """Writes, changes and cuts at random: what was synced is what any reader gets, also a writer
+    on another machine, who resumes it; completed, it is one object.
+    """
+    chance = random.Random(seed)
+    url = ObjectUrl.parse(f"{bucket.url}/deep/er")
+    folder = LandingFolder(url)
+    wanted = bytearray(HEAD)
+    output = folder.spool.create(NAME, HEAD)
+    for _ in range(120):
+        match chance.randrange(12):
+            case 0:
+                at = chance.randrange(len(wanted) + 1)
+                del wanted[at:]
+                output.truncate(at)
+            case 1 if wanted:
+                at = chance.randrange(len(wanted))
+                data = chance.randbytes(min(chance.randrange(1, 50), len(wanted) - at))
+                wanted[at : at + len(data)] = data
+                output.update(at, data)
+            case 2:
+                output.close()
+                forget()
+                folder = LandingFolder(url)
+                output = folder.spool.reopen(NAME)
+            case _:
+                data = chance.randbytes(chance.choice([1, 20, 20, 20, 1000, PART // 3]))
+                wanted += data
+                output.write(data)
+        assert output.size == folder.size(NAME) == len(wanted)
+        some = chance.randrange(len(wanted) + 1)
+        assert folder.read(NAME, some, 5000) == wanted[some : some + 5000]
+        if chance.random() < 0.7:
+            output.sync()
+            assert ObjectStore(url).read(NAME, some, 1 << 30) == wanted[some:]
+            assert ObjectStore(url).listing() == {NAME: len(wanted)}
+    output.close()
+    assert stored(url) == wanted
+    assert folder.names() == folder.spool.names() == [NAME]
+    folder.complete(NAME)
+    assert folder.spool.names() == []
+    assert (bucket.folder / "deep/er" / NAME).read_bytes() == wanted
+    assert not segments(url)
+    assert stored(url) == wanted
+    folder.remove(NAME)
+    assert folder.names() == []
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+class Mortal:
+    """A bucket whose client is killed at its ``n``-th change: before or after it took effect."""
+
+    def __init__(self, lower: Any, n: int, *, after: bool) -> None:
+        self.lower = lower
+        self.left = n
+        self.after = after
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        act = getattr(self.lower, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            if self.left <= 0:
+                raise Killed
+            if name not in {"put", "upload", "remove"}:
+                return act(*given, **named)
+            if name == "remove" and len(given) > 1:  # it may be killed within it
+                return [call(each) for each in random.Random(1).sample(given, len(given))]
+            if self.left == 1 and not self.after:
+                self.left = 0
+                raise Killed
+            done = act(*given, **named)
+            self.left -= 1
+            if not self.left:
+                raise Killed
+            return done
+
+        return call
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
+def test_killed_at_every_change(monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+    """Whatever request is the last one: what was synced is there, once; and the next writer
+    resumes, and completes the file, byte by byte. Also when it is merged, or completed.
+    """
+    chance = random.Random(5)
+    pieces = [chance.randbytes(chance.randrange(1, 40)) for _ in range(3 * FAN)]
+    content = HEAD + b"".join(pieces)
+    real = bucket_of
+    n = 0
+    merged = completed = 0
+    while True:
+        n += 1
+        url = a_folder()
+        mortal = Mortal(real(url), n, after=after)
+        synced = 0
+        with monkeypatch.context() as dying:
+            dying.setattr(landing, "bucket_of", lambda _url, mortal=mortal: mortal)
+            folder = LandingFolder(url)
+            with suppress(Killed):
+                output = folder.spool.create(NAME, HEAD)
+                synced = len(HEAD)
+                for piece in pieces:
+                    output.write(piece)
+                    output.sync()
+                    synced += len(piece)
+                    folder._worker.drain()
+                folder.complete(NAME)
+                folder.clean()
+        forget()
+        there = ObjectStore(url).listing().get(NAME)
+        if there is None:
+            assert not synced
+            assert n == 1
+            continue
+        found = stored(url)
+        assert len(found) == there >= synced
+        assert content.startswith(found)
+        merged += sum(segments(url).values()) > there
+        again = LandingFolder(url)
+        again.clean()
+        assert NAME in again.names()
+        if NAME in again.spool.names():
+            with closing(again.spool.reopen(NAME)) as output:
+                output.write(content[len(found) :])
+            assert stored(url) == content
+            again.complete(NAME)
+        else:
+            completed += 1
+        assert not segments(url)
+        assert again.spool.names() == []
+        assert bytes(real(url).read((url / NAME).key, 0, 1 << 20)[0]) == content
+        if mortal.left > 0:
+            break
+    assert n > 3 * FAN + 10
+    assert merged > 5
+    assert completed > 3
+
+
+def test_a_reader_at_every_moment(bucket: Bucket) -> None:
+    """A file is read again and again while it grows, is merged, and is completed: each time it has
+    at least what was synced before, and nothing twice.
+    """
+    url = ObjectUrl.parse(f"{bucket.url}/logs")
+    chance = random.Random(3)
+    content = bytearray(HEAD)
+    synced = len(HEAD)
+    folder = LandingFolder(url, later=True)
+    output = folder.spool.create(NAME, HEAD)
+    wrong: list[str] = []
+    looks = 0
+    over = threading.Event()
+    stream = ObjectStore(url).open(NAME)
+
+    def look() -> None:
+        nonlocal looks
+        with closing(stream):
+            while not over.is_set():
+                before = synced
+                size = ObjectStore(url).listing().get(NAME) or 0
+                found = stored(url)
+                at = chance.randrange(before)
+                stream.seek(at)
+                piece = stream.read(10_000)
+                if not (before <= size and before <= len(found) and content.startswith(found)):
+                    wrong.append(f"{before} {size} {len(found)}")
+                if not piece or bytes(content[at : at + len(piece)]) != piece:
+                    wrong.append(f"{at} {len(piece)}")
+                looks += 1
+
+    def kept() -> None:
+        try:
+            look()
+        except Exception as error:  # noqa: BLE001 - told below
+            wrong.append(repr(error))
+
+    reader = threading.Thread(target=kept)
+    reader.start()
+    for number in range(1000):
+        data = chance.randbytes(chance.choice([10, 300, 3000]))
+        content += data
+        output.write(data)
+        output.sync()
+        synced = len(content)
+        assert not wrong, (number, wrong)
+    output.update(10, b"\0")
+    folder.complete(NAME)
+    output.close()
+    folder.drain()
+    done = looks
+    while looks < done + 3 and reader.is_alive():
+        over.wait(0.01)
+    over.set()
+    reader.join(60)
+    assert not wrong
+    assert looks > 10
+    assert stored(url) == content
+
+
+def test_many_small_groups_are_few_segments() -> None:
+    """So that a file of a million commits is resumed by some hundred requests."""
+    url = a_folder()
+    folder = LandingFolder(url)
+    output = folder.spool.create(NAME, HEAD)
+    for number in range(2000):
+        output.write(number.to_bytes(4, "big"))
+        output.sync()
+    folder._worker.drain()
+    assert len(segments(url)) < 4 * FAN
+    assert stored(url) == HEAD + b"".join(each.to_bytes(4, "big") for each in range(2000))
+    output.close()
+
+
+def test_two_writers_of_a_file(bucket: Bucket) -> None:
+    """On two machines: the one that stores second at an offset is stopped, and changes nothing."""
+    url = ObjectUrl.parse(bucket.url)
+    first = LandingFolder(url).spool.create(NAME, HEAD)
+    forget()  # the other machine's process
+    second = LandingFolder(url).spool.reopen(NAME)
+    first.write(b"one")
+    first.sync()
+    second.write(b"two, and more")
+    with pytest.raises(StorageError, match="another receiver or writer has stored what follows"):
+        second.sync()
+    first.write(b" after another")
+    first.sync()
+    assert stored(url) == HEAD + b"one after another"
+    forget()
+    with pytest.raises(StorageError, match="File exists"):
+        LandingFolder(url).spool.create(NAME, HEAD)
+
+
+def test_a_request_that_was_carried_out_and_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer was lost: the same request again is no other writer's, also with more bytes."""
+    url = a_folder()
+    output = LandingFolder(url).spool.create(NAME, HEAD)
+    lower: Any = output._bucket  # type: ignore[attr-defined]
+    put = lower.put
+
+    def lost(*given: Any, **named: Any) -> None:
+        put(*given, **named)
+        raise StorageError("connection reset")
+
+    output.write(b"one")
+    with monkeypatch.context() as broken:
+        broken.setattr(lower, "put", lost)
+        with pytest.raises(StorageError, match="connection reset"):
+            output.sync()
+    output.write(b", two")
+    output.sync()
+    assert stored(url) == HEAD + b"one, two"
+    output.close()
+
+
+def test_the_store_is_away_when_a_file_is_complete(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stays readable by its segments, and is completed with the next one."""
+    url = a_folder()
+    folder = LandingFolder(url, later=True)
+    for name in (NAME, "binlog.000002"):
+        folder.spool.create(name, HEAD).close()
+    lower: Any = folder._bucket
+
+    def away(*_: Any) -> None:
+        raise StorageError("no route to host")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(lower, "upload", away)
+        folder.complete(NAME)
+        folder.drain()
+    assert "no route to host" in caplog.text
+    assert stored(url) == HEAD
+    assert segments(url)
+    folder.complete("binlog.000002")
+    folder.drain()
+    assert folder.spool.names() == []
+    assert stored(url) == stored(url, "binlog.000002") == HEAD
+
+
+# --- the format ----------------------------------------------------------------------------------
+
+
+def put_version_1(bucket: Bucket) -> bytes:
+    """A folder of version 1, as docs/design/segments.md describes it: names are literal here."""
+    whole, last = FILES[0].read_bytes(), FILES[1].read_bytes()
+    bucket.put("binlog.000001", whole)
+    bucket.put("binlog.000001.segments-v1/00000000000000000000", whole[:4])  # not yet deleted
+    bucket.put("binlog.000002.segments-v1/00000000000000000000", last[:200])
+    bucket.put("binlog.000002.segments-v1/00000000000000000200", last[200:500])  # merged ...
+    bucket.put("binlog.000002.segments-v1/00000000000000000300", last[300:500])  # ... with this
+    bucket.put("binlog.000002.segments-v1/00000000000000000500", last[500:])
+    bucket.put("binlog.index", b"./binlog.000001\n./binlog.000002\n")
+    return last
+
+
+def test_golden_version_1_is_read(bucket: Bucket) -> None:
+    """A folder of version 1 is read by every later release."""
+    last = put_version_1(bucket)
+    url = ObjectUrl.parse(bucket.url)
+    assert stored(url, "binlog.000002") == last
+    assert ObjectStore(url).listing()["binlog.000002"] == len(last)
+    assert ObjectStore(url).folders() == []
+    local = [event.encode() for path in FILES[:2] for event in tailrace.open(str(path))]
+    assert [event.encode() for event in tailrace.open(bucket.url)] == local
+    second = [event.encode() for event in tailrace.open(str(FILES[1]))]
+    assert [event.encode() for event in tailrace.open(f"{bucket.url}/binlog.000002")] == second
+    assert ObjectFolder(url).size("binlog.000002") == len(last)
+    assert ObjectFolder(url).names() == ["binlog.000001", "binlog.000002", "binlog.index"]
+    folder = LandingFolder(url)
+    folder.clean()
+    with closing(folder.spool.reopen("binlog.000002")):
+        pass
+    assert bucket.names("binlog.000002.segments-v1") == [
+        "00000000000000000000",
+        "00000000000000000200",
+        "00000000000000000500",
+    ]
+    assert bucket.names("binlog.000001.segments-v1") == []
+
+
+def test_golden_version_1_is_written(bucket: Bucket) -> None:
+    """The names and bytes of segments are those of version 1."""
+    output = LandingFolder(ObjectUrl.parse(f"{bucket.url}/logs")).spool.create(NAME, b"\xfebin")
+    output.write(b"one")
+    output.write(b"two")
+    output.sync()
+    output.write(b"three")
+    output.close()
+    place = bucket.folder / "logs/binlog.000001.segments-v1"
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == {
+        "00000000000000000000": b"\xfebin",
+        "00000000000000000004": b"onetwo",
+        "00000000000000000010": b"three",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("binlog.000002.segments-v2/x", "its format has version 2"),
+        ("binlog.000002.segments-v1/00000000000000001000", "a segment is missing"),
+        ("binlog.000002.segments-v1/notes", "it is no segment of a file"),
+    ],
+)
+def test_what_is_not_version_1_is_an_error(
+    bucket: Bucket, key: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tailrace.storage.objects.segments._PAUSE", 0.0)
+    bucket.put("binlog.000001", FILES[0])
+    bucket.put(key, b"x")
+    with pytest.raises(StorageError, match=told):
+        tailrace.open(bucket.url)
+
+
+def test_readers_of_a_log_in_progress(bucket: Bucket) -> None:
+    """`open`, `changes` and `stat` give what a file on disk gives that is as long."""
+    path = max((CORPUS / "mysql-9.7.in-use").glob("*.0*"))
+    content = path.read_bytes()
+    url = ObjectUrl.parse(f"{bucket.url}/logs")
+    with closing(LandingFolder(url).spool.create(path.name, content[:130])) as output:
+        for at in range(130, len(content), 500):
+            output.write(content[at : at + 500])
+            output.sync()
+        there = str(url)
+        assert [e.encode() for e in tailrace.open(there)] == [
+            e.encode() for e in tailrace.open(str(path))
+        ]
+        assert sum(each.num_rows for each in tailrace.changes(there, statements="skip")) == sum(
+            each.num_rows for each in tailrace.changes(path, statements="skip")
+        )
+        assert tailrace.stat(there).transactions == tailrace.stat(path).transactions
+        (series,) = find(there)
+        task = pickle.dumps(series.files)  # as Spark's driver sends it to a task
+    folder = LandingFolder(url)
+    folder.complete(path.name)
+    (file,) = pickle.loads(task)
+    assert file.size == len(content)
+    assert list(EventReader(file)) == list(EventReader(path))
