@@ -1,7 +1,8 @@
 """Commits per second under semi-synchronous replication: our receiver, and a real replica.
 
 One source of each flavour; in each round, for 1, 8 and 32 clients, one after the other reads from
-it: `tailrace receive --plugin semisync.replica`, which syncs before it acknowledges, and the I/O
+it: `tailrace receive --plugin semisync.replica`, which syncs before it acknowledges, to disk, or
+into the bucket of a local S3 server (which stores on the same disk, and does not sync); and the I/O
 thread of a real replica of the same version (nothing is applied), with ``sync_relay_log=1``, the
 setting that makes its acknowledgements as good, and with the default, whose acknowledgements a
 power cut may belie. What ``sync_relay_log=1`` means: the servers sync behind each event (MySQL 9.7:
@@ -14,6 +15,7 @@ each does besides is compared.
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tools.s3 import S3Server
 from tools.servers import Server
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ _CLIENTS: Final = (1, 8, 32)
 _NEVER: Final = 4294967295
 _WAIT: Final = 60.0
 _OURS: Final = "our receiver"
+_STORED: Final = "our receiver, into S3"
 _DURABLE: Final = "replica, sync_relay_log=1"
 _LAX: Final = "replica, sync_relay_log=10000"
 
@@ -53,6 +57,9 @@ class _Bench:
             options[-1] = "--skip-slave-start"
         self.replica = stack.enter_context(Server(name, options, server_id=2))
         self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-semi")))
+        self.bucket = S3Server(log=False)
+        self.bucket.bucket("bench")
+        stack.enter_context(self.bucket)
         self.source.execute("CREATE DATABASE bench")
         self.source.execute(
             "CREATE TABLE bench.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(100)) ENGINE=InnoDB"
@@ -71,7 +78,8 @@ class _Bench:
             return measured
 
         return {
-            _OURS: run(self._ours),
+            _OURS: run(lambda: self._ours(str(self.folder))),
+            _STORED: run(lambda: self._ours("s3://bench")),
             _DURABLE: run(lambda: self._real(1)),
             _LAX: run(lambda: self._real(10000)),
         }
@@ -81,13 +89,17 @@ class _Bench:
         self.source.execute("FLUSH BINARY LOGS")
         return str(self.source.query("SHOW BINARY LOGS")[-1][0])
 
-    def _ours(self) -> Iterator[None]:
+    def _ours(self, into: str) -> Iterator[None]:
         url = f"mysql://root@127.0.0.1:{self.source.port}/?ssl-mode=DISABLED&start=now"
-        folder = str(self.folder / self._fresh())
+        folder = f"{into}/{self._fresh()}"
         arguments = ["receive", url, "--follow", "--into", folder, "--plugin", "semisync.replica"]
         command = [sys.executable, "-m", "tailrace", *arguments]
         with subprocess.Popen(
-            command, cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            command,
+            cwd=_ROOT,
+            env=os.environ | self.bucket.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         ) as process:
             yield from self._attached()
             process.terminate()

@@ -1,35 +1,43 @@
 """Zero loss: a server is killed under load and its data folder removed; the copy has it all.
 
 ./run python -m tools.campaign zeroloss --size full --seed 1 [--server mysql-9.7] [--rounds 5]
+./run python -m tools.campaign zeroloss --size full --seed 1 --into s3
 
 Semi-synchronous replication without a time-out, eight clients, a receiver as a process of its own.
 Every commit that a client saw acknowledged must be in the copy, with all its rows. In some rounds
 the receiver is killed, too, in mid-load or together with the server; in some its kill is a power
 cut (`tools.campaign.zeroloss_receiver`).
+
+With ``--into s3`` the copy is in a real S3 server's bucket. Each receiver has its own disk (its
+home and its folder for temporary files), which is deleted with it: so each one resumes from the
+bucket alone. In each round one is killed under load, and one with the server or right after it.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree, which
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow.compute as pc
 
 import tailrace
 from tools.campaign.zeroloss_clients import DATABASE, TABLE, Load
+from tools.s3 import S3Server
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CLIENTS: Final = 8
@@ -53,6 +61,9 @@ SIZES: Final = {
     "small": Size({"mysql-9.7": 2, "mariadb-11.8": 1, "mariadb-10.11": 1}),
     "full": Size({"mysql-9.7": 50, "mariadb-11.8": 25, "mariadb-10.11": 25}),
 }
+Into = Literal["disk", "s3"]
+INTO: Final[tuple[Into, ...]] = ("disk", "s3")
+_BUCKET: Final = "zeroloss"
 
 
 @dataclass(frozen=True)
@@ -72,12 +83,13 @@ class Round:
     ``behind`` it, or ``asked`` to end.
     """
     seconds: float
+    into: Into = "disk"
 
     @classmethod
-    def of(cls, server: str, seed: int) -> Round:
+    def of(cls, server: str, seed: int, into: Into = "disk") -> Round:
         """The round of a seed."""
         chance = random.Random(f"{server} {seed}")
-        return cls(
+        found = cls(
             server,
             seed,
             chance.choice(("AFTER_SYNC", "AFTER_COMMIT")),
@@ -87,6 +99,10 @@ class Round:
             end=chance.choice(("with", "behind", "asked")),
             seconds=chance.uniform(0.2, 2.0),
         )
+        if into == "disk":
+            return found
+        kills, end = max(found.kills, 1), "behind" if found.end == "asked" else found.end
+        return replace(found, into=into, power=False, kills=kills, end=end)
 
 
 @dataclass
@@ -114,14 +130,14 @@ class Wrong(AssertionError):
     """Something that was acknowledged is lost, or the round is not what it is to be."""
 
 
-def run(size: Size, seed: int) -> list[Report]:
+def run(size: Size, seed: int, into: Into = "disk") -> list[Report]:
     """All rounds of a size."""
     reports = []
     for name, rounds in size.rounds.items():
         report = Report(name)
         reports.append(report)
         for number in range(rounds):
-            run_round(Round.of(name, seed * 1000 + number), report)
+            run_round(Round.of(name, seed * 1000 + number, into), report)
             if number % 10 == 9:
                 print(f"{name}: {number + 1} of {rounds} rounds", flush=True)
     return reports
@@ -132,8 +148,9 @@ def run_round(given: Round, report: Report) -> None:
     with tempfile.TemporaryDirectory(prefix="tailrace-zeroloss-") as folder:
         place = Path(folder)
         try:
-            seen = _load_and_kill(given, place, report)
-            _compare(seen, _copied(place / "copy"), report)
+            with _target(given, place) as into:
+                seen = _load_and_kill(given, place, into, report)
+                _compare(seen, _copied(into), report)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
             said = place / "said"
             text = said.read_text(errors="replace")[-1500:] if said.exists() else ""
@@ -142,14 +159,32 @@ def run_round(given: Round, report: Report) -> None:
     report.rounds += 1
 
 
-def receiver_command(given: Round, server: Server, folder: Path) -> list[str]:
+@contextmanager
+def _target(given: Round, place: Path) -> Iterator[str]:
+    """Where the copy is: a folder, or one in a bucket of an S3 server of its own."""
+    if given.into == "disk":
+        yield str(place / "copy")
+        return
+    server = S3Server(log=False)
+    server.bucket(_BUCKET)
+    with server:
+        before = dict(os.environ)
+        os.environ.update(server.environment)
+        try:
+            yield f"s3://{_BUCKET}/copy"
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def receiver_command(given: Round, server: Server, into: str) -> list[str]:
     """The receiver's."""
     module = ["tools.campaign.zeroloss_receiver"] if given.power else ["tailrace", "receive"]
     url = f"mysql://root@{server.host}:{server.port}/"
     options = [
         "--follow",
         "--into",
-        str(folder),
+        into,
         "--plugin",
         "semisync.replica",
         "--sync",
@@ -159,7 +194,9 @@ def receiver_command(given: Round, server: Server, folder: Path) -> list[str]:
     return [*dies_with_us, sys.executable, "-m", *module, url, *options]
 
 
-def _load_and_kill(given: Round, place: Path, report: Report) -> dict[tuple[int, int], int]:
+def _load_and_kill(
+    given: Round, place: Path, into: str, report: Report
+) -> dict[tuple[int, int], int]:
     chance = random.Random(given.seed)
     server = Server(given.server, _options(given.server), folder=place / "server")
     server.start()
@@ -169,24 +206,23 @@ def _load_and_kill(given: Round, place: Path, report: Report) -> dict[tuple[int,
         _set(server, "wait_point", given.wait_point)
         _set(server, "enabled", 1)
         _until(lambda: _counter(server, "status") == "ON", "semi-synchronous replication")
-        with (place / "said").open("wb") as said:
-            receiver = _receiver(given, server, place, said)
-            try:
-                load = Load(server, CLIENTS, given.seed)
-                for _ in range(given.kills):
-                    _commits(load, receiver)
-                    time.sleep(chance.uniform(0, 0.4))
-                    _kill(receiver, given, report)
-                    receiver = _receiver(given, server, place, said)
+        receiver = _receiver(given, server, into, place)
+        try:
+            load = Load(server, CLIENTS, given.seed)
+            for _ in range(given.kills):
                 _commits(load, receiver)
-                time.sleep(given.seconds)
-                if _counter(server, "status") != "ON":
-                    raise Wrong("the server has switched semi-synchronous replication off")
-                report.unwaited += int(_counter(server, "no_tx"))
-                _end(given, server, receiver, report)
-            finally:
-                receiver.kill()
-                receiver.wait()
+                time.sleep(chance.uniform(0, 0.4))
+                _kill(receiver, given, place, report)
+                receiver = _receiver(given, server, into, place)
+            _commits(load, receiver)
+            time.sleep(given.seconds)
+            if _counter(server, "status") != "ON":
+                raise Wrong("the server has switched semi-synchronous replication off")
+            report.unwaited += int(_counter(server, "no_tx"))
+            _end(given, server, receiver, place, report)
+        finally:
+            receiver.kill()
+            receiver.wait()
         return load.seen()
     finally:
         server.kill()
@@ -200,14 +236,20 @@ def _commits(load: Load, receiver: subprocess.Popen[bytes]) -> None:
     _until(lambda: load.count() > begin + CLIENTS, "commits", receiver)
 
 
-def _end(given: Round, server: Server, receiver: subprocess.Popen[bytes], report: Report) -> None:
+def _end(
+    given: Round,
+    server: Server,
+    receiver: subprocess.Popen[bytes],
+    place: Path,
+    report: Report,
+) -> None:
     """The server's end, and the receiver's."""
     if given.end == "with":
         receiver.kill()
     server.kill()
     rmtree(server.folder)
     if given.end != "asked":
-        _kill(receiver, given, report)
+        _kill(receiver, given, place, report)
         return
     receiver.send_signal(signal.SIGTERM)
     code = receiver.wait(_WAIT)
@@ -215,21 +257,29 @@ def _end(given: Round, server: Server, receiver: subprocess.Popen[bytes], report
         raise Wrong(f"the receiver that was asked to end ended with {code}")
 
 
-def _kill(receiver: subprocess.Popen[bytes], given: Round, report: Report) -> None:
+def _kill(receiver: subprocess.Popen[bytes], given: Round, place: Path, report: Report) -> None:
+    """Kill it; with a copy in a bucket, its disk is deleted."""
     receiver.kill()
     receiver.wait()
     report.killed += 1
     report.power += given.power
+    if given.into == "s3":
+        rmtree(place / "disk")
 
 
-def _receiver(given: Round, server: Server, place: Path, said: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        receiver_command(given, server, place / "copy"),
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=said,
-        stderr=said,
-    )
+def _receiver(given: Round, server: Server, into: str, place: Path) -> subprocess.Popen[bytes]:
+    disk = place / "disk"
+    disk.mkdir(exist_ok=True)
+    own = {"HOME": str(disk), "XDG_STATE_HOME": str(disk), "TMPDIR": str(disk)}
+    with (place / "said").open("ab") as said:
+        return subprocess.Popen(
+            receiver_command(given, server, into),
+            cwd=ROOT,
+            env=os.environ | (own if given.into == "s3" else {}),
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+        )
 
 
 def _options(name: str) -> list[str]:
@@ -268,10 +318,10 @@ def _until(
 # --- what is in the copy -------------------------------------------------------------------------
 
 
-def _copied(folder: Path) -> dict[tuple[int, int], int]:
+def _copied(into: str) -> dict[tuple[int, int], int]:
     """The commits in the copy, by client and number: how many rows each has."""
     rows: dict[tuple[int, int], int] = {}
-    for batch in tailrace.changes(folder, tables=[f"{DATABASE}.t"]):
+    for batch in tailrace.changes(into, tables=[f"{DATABASE}.t"]):
         after = batch.column("after")
         clients = pc.struct_field(after, "client").to_pylist()
         numbers = pc.struct_field(after, "number").to_pylist()
@@ -296,6 +346,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--rounds", type=int, help="rounds on each server, whatever the size")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--into", choices=INTO, default="disk", help="where the copy is")
     parser.add_argument("--server", action="append", choices=NAMES, help="only this one")
 
 
@@ -308,7 +359,7 @@ def command(given: argparse.Namespace) -> int:
         if name in (given.server or NAMES)
     }
     began = time.monotonic()
-    reports = run(replace(size, rounds=rounds), given.seed)
+    reports = run(replace(size, rounds=rounds), given.seed, given.into)
     print(HEADER)
     for report in reports:
         print(report.line())

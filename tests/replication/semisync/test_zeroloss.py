@@ -1,6 +1,7 @@
 """The zero-loss campaign, small; and that it finds a receiver that acknowledges too early.
 
-`python -m tools.campaign.zeroloss --size full` has 50 rounds of each flavour.
+`python -m tools.campaign zeroloss --size full` has 50 rounds of each flavour, and so has it with
+`--into s3`.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ def _round(server, **settings):
     [
         _round("mysql-9.7"),
         _round("mariadb-11.8", wait_point="AFTER_COMMIT", sync="0.05", power=False, end="asked"),
+        _round("mysql-9.7", into="s3", power=False),
+        _round("mariadb-11.8", into="s3", power=False, end="behind"),
     ],
-    ids=lambda given: f"{given.server} {given.end}",
+    ids=lambda given: f"{given.server} {given.into} {given.end}",
 )
 def test_every_commit_that_was_seen_is_in_the_copy(given):
     report = Report(given.server)
@@ -51,7 +54,8 @@ def test_every_commit_that_was_seen_is_in_the_copy(given):
     assert report.killed == given.kills + (given.end != "asked")
 
 
-def test_a_receiver_that_acknowledges_what_is_not_synced_is_found(monkeypatch):
+@pytest.mark.parametrize("into", zeroloss.INTO)
+def test_a_receiver_that_acknowledges_what_is_not_synced_is_found(monkeypatch, into):
     command = zeroloss.receiver_command
 
     def broken(*given):
@@ -62,7 +66,7 @@ def test_a_receiver_that_acknowledges_what_is_not_synced_is_found(monkeypatch):
     monkeypatch.setattr(zeroloss, "receiver_command", broken)
     report = Report("mariadb-11.8")
     for seed in range(1, 8):  # a round in which a file ended just before, synced, loses nothing
-        zeroloss.run_round(_round("mariadb-11.8", kills=0, seed=seed), report)
+        zeroloss.run_round(_round("mariadb-11.8", kills=0, seed=seed, into=into), report)
         if report.failures:
             break
     (failure,) = report.failures
