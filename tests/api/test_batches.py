@@ -110,6 +110,25 @@ def test_positions_advance_while_a_large_log_is_read(tmp_path, monkeypatch):
     assert batches.gtids.text() == "b1499b96-e58b-11f1-8132-02fc00000001:1-1168"
 
 
+@pytest.mark.parametrize("log", [SHOP / "mysql", SHOP / "mariadb"], ids=["mysql", "mariadb"])
+@pytest.mark.parametrize("start", [None, "middle"])
+def test_every_reading_knows_the_gtids_to_resume_from(log, start):
+    """The same ones before the first item, and at the end."""
+    found = [*tailrace.transactions(log)]
+    begin = None if start is None else found[len(found) // 2].position
+    readings = (tailrace.open, tailrace.rows, tailrace.transactions, tailrace.changes)
+    states = []
+    for read in (*readings, tailrace.redo):
+        with read(log, start=begin) as each:
+            before = each.gtids
+            for _ in each:
+                pass
+            states.append((before, each.gtids))
+    assert states == [states[0]] * len(states)
+    assert states[0][0] is not None
+    assert states[0][0] != states[0][1]
+
+
 def test_a_batch_is_a_record_batch_and_more():
     with tailrace.changes(SHOP / "mysql", tables="shop.orders") as batches:
         batch = next(batches)

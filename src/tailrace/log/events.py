@@ -239,11 +239,13 @@ class Log(Closing):
 
     @property
     def gtids(self) -> GtidState | None:
-        """Of a server: the GTIDs after which to resume, there or at another server (`seek`). A file
-        that is not read from its start gives none: None until the next file, unless by GTIDs.
+        """The GTIDs after which to resume, those at ``position``, there or at another server.
+
+        None if the log does not list them. Of files: the file is read up to the position to find
+        them. Of a server: None until the next file if reading did not begin at the start of one,
+        unless by GTIDs.
         """
-        gtids = None if self._taken is None else self._taken.gtids
-        return None if gtids is None else gtids.copy()
+        return resume_gtids(self._taken, self.transport, self._position)
 
     def seek(self, start: object) -> None:
         """Start again at a position, closing what runs: the next event requested is the first
@@ -556,10 +558,25 @@ def check_whole(start: Position, begin: Position) -> None:
         )
 
 
+def resume_gtids(
+    counted: ReadGtids | None, transport: Transport, position: Position
+) -> GtidState | None:
+    """The GTIDs after which to resume at a position: as they were counted, else those that the
+    file lists. None if neither knows them.
+    """
+    gtids = None if counted is None else counted.gtids
+    if gtids is not None:
+        return gtids.copy()
+    files = isinstance(transport, SeriesTransport) and position.file
+    return gtids_at(transport, position) if files else None
+
+
 def gtids_at(transport: Transport, start: Position) -> GtidState | None:
     """The GTIDs of all transactions that ended before a position: its file's list, and those after
-    that list. None if the file has no list.
+    that list. None if the file has no list, and of a pipe, which can be read only once.
     """
+    if isinstance(transport, SeriesTransport) and transport.series.files[0].joined:
+        return None
     read, parser = ReadGtids(None), BoundaryParser()
     log = Log(
         transport,

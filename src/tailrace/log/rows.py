@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from tailrace.log.changes import Change, Changes, Ended, Logged
+from tailrace.log.events import resume_gtids
 from tailrace.log.reader import Reader, Step, is_over
 from tailrace.log.results import Results
 from tailrace.log.sources import Reading
@@ -227,6 +228,11 @@ class _Iteration:
         """``position``; of a server it is known once the first event came."""
         return self.position if self.position.file else self._reader.log.position
 
+    @property
+    def known_gtids(self) -> GtidState | None:
+        """The GTIDs at `known_position`."""
+        return resume_gtids(self.gtids, self._reader.transport, self.known_position)
+
     def _feed(self, step: Step) -> None:
         """Take in a step before its rows are given."""
         self.position = self.known_position
@@ -294,6 +300,8 @@ class _TransactionIteration(_Iteration):
                 self._feed(step)
                 last = step
                 yield step
+                if step.boundary is Boundary.OUTSIDE:
+                    self._advance(self._resume_after(step), ended=False)
 
         for item in changes.with_others(steps()):
             if isinstance(item, Change):
@@ -344,11 +352,10 @@ class CommittedItems(Results[_T]):
 
     @property
     def gtids(self) -> GtidState | None:
-        """The GTIDs after which to resume, there or at another server; None if the log did not say
-        so far which GTIDs came before it.
+        """The GTIDs after which to resume, there or at another server; None if they are not known:
+        of a server, until its log lists them.
         """
-        gtids = self._iteration.gtids.gtids
-        return None if gtids is None else gtids.copy()
+        return self._iteration.known_gtids
 
     @property
     def skipped_statements(self) -> int:

@@ -81,7 +81,7 @@ class Script(Results[str]):
 
     @property
     def gtids(self) -> GtidState | None:
-        """Of a server: the GTIDs after which to resume."""
+        """The GTIDs after which to resume, those at ``position``; None if they are not known."""
         return self._changes.reader.log.gtids
 
     @property
