@@ -52,7 +52,9 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_each_packet_is_shown_at_its_place(server, answer):
+def test_thread_start_after_read_event_and_thread_stop_have_each_packet_at_its_place(
+    server, answer
+):
     fill(server, 5)
     server.execute("INSERT INTO feed.t (b) VALUES (REPEAT('o', 17000000))")
     server.rotate()
@@ -83,7 +85,7 @@ def test_an_observer_may_strip_what_a_plugin_of_the_source_adds(server):
     assert all(raw[:2] == b"\xef\0" for _, _, raw in stripper.packets)
 
 
-def test_requests_are_announced_at_each_connection(server):
+def test_before_request_transmit_at_each_connection(server):
     fill(server, 60, 1000)
     witness = Witness()
     delegate = RelayIoDelegate([witness])
@@ -144,7 +146,7 @@ def test_an_observer_that_fails_ends_the_feed(server, where):
         assert len(stops) == 1
 
 
-def test_user_variables_of_the_session(server):
+def test_get_user_var_int_real_and_str_of_the_session(server):
     found = []
 
     class Asks(RelayIoObserver):

@@ -36,7 +36,7 @@ def _service(sock, **settings):
     return NetService(connection, "the source", **settings)
 
 
-def test_queries_and_packets_before_a_dump(server):
+def test_mysql_net_read_and_write_before_a_dump(server):
     with server.connect() as connection:
         service = NetService(connection, "the source")
         assert list(service.query("SELECT 1, 'a' UNION SELECT 2, 'b'")) == [(1, "a"), (2, "b")]
@@ -106,7 +106,7 @@ def test_a_closed_connection_has_no_service(server):
         NetService(connection, "the source")
 
 
-def test_writing_waits_for_flush_or_a_full_buffer():
+def test_mysql_net_write_waits_for_mysql_net_flush_or_a_full_buffer():
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     service = _service(ours)

@@ -157,7 +157,7 @@ def synced(monkeypatch):
 
 
 @pytest.mark.parametrize("sync", ["group", "transaction", 0.2])
-def test_observers_are_told_of_what_is_synced(source, folder, receiving, synced, sync):
+def test_after_queue_event_says_what_is_synced(source, folder, receiving, synced, sync):
     rotate(source)
     watcher = Watcher(folder, synced)
     run = receiving(source, folder, options="?start=now", sync=sync, observers=[watcher])
@@ -371,7 +371,7 @@ def test_observers_are_told_of_the_end_behind_all_events(source, folder):
     assert seen.calls.index("stop") == len(seen.calls) - 1
 
 
-def test_a_reset_begins_anew(source, folder):
+def test_after_reset_slave_a_reset_begins_a_new_copy(source, folder):
     insert(source, [5])
     seen = Calls()
     receiver = Receiver(url_of(source), folder, follow=False, observers=[seen])
