@@ -1,4 +1,4 @@
-"""A receiver: keeps a byte-identical copy of a source's logs, and acknowledges what is on disk."""
+"""A receiver: keeps a byte-identical copy of a source's logs, and acknowledges what is stored."""
 
 from __future__ import annotations
 
@@ -461,8 +461,9 @@ def receive(
     object. If it holds a copy, that is continued at the byte at which it ends. Returns the
     progress: what was received, and up to where.
 
-    ``sync`` says when what was written is synced to disk, and so acknowledged: ``group`` (what
-    arrived together), ``transaction``, or an interval (``500ms``, ``2s``, a number of seconds).
+    ``sync`` says when what was received is synced, to disk or into the object store, and so
+    acknowledged: ``group`` (what arrived together), ``transaction``, or an interval (``50ms``,
+    ``2s``, a number of seconds).
     With ``encrypt`` new files are encrypted with the key ``key_id`` of the ``keyring``. ``layers``
     are on the copy's files, as ``zstd``. ``retain`` purges old files: ``7d``, ``100GB``.
     ``observers`` are told what arrives, such as

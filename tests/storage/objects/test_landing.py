@@ -19,9 +19,13 @@ from tailrace.storage.objects.bucket import PART, bucket_of
 from tailrace.storage.objects.landing import FAN
 from tailrace.storage.objects.segments import SUFFIX
 from tests.storage.objects.test_find import CORPUS, FILES
+from tests.waiting import DEADLINE, wait_for
+from tests.writing.made import log as new_log
+from tests.writing.made import orders, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.storage.objects.conftest import Bucket
 
@@ -334,6 +338,36 @@ def test_the_store_is_away_when_a_file_is_complete(
     assert stored(url) == stored(url, "binlog.000002") == HEAD
 
 
+def test_nothing_waits_for_a_file_that_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latency of what is received next is that of its own request."""
+    url = a_folder()
+    folder = LandingFolder(url, later=True)
+    folder.spool.create(NAME, HEAD).close()
+    lower: Any = folder._bucket
+    upload = lower.upload
+    waiting, over = threading.Event(), threading.Event()
+
+    def slow(*given: Any) -> None:
+        waiting.set()
+        assert over.wait(60)
+        upload(*given)
+
+    monkeypatch.setattr(lower, "upload", slow)
+    folder.complete(NAME)
+    assert waiting.wait(60)
+    output = folder.spool.create("binlog.000002", HEAD)
+    output.write(b"next")
+    output.sync()
+    output.close()
+    assert stored(url, "binlog.000002") == HEAD + b"next"
+    assert stored(url) == HEAD
+    assert segments(url)
+    over.set()
+    folder.drain()
+    assert not segments(url)
+    assert stored(url) == HEAD
+
+
 # --- the format ----------------------------------------------------------------------------------
 
 
@@ -407,6 +441,58 @@ def test_what_is_not_version_1_is_an_error(
     bucket.put(key, b"x")
     with pytest.raises(StorageError, match=told):
         tailrace.open(bucket.url)
+
+
+def test_a_log_is_followed(bucket: Bucket, tmp_path: Path) -> None:
+    """From the segments of a file through its object into the segments of the next one."""
+    url = ObjectUrl.parse(f"{bucket.url}/logs")
+    local = tmp_path / "log"
+    folder = LandingFolder(url, later=True)
+    seen: list[str] = []
+    with new_log(local / NAME, "mysql") as writer:
+        output = folder.spool.create(NAME, (local / NAME).read_bytes())
+        log = tailrace.open(str(url), follow=True)
+
+        def watch() -> None:
+            seen.extend(f"{event.file}@{event.offset}" for event in log if event.name != "ROTATE")
+
+        reader = threading.Thread(target=watch)
+        reader.start()
+
+        def store(name: str) -> None:
+            output.write((local / name).read_bytes()[output.size :])
+            output.sync()
+
+        for number in range(40):
+            with writer.transaction() as trx:
+                trx.insert(orders("mysql"), [row(number)])
+            name = writer.position.file
+            if number == 20:
+                wait_for(lambda: len(seen) > 20)
+                writer.rotate()
+                store(name)
+                output.update(21, b"\0")
+                folder.complete(name)
+                output.close()
+                name = writer.position.file
+                output = folder.spool.create(name, (local / name).read_bytes()[:200])
+            store(name)
+        wanted = [
+            f"{path.name}@{offset}"
+            for path in sorted(local.glob("binlog.0*"))
+            for offset, raw in EventReader(path)
+            if raw[4] != 4  # ROTATE
+        ]
+        try:
+            wait_for(lambda: len(seen) >= len(wanted))
+        finally:
+            log.close()
+            reader.join(DEADLINE)
+            output.close()
+            folder.drain()
+    assert seen == wanted
+    assert not segments(url)
+    assert segments(url, "binlog.000002")
 
 
 def test_readers_of_a_log_in_progress(bucket: Bucket) -> None:
