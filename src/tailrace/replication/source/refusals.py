@@ -1,4 +1,4 @@
-"""Why a dump is refused or ends, in the words of mysqld and mariadbd: replicas act by the text.
+"""Why a dump is rejected or ends, in the words of mysqld and mariadbd: replicas act by the text.
 
 Source: facts sheet 4.8; the tests produce each text with MySQL 9.7, MariaDB 10.11 and 11.8.
 """

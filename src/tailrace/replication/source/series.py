@@ -73,12 +73,14 @@ class Head:
     """The beginning of a log file: its format description event, and the GTIDs before it.
 
     ``raw`` are that event's bytes as stored. ``before`` are the GTIDs of all earlier files; None if
-    the file does not say.
+    the file does not say. ``encryption`` is the START_ENCRYPTION event of a file that MariaDB
+    encrypted, else empty.
     """
 
     raw: bytes
     format: FormatDescriptionEvent
     before: GtidState | None
+    encryption: bytes = b""
 
     @property
     def begin(self) -> int:
@@ -110,9 +112,10 @@ class Head:
         read, size = _reader(stream), stream.size()
         context = DecodeContext(unknown="opaque")
         first: tuple[bytes, FormatDescriptionEvent] | None = None
+        encryption = b""
         for offset, length, piece in walk(read, len(MAGIC), size):
             if first is not None and piece[4] not in _HEAD:
-                return cls(*first, None)
+                return cls(*first, None, encryption)
             raw = bytes(piece) if len(piece) == length else event_at(read, offset)
             event = context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
             if first is None:
@@ -120,8 +123,10 @@ class Head:
                     raise event.error("a log begins with a format description event", LogError)
                 first = raw, event
             elif isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
-                return cls(*first, event.gtids)
-        return cls(*first, None) if first is not None and whole else None
+                return cls(*first, event.gtids, encryption)
+            elif event.type == EventType.START_ENCRYPTION:
+                encryption = raw
+        return cls(*first, None, encryption) if first is not None and whole else None
 
 
 def _reader(stream: InputFile) -> _Read:

@@ -191,15 +191,24 @@ class Transmit:
         self._checksum = head.checksum
         raw = marked(head.raw, in_use=False)
         middle = position > len(MAGIC)
-        if middle:  # so that the replica does not take it for a position
-            raw[LOG_POS_AT : LOG_POS_AT + 4] = bytes(4)
         if middle or (self.position is None and self._is_continued(file)):
             raw[_CREATED_AT : _CREATED_AT + 4] = bytes(4)
-            if self._checksum:
-                raw[-CHECKSUM_SIZE:] = crc32(raw[:-CHECKSUM_SIZE]).to_bytes(CHECKSUM_SIZE, "little")
+            self._change(raw, without_position=middle)
         self.position = Position(file.name, position)
         self._send_event(raw)
+        if middle and head.encryption:
+            begin = bytearray(head.encryption)
+            self._change(begin, without_position=True)
+            self._send_event(begin)
         self._connection.flush()
+
+    def _change(self, event: bytearray, *, without_position: bool) -> None:
+        """Renew an event's checksum. ``without_position``: a replica is not to advance by it."""
+        if without_position:
+            event[LOG_POS_AT : LOG_POS_AT + 4] = bytes(4)
+        if self._checksum:
+            end = len(event) - CHECKSUM_SIZE
+            event[end:] = crc32(event[:end]).to_bytes(CHECKSUM_SIZE, "little")
 
     def _is_continued(self, file: ServedFile) -> bool:
         """Whether the replica has something of the log already, so that its server's start is no
