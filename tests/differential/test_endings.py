@@ -17,6 +17,20 @@ def test_wherever_logs_end():
     assert report.outcomes["TruncatedEvent"] > 200
 
 
+@pytest.mark.parametrize("case", ["mysql-9.7.relay-log", "mariadb-10.11.relay-log"])
+def test_a_first_file_that_ends_inside_its_first_event_is_no_empty_log(case):
+    """Splits of a relay log in use, whose lengths may be those of events to come, were empty."""
+    bases = {name.partition(":")[0]: log for name, log in endings.bases()}
+    found = [
+        endings.difference(series_of(*files))
+        for where, data in endings.endings(bases[case])
+        if where.endswith("event 0, in use")
+        for files in ((data,), (data, bases[case]))
+    ]
+    assert [differs for differs, _ in found if differs] == []
+    assert [verdict.error for _, verdict in found].count("TruncatedEvent") > 4
+
+
 @pytest.fixture(params=["mysql", "mariadb"])
 def log(request, tmp_path):
     """Two transactions of eight rows."""

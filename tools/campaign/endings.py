@@ -7,10 +7,10 @@ each event's bounds and inside each event, and ends inside each event whose leng
 damaged; once with the flag of a log in use and once without: a
 log that was closed, one that a server writes, one that it was writing as it crashed, and a copy of
 such a one; and once more with a file after it, as of a server that crashed and started again. What
-ends inside its format description comes after a whole file. The object path
-reads each twice, the second time ahead of every row, as it does in large transactions. The rows of
-a transaction without an end are none. Splits may tell of another error than the two paths, as they
-leave those inside a transaction to whoever decodes them.
+ends inside its format description also comes after a whole file. The object path reads each twice,
+the second time ahead of every row, as it does in large transactions. The rows of a transaction
+without an end are none. Splits may tell of another error than the two paths, as they leave those
+inside a transaction to whoever decodes them.
 """
 
 from __future__ import annotations
@@ -124,8 +124,10 @@ def run(seed: int, every: int, *, say: Callable[[str], None] = lambda _text: Non
             for where, data in endings(log):
                 if rng.randrange(every):
                     continue
-                before = () if len(data) >= begun else (log,)
-                for files in ((*before, data), (*before, data, log)):
+                whole = [(data,), (data, log)]
+                if len(data) < begun:
+                    whole += [(log, *files) for files in whole]
+                for files in whole:
                     differs, objects = difference(series_of(*files, keyring=OneKey()))
                     shown = objects.message or len(objects.rows)
                     kind = None if differs is None else differs.split(":")[0]
