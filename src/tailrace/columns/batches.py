@@ -15,7 +15,7 @@ from tailrace.columns.live.records import RecordFeed
 from tailrace.columns.read.begin import Begin
 from tailrace.columns.read.blocks import BLOCK, Blocks
 from tailrace.columns.read.decoder import LogDecoder
-from tailrace.columns.read.planner import check_first_event, whole_file
+from tailrace.columns.read.planner import whole_file
 from tailrace.columns.results import Batches, Marked, Parts
 from tailrace.constants import MAGIC
 from tailrace.errors import (
@@ -441,7 +441,7 @@ def _of_series(
         for log in part.files:
             decoder.begin_file(log.name, begin.left_out(log.name) if begin.read_already else None)
             whole = whole_file(series.name, log, decoder.catalogue)
-            check_first_event(log, whole.end, first=log is series.files[0])
+            _check_first_event(whole, first=log is series.files[0])
             if log.name == start.file:
                 whole = replace(whole, start=start.offset)
             if end is not None and log.name == end.file:
@@ -461,6 +461,18 @@ def _of_series(
         return max(start, decoder.ended or start)
 
     return Marked(batches(), resume, SeriesTransport(series), start)
+
+
+def _check_first_event(whole: Split, *, first: bool) -> None:
+    """Raise `TruncatedEvent` for a file without an event; a later one in use may end inside it."""
+    begin = len(MAGIC)
+    if whole.log.size <= begin:
+        text = "the file holds nothing but its magic"
+    elif first and whole.end <= begin:
+        text = "the file ends inside its first event"
+    else:
+        return
+    raise TruncatedEvent(text, file=whole.log.path, offset=begin)
 
 
 class AskedColumns:

@@ -98,7 +98,7 @@ def test_xa_rows_that_were_read_and_are_taken_back(server, tmp_path):
     planner = SplitPlanner(hold=False, target_bytes=1)
 
     def read_on():
-        for end in range(300, logs(f"{server}.xa")[0].stat().st_size, 40):
+        for end in range(200, logs(f"{server}.xa")[0].stat().st_size, 40):
             data = bytearray(logs(f"{server}.xa")[0].read_bytes()[:end])
             data[FLAGS] |= 1
             (tmp_path / "binlog.000001").write_bytes(data)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 from tailrace.columns.read.blocks import Blocks
 from tailrace.columns.read.scan import Scan
 from tailrace.columns.read.split import Split, check_names, overlapping
-from tailrace.constants import MAGIC, EventFlag
-from tailrace.errors import LogError, PipelineError, TruncatedEvent
+from tailrace.constants import EventFlag
+from tailrace.errors import LogError, PipelineError
 from tailrace.log.events import Log
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.transaction import State
 from tailrace.transaction.committed import TO_THE_END, Committed, Rollbacks
+from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,8 +93,6 @@ class SplitPlanner:
             scan = self._scans[-1]
             scan.log = log
             self._ends[log.name] = scan.scan()
-            if not self._hold:
-                check_first_event(log, scan.whole, first=log is series.files[0])
             if self._rollbacks.unmatched:
                 self._look_into_payloads(series)
             splits += self._taken()
@@ -174,8 +173,10 @@ def plan_splits(
     A larger transaction is cut inside, where the rows of a statement begin; the compressed events
     of a payload are never cut. Only headers and statements are read. ``catalogue`` has the tables
     known before the first file. What comes after the last transaction that ended in a file is left
-    out: it is still being written, or was cut off.
+    out: it is still being written, or was cut off. Raises TruncatedEvent if the first file ends
+    inside its first event.
     """
+    SeriesTransport(series).peek()
     return SplitPlanner(catalogue, hold=False, target_bytes=target_bytes).plan(series)
 
 
@@ -183,20 +184,6 @@ def _left_out_in(rollbacks: Rollbacks, split: Split) -> tuple[tuple[int, int], .
     """The ranges of a split that were rolled back."""
     here = [(start, end) for file, start, end in rollbacks.ranges if file == split.file]
     return overlapping(here, split.start, split.end)
-
-
-def check_first_event(log: LogFile, end: int, *, first: bool) -> None:
-    """Raise `TruncatedEvent` for a file without an event, as its whole events end at ``end``; a
-    later one that is in use may end inside it.
-    """
-    begin = len(MAGIC)
-    if log.size <= begin:
-        text = "the file holds nothing but its magic"
-    elif first and end <= begin:
-        text = "the file ends inside its first event"
-    else:
-        return
-    raise TruncatedEvent(text, file=log.path, offset=begin)
 
 
 def is_written(log: LogFile) -> bool:
