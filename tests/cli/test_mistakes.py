@@ -176,7 +176,7 @@ SERVERS = {
     "log --layers zstd {url}": "mysql://root@{at}: layers are of files that are given by path or URL",
     "receive {url} --into copy --encrypt": "encrypting the copy needs a keyring (--keyring FILE, keyring=)",
     "receive {url} --into text.txt": "text.txt: a copy is kept in a folder, and this is a file",
-    "receive {url} --into copy --plugin nope": "no observer is called 'nope'; known are semisync.replica. A package adds one by an entry point of the group 'tailrace.observers'",
+    "receive {url} --into copy --plugin nope": "no observer is called 'nope'; known are semisync.replica, semisync.source. A package adds one by an entry point of the group 'tailrace.observers'",
     "mirror mysql://bob@{at}/ --into lake": "error 1045 (28000): mysql://bob@{at}: Access denied for user 'bob'@'%' (using password: NO): GRANT REPLICATION SLAVE ON *.* TO the user",
     "verify {url} {url} --into lake": "verify takes no argument 'mysql://root@{at}/' here: see `tailrace help verify`",
     "verify {url} --into nowhere": "nowhere is no lake that tailrace mirror has written",

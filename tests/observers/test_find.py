@@ -10,18 +10,23 @@ from tailrace.errors import UsageError
 from tailrace.observers import RelayIoObserver, TransmitObserver, find
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.semisync.replica import SemisyncReplica
+from tailrace.replication.semisync.source import SemisyncSource
 
 
 def test_semisync_is_found_by_its_name():
     one, other = find(["semisync.replica", "semisync.replica"])
     assert type(one) is type(other) is SemisyncReplica
     assert one is not other
+    (source,) = find(["semisync.source"])
+    assert type(source) is SemisyncSource
     assert find([]) == []
 
 
 def test_a_name_that_nobody_has():
-    with pytest.raises(UsageError, match=r"'semisync.source'; known are .*semisync\.replica"):
-        find(["semisync.replica", "semisync.source"])
+    with pytest.raises(
+        UsageError, match=r"'nope'; known are .*semisync\.replica, semisync\.source"
+    ):
+        find(["semisync.replica", "nope"])
 
 
 def test_an_entry_point_of_something_else(monkeypatch):

@@ -32,6 +32,16 @@ class Observer:
 
     interface_version: ClassVar[int] = 1
 
+    def system_variables(self) -> Mapping[str, int | str | bool]:
+        """What a source that serves logs says of itself while this observer is told of its dumps,
+        by name in lower case: a replica asks for some of them. Booleans are shown as ON and OFF.
+        """
+        return {}
+
+    def status_variables(self) -> Mapping[str, int | str | bool]:
+        """Likewise its status variables (SHOW STATUS), with their names as they are shown."""
+        return {}
+
 
 class _Seen(Generic[T]):
     """A snapshot of the observers, and the threads whose calls use it."""

@@ -35,6 +35,8 @@ class ReplicaService(Protocol):
     """The replica's address, as the server sees it."""
     thread_id: int
     """The number of the connection, as the handshake told it to the replica."""
+    sequence: int
+    """The number of the next packet that is sent, 0 to 255; for the dump's thread."""
 
     def read(self) -> bytes:
         """One packet's payload, without header; waits for it."""
