@@ -4,7 +4,7 @@
 `changes` over its rows as Arrow record batches; `table` is one table's rows as one Arrow table.
 `stat` counts what a log holds, `undo` and `redo` make SQL of it. `create` makes a log, `append`
 continues one, and a `Table` describes the rows to be written to it. `receive` keeps a
-byte-identical copy of a server's logs.
+byte-identical copy of a server's logs, and `serve` serves logs to replicas of MySQL and MariaDB.
 
 Families have modules of their own, such as `tailrace.events`, `tailrace.errors` and
 `tailrace.storage`.
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tailrace.log.rows import rows, transactions
     from tailrace.position import Position
     from tailrace.replication.receiver import receive
+    from tailrace.replication.source.server import serve
     from tailrace.schema.table import Table
     from tailrace.sql.scripts import redo, undo
     from tailrace.writing import append, create
@@ -45,6 +46,7 @@ __all__ = [
     "receive",
     "redo",
     "rows",
+    "serve",
     "stat",
     "table",
     "transactions",
@@ -64,6 +66,7 @@ _MODULES: Final = {
     "receive": "replication.receiver",
     "redo": "sql.scripts",
     "rows": "log.rows",
+    "serve": "replication.source.server",
     "stat": "columns.text.statistics",
     "table": "columns",
     "transactions": "log.rows",

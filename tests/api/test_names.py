@@ -26,6 +26,7 @@ NAMES = [
     "receive",
     "redo",
     "rows",
+    "serve",
     "stat",
     "table",
     "transactions",

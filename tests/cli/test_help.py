@@ -15,6 +15,7 @@ import pytest
 import tailrace.spark
 from tailrace.cli import app
 from tailrace.cli.commands import COMMANDS, EPILOGUE
+from tests.live.certificates import Authority
 from tests.replication.conftest import url_of
 from tests.waiting import DEADLINE
 
@@ -82,6 +83,7 @@ def test_without_unicode(begin):
 COMMANDS_ONLY = {
     "stat": {"as", "html", "include_gtids", "exclude_gtids", "server_id", "skip_checksums"},
     "receive": {"plugin", "progress", "skip_torn_tail"},
+    "serve": {"plugin"},
     "mirror": {"cores", "fail_on_set_aside", "skip_torn_tail"},
     "verify": {"cores"},
 }
@@ -91,7 +93,7 @@ COMMANDS_ONLY = {
 @pytest.mark.parametrize("name", COMMANDS_ONLY)
 def test_an_option_has_the_name_of_the_functions_parameter(name):
     """One name for one option, in the API and the command line."""
-    function = getattr(tailrace if name in {"stat", "receive"} else tailrace.spark, name)
+    function = getattr(tailrace if name in {"stat", "receive", "serve"} else tailrace.spark, name)
     known = app[name].assemble_argument_collection()
     options = {each.name[2:].replace("-", "_") for each in known if each.name.startswith("--")}
     assert options - inspect.signature(function).parameters.keys() == COMMANDS_ONLY[name]
@@ -130,6 +132,8 @@ def place(tmp_path_factory, shop):
     """The folder where examples run, one after another: the lake of one is there for the next."""
     folder = tmp_path_factory.mktemp("examples")
     (folder / "logs").symlink_to(shop / "mysql")
+    certificate, key = Authority(folder).issue("served", "localhost")
+    (folder / "cert.pem").write_bytes(certificate.read_bytes() + key.read_bytes())
     return folder
 
 
@@ -137,14 +141,17 @@ def place(tmp_path_factory, shop):
 def test_an_example(run, begin, source, place, monkeypatch, arguments):
     monkeypatch.chdir(place)
     given = shlex.split(arguments.replace("mysql://root@db1/", url_of(source)))
+    if given[0] == "serve":  # of a copy that is there, whichever example was chosen
+        given = [each.replace(":3307", ":0").replace("copy", "logs") for each in given]
     if given[0] == "verify" and not (place / "lake").exists():  # its example was not chosen
         assert run("mirror", url_of(source), "--into", "lake").status == 0
-    if "--follow" not in given:
+    if "--follow" not in given and given[0] != "serve":
         ran = run(*given)
         assert ran.status == 0, ran.err
         assert ran.out or (place / "report.html").stat().st_size
         return
-    process = begin(*given, cwd=place)
+    env = {**os.environ, "TAILRACE_SERVE_PASSWORD": "secret"}
+    process = begin(*given, cwd=place, env=env)
     seen = process.stdout if given[0] == "log" else process.stderr
     if given[0] == "log":  # it says nothing until something comes
         while process.poll() is None and not _line_within(seen, 0.5):

@@ -53,6 +53,7 @@ NOT_RUN = {
     "docs/guide/from-flink-cdc.md": 1,
     "docs/guide/lake-history.md": 1,
     "docs/guide/pipeline.md": 2,
+    "docs/guide/serve.md": 4,
     "docs/tutorial.md": 1,
     "examples/README.md": 1,
     "examples/cluster/README.md": 1,

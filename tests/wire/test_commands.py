@@ -105,7 +105,6 @@ def test_a_password_is_not_shown():
 @pytest.mark.parametrize(
     ("raw", "what"),
     [
-        ("12 04000000 0000 07000000 6200", "a NUL in it"),
         ("12 04000000 0000 07000000 ff", "the log file's name is not UTF-8"),
         ("12 04000000 0000 07000000" + "61" * 512, "name of 512 bytes"),
         ("1e 0000 07000000 00020000" + "61" * 600, "byte 11 of 611: a log file's name of 512"),
@@ -158,3 +157,16 @@ def test_a_password_that_does_not_fit_is_not_quoted():
     with pytest.raises(UsageError) as caught:
         RegisterReplica(7, password="geheim" * 99).encode()
     assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "binlog.000001"])
+def test_a_file_name_ends_at_a_nul(name):
+    """The servers read a C string; mysql-replication sends NULs where it names no file."""
+    raw = name.encode() + b"\0\0\0x"
+    found = BinlogDump.decode(b"\x12\x04\0\0\0\0\0\x07\0\0\0" + raw)
+    assert found == BinlogDump(name, 4, 7, 0)
+    size = len(raw).to_bytes(4, "little")
+    gtids = GtidSet().encode()
+    behind = (4).to_bytes(8, "little") + len(gtids).to_bytes(4, "little") + gtids
+    by_gtid = BinlogDumpGtid.decode(b"\x1e\0\0\x07\0\0\0" + size + raw + behind)
+    assert by_gtid == BinlogDumpGtid(GtidSet(), 7, 0, name)

@@ -136,6 +136,32 @@ COMMANDS: Final = (
         (("0", "the files were removed"), _ERROR),
     ),
     Command(
+        "serve",
+        "tailrace.cli.serve:serve",
+        COPY,
+        "[OPTIONS] LOGS --listen HOST:PORT --server-id NUMBER",
+        "Serve logs to replicas, as a replication source.",
+        "Replicas of MySQL and MariaDB attach to it as to a server, by file and position or by "
+        "GTID, and so does what reads as they do: ``mysqlbinlog``, ``tailrace``. LOGS is a folder "
+        "of one server's logs, or its URL, and may grow meanwhile: ``receive --follow`` fills it. "
+        "No client can change anything, and none sees another file. It runs until Ctrl-C or "
+        "SIGTERM."
+        "\n\n"
+        "The user's password is read from ``TAILRACE_SERVE_PASSWORD``. Clients of other machines "
+        "must use TLS.",
+        (
+            (
+                "to replicas on this machine",
+                "serve copy --listen 127.0.0.1:3307 --server-id 99 --user repl",
+            ),
+            (
+                "to others, through TLS",
+                "serve copy --listen '*:3307' --server-id 99 --user repl --tls-cert cert.pem",
+            ),
+        ),
+        (("0", "SIGTERM ended it"), _ERROR, _STOPPED),
+    ),
+    Command(
         "mirror",
         "tailrace.cli.mirror.command:mirror",
         LAKE,

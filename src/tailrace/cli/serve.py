@@ -1,0 +1,191 @@
+"""``tailrace serve``: a replication source for replicas of MySQL and MariaDB."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Group, Parameter
+
+from tailrace.cli.options import (  # cyclopts reads them
+    READING,
+    FileName,
+    KeyringFile,
+    Layers,
+)
+from tailrace.cli.output import LogLines, say
+from tailrace.cli.signals import STATUS, on_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SERVE: Final = Group("Serve", sort_key=0)
+_LOGGER: Final = logging.getLogger("tailrace")
+
+
+def serve(
+    source: Annotated[
+        FileName,
+        Parameter(
+            name="source",
+            help="The logs: a folder, an index file, or a URL such as ``s3://bucket/logs``.",
+        ),
+    ],
+    /,
+    *,
+    listen: Annotated[
+        str,
+        Parameter(
+            name="--listen",
+            metavar="HOST:PORT",
+            group=_SERVE,
+            help="Where to listen; ``*:3306`` is port 3306 on all addresses, port 0 a free one.",
+        ),
+    ],
+    server_id: Annotated[
+        int,
+        Parameter(
+            name="--server-id",
+            metavar="NUMBER",
+            group=_SERVE,
+            help="The source's server id, which no replica may have.",
+        ),
+    ],
+    user: Annotated[
+        str | None,
+        Parameter(
+            name="--user",
+            metavar="NAME",
+            group=_SERVE,
+            help="The user as which clients log in; the password is read from "
+            "``TAILRACE_SERVE_PASSWORD``.",
+        ),
+    ] = None,
+    users: Annotated[
+        FileName | None,
+        Parameter(
+            name="--users",
+            metavar="FILE",
+            group=_SERVE,
+            help="A file of users instead: on each line a name, a method "
+            "(``caching_sha2_password``, ``mysql_native_password``, ``ed25519``) and the stored "
+            "password, as in ``mysql.user``; hexadecimal after ``0x``.",
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        FileName | None,
+        Parameter(
+            name="--tls-cert",
+            metavar="FILE",
+            group=_SERVE,
+            help="The certificate for TLS, in PEM form, with those of its authorities.",
+        ),
+    ] = None,
+    tls_key: Annotated[
+        FileName | None,
+        Parameter(
+            name="--tls-key",
+            metavar="FILE",
+            group=_SERVE,
+            help="The certificate's private key, in PEM form.",
+        ),
+    ] = None,
+    allow_plain: Annotated[
+        bool,
+        Parameter(
+            name="--allow-plain",
+            group=_SERVE,
+            negative=(),
+            help="Let clients of other machines log in without TLS: others on the network can then "
+            "read the logs.",
+        ),
+    ] = False,
+    server_version: Annotated[
+        str | None,
+        Parameter(
+            name="--server-version",
+            metavar="TEXT",
+            group=_SERVE,
+            help="The version that the source says it has; by default that of the server that "
+            "wrote the newest log.",
+        ),
+    ] = None,
+    server_uuid: Annotated[
+        str | None,
+        Parameter(
+            name="--server-uuid",
+            metavar="UUID",
+            group=_SERVE,
+            help="The source's UUID; by default one that is made of its server id.",
+        ),
+    ] = None,
+    plugin: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--plugin",
+            metavar="NAME",
+            group=READING,
+            negative=(),
+            help="An observer of what is sent to replicas, by its name.",
+        ),
+    ] = (),
+    keyring: KeyringFile = None,
+    layers: Layers = (),
+) -> int:
+    """Serve logs to replicas, as a replication source."""
+    from tailrace.observers import find  # noqa: PLC0415 - only where it is needed
+    from tailrace.replication.source import server as source_server  # noqa: PLC0415 - as above
+
+    signalled: list[int] = []
+    stop = Event()
+
+    def stopped(number: int) -> None:
+        signalled.append(number)
+        stop.set()
+
+    with (
+        _logged(),
+        source_server.serve(
+            source,
+            server_id=server_id,
+            listen=listen,
+            user=user,
+            users=users,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            allow_plain=allow_plain,
+            server_version=server_version,
+            server_uuid=server_uuid,
+            keyring=keyring,
+            layers=layers or None,
+            observers=find(plugin),
+        ) as server,
+        on_signals(stopped),
+    ):
+        say(
+            f"serving {source} at {listen.rpartition(':')[0]}:{server.port} as {server.flavour} "
+            f"{server.version}, server id {server_id}"
+        )
+        while not stop.wait(_LOOK_SECONDS):
+            pass
+    return STATUS[signalled[0]]
+
+
+_LOOK_SECONDS: Final = 0.5
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Print what is logged: who attaches, who leaves, and why."""
+    handler, level, propagate = LogLines(logging.INFO, say), _LOGGER.level, _LOGGER.propagate
+    _LOGGER.addHandler(handler)
+    _LOGGER.setLevel(logging.INFO)
+    _LOGGER.propagate = False  # it would be printed twice
+    try:
+        yield
+    finally:
+        _LOGGER.removeHandler(handler)
+        _LOGGER.setLevel(level)
+        _LOGGER.propagate = propagate

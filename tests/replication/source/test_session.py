@@ -1,0 +1,418 @@
+"""Commands of clients that have logged in: statements, registration, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pymysql
+import pytest
+from pymysql.constants import COMMAND
+
+import tailrace
+from tailrace.errors import UsageError
+from tailrace.replication.source.listener import Limits
+from tailrace.wire.commands import BinlogDump, DumpFlag, RegisterReplica
+from tailrace.wire.packets import EndPacket, is_end
+from tests.replication.source.conftest import PASSWORD, SERVER_ID, ask, connect
+from tests.waiting import wait_for
+
+SHOP = Path(__file__).resolve().parents[3] / "examples" / "shop"
+FLAVOURS = ("mysql", "mariadb")
+
+
+@pytest.fixture(params=FLAVOURS)
+def shop(request):
+    return SHOP / request.param
+
+
+def command(client, number: int, payload: bytes = b"") -> bytes:
+    """Send a command and return the first packet of the answer. Raises pymysql.Error."""
+    client._execute_command(number, payload)
+    return bytes(client._read_packet().get_all_data())
+
+
+def rejected(client, number: int, payload: bytes = b"") -> tuple[int, str]:
+    with pytest.raises(pymysql.Error) as caught:
+        command(client, number, payload)
+    return caught.value.args[:2]
+
+
+# --- statements ----------------------------------------------------------------------------------
+
+
+def test_it_says_what_the_logs_say(serve, shop):
+    server = serve(shop)
+    with tailrace.open(shop) as log:
+        version = next(log).server_version
+        list(log)
+        end = log.position
+    ((found, number),) = ask(server, "SELECT @@version, @@global.server_id")
+    assert (found, number) == (version, SERVER_ID)
+    files = sorted(each for each in shop.glob("*.0*") if each.suffix != ".index")
+    rows = ask(server, "SHOW BINARY LOGS")
+    assert [row[:2] for row in rows] == [(each.name, each.stat().st_size) for each in files]
+    assert ask(server, "SHOW MASTER STATUS")[0][:2] == (end.file, end.offset)
+    assert ask(server, "SHOW BINARY LOG STATUS") == ask(server, "show  master\nstatus ;")
+
+
+def test_the_version_of_the_handshake_is_the_logs(serve):
+    """MariaDB before 11 has a prefix there, which its replicas remove."""
+    for flavour in FLAVOURS:
+        server = serve(SHOP / flavour)
+        with connect(server) as client:
+            assert client.get_server_info() == server.version
+    with connect(serve(SHOP / "mariadb", server_version="10.11.2-MariaDB-log")) as client:
+        assert client.get_server_info() == "5.5.5-10.11.2-MariaDB-log"
+
+
+def test_user_variables_are_of_one_session(serve, shop):
+    server = serve(shop)
+    with connect(server) as one, connect(server) as other:
+        with one.cursor() as cursor:
+            cursor.execute("SET @a = 'it''s', @`B c` := 17, @d = -1.5, @e = NULL, @f = @@server_id")
+            cursor.execute("SELECT @A, @`b C`, @d, @e, @f AS id, 'x', 2")
+            assert [row[0] for row in cursor.description][:5] == ["@A", "@`b C`", "@d", "@e", "id"]
+            assert [str(each) for each in cursor.fetchone()] == [
+                *("it's", "17", "-1.5", "None", str(SERVER_ID), "x", "2")
+            ]
+        with other.cursor() as cursor:
+            cursor.execute("SELECT @a")
+            assert cursor.fetchone() == (None,)
+        command(one, 0x1F)
+        with one.cursor() as cursor:
+            cursor.execute("SELECT @a")
+            assert cursor.fetchone() == (None,)
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT * FROM mysql.user", 1235),
+        ("SELECT LOAD_FILE('/etc/passwd')", 1235),
+        ("SELECT 1; SELECT 2", 1235),
+        ("SELECT SLEEP(1000)", 1235),
+        ("SELECT", 1235),
+        ("SELECT @@nothing", 1193),
+        ("SELECT @@mysql.version", 1235),
+        ("SELECT VERSION(", 1235),
+        ("SELECT " + "NOW(USER(" * 2000, 1235),
+        ("SELECT 'not closed", 1064),
+        ("INSERT INTO t VALUES (1)", 1235),
+        ("SET GLOBAL server_id = 1", 1227),
+        ("SET @@global.server_id = 1", 1227),
+        ("SET PASSWORD = 'x'", 1193),
+        ("SET skip_replication = 1", 1193),
+        ("SET @a", 1235),
+        ("SHOW TABLES", 1235),
+        ("SHOW VARIABLES LIKE 1", 1235),
+        ("SHOW BINLOG EVENTS", 1235),
+        ("KILL 4000000000", 1094),
+        ("PURGE BINARY LOGS TO 'x'", 1235),
+        ("RESET MASTER", 1235),
+        ("", 1235),
+        ("/* nothing */", 1235),
+        ("\0\xff", 1235),
+    ],
+)
+def test_everything_else_is_an_error_that_ends_nothing(serve, sql, code):
+    with connect(serve(SHOP / "mysql")) as client, client.cursor() as cursor:
+        with pytest.raises(pymysql.Error) as caught:
+            client.query(sql)
+        assert caught.value.args[0] == code
+        cursor.execute("SELECT 1")
+        assert cursor.fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("condition", "names"),
+    [
+        ("LIKE 'server\\_id'", ["server_id"]),
+        ("LIKE 'VERSION'", ["version"]),
+        ("LIKE 'version%'", ["version", "version_comment"]),
+        ("LIKE 'serve_%id'", ["server_id", "server_uuid"]),
+        ("WHERE Variable_name = 'LOG_BIN'", ["log_bin"]),
+        ("WHERE variable_name IN ('log_bin', 'nothing', 'port')", ["log_bin", "port"]),
+        ("LIKE 'nothing'", []),
+    ],
+)
+def test_show_variables(serve, condition, names):
+    server = serve(SHOP / "mysql")
+    for scope in ("", "GLOBAL", "SESSION"):
+        rows = ask(server, f"SHOW {scope} VARIABLES {condition}")
+        assert [name for name, _ in rows] == names
+    assert ask(server, "SHOW VARIABLES LIKE 'log_bin'") == [("log_bin", "ON")]
+    assert ask(server, "SELECT @@log_bin") == [(1,)]
+
+
+def test_gtid_mode_is_by_default_what_the_logs_have(serve):
+    server = serve(SHOP / "mysql")
+    ((mode, executed, purged),) = ask(server, "SELECT @@gtid_mode, @@gtid_executed, @@gtid_purged")
+    with tailrace.transactions(SHOP / "mysql") as transactions:
+        logged = tailrace.GtidSet.parse(",".join(str(each.gtid) for each in transactions))
+    assert executed == logged.text()
+    assert (mode, purged) == ("ON", "")
+    assert ask(serve(SHOP / "mysql", gtid_mode=False), "SELECT @@gtid_mode") == [("OFF",)]
+
+
+def test_the_uuid_stays_the_same_for_a_server_id(serve):
+    ((one,),) = ask(serve(SHOP / "mysql"), "SELECT @@server_uuid")
+    ((again,),) = ask(serve(SHOP / "mysql"), "SELECT @@server_uuid")
+    ((other,),) = ask(serve(SHOP / "mysql", server_id=7), "SELECT @@server_uuid")
+    assert one == again != other
+    given = "6f5d6b0c-6a8c-4f4e-9a53-7d1f0d7a0d5b"
+    assert ask(serve(SHOP / "mysql", server_uuid=given), "SELECT @@server_uuid") == [(given,)]
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def test_ping_statistics_and_options(serve, shop):
+    with connect(serve(shop)) as client:
+        client.ping(reconnect=False)
+        assert re.match(rb"Uptime: \d+  Threads: 1", command(client, COMMAND.COM_STATISTICS))
+        assert is_end(command(client, COMMAND.COM_SET_OPTION, struct.pack("<H", 0)))
+        client.select_db("anything")
+
+
+@pytest.mark.parametrize("number", [0, 0x04, 0x0C, 0x11, 0x16, 0x1C, 0xFF])
+def test_an_unknown_command_ends_nothing(serve, number):
+    with connect(serve(SHOP / "mysql")) as client:
+        assert rejected(client, number, b"payload")[0] == 1047
+        client.ping(reconnect=False)
+
+
+def test_replicas_register_and_are_shown(serve, shop):
+    server = serve(shop)
+    mysql = shop.name == "mysql"
+    with connect(server) as client:
+        client.query("SET @replica_uuid = '896e7882-18fe-11ef-ab88-22222d34d411'")
+        raw = RegisterReplica(71, "replica.example", port=3307).encode()
+        assert command(client, COMMAND.COM_REGISTER_SLAVE, raw[1:])[:1] == b"\0"
+        for sql in ("SHOW REPLICAS", "SHOW SLAVE HOSTS"):
+            (row,) = ask(server, sql)
+            assert row[:4] == (71, "replica.example", 3307, SERVER_ID)
+            assert row[4:] == (("896e7882-18fe-11ef-ab88-22222d34d411",) if mysql else ())
+    wait_for(lambda: ask(server, "SHOW REPLICAS") == [])
+
+
+def test_a_replica_with_the_sources_own_id_is_rejected(serve, shop):
+    with connect(serve(shop)) as client:
+        raw = RegisterReplica(SERVER_ID).encode()
+        assert rejected(client, COMMAND.COM_REGISTER_SLAVE, raw[1:])[0] == 1593
+
+
+@pytest.mark.parametrize("number", [COMMAND.COM_REGISTER_SLAVE, COMMAND.COM_BINLOG_DUMP, 0x1E])
+def test_a_malformed_command_ends_the_connection_with_an_error(serve, number):
+    with connect(serve(SHOP / "mysql")) as client:
+        assert rejected(client, number, b"\x01")[0] == 1835
+        with pytest.raises(pymysql.Error):
+            client.ping(reconnect=False)
+
+
+def test_a_dump_by_gtid_of_mysql_is_none_of_mariadb(serve):
+    with connect(serve(SHOP / "mariadb")) as client:
+        assert rejected(client, 0x1E, b"\x01")[0] == 1047
+
+
+def dump(client, file="", position=4, server_id=71, flags=DumpFlag.NON_BLOCK) -> None:
+    client.query("SET @source_binlog_checksum = 'CRC32', @master_binlog_checksum = 'CRC32'")
+    client.query("SET @mariadb_slave_capability = 4")
+    raw = BinlogDump(file, position, server_id, flags).encode()
+    client._execute_command(COMMAND.COM_BINLOG_DUMP, raw[1:])
+
+
+def records(client) -> list[bytes]:
+    found = []
+    while True:
+        raw = bytes(client._read_packet().get_all_data())
+        if is_end(raw):
+            assert EndPacket.decode(raw)
+            return found
+        found.append(raw[1:])
+
+
+def test_a_dump_ends_the_connection_at_the_logs_end(serve, shop):
+    server = serve(shop)
+    with connect(server) as client:
+        dump(client)
+        assert len(records(client)) > 10
+        with pytest.raises(pymysql.Error):
+            client.ping(reconnect=False)
+    wait_for(lambda: server.sessions == [])
+
+
+@pytest.mark.parametrize(
+    "file", ["../mysql/binlog.000001", "/etc/passwd", "binlog.index", "binlog.999999", "x" * 500]
+)
+def test_no_file_but_the_served_logs(serve, file):
+    with connect(serve(SHOP / "mysql")) as client:
+        dump(client, file)
+        with pytest.raises(pymysql.Error) as caught:
+            records(client)
+        assert caught.value.args[0] == 1236
+        assert "passwd" not in caught.value.args[1]
+
+
+# --- how it ends ---------------------------------------------------------------------------------
+
+
+def waiting_dump(server, server_id=71, uuid="") -> pymysql.connections.Connection:
+    """A dump that has sent all there is."""
+    client = connect(server, read_timeout=20)
+    if uuid:
+        client.query(f"SET @replica_uuid = '{uuid}'")
+    dump(client, server_id=server_id, flags=0)
+    end = ask(server, "SHOW MASTER STATUS")[0]
+    session = next(
+        each for each in server.sessions if each.connection.thread_id == client.thread_id()
+    )
+    wait_for(lambda: session.transmit and str(session.transmit.position) == f"{end[0]}:{end[1]}")
+    return client
+
+
+def how_it_ended(client) -> tuple[int, str]:
+    with pytest.raises(pymysql.Error) as caught:
+        records(client)
+    return caught.value.args[:2]
+
+
+UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
+
+
+@pytest.mark.parametrize("uuid", ["", UUID])
+def test_a_replica_that_comes_again_replaces_its_older_dump(serve, shop, uuid):
+    server = serve(shop)
+    first = waiting_dump(server, uuid=uuid)
+    unrelated = waiting_dump(server, 72)
+    second = waiting_dump(server, uuid=uuid)
+    code, text = how_it_ended(first)
+    assert code == 1236
+    assert "same server_uuid/server_id as this replica has connected" in text
+    wait_for(lambda: len(server.sessions) == 2)
+    unrelated.close()
+    second.close()
+
+
+def test_tools_without_an_id_replace_nobody(serve):
+    """``mysqlbinlog`` says 0."""
+    server = serve(SHOP / "mysql")
+    first = waiting_dump(server, 72)
+    with connect(server) as client:
+        dump(client, server_id=0)
+        records(client)
+    assert len(server.sessions) == 1
+    first.close()
+
+
+def test_kill_ends_a_dump_of_the_same_user(serve, shop):
+    """As MariaDB's replicas do when they stop."""
+    server = serve(shop)
+    client = waiting_dump(server)
+    with connect(server) as other:
+        other.query(f"KILL {client.thread_id()}")
+    assert how_it_ended(client)[0] in (1317, 2013)
+    wait_for(lambda: server.sessions == [])
+
+
+def test_nobody_kills_another_users_dump(serve, tmp_path):
+    native = "mysql_native_password *23AE809DDACAF96AF0FD78ED04B6A265E05AA257"
+    (tmp_path / "users").write_text(f"repl {native}\nother {native}\n", "utf-8")
+    server = serve(SHOP / "mysql", users=tmp_path / "users")
+    with (
+        connect(server, password="123") as one,
+        connect(server, user="other", password="123") as two,
+    ):
+        with pytest.raises(pymysql.Error) as caught:
+            two.query(f"KILL {one.thread_id()}")
+        assert caught.value.args[0] == 1094
+        one.ping(reconnect=False)
+
+
+def test_stop_ends_all_and_says_why(serve, shop):
+    server = serve(shop)
+    dumping, idle = waiting_dump(server), connect(server)
+    server.stop()
+    assert how_it_ended(dumping)[0] == 1053
+    with pytest.raises(pymysql.Error):
+        idle.ping(reconnect=False)
+    assert server.wait(0)
+    assert server.sessions == []
+    server.stop()
+    with pytest.raises(pymysql.Error):
+        connect(server)
+    assert not [each for each in threading.enumerate() if each.name.startswith("tailrace replica")]
+
+
+def test_a_client_that_goes_away_is_forgotten(serve, shop):
+    server = serve(shop)
+    client = waiting_dump(server)
+    client._force_close()
+    wait_for(lambda: server.sessions == [])
+
+
+def test_as_many_as_are_allowed(serve):
+    server = serve(SHOP / "mysql", limits=Limits(connections=2))
+    one, other = connect(server), connect(server)
+    with pytest.raises(pymysql.Error, match="Too many connections"):
+        connect(server)
+    one.close()
+    other.close()
+    wait_for(lambda: server.sessions == [])
+    connect(server).close()
+
+
+def test_a_log_that_cannot_be_read_any_more_is_an_error_of_its_client(serve, tmp_path):
+    shutil.copytree(SHOP / "mysql", tmp_path / "logs")
+    server = serve(tmp_path / "logs")
+    with connect(server) as client:
+        shutil.rmtree(tmp_path / "logs")
+        dump(client, "binlog.000003")
+        with pytest.raises(pymysql.Error) as caught:
+            records(client)
+        assert caught.value.args[0] in (1236, 1105)
+        assert str(tmp_path) not in caught.value.args[1]
+
+
+# --- the arguments -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"server_id": 0}, "server_id is a number from 1"),
+        ({"server_id": 1 << 32}, "server_id is a number"),
+        ({"listen": "0.0.0.0:0"}, "give a certificate"),
+        ({"listen": "*:0"}, "give a certificate"),
+        ({"listen": "nowhere"}, "HOST:PORT"),
+        ({"user": None}, "give a user"),
+        ({"users": "x"}, "not both"),
+        ({"password": ""}, "1 to 256 bytes"),
+        ({"tls_key": "x"}, "tls_key needs tls_cert"),
+        ({"tls_cert": __file__}, "not a certificate"),
+        ({"server_uuid": "x"}, "UUID"),
+    ],
+)
+def test_arguments_that_do_not_fit(given, says):
+    settings = {"server_id": 1, "user": "repl", "password": PASSWORD} | given
+    with pytest.raises((UsageError, ValueError, tailrace.errors.GtidError), match=says):
+        tailrace.serve(SHOP / "mysql", **settings).stop()
+
+
+def test_a_user_without_a_password_is_rejected(monkeypatch):
+    monkeypatch.delenv("TAILRACE_SERVE_PASSWORD", raising=False)
+    with pytest.raises(UsageError, match="TAILRACE_SERVE_PASSWORD"):
+        tailrace.serve(SHOP / "mysql", server_id=1, user="repl")
+
+
+def test_the_password_of_the_environment(monkeypatch, serve):
+    monkeypatch.setenv("TAILRACE_SERVE_PASSWORD", "of the environment")
+    server = serve(SHOP / "mysql", password=None)
+    connect(server, password="of the environment").close()
+    with suppress(pymysql.Error):
+        connect(server)
+        pytest.fail("it was not denied")
