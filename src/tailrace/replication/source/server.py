@@ -6,6 +6,7 @@ import logging
 import os
 import ssl
 import uuid
+from functools import partial
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Self
@@ -237,7 +238,7 @@ class SourceServer:
         return self._given_version or self._logs.server_version
 
     def variables(self) -> Mapping[str, Callable[[], Value]]:
-        """The system variables, by name."""
+        """The system variables, by name, with those of the observers."""
         logs = self._logs
         known: dict[str, Callable[[], Value]] = {
             "autocommit": lambda: True,
@@ -276,6 +277,9 @@ class SourceServer:
                 "gtid_current_pos": self._gtid_pos,
                 "gtid_domain_id": self._domain,
             }
+        for observer in self.delegate:
+            given = observer.system_variables()
+            known |= {name: partial(given.__getitem__, name) for name in given}
         return known
 
     def _has_gtids(self) -> bool:
@@ -297,16 +301,19 @@ class SourceServer:
         return min(gtids.position, default=0) if isinstance(gtids, GtidList) else 0
 
     def status(self) -> Mapping[str, Value]:
-        """The status variables."""
+        """The status variables, with those of the observers."""
         with self._lock:
             connected = len(self._sessions)
         dumps = [each for each in self.sessions if each.transmit is not None]
-        return {
+        found: dict[str, Value] = {
             "Threads_connected": connected,
             "Uptime": int(monotonic() - self._started),
             "Aborted_connects": self._listener.failed_logins,
             "Binlog_dump_threads": len(dumps),
         }
+        for observer in self.delegate:
+            found |= observer.status_variables()
+        return found
 
     def statistics(self) -> str:
         """The answer to COM_STATISTICS."""

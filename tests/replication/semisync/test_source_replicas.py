@@ -1,0 +1,182 @@
+"""The semi-synchronous source with real replicas of MySQL and MariaDB, which attach to
+`tailrace.serve`: they acknowledge; time-out, fall-back and catching up with one that is stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pymysql
+import pytest
+
+import tailrace
+from tailrace.constants import Flavour
+from tailrace.events.description import STANDARD_VERSIONS
+from tailrace.replication.semisync.source import SemisyncSource
+from tests.live.certificates import Authority
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from tools.servers import Server
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+TABLE = "create table shop.orders (id int primary key, name varchar(40))"
+TIMEOUT = 2.0
+WAIT = 60.0
+REPLICAS = {
+    "mysql-9.7": {
+        "gtid_mode": "ON",
+        "enforce_gtid_consistency": "ON",
+        "plugin-load-add": "semisync_replica.so",
+        "rpl_semi_sync_replica_enabled": "ON",
+    },
+    "mariadb-11.8": {"rpl_semi_sync_slave_enabled": "ON"},
+}
+
+
+class Chain(NamedTuple):
+    semisync: SemisyncSource
+    log: tailrace.writing.LogWriter
+    replica: Server
+    table: tailrace.Table
+    port: int
+
+    def connect(self):
+        """A client of the source."""
+        return pymysql.connect(host="127.0.0.1", port=self.port, user="repl", password="secret")
+
+    def commit(self, first, last):
+        for number in range(first, last):
+            with self.log.transaction() as transaction:
+                transaction.insert(self.table, [(number, f"row {number}")])
+
+    def attached(self):
+        wait_for(lambda: self.semisync.status.clients == 1, "the replica", WAIT)
+
+    def ids(self):
+        return [row[0] for row in self.replica.query("SELECT id FROM shop.orders ORDER BY id")]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A server's certificate and its key."""
+    authority = Authority(tmp_path_factory.mktemp("certificates"))
+    return authority.issue("localhost", "localhost", "127.0.0.1")
+
+
+@pytest.fixture(params=[(name, tls) for name in REPLICAS for tls in (False, True)], ids=str)
+def chain(request, tmp_path, fresh_server, certificate):
+    """A program's log, served to a replica that asks for semi-synchronous replication."""
+    name, tls = request.param
+    flavour = name.partition("-")[0]
+    mysql = flavour == "mysql"
+    semisync = SemisyncSource(timeout=TIMEOUT)
+    table = tailrace.Table.parse(
+        TABLE, flavour=flavour, server_version=STANDARD_VERSIONS[Flavour(flavour)]
+    )
+    uuid = {"server_uuid": UUID} if mysql else {}
+    with (
+        tailrace.create(
+            tmp_path / "binlog.000001", flavour=flavour, server_id=7, observers=[semisync], **uuid
+        ) as log,
+        tailrace.serve(
+            tmp_path,
+            server_id=7,
+            user="repl",
+            password="secret",
+            observers=[semisync],
+            **uuid,
+            **({"gtid_mode": True} if mysql else {}),
+            **(dict(zip(("tls_cert", "tls_key"), certificate, strict=True)) if tls else {}),
+        ) as source,
+    ):
+        replica = fresh_server(name, REPLICAS[name], server_id=22)
+        if mysql:
+            replica.query(
+                f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={source.port},"
+                " SOURCE_USER='repl', SOURCE_PASSWORD='secret', SOURCE_AUTO_POSITION=1,"
+                " GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1,"
+                f" SOURCE_SSL={int(tls)}"
+            )
+            replica.query("START REPLICA")
+        else:
+            replica.query(
+                f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={source.port},"
+                " MASTER_USER='repl', MASTER_PASSWORD='secret', MASTER_USE_GTID=slave_pos,"
+                f" MASTER_SSL={int(tls)}, MASTER_SSL_VERIFY_SERVER_CERT=0, MASTER_CONNECT_RETRY=1"
+            )
+            replica.query("START SLAVE")
+        made = Chain(semisync, log, replica, table, source.port)
+        made.attached()
+        with log.transaction() as transaction:
+            transaction.query("create database shop", database="shop")
+        with log.transaction() as transaction:
+            transaction.query(TABLE, database="shop")
+        yield made
+        replica.query("STOP REPLICA" if mysql else "STOP SLAVE")
+
+
+def test_every_commit_that_returned_is_on_the_replica(chain):
+    """With several threads; the counters are those of MySQL's status variables."""
+    threads = [
+        threading.Thread(target=chain.commit, args=(first, first + 50))
+        for first in (100, 200, 300, 400)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+        assert not thread.is_alive()
+    status = chain.semisync.status
+    assert (status.clients, status.status, status.no_times) == (1, True, 0)
+    assert (status.yes_tx, status.no_tx, status.wait_sessions) == (202, 0, 0)
+    (state,) = chain.semisync.replicas
+    assert (state.server_id, state.user) == (22, "repl")
+    assert state.acknowledged == chain.log.position
+    expected = [number for first in (100, 200, 300, 400) for number in range(first, first + 50)]
+    wait_for(lambda: chain.ids() == expected, "the rows", WAIT)
+    shown = dict(chain.replica.query("SHOW GLOBAL STATUS LIKE 'rpl_semi_sync_%_status'"))
+    assert "ON" in shown.values(), shown
+    with chain.connect() as client, client.cursor() as cursor:
+        cursor.execute("SHOW STATUS LIKE 'Rpl_semi_sync_source_%'")
+        status = dict(cursor.fetchall())
+        cursor.execute("SELECT @@global.rpl_semi_sync_source_timeout")
+        assert cursor.fetchone() == (2000,)
+    assert status["Rpl_semi_sync_source_yes_tx"] == "202"
+    assert status["Rpl_semi_sync_source_status"] == "ON"
+    assert len(status) == 14
+
+
+def test_time_out_fall_back_and_catching_up_with_a_replica_that_is_stopped(chain):
+    chain.commit(1, 4)
+    assert chain.semisync.status.yes_tx == 5
+    pid = chain.replica.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_for(lambda: _state(pid) == "T", "the replica's stop", WAIT)
+        begun = time.monotonic()
+        chain.commit(4, 5)
+        assert time.monotonic() - begun >= TIMEOUT
+        begun = time.monotonic()
+        chain.commit(5, 15)
+        assert time.monotonic() - begun < TIMEOUT
+        status = chain.semisync.status
+        assert (status.status, status.no_times, status.yes_tx, status.no_tx) == (False, 1, 5, 11)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_for(lambda: chain.semisync.status.status, "the catching up", WAIT)
+    assert chain.semisync.replicas[0].acknowledged == chain.log.position
+    chain.commit(15, 20)
+    status = chain.semisync.status
+    assert (status.status, status.no_times, status.yes_tx, status.no_tx) == (True, 1, 10, 11)
+    wait_for(lambda: chain.ids() == [*range(1, 20)], "the rows", WAIT)
+
+
+def _state(pid):
+    """A process's state as Linux says it: T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
