@@ -9,6 +9,7 @@
 ./run python -m tools.campaign killed --size full --seed 1
 ./run python -m tools.campaign live --size full --seed 1
 ./run python -m tools.campaign received --size full --seed 1
+./run python -m tools.campaign served --size full --seed 1
 ./run python -m tools.campaign zeroloss --size full --seed 1
 ./run python -m tools.campaign mirrored --size full --seed 1
 ./run python -m tools.campaign hostile --size full --seed 1
@@ -34,6 +35,7 @@ from tools.campaign import (
     live,
     mirrored,
     received,
+    served,
     verdicts,
     written,
     zeroloss,
@@ -48,6 +50,7 @@ _OF_SERVERS: Final[dict[str, ModuleType]] = {
     "live": live,
     "mirrored": mirrored,
     "received": received,
+    "served": served,
     "zeroloss": zeroloss,
 }
 
