@@ -73,7 +73,8 @@ FILES = {
     # commands and options
     "--nope": "tailrace has no option --nope: `tailrace help` lists the commands",
     "logg logs": "there is no command 'logg' (did you mean log?): `tailrace help` lists the commands",
-    "reset": "there is no command 'reset': `tailrace help` lists the commands",
+    "reset": "reset needs a FOLDER: see `tailrace help reset`",
+    "publish": "there is no command 'publish': `tailrace help` lists the commands",
     "log --nonsense logs": "log has no option --nonsense: `tailrace help log` lists its options",
     "log --from 2026-01-01T00:00 logs": "log has no option --from: `tailrace help log` lists its options",
     "log --tabels shop.orders logs": "log has no option --tabels (did you mean --tables?): `tailrace help log` lists its options",
@@ -84,7 +85,7 @@ FILES = {
     "log --server-id many logs": "--server-id many: give a whole number",
     "log --server-id=-1 logs": "--server-id is a number from 0 to 4294967295, and not -1",
     "doctor now": "doctor takes no argument 'now' here: see `tailrace help doctor`",
-    "help nope": "there is no command 'nope': there are check, completion, doctor, help, log, mirror, receive, reset, stat, verify",
+    "help nope": "there is no command 'nope': there are check, completion, doctor, help, log, mirror, receive, reset, serve, stat, verify",
     "completion": "completion needs a SHELL: see `tailrace help completion`",
     "completion csh": "SHELL csh: give bash, zsh or fish",
     # where reading begins and ends

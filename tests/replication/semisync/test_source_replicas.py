@@ -36,6 +36,7 @@ REPLICAS = {
         "rpl_semi_sync_replica_enabled": "ON",
     },
     "mariadb-11.8": {"rpl_semi_sync_slave_enabled": "ON"},
+    "mariadb-10.11": {"rpl_semi_sync_slave_enabled": "ON"},
 }
 
 
