@@ -22,7 +22,6 @@ NAMES = (
     "objects",
     "pipeline",
     "semisync",
-    "serve",
     "source",
     "streams",
 )

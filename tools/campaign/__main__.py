@@ -9,10 +9,10 @@
 ./run python -m tools.campaign killed --size full --seed 1
 ./run python -m tools.campaign live --size full --seed 1
 ./run python -m tools.campaign received --size full --seed 1
-./run python -m tools.campaign served --size full --seed 1
 ./run python -m tools.campaign zeroloss --size full --seed 1
 ./run python -m tools.campaign mirrored --size full --seed 1
 ./run python -m tools.campaign hostile --size full --seed 1
+./run python -m tools.campaign logins --size full --seed 1
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tools.campaign import (
     hostile,
     killed,
     live,
+    logins,
     mirrored,
     received,
-    served,
     verdicts,
     written,
     zeroloss,
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 _OF_SERVERS: Final[dict[str, ModuleType]] = {
     "hostile": hostile,
     "live": live,
+    "logins": logins,
     "mirrored": mirrored,
     "received": received,
-    "served": served,
     "zeroloss": zeroloss,
 }
 

@@ -117,6 +117,11 @@ class SourceServer:
         with self._lock:
             return list(self._sessions.values())
 
+    @property
+    def pending_logins(self) -> int:
+        """How many clients are logging in."""
+        return self._listener.pending
+
     def stop(self) -> None:
         """End all connections, close the port and the logs. Any thread may call; again: nothing.
 

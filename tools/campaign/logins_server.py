@@ -1,0 +1,26 @@
+"""The source of the campaign of mutated logins, in a process of its own.
+
+It prints its port, and for each line that it reads, how many clients it has.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import tailrace
+from tailrace.replication.source.listener import Limits
+
+
+def main(logs: str, users: str) -> None:
+    """Serve until standard input ends."""
+    logging.disable()  # a line for each
+    limits = Limits(failures=1 << 60, seconds=5.0)
+    with tailrace.serve(logs, server_id=99, users=users, limits=limits) as server:
+        print(server.port, flush=True)
+        for _ in sys.stdin:
+            print(len(server.sessions) + server.pending_logins, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
