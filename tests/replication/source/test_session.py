@@ -15,6 +15,7 @@ from pymysql.constants import COMMAND
 
 import tailrace
 from tailrace.errors import UsageError
+from tailrace.observers import RelayIoObserver, TransmitObserver
 from tailrace.replication.source.listener import Limits
 from tailrace.wire.commands import BinlogDump, DumpFlag, RegisterReplica
 from tailrace.wire.packets import EndPacket, is_end
@@ -166,6 +167,56 @@ def test_the_uuid_stays_the_same_for_a_server_id(serve):
     assert one == again != other
     given = "6f5d6b0c-6a8c-4f4e-9a53-7d1f0d7a0d5b"
     assert ask(serve(SHOP / "mysql", server_uuid=given), "SELECT @@server_uuid") == [(given,)]
+
+
+class Observer(TransmitObserver):
+    """Adds two bytes to each packet, and keeps what it is told."""
+
+    interface_version = 2
+
+    def __init__(self) -> None:
+        self.told = []
+
+    def system_variables(self):
+        return {"plugin_enabled": True, "plugin_text": "x"}
+
+    def status_variables(self):
+        return {"Plugin_events": len(self.told)}
+
+    def transmit_start(self, io, file, position):
+        self.told.append(("start", io.server_id, file, position, io.connection.user))
+
+    def transmit_stop(self, io):
+        self.told.append(("stop", io.server_id))
+
+    def reserve_header(self, io):
+        return b"\xab\xcd"
+
+
+def test_observers_are_told_of_dumps_and_add_variables(serve, shop):
+    observer = Observer()
+    server = serve(shop, observers=[observer])
+    assert ask(server, "SELECT @@plugin_enabled, @@global.plugin_text") == [(1, "x")]
+    assert ask(server, "SHOW VARIABLES LIKE 'plugin%'") == [
+        ("plugin_enabled", "ON"),
+        ("plugin_text", "x"),
+    ]
+    with connect(server) as client:
+        dump(client)
+        assert all(each[:2] == b"\xab\xcd" for each in records(client))
+    wait_for(lambda: len(observer.told) == 2)
+    assert observer.told == [("start", 71, "", 4, "repl"), ("stop", 71)]
+    assert ask(server, "SHOW STATUS LIKE 'plugin%'") == [("Plugin_events", "2")]
+
+
+def test_an_observer_that_dumps_do_not_call_is_rejected():
+    class Other(RelayIoObserver):
+        interface_version = 2
+
+    with pytest.raises(UsageError, match="serve calls transmit observers only"):
+        tailrace.serve(
+            SHOP / "mysql", server_id=1, user="repl", password=PASSWORD, observers=[Other()]
+        )
 
 
 # --- commands ------------------------------------------------------------------------------------
