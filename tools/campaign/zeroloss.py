@@ -138,8 +138,8 @@ def run(size: Size, seed: int, into: Into = "disk") -> list[Report]:
         reports.append(report)
         for number in range(rounds):
             run_round(Round.of(name, seed * 1000 + number, into), report)
-            if number % 10 == 9:
-                print(f"{name}: {number + 1} of {rounds} rounds", flush=True)
+            if number % 5 == 4:
+                print(f"of {rounds}: {report.line()}", flush=True)
     return reports
 
 
