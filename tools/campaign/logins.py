@@ -69,7 +69,14 @@ class Report:
 class Served:
     """``tailrace.serve`` in a process of its own, so that its memory can be measured."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        seconds: float = 5.0,
+        cert: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
         users = folder / "users"
         lines = [
             f"{name} {name} 0x{kind.of_password(PASSWORD).stored.hex()}"
@@ -78,7 +85,10 @@ class Served:
         lines += [line.replace("mysql_native", "repl", 1) for line in lines if "native" in line]
         users.write_text("\n".join(lines), "utf-8")  # most accounts' method is the first asked
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tools.campaign.logins_server", str(_LOGS), str(users)],
+            [
+                *(sys.executable, "-m", "tools.campaign.logins_server", str(_LOGS), str(users)),
+                *(str(seconds), str(cert or ""), str(key or "")),
+            ],
             cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

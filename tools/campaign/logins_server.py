@@ -12,11 +12,13 @@ import tailrace
 from tailrace.replication.source.listener import Limits
 
 
-def main(logs: str, users: str) -> None:
+def main(logs: str, users: str, seconds: str, cert: str = "", key: str = "") -> None:
     """Serve until standard input ends."""
     logging.disable()  # a line for each
-    limits = Limits(failures=1 << 60, seconds=5.0)
-    with tailrace.serve(logs, server_id=99, users=users, limits=limits) as server:
+    limits = Limits(failures=1 << 60, seconds=float(seconds))
+    with tailrace.serve(
+        logs, server_id=99, users=users, tls_cert=cert or None, tls_key=key or None, limits=limits
+    ) as server:
         print(server.port, flush=True)
         for _ in sys.stdin:
             print(len(server.sessions) + server.pending_logins, flush=True)

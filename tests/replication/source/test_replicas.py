@@ -14,6 +14,7 @@ import pymysql
 import pytest
 
 from tailrace.replication.receiver import Receiver
+from tailrace.wire.authentication import METHODS
 from tests.replication.conftest import url_of
 from tests.replication.source.conftest import PASSWORD, ask
 from tests.waiting import wait_for
@@ -93,6 +94,10 @@ def replica(chain, fresh_server):
     """A replica of the primary's release, with a parallel applier, for all tests of one."""
     flavour = chain.primary.flavour
     options = COMMON[flavour] | PARALLEL[flavour]
+    prefix = chain.primary.prefix
+    if flavour == "mariadb" and not (prefix.plugins / "client_ed25519.so").exists():
+        (plugin,) = prefix.path.glob("usr/lib/*/libmariadb3/plugin/client_ed25519.so")
+        options |= {"plugin-dir": str(plugin.parent)}  # 10.11: the client library's
     return fresh_server(chain.primary.name, options, server_id=71)
 
 
@@ -258,3 +263,17 @@ def test_what_the_source_says_of_its_replicas_and_logs(chain, replica, serve):
         assert [each[:2] for each in logs[:-1]] == [each[:2] for each in theirs[: len(logs) - 1]]
         wait_for(lambda: ask(server, "SHOW MASTER STATUS")[0][:2] == chain.end())
     wait_for(lambda: ask(server, "SHOW REPLICAS") == [])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_replicas_log_in_by_each_method(chain, replica, serve, certificate, tmp_path, method):
+    """With accounts as a server stores them. MySQL has no ed25519."""
+    if replica.flavour == "mysql" and method == "ed25519":
+        pytest.skip("MySQL has no such method")
+    authority, cert, key = certificate
+    stored = METHODS[method].of_password(PASSWORD).stored
+    (tmp_path / "users").write_text(f"repl {method} 0x{stored.hex()}", "utf-8")
+    server = serve(chain.folder, users=tmp_path / "users", tls_cert=cert, tls_key=key)
+    with emptied(replica):
+        attach(replica, server.port, authority)
+        equal(chain, replica)

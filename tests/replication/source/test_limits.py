@@ -1,0 +1,52 @@
+"""What a client costs that has not logged in: no thread, and at most 64 KiB of memory."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from contextlib import ExitStack
+
+import pytest
+
+from tailrace.wire.handshake import Capability, TlsRequest
+from tailrace.wire.packets import frame
+from tests.waiting import wait_for
+from tools.campaign.logins import Served
+
+pytestmark = pytest.mark.slow
+COUNT = 200
+HEAD = (31 << 10).to_bytes(3, "little")
+"""Of the largest packet that is read, which then does not become complete."""
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+def test_a_client_that_has_not_logged_in_holds_no_thread_and_at_most_64_kib(
+    tmp_path, certificate, encrypted
+):
+    authority, cert, key = certificate
+    served = Served(tmp_path, seconds=60, cert=cert, key=key)
+    context = ssl.create_default_context(cafile=authority)
+    request = frame(TlsRequest(int(Capability.SSL | Capability.PROTOCOL_41)).encode(), 1)
+    with ExitStack() as stack:
+        stack.callback(served.close)
+
+        def attach(count: int) -> None:
+            for _ in range(count):
+                sock = socket.create_connection(("127.0.0.1", served.port), 20)
+                stack.callback(sock.close)
+                sock.recv(1000)
+                if encrypted:
+                    sock.sendall(request)
+                    sock = context.wrap_socket(sock, server_hostname="localhost")
+                    stack.callback(sock.close)
+                number = 2 if encrypted else 1
+                sock.sendall(HEAD + bytes([number]) + bytes(30 << 10))
+
+        attach(20)  # what the first ones need once
+        wait_for(lambda: served.figure()[2] == 20)
+        size, threads, _ = served.figure()
+        attach(COUNT)
+        wait_for(lambda: served.figure()[2] == 20 + COUNT)
+        grown, now, _ = served.figure()
+        assert now == threads
+        assert (grown - size) / COUNT < 64 << 10
