@@ -349,6 +349,26 @@ def test_a_replica_that_comes_again_replaces_its_older_dump(serve, shop, uuid):
     second.close()
 
 
+@pytest.mark.parametrize("hook", ["transmit_start", "before_send_event"])
+def test_an_observer_that_raises_rejects_or_ends_the_dump_and_the_replica_is_told(serve, hook):
+    """WL#4398; another dump that begins without it is sent."""
+
+    def breaks(*_given):
+        raise ValueError("not this one")
+
+    observer = type("Breaks", (TransmitObserver,), {hook: breaks})()
+    server = serve(SHOP / "mysql", observers=[observer])
+    with connect(server) as client:
+        dump(client, server_id=0)
+        code, text = how_it_ended(client)
+    assert code == 1105
+    assert f"Breaks failed in {hook}: ValueError: not this one" in text
+    server.delegate.remove(observer)
+    with connect(server) as client:
+        dump(client, server_id=0)
+        records(client)
+
+
 def test_tools_without_an_id_replace_nobody(serve):
     """``mysqlbinlog`` says 0."""
     server = serve(SHOP / "mysql")
