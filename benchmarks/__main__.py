@@ -22,6 +22,7 @@ NAMES = (
     "objects",
     "pipeline",
     "semisync",
+    "serve",
     "source",
     "streams",
 )

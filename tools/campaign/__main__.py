@@ -9,6 +9,7 @@
 ./run python -m tools.campaign killed --size full --seed 1
 ./run python -m tools.campaign live --size full --seed 1
 ./run python -m tools.campaign received --size full --seed 1
+./run python -m tools.campaign served --size full --seed 1
 ./run python -m tools.campaign zeroloss --size full --seed 1
 ./run python -m tools.campaign mirrored --size full --seed 1
 ./run python -m tools.campaign hostile --size full --seed 1
@@ -36,6 +37,7 @@ from tools.campaign import (
     logins,
     mirrored,
     received,
+    served,
     verdicts,
     written,
     zeroloss,
@@ -51,6 +53,7 @@ _OF_SERVERS: Final[dict[str, ModuleType]] = {
     "logins": logins,
     "mirrored": mirrored,
     "received": received,
+    "served": served,
     "zeroloss": zeroloss,
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 
 from tailrace.constants import ChecksumAlgorithm
@@ -23,10 +25,24 @@ def source(request, fresh_server):
     for size in (1, 1000, 300_000, 2_000_000):
         server.execute(f"INSERT INTO d.t (b) VALUES (REPEAT('x', {size}))")
     server.execute("INSERT INTO d.t (b) SELECT REPEAT('y', 5000) FROM d.t a, d.t b, d.t c")
+    if server.flavour == "mariadb":  # GTID events with a commit id
+        server.execute("SET GLOBAL binlog_commit_wait_count = 3")
+        server.execute("SET GLOBAL binlog_commit_wait_usec = 500000")
+        together = [Thread(target=insert_one, args=(server,)) for _ in range(3)]
+        for thread in together:
+            thread.start()
+        for thread in together:
+            thread.join()
+        server.execute("SET GLOBAL binlog_commit_wait_count = 0")
     server.rotate()
     server.execute("INSERT INTO d.t (b) VALUES ('last')")
     server.settle()
     return server
+
+
+def insert_one(server):
+    with server.connect() as client, client.cursor() as cursor:
+        cursor.execute("INSERT INTO d.t (b) VALUES ('together')")
 
 
 def same(server, request, **settings):
@@ -71,6 +87,15 @@ def test_annotations_only_if_asked_for(source):
     without = same(source, asked(flags=1))
     assert not any(packet[5] == 160 for packet in without[:-1])
     assert any(packet[5] == 160 for packet in same(source, asked(flags=3))[:-1])
+
+
+@pytest.mark.parametrize("capability", [0, 1, 2, 3])
+@pytest.mark.parametrize("flags", [1, 3])
+def test_mariadb_clients_that_do_not_know_gtids(source, capability, flags):
+    """`@mariadb_slave_capability`: what a client does not know is left out, or becomes a QUERY."""
+    if source.flavour != "mariadb":
+        pytest.skip("MariaDB's clients")
+    same(source, asked(mariadb_capability=capability, flags=flags))
 
 
 @pytest.mark.parametrize("checksum", [None, ChecksumAlgorithm.NONE, ChecksumAlgorithm.CRC32])

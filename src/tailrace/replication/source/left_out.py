@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tailrace.constants import TYPE_AT, EventType
 from tailrace.events import GtidEvent, GtidListEvent, MariadbGtidEvent
 from tailrace.gtid import GtidList
+from tailrace.replication.source.older import GTID, known
 from tailrace.replication.source.refusals import anonymous, hole
 from tailrace.transaction import BoundaryParser
 from tailrace.wire.commands import DumpFlag
@@ -35,13 +36,15 @@ class Selection(Protocol):
 
     @property
     def decodes(self) -> bool:
-        """Whether `takes` decodes events, so that it needs more of them than their headers."""
+        """Whether `given` decodes events, so that it needs more of them than their headers."""
 
     def passes(self, block: Block, context: DecodeContext) -> bool:
         """Whether all events of a block are sent as they are. Raises ServerError."""
 
-    def takes(self, event: memoryview, file: str, end: int, context: DecodeContext) -> bool:
-        """Whether an event is sent; it ends at an offset of its file. Raises ServerError."""
+    def given(
+        self, event: memoryview, file: str, end: int, context: DecodeContext
+    ) -> memoryview | bytes | None:
+        """An event as it is sent, or None; it ends at an offset of its file. Raises ServerError."""
 
     def after(self) -> list[tuple[GtidList, int]]:
         """MariaDB: the artificial GTID_LISTs to be sent after the event, with their flags."""
@@ -57,9 +60,11 @@ class Everything:
         """True."""
         return True
 
-    def takes(self, _event: memoryview, _file: str, _end: int, _context: DecodeContext) -> bool:
-        """True."""
-        return True
+    def given(
+        self, event: memoryview, _file: str, _end: int, _context: DecodeContext
+    ) -> memoryview:
+        """The event."""
+        return event
 
     def after(self) -> list[tuple[GtidList, int]]:
         """Nothing."""
@@ -82,8 +87,10 @@ class MysqlSelection:
             return False
         return not block.spans(context) & self.gtids
 
-    def takes(self, event: memoryview, file: str, end: int, context: DecodeContext) -> bool:
-        """Whether the event's transaction is not in the set. As in mysqld, what stands between
+    def given(
+        self, event: memoryview, file: str, end: int, context: DecodeContext
+    ) -> memoryview | None:
+        """The event, if its transaction is not in the set. As in mysqld, what stands between
         transactions belongs to the one before, except a ROTATE.
         """
         kind = event[TYPE_AT]
@@ -95,7 +102,7 @@ class MysqlSelection:
             self._inside = gtid is not None and gtid in self.gtids
         elif kind == EventType.ROTATE:
             self._inside = False
-        return not self._inside
+        return None if self._inside else event
 
     def after(self) -> list[tuple[GtidList, int]]:
         """Nothing."""
@@ -104,7 +111,8 @@ class MysqlSelection:
 
 @dataclass(slots=True)
 class MariadbSelection:
-    """MariaDB: annotations if asked for, and by GTID what follows the replica's in each domain.
+    """MariaDB: what the replica knows, annotations if asked for, and by GTID what follows the
+    replica's in each domain.
 
     ``left`` are the replica's GTIDs that were not met yet: until then their domains' transactions
     are left out. ``until`` are those after which the dump ends, or None. ``state`` is the state of
@@ -131,29 +139,38 @@ class MariadbSelection:
         return bool(self.left) or self.until is not None or self._parser.inside
 
     @property
+    def _capability(self) -> int:
+        return self.request.mariadb_capability
+
+    @property
     def _annotated(self) -> bool:
         return bool(self.request.flags & DumpFlag.ANNOTATE_ROWS)
 
     def passes(self, block: Block, _context: DecodeContext) -> bool:
         """Whether nothing is left out any more, and the block has no annotations to leave out."""
-        if self._skips or self.left or self.until is not None:
+        if self._skips or self.left or self.until is not None or self._capability < GTID:
             return False
         return self._annotated or EventType.ANNOTATE_ROWS not in block.kinds()
 
-    def takes(self, event: memoryview, _file: str, _end: int, context: DecodeContext) -> bool:
-        """Whether the event is sent."""
+    def given(
+        self, event: memoryview, _file: str, _end: int, context: DecodeContext
+    ) -> memoryview | bytes | None:
+        """The event, in a form that the replica knows; None if it is left out."""
         kind = event[TYPE_AT]
         if self.decodes:
             if kind == EventType.GTID_LIST:
-                known = context.decode(event, verify_checksum=False)
-                if isinstance(known, GtidListEvent):
-                    self.state = known.gtids.copy()
+                listed = context.decode(event, verify_checksum=False)
+                if isinstance(listed, GtidListEvent):
+                    self.state = listed.gtids.copy()
             elif not self._parser.passes(kind):
                 self._step(event, context)
         if self._skips:
             self._skips = self._parser.inside
-            return False
-        return self._annotated or kind != EventType.ANNOTATE_ROWS
+            return None
+        if self._capability >= GTID and (self._annotated or kind != EventType.ANNOTATE_ROWS):
+            return event
+        checksum = context.checksum_algorithm
+        return known(event, self._capability, annotated=self._annotated, checksum=checksum)
 
     def _step(self, event: memoryview, context: DecodeContext) -> None:
         first = context.decode(event, verify_checksum=False)

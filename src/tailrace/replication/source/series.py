@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 _Read = Callable[[int, int], bytes]
 _LIST_EVERY: Final = 1.0
 """Seconds for which a folder's list of files is used, unless the last file has ended."""
+_BEGINS: Final = 10.0
+"""Seconds within which a file that has just been created has its first events."""
 _KEPT: Final = 1 << 16
 """Bytes of an event up to which it is kept until it is known whether it has to be decoded."""
 _MOST_KEPT: Final = 1 << 20
@@ -273,8 +275,8 @@ class ServedLogs:
     while a replica waits: on disk every 20 ms, an object store as often as it says
     (`Store.looks_every`).
 
-    Any thread may call. Raises StorageError if there is no log, UsageError if there are several
-    series.
+    Any thread may call. Raises StorageError if there is no log, or an only one that has no event
+    after ten seconds; UsageError if there are several series.
     """
 
     def __init__(
@@ -300,13 +302,12 @@ class ServedLogs:
         tell_growth_to(self._grown)
         with self._changed:
             self._list()
-            newest = self._files[-1]
-            self._look(newest)
-            if newest.head is None:
-                if len(self._files) == 1:
-                    raise StorageError(f"{newest.log.path}: it has no whole event yet to be served")
-                newest = self._files[-2]
-                self._look(newest)
+            first = self._files[0]
+            deadline = monotonic() + _BEGINS
+            while not (self._look(first) or first.head is not None):
+                if monotonic() > deadline:
+                    raise StorageError(f"{first.log.path}: it has no whole event yet to be served")
+                self._grown.wait(first.log.store.looks_every)
 
     def close(self) -> None:
         """Close the files, and end all waits. A second time does nothing."""
@@ -382,9 +383,11 @@ class ServedLogs:
             self._look(file)
             return file.end
 
-    def _look(self, file: ServedFile) -> None:
-        if file.look():
+    def _look(self, file: ServedFile) -> bool:
+        grown = file.look()
+        if grown:
             self._changed.notify_all()
+        return grown
 
     def head(self, file: ServedFile) -> Head | None:
         """A file's head; None if it is not there yet. Raises StorageError, LogError."""

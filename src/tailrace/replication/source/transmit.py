@@ -270,10 +270,11 @@ class Transmit:
 
     def _one(self, file: ServedFile, event: memoryview, end: int, context: DecodeContext) -> None:
         """Send one event, or leave it out; it ends at an offset of its file."""
-        if self._selection.takes(event, file.name, end, context):
+        given = self._selection.given(event, file.name, end, context)
+        if given is not None:
             self._before_next()
             self.position = Position(file.name, end)
-            self._send_event(event)
+            self._send_event(given)
         elif self._head.flavour is Flavour.MYSQL:
             self._left_out = end
             if self.request.heartbeat and monotonic() - self._sent_at >= self.request.heartbeat:
@@ -298,7 +299,7 @@ class Transmit:
         head = memoryview(read_exactly(stream, at, known))
         if len(head) < known:
             raise self._fatal(refusals.TORN, at)
-        if not selection.takes(head, file.name, at + length, context):
+        if selection.given(head, file.name, at + length, context) is None:
             self._left_out = at + length if self._head.flavour is Flavour.MYSQL else 0
             return
         self._before_next()
