@@ -74,6 +74,13 @@ _RECONNECTS: Final = frozenset(
 """Errors of a replica's I/O thread after which it tries again."""
 
 
+_IN_A_STATEMENT: Final = 1595
+_ENDS_MISSING: Final = "did not receive an expected Rows-log end-of-statement"
+"""A replica of MariaDB by file and position stops so where its connection breaks inside a statement
+of several events, also with a source of MariaDB; started again, it continues.
+"""
+
+
 class Wrong(Exception):
     """What must not be."""
 
@@ -300,7 +307,9 @@ class _Chain:
         for how, replica in self.replicas.items():
             status = _status(replica)
             number = int(status["Last_IO_Errno"])
-            if number not in _RECONNECTS:
+            if number == _IN_A_STATEMENT and _ENDS_MISSING in replica.log():
+                replica.execute("START SLAVE")
+            elif number not in _RECONNECTS:
                 raise Wrong(
                     f"{how}: error {number}: {status['Last_IO_Error']}\n{replica.log()[-1500:]}"
                 )

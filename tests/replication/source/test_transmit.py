@@ -35,7 +35,17 @@ def source(request, fresh_server):
             thread.join()
         server.execute("SET GLOBAL binlog_commit_wait_count = 0")
     server.rotate()
+    if server.flavour == "mysql":
+        server.execute("SET gtid_next = 'AUTOMATIC:blue'")
+        server.execute("INSERT INTO d.t (b) VALUES ('tagged')")
+        server.execute("SET gtid_next = 'AUTOMATIC'")
+    else:
+        server.execute("SET gtid_domain_id = 5")
+        server.execute("INSERT INTO d.t (b) VALUES ('in a domain of its own')")
+        server.execute("SET gtid_domain_id = 0, gtid_seq_no = 20")  # a hole before it
+        server.execute("INSERT INTO d.t (b) VALUES ('after a hole')")
     server.execute("INSERT INTO d.t (b) VALUES ('last')")
+    server.disconnect()
     server.settle()
     return server
 
@@ -134,6 +144,8 @@ def test_mysql_by_gtid(mysql):
             same(mysql, asked(gtids=GtidSet.parse(text), flags=flags))
         every = GtidSet.parse(mysql.query("SELECT @@gtid_executed")[0][0])
         same(mysql, asked(gtids=every, flags=flags))
+        for text in (f"{own}:blue:1", f"{own}:1-3:blue:1"):
+            same(mysql, asked(gtids=GtidSet.parse(text), flags=flags))
         other = GtidSet.parse("11111111-2222-3333-4444-555555555555:1-5")
         same(mysql, asked(gtids=every | other, flags=flags))
 
@@ -152,14 +164,41 @@ def test_mariadb_by_gtid(mariadb):
     """
     every = GtidList.parse(mariadb.query("SELECT @@gtid_binlog_state")[0][0])
     last = every.position[0]
-    for number in range(last.seq_no + 1):
-        gtids = GtidList.parse(f"0-1-{number}" if number else "")
-        request = asked(gtids=gtids, flags=3)
-        if mariadb.name == "mariadb-10.11":
-            same(mariadb, request)
-        else:
-            got, expected = ours(mariadb.data, request), theirs(mariadb, request)
+    texts = [f"0-1-{number}" if number else "" for number in range(last.seq_no + 1)]
+    for text in [*texts, "5-1-1", "0-1-3,5-1-1", f"{last},5-1-1", "0-1-3,7-1-1"]:
+        for strict in (False, True):
+            request = asked(gtids=GtidList.parse(text), flags=3, gtid_strict=strict)
+            got, expected = (
+                in_order(packets)
+                for packets in (ours(mariadb.data, request), theirs(mariadb, request))
+            )
+            if mariadb.name == "mariadb-10.11":
+                if "5-" in text:  # its lists have only what it saw since the file's beginning
+                    got, expected = without_lists(got), without_lists(expected)
+                assert shown(got) == shown(expected)
             assert from_first(got) == from_first(expected)
+            assert got[-1] == expected[-1]
+
+
+def in_order(packets):
+    """The packets, with the GTIDs of artificial lists in one order: the server has none."""
+    found = []
+    for packet in packets:
+        if isinstance(packet, bytes) and packet[5:6] == b"\xa3" and packet[18] & 0x20:
+            entries = sorted(packet[at : at + 16] for at in range(24, len(packet) - 4 - 15, 16))
+            found.append(packet[:24] + b"".join(entries))
+        else:
+            found.append(packet)
+    return found
+
+
+def without_lists(packets):
+    """The packets without artificial GTID_LISTs."""
+    return [
+        packet
+        for packet in packets
+        if isinstance(packet, str) or packet[5:6] != b"\xa3" or not packet[18] & 0x20
+    ]
 
 
 def from_first(packets):

@@ -181,6 +181,11 @@ class MariadbSelection:
 
     def _begin(self, gtid: MariadbGtid) -> None:
         """A transaction begins."""
+        mine = self.left.get(gtid.domain_id)
+        earlier = mine is not None and any(
+            (known.domain_id, known.server_id) == (mine.domain_id, mine.server_id)
+            for known in self.state
+        )
         self.state.add(gtid)
         if self.until is not None:
             last = self.until.get(gtid.domain_id)
@@ -190,14 +195,13 @@ class MariadbSelection:
                 del self.until[gtid.domain_id]
                 self._ends = not self.until
                 self._skips = gtid.seq_no > last.seq_no  # the log does not have it: this is past it
-        mine = self.left.get(gtid.domain_id)
         if mine is None:
             return
         if gtid.server_id != mine.server_id or gtid.seq_no <= mine.seq_no:
             self._skips = True
         if gtid.server_id == mine.server_id and gtid.seq_no >= mine.seq_no:
             if self.request.gtid_strict and gtid.seq_no > mine.seq_no:
-                raise hole(mine)
+                raise hole(mine, earlier=earlier)
             self._lists = True
             del self.left[gtid.domain_id]
 

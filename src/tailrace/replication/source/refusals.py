@@ -106,9 +106,12 @@ def not_logged(gtid: MariadbGtid, *, later: bool) -> ServerError:
     return fatal(text)
 
 
-def hole(gtid: MariadbGtid) -> ServerError:
-    """MariaDB in strict mode: the logs have a later GTID, but not the one asked for."""
+def hole(gtid: MariadbGtid, *, earlier: bool) -> ServerError:
+    """MariaDB in strict mode: the logs have a later GTID, but not the one asked for; ``earlier``:
+    they have a lower number, too.
+    """
+    numbers = "both a prior and a subsequent" if earlier else "a subsequent"
     return fatal(
-        f"The binlog on the master is missing the GTID {gtid} requested by the slave (even though a"
-        " subsequent sequence number does exist), and GTID strict mode is enabled"
+        f"The binlog on the master is missing the GTID {gtid} requested by the slave (even though"
+        f" {numbers} sequence number does exist), and GTID strict mode is enabled"
     )
