@@ -203,7 +203,7 @@ class Campaign:
             if self._own_is_taken(recorded):
                 raise
             as_relay_log(self.taker, files)
-            self.report.ways["(tool refuses the origin's own log, too)"] += 1
+            self.report.ways["(tool rejects the origin's own log, too)"] += 1
             return "relay log"
         return way
 
