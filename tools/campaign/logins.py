@@ -246,7 +246,8 @@ def _one(rng: random.Random, port: int) -> str:
                 _changed(rng, rng.randbytes(rng.choice((20, 64, 300))), rng.choice((2, 3)))
             )
         if not valid or rng.random() < 0.3:
-            sock.shutdown(socket.SHUT_WR)
+            with suppress(OSError):  # the source has ended it
+                sock.shutdown(socket.SHUT_WR)
         first = _packet(sock, held)
         if first[:1] != b"\0":
             with suppress(OSError):

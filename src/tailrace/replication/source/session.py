@@ -114,6 +114,7 @@ class Session:
             _LOG.error("%s: %s", connection.name, error)
             self._last(ServerError(str(error), code=1105, sqlstate="HY000"))
         finally:
+            connection.finish()
             connection.release()
 
     def end(self, error: ServerError) -> None:
