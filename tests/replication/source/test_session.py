@@ -18,7 +18,7 @@ from tailrace.errors import UsageError
 from tailrace.observers import RelayIoObserver, TransmitObserver
 from tailrace.replication.source.listener import Limits
 from tailrace.wire.commands import BinlogDump, DumpFlag, RegisterReplica
-from tailrace.wire.packets import EndPacket, frame, is_end
+from tailrace.wire.packets import EndPacket, is_end
 from tests.replication.source.conftest import PASSWORD, SERVER_ID, ask, connect
 from tests.waiting import wait_for
 
@@ -307,17 +307,6 @@ def test_no_file_but_the_served_logs(serve, file):
             records(client)
         assert caught.value.args[0] == 1236
         assert "passwd" not in caught.value.args[1]
-
-
-def test_an_error_arrives_although_more_was_sent_than_is_read(serve):
-    """As when acknowledgements are on their way: closing the socket at once would drop the error."""
-    for _ in range(20):
-        with connect(serve(SHOP / "mysql")) as client:
-            client._write_bytes(frame(b"\x15malformed") + frame(b"\x0e") * 100)
-            client._next_seq_id = 1
-            with pytest.raises(pymysql.Error) as caught:
-                client._read_packet()
-            assert caught.value.args[0] == 1835
 
 
 # --- how it ends ---------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ _BUFFER: Final = 16 << 10
 _PIECE: Final = 256 << 10
 """The largest size of one send, in bytes."""
 _READ: Final = 64 << 10
-_FINISH_SECONDS: Final = 1.0
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
 _QUIT: Final = b"\x01\x00\x00\x00\x01"
 
@@ -232,20 +231,6 @@ class ReplicaConnection:
         self._closed = self._closed or reason
         with suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-    def finish(self) -> None:
-        """Send what is buffered and end the sending, and leave the client a second to read it.
-
-        What the client sends meanwhile is dropped: a socket that is closed before would lose the
-        error that was sent last.
-        """
-        with suppress(OSError, ConnectionLost):
-            self.flush()
-            socket.socket.shutdown(self._socket, socket.SHUT_WR)
-            deadline, left = monotonic() + _FINISH_SECONDS, _READ
-            while left > 0 and self._wait(select.POLLIN, deadline):
-                piece = socket.socket.recv(self._socket, _READ)
-                left -= len(piece) or left
 
     def release(self) -> None:
         """Close the socket, too."""

@@ -114,7 +114,6 @@ class Session:
             _LOG.error("%s: %s", connection.name, error)
             self._last(ServerError(str(error), code=1105, sqlstate="HY000"))
         finally:
-            connection.finish()
             connection.release()
 
     def end(self, error: ServerError) -> None:
