@@ -150,6 +150,34 @@ def test_show_variables(serve, condition, names):
     assert ask(server, "SELECT @@log_bin") == [(1,)]
 
 
+@pytest.mark.parametrize("shown", ["VARIABLES", "STATUS"])
+@pytest.mark.timeout(30)
+def test_like_with_many_percent_signs_takes_no_time(serve, shown):
+    """It was a regular expression that tried every length for each of them, for years."""
+    server = serve(SHOP / "mysql")
+    assert ask(server, f"SHOW {shown} LIKE '{'%' * 33}z'", read_timeout=10) == []
+    assert ask(server, f"SHOW {shown} LIKE '{'%_' * 16}%z'", read_timeout=10) == []
+    assert ask(server, f"SHOW {shown} LIKE '{'%' * 500_000}'", read_timeout=10)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["%", "_%", "%_id", "s%r%_d", "", "%e%e%", "\\%", "serv_r", "%d"]
+)
+def test_like_is_that_of_a_server(serve, mysql97, pattern):
+    """Of the names that we have too, a server shows the same ones."""
+    rows = ask(serve(SHOP / "mysql"), "SHOW VARIABLES")
+    known = {name for name, _ in rows} & {name for name, _ in mysql97.query("SHOW VARIABLES")}
+    found, theirs = (
+        {name for name, _ in shown} & known
+        for shown in (
+            ask(serve(SHOP / "mysql"), f"SHOW VARIABLES LIKE '{pattern}'"),
+            mysql97.query(f"SHOW VARIABLES LIKE '{pattern}'"),
+        )
+    )
+    assert found == theirs
+    assert known
+
+
 def test_gtid_mode_is_by_default_what_the_logs_have(serve):
     server = serve(SHOP / "mysql")
     ((mode, executed, purged),) = ask(server, "SELECT @@gtid_mode, @@gtid_executed, @@gtid_purged")

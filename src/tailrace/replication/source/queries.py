@@ -22,7 +22,6 @@ of `_FUNCTIONS`
 
 from __future__ import annotations
 
-import re
 import time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
@@ -151,6 +150,11 @@ class _Statement:
             return None
         self._at += 1
         return token.value
+
+    def _string(self) -> str:
+        """The next token, which has to be a string; it may be empty."""
+        text = self._kind(Kind.STRING)
+        return self._reject() if text is None else text
 
     def _end(self) -> None:
         self._take(";")
@@ -343,18 +347,18 @@ class _Statement:
     def _names(self) -> Callable[[str], bool]:
         """The condition of SHOW VARIABLES, on names without regard to case."""
         if self._take("LIKE"):
-            pattern = _like(self._kind(Kind.STRING) or self._reject())
+            matches = _like(self._string())
             self._end()
-            return lambda name: pattern.fullmatch(name) is not None
+            return matches
         if self._take("WHERE"):
             if not self._take("VARIABLE_NAME"):
                 raise self._unsupported()
             wanted = set()
             if self._take("="):
-                wanted.add((self._kind(Kind.STRING) or self._reject()).lower())
+                wanted.add(self._string().lower())
             elif self._take("IN", "("):
                 while not self._take(")"):
-                    wanted.add((self._kind(Kind.STRING) or self._reject()).lower())
+                    wanted.add(self._string().lower())
                     self._take(",")
             else:
                 raise self._unsupported()
@@ -409,15 +413,33 @@ def _shown(value: Value) -> str | None:
     return None if value is None else str(value)
 
 
-def _like(pattern: str) -> re.Pattern[str]:
-    parts = []
-    at = 0
-    while at < len(pattern):
-        letter = pattern[at]
-        if letter == "\\" and at + 1 < len(pattern):
-            at += 1
-            parts.append(re.escape(pattern[at]))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(letter) or re.escape(letter))
-        at += 1
-    return re.compile("".join(parts), re.IGNORECASE | re.DOTALL)
+def _like(pattern: str) -> Callable[[str], bool]:
+    """LIKE without regard to case. A regular expression would try again for each ``%``."""
+    parts: list[str | None] = []  # None for `_`, "" for `%`
+    letters = iter(pattern.lower())
+    for letter in letters:
+        if letter == "\\":
+            parts.append(next(letters, letter))
+        elif letter != "%":
+            parts.append(None if letter == "_" else letter)
+        elif not parts or parts[-1] != "":
+            parts.append("")
+
+    def matches(name: str) -> bool:
+        name = name.lower()
+        at = part = 0
+        again: tuple[int, int] | None = None  # the last `%`: what comes after it, and from where
+        while at < len(name):
+            if part < len(parts) and parts[part] == "":
+                part += 1
+                again = part, at
+            elif part < len(parts) and parts[part] in (None, name[at]):
+                part, at = part + 1, at + 1
+            elif again is not None:  # only the last `%` can have to take one letter more
+                again = again[0], again[1] + 1
+                part, at = again
+            else:
+                return False
+        return parts[part : part + 2] in ([], [""])
+
+    return matches
