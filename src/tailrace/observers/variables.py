@@ -11,11 +11,15 @@ from tailrace.errors import UsageError
 from tailrace.values.jsonb import double_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 Value = int | float | Decimal | str | bytes | None
 """A user variable's value: an integer, a double, a decimal, text, bytes, or NULL."""
 
+_MOST_NAMES: Final = 256
+_LONGEST_NAME: Final = 64
+_LARGEST: Final = 64 << 10
+_NUMBER_SIZE: Final = 8
 _LEAST: Final = -(1 << 63)
 _MOST: Final = (1 << 63) - 1
 _INTEGER: Final = re.compile(r"\s*([+-]?\d+)")
@@ -28,13 +32,34 @@ class UserVariables:
     The getters are the worklog's (WL#4398, part B) and convert as MySQL's ``user_var_entry`` does:
     NULL is None, and a variable that was never set raises KeyError, as in a mapping; ``in`` tells
     whether it was set.
+
+    There may be 256 of them, with names of 64 characters (as in MySQL), and 65536 bytes of values:
+    text and decimals count as they are written in UTF-8, numbers as 8. Setting more raises
+    UsageError.
     """
 
     def __init__(self) -> None:
         self._values: dict[str, Value] = {}
+        self._size = 0
 
     def __setitem__(self, name: str, value: Value) -> None:
-        self._values[name.lower()] = value
+        self.update({name: value})
+
+    def update(self, values: Mapping[str, Value]) -> None:
+        """Set all of these, or none: raises UsageError if they are too many or too large."""
+        given = {name.lower(): value for name, value in values.items()}
+        for name in given:
+            if len(name) > _LONGEST_NAME:
+                raise UsageError(f"User variable name '{name[:20]}...' is too long")
+        known = self._values
+        size = self._size - sum(_size(known[name]) for name in given if name in known)
+        size += sum(map(_size, given.values()))
+        if len(known.keys() | given.keys()) > _MOST_NAMES or size > _LARGEST:
+            raise UsageError(
+                f"A session has at most {_MOST_NAMES} user variables, of {_LARGEST} bytes in all"
+            )
+        known.update(given)
+        self._size = size
 
     def __getitem__(self, name: str) -> Value:
         return self._values[name.lower()]
@@ -102,6 +127,12 @@ class UserVariables:
         if length < 0:
             raise UsageError(f"length: {length} is negative")
         return text.encode("utf-8", "replace")[:length].decode("utf-8", "ignore")
+
+
+def _size(value: Value) -> int:
+    if isinstance(value, (str, Decimal)):
+        return len(str(value).encode("utf-8", "replace"))
+    return len(value) if isinstance(value, bytes) else _NUMBER_SIZE
 
 
 def _text(value: str | bytes) -> str:

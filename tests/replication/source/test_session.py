@@ -90,6 +90,29 @@ def test_user_variables_are_of_one_session(serve, shop):
             assert cursor.fetchone() == (None,)
 
 
+def test_user_variables_are_limited_and_end_with_the_session(serve, shop):
+    """One client that sets more and more of them does not take the server's memory."""
+    server = serve(shop)
+    with connect(server) as client, client.cursor() as cursor:
+        cursor.execute(f"SET @a = '{'x' * 60_000}', @b = 1")
+        for sql in (
+            f"SET @b = 2, @c = '{'x' * 6_000}'",
+            "SET @b = 2, " + ", ".join(f"@n{number} = NULL" for number in range(255)),
+            f"SET @b = 2, @{'n' * 65} = 1",
+            f"SET @b = {'9' * 6_000}",
+        ):
+            with pytest.raises(pymysql.Error) as caught:
+                cursor.execute(sql)
+            assert caught.value.args[0] == 1041
+        cursor.execute("SELECT @b, @c, @n0")
+        assert cursor.fetchone() == (1, None, None)
+        cursor.execute(f"SET @a = '{'x' * 65_000}'")
+        (session,) = server.sessions
+        assert len(session.connection.variables) == 2
+    wait_for(lambda: not server.sessions)
+    assert len(session.connection.variables) == 0
+
+
 @pytest.mark.parametrize(
     ("sql", "code"),
     [

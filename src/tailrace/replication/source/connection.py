@@ -233,8 +233,9 @@ class ReplicaConnection:
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def release(self) -> None:
-        """Close the socket, too."""
+        """Close the socket, too, and forget the user variables."""
         self.close()
+        self.reset()
         with suppress(OSError):
             self._socket.close()
 

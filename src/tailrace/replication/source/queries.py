@@ -27,7 +27,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from tailrace.constants import Flavour
-from tailrace.errors import SchemaError, ServerError
+from tailrace.errors import SchemaError, ServerError, UsageError
 from tailrace.schema.tokens import Kind, SqlToken, tokenize
 from tailrace.wire.handshake import OkPacket
 from tailrace.wire.results import ResultSet
@@ -261,8 +261,10 @@ class _Statement:
             if not self._take(","):
                 break
         self._end()
-        for name, value in values.items():
-            self._client.variables[name] = value
+        try:
+            self._client.variables.update(values)
+        except UsageError as error:
+            raise _refused(1041, "HY000", str(error)) from error
         return OkPacket()
 
     def _assignment(self, values: dict[str, Value]) -> None:
@@ -401,8 +403,12 @@ _FUNCTIONS: Final[dict[str, Callable[[Source, Client], Value]]] = {
 }
 
 
+_LONGEST_INTEGER: Final = 20
+"""Characters; longer integers are decimals, as for servers."""
+
+
 def _number(text: str) -> Value:
-    if text.lstrip("-").isdigit():
+    if text.lstrip("-").isdigit() and len(text) <= _LONGEST_INTEGER:
         return int(text)
     return float(text) if "e" in text.lower() else Decimal(text)
 
