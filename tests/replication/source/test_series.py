@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import struct
 import threading
@@ -16,6 +17,7 @@ import tailrace
 from tailrace.errors import (
     ConnectionLost,
     MalformedPacket,
+    ServerError,
     StorageError,
     TailraceError,
     UsageError,
@@ -251,6 +253,107 @@ def test_an_idle_dump_sends_heartbeats(memory):
             assert struct.unpack_from("<I", beats[0], 14)[0] == log.position.offset
             assert b"binlog.000001" in beats[0]
         logs.close()
+
+
+def in_use(source, folder):
+    """A copy of a log that may still grow."""
+    folder.mkdir()
+    raw = bytearray(source.read_bytes())
+    raw[4 + 17] |= 1
+    (folder / source.name).write_bytes(raw)
+    return folder / source.name
+
+
+def beats(packets):
+    return sum(packet[5] == 27 for packet in packets)
+
+
+def test_an_outage_of_the_folder_ends_no_dump(tmp_path, caplog):
+    """The folder is away for a while: idle dumps and new ones wait, with heartbeats, and go on."""
+    caplog.set_level("INFO", "tailrace")
+    shop = SHOP / "mysql"
+    folder, away = tmp_path / "copy", tmp_path / "away"
+    first = in_use(shop / "binlog.000001", folder)
+    logs = ServedLogs(folder)
+    idle = Dumping(logs, heartbeat=0.05)
+    sent = file_events(first)
+    assert events(idle.has(len(sent))) == sent
+    folder.rename(away)
+    wait_for(lambda: "waiting for the logs" in caplog.text)
+    before = beats(idle.packets())
+    wait_for(lambda: beats(idle.packets()) > before + 1)
+    new = Dumping(logs)
+    wait_for(lambda: caplog.text.count("waiting for the logs") == 2)
+    assert "No such file or directory" in caplog.text
+    shutil.copy(shop / "binlog.000002", away)
+    away.rename(folder)
+    sent += file_events(shop / "binlog.000002")
+    for dumping in (idle, new):
+        assert events(dumping.has(len(sent))) == sent
+        dumping.end()
+    logs.close()
+
+
+def test_out_of_file_descriptors_ends_no_dump(tmp_path, caplog):
+    """EMFILE: the log rotates while no file can be opened; afterwards the dump goes on."""
+    shop = SHOP / "mysql"
+    first = in_use(shop / "binlog.000001", tmp_path / "copy")
+    logs = ServedLogs(first.parent)
+    dumping = Dumping(logs, heartbeat=0.05)
+    sent = file_events(first)
+    dumping.has(len(sent))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    shutil.copy(shop / "binlog.000002", first.parent)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        wait_for(lambda: "Too many open files" in caplog.text)
+        before = beats(dumping.packets())
+        wait_for(lambda: beats(dumping.packets()) > before)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    sent += file_events(shop / "binlog.000002")
+    assert events(dumping.has(len(sent))) == sent
+    dumping.end()
+    logs.close()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_storage_that_fails_for_long_ends_a_dump_so_that_replicas_connect_again(
+    tmp_path, monkeypatch, waits
+):
+    """Error 1053, at which replicas reconnect; the reason is told to the source's log only."""
+    monkeypatch.setattr("tailrace.replication.source.transmit._OUTAGE", 1.0)
+    first = in_use(SHOP / "mysql" / "binlog.000001", tmp_path / "copy")
+    logs = ServedLogs(first.parent)
+    logs.files()
+    logs._listed = 0.0
+    first.parent.rename(tmp_path / "away")
+    dumping = Dumping(logs, flags=0 if waits else 1)
+    dumping.thread.join(DEADLINE)
+    error = dumping.error
+    assert isinstance(error, ServerError)
+    assert (error.code, error.sqlstate) == (1053, "08S01")
+    assert "no such file" in str(error)
+    assert "no such file" not in error.text
+    logs.close()
+
+
+def test_the_reason_of_a_fatal_error_is_in_the_sources_log(tmp_path):
+    """A damaged event: the replica is told the servers' words, the log what is wrong."""
+    first = in_use(SHOP / "mysql" / "binlog.000001", tmp_path / "copy")
+    logs = ServedLogs(first.parent)
+    dumping = Dumping(logs)
+    dumping.has(len(file_events(first)))
+    with first.open("ab") as file:
+        file.write(bytes(19))
+    dumping.thread.join(DEADLINE)
+    error = dumping.error
+    assert isinstance(error, ServerError)
+    assert error.code == 1236
+    assert error.text.startswith("I/O error reading log event; the first event")
+    assert str(error).endswith(f"({error.__cause__})")
+    assert "not 0" in str(error)
+    logs.close()
 
 
 def test_a_replica_that_went_away_ends_its_dump(memory):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 FATAL: Final = 1236
 """ER_MASTER_FATAL_ERROR_READING_BINLOG."""
+AGAIN: Final = 1053
+"""ER_SERVER_SHUTDOWN."""
 _STATE: Final = "HY000"
 
 NO_SUCH_FILE: Final = "Could not find first log file name in binary log index file"
@@ -45,13 +47,25 @@ _LONGEST_SETS: Final = 200
 """Characters of the sets in the text: a server's has 512 bytes in all."""
 
 
-def fatal(text: str, flavour: Flavour = Flavour.MYSQL) -> ServerError:
-    """Error 1236 with this text. ``{source}`` and ``{Replica}`` in it are the flavour's words."""
+def fatal(text: str, flavour: Flavour = Flavour.MYSQL, reason: str = "") -> ServerError:
+    """Error 1236 with this text. ``{source}`` and ``{Replica}`` in it are the flavour's words.
+
+    The ``reason`` is for the log of the source: the replica is not told of it.
+    """
     mysql = flavour is Flavour.MYSQL
     said = text.replace("{source}", "source" if mysql else "master").replace(
         "{Replica}", "Replica" if mysql else "Slave"
     )
-    return ServerError(said, code=FATAL, sqlstate=_STATE, text=said)
+    message = f"{said} ({reason})" if reason else said
+    return ServerError(message, code=FATAL, sqlstate=_STATE, text=said)
+
+
+def unavailable(reason: Exception) -> ServerError:
+    """The logs cannot be read at the moment: the error of a server that is shutting down, after
+    which replicas connect again by themselves.
+    """
+    text = "The source cannot read its logs at the moment: connect again"
+    return ServerError(f"{text} ({reason})", code=AGAIN, sqlstate="08S01", text=text)
 
 
 def at(text: str, first: tuple[str, int], last: tuple[str, int], byte: int) -> str:

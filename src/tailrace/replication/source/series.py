@@ -360,6 +360,13 @@ class ServedLogs:
         with self._changed:
             return self._following(file)
 
+    def has_purged(self, file: ServedFile) -> bool:
+        """Whether a file is no longer among the logs, as far as that can be found out."""
+        try:
+            return file not in self.files()
+        except StorageError:
+            return False
+
     def _following(self, file: ServedFile) -> ServedFile | None:
         if file in self._files[:-1]:
             return self._files[self._files.index(file) + 1]
@@ -407,6 +414,7 @@ class ServedLogs:
             self._waiting += 1
             try:
                 if self._watcher is None:
+                    self._error = None
                     self._watcher = Thread(
                         target=self._watch, name="tailrace-served-logs", daemon=True
                     )
@@ -454,7 +462,8 @@ class ServedLogs:
         """The head of the newest file that has one: flavour, server version, checksums."""
         with self._changed:
             for file in reversed(self._files):
-                self._look(file)
+                if file.head is None:
+                    self._look(file)
                 if file.head is not None:
                     return file.head
         raise StorageError(f"{self.source}: none of its logs has a whole event")

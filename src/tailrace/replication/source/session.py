@@ -18,6 +18,7 @@ from tailrace.errors import (
 )
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.replication.source.queries import answer
+from tailrace.replication.source.refusals import unavailable
 from tailrace.replication.source.request import DumpRequest
 from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, RegisterReplica
 from tailrace.wire.handshake import OkPacket
@@ -142,7 +143,10 @@ class Session:
         sql = payload[1:].decode(errors="replace")
         try:
             found = answer(sql, self._source, self.connection)
-        except (StorageError, LogError) as error:
+        except StorageError as error:
+            _LOG.error("%s: %s", self.connection.name, error)
+            raise unavailable(error) from error
+        except LogError as error:
             _LOG.error("%s: %s", self.connection.name, error)
             raise _refused(
                 1105, "HY000", "The logs cannot be read: see the source's log"

@@ -14,8 +14,11 @@ tests compare the packets with those of MySQL 9.7 and of MariaDB 10.11 and 11.8.
 
 from __future__ import annotations
 
+import logging
+from functools import partial
+from threading import Event as Flag
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from zlib import crc32
 
 from tailrace.constants import (
@@ -32,6 +35,7 @@ from tailrace.errors import (
     BadEventLength,
     ConnectionLost,
     EventTooLarge,
+    KeyMissing,
     LogError,
     ServerError,
     StorageError,
@@ -50,6 +54,8 @@ from tailrace.wire.packets import HEADER_SIZE as PACKET_HEADER
 from tailrace.wire.packets import LARGEST, OK, Data, EndPacket
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.events import DecodeContext, Event
     from tailrace.replication.source.connection import ReplicaConnection
     from tailrace.replication.source.left_out import Selection
@@ -65,6 +71,12 @@ _LOOKS: Final = 1.0
 """Seconds after which a waiting dump checks whether its replica is still there."""
 _PIECE: Final = 1 << 18
 """Bytes of a large event that are read and sent at a time."""
+_OUTAGE: Final = 60.0
+"""Seconds for which a dump waits for storage that fails."""
+_AGAIN: Final = 0.5
+"""Seconds after which it tries again."""
+_LOG: Final = logging.getLogger(__name__)
+_Found = TypeVar("_Found")
 
 
 class Transmit:
@@ -98,7 +110,7 @@ class Transmit:
         self._io = TransmitIo(request.server_id, request.flags, connection)
         self._server_id = server_id
         self._server_uuid = server_uuid
-        self._stopped = False
+        self._stop = Flag()
         self._checksum = request.checksum or ChecksumAlgorithm.NONE
         self._selection: Selection = Everything()
         self._head: Head
@@ -110,23 +122,32 @@ class Transmit:
 
     def stop(self) -> None:
         """End the dump soon: `run` returns. Any thread may call it."""
-        self._stopped = True
+        self._stop.set()
         self._logs.wake()
+
+    @property
+    def _stopped(self) -> bool:
+        return self._stop.is_set()
 
     def run(self) -> None:
         """Send the logs until the dump ends: at the logs' end if it does not wait, after `stop`, or
         with an error.
 
-        Raises ServerError, which the replica is to be told (error 1236, in the server's words),
-        ConnectionLost, and what observers raise.
+        While the storage of the logs fails, it waits, and its replica gets heartbeats: an error
+        that a minute may heal is not to stop replicas for good.
+
+        Raises ServerError, which the replica is to be told (error 1236, in the server's words, at
+        which it stops; error 1053 if the storage has failed for a minute, so that it connects
+        again), ConnectionLost, and what observers raise.
         """
         try:
             self._delegate.transmit_start(self._io, self.request.file, self.request.position)
-            file, position = self._start()
+            file, position = self._patiently(None, self._start)
             self._first = file.name, position
             self._files(file, position)
         except (StorageError, LogError) as error:
-            raise self._fatal(refusals.UNREADABLE) from error
+            if not self._stopped:
+                raise self._fatal(refusals.UNREADABLE, reason=error) from error
         finally:
             self._release()
             self._delegate.transmit_stop(self._io)
@@ -168,7 +189,7 @@ class Transmit:
             if not self._events(file, max(position, head.begin)):
                 break
             self._release()
-            following = self._logs.following(file)
+            following = self._patiently(None, partial(self._logs.following, file))
             if following is None:
                 raise self._fatal(refusals.NO_NEXT_FILE)
             file, position = following, len(MAGIC)
@@ -179,7 +200,7 @@ class Transmit:
     def _wait_for_head(self, file: ServedFile) -> Head | None:
         """The file's head, when its writer has written it; None if the dump ends before."""
         while not self._stopped:
-            head = self._logs.head(file)
+            head = self._patiently(file, lambda: self._logs.head(file))
             if head is not None or not self._wait(file, 0):
                 return head
         return None
@@ -216,7 +237,7 @@ class Transmit:
         """
         selection = self._selection
         if isinstance(selection, MysqlSelection):
-            first = self._logs.first_gtid(file)
+            first = self._patiently(file, lambda: self._logs.first_gtid(file))
             return first is not None and first in selection.gtids
         return isinstance(selection, MariadbSelection) and selection.continued
 
@@ -224,7 +245,7 @@ class Transmit:
         """Send the events of a file from an offset on; False if the dump ends before its end."""
         context = self._head.context()
         while not self._stopped and not self._selection.over:
-            end = self._logs.look(file)
+            end = self._patiently(file, lambda: self._logs.look(file))
             if at < end:
                 at = self._some(file, at, end, context)
                 continue
@@ -240,16 +261,17 @@ class Transmit:
 
     def _some(self, file: ServedFile, at: int, end: int, context: DecodeContext) -> int:
         """Send a block of events, or one large event; where that ends."""
-        if self._stream is None:
-            self._stream = file.log.open()
-        connection, selection = self._connection, self._selection
+        connection, selection, blocks = self._connection, self._selection, self._logs.blocks
         try:
-            block = self._logs.blocks.block(file, self._stream, at, end, connection.sequence)
+            block = self._patiently(
+                file,
+                lambda: blocks.block(file, self._opened(file), at, end, connection.sequence),
+            )
         except BadEventLength as error:
             large = isinstance(error, EventTooLarge)
             raise self._fatal(refusals.TOO_LARGE if large else refusals.BOGUS, at) from error
         if isinstance(block, int):
-            self._large(file, self._stream, at, block, context)
+            self._large(file, at, block, context)
             return at + block
         if not len(block.heads):
             raise self._fatal(refusals.TORN, at)
@@ -289,14 +311,16 @@ class Transmit:
             end, self._left_out = self._left_out, 0
             self._heartbeat(end)
 
-    def _large(
-        self, file: ServedFile, stream: InputFile, at: int, length: int, context: DecodeContext
-    ) -> None:
+    def _large(self, file: ServedFile, at: int, length: int, context: DecodeContext) -> None:
         """Send an event of more than 1 MiB, or leave it out."""
         selection = self._selection
         observed = self._observed()
         known = length if selection.decodes or observed else HEADER_SIZE
-        head = memoryview(read_exactly(stream, at, known))
+
+        def read(offset: int, count: int) -> bytes:
+            return read_exactly(self._opened(file), offset, count)
+
+        head = memoryview(self._patiently(file, lambda: read(at, known)))
         if len(head) < known:
             raise self._fatal(refusals.TORN, at)
         if selection.given(head, file.name, at + length, context) is None:
@@ -317,9 +341,7 @@ class Transmit:
             connection.sequence = connection.sequence + 1 & 0xFF
             packet_end = done + size - before
             while done < packet_end:
-                piece = read_exactly(stream, at + done, min(_PIECE, packet_end - done))
-                if not piece:
-                    raise self._fatal(refusals.TORN, at)
+                piece = self._rest(file, read, at + done, min(_PIECE, packet_end - done))
                 connection.send(piece)
                 done += len(piece)
             self.sent += size + PACKET_HEADER
@@ -327,6 +349,27 @@ class Transmit:
             if size < LARGEST:
                 break
         self._has_sent(1, 0)
+
+    def _rest(
+        self, file: ServedFile, read: Callable[[int, int], bytes], offset: int, count: int
+    ) -> bytes:
+        """Bytes of an event whose packet has begun: no other packet can say why there are none.
+
+        Raises ConnectionLost.
+        """
+        try:
+            piece = self._patiently(file, lambda: read(offset, count), beats=False)
+        except (ServerError, StorageError, LogError) as error:
+            raise ConnectionLost(f"inside an event of {file.name}: {error}") from error
+        if not piece:
+            raise ConnectionLost(f"{file.name}: it ended at {offset} while an event was sent")
+        return piece
+
+    def _opened(self, file: ServedFile) -> InputFile:
+        """The file that is sent, open. Raises StorageError."""
+        if self._stream is None:
+            self._stream = file.log.open()
+        return self._stream
 
     # --- waiting ----------------------------------------------------------------------------------
 
@@ -337,14 +380,53 @@ class Transmit:
             return logs.following(file) is not None
         while not self._stopped:
             due = self._sent_at + period - monotonic() if period else _LOOKS
-            if logs.wait(file, at, max(min(due, _LOOKS), 0.0)):
+            if self._patiently(file, partial(logs.wait, file, at, max(min(due, _LOOKS), 0.0))):
                 return True
-            if self._connection.is_gone():
-                raise ConnectionLost("the replica closed the connection")
-            if period and monotonic() - self._sent_at >= period:
-                self._heartbeat(max(at, len(MAGIC)))
-                self._connection.flush()
+            self._is_alive(max(at, len(MAGIC)))
         return False
+
+    def _is_alive(self, at: int) -> None:
+        """Check that the replica is there, and say that the source is. Raises ConnectionLost."""
+        if self._connection.is_gone():
+            raise ConnectionLost("the replica closed the connection")
+        period = self.request.heartbeat
+        if period and monotonic() - self._sent_at >= period:
+            self._heartbeat(at)
+            self._connection.flush()
+
+    def _patiently(
+        self, file: ServedFile | None, read: Callable[[], _Found], *, beats: bool = True
+    ) -> _Found:
+        """What ``read`` gives. While the storage fails, it waits and calls it again.
+
+        ``beats``: the replica can be sent heartbeats meanwhile. Raises the error if the dump was
+        stopped, or if time heals nothing: the key is missing, or the ``file`` was purged. Raises
+        ServerError after a minute, ConnectionLost.
+        """
+        failed_at = 0.0
+        while True:
+            try:
+                found = read()
+            except KeyMissing:
+                raise
+            except StorageError as error:
+                self._release()  # what was open may be of no use
+                if self._stopped or (file is not None and self._logs.has_purged(file)):
+                    raise
+                server = self.request.server_id
+                if not failed_at:
+                    failed_at = monotonic()
+                    _LOG.warning("replica %d: waiting for the logs: %s", server, error)
+                if monotonic() - failed_at > _OUTAGE:
+                    raise refusals.unavailable(error) from error
+                place = self.position
+                if beats and place is not None and (file is None or file.name == place.file):
+                    self._is_alive(place.offset)
+                self._stop.wait(_AGAIN)
+            else:
+                if failed_at:
+                    _LOG.info("replica %d: the logs can be read again", self.request.server_id)
+                return found
 
     # --- events that are in no file ---------------------------------------------------------------
 
@@ -408,12 +490,14 @@ class Transmit:
         self.sent += size
         self._sent_at = monotonic()
 
-    def _fatal(self, text: str, at: int | None = None) -> ServerError:
-        """Error 1236, with the place."""
+    def _fatal(
+        self, text: str, at: int | None = None, reason: Exception | None = None
+    ) -> ServerError:
+        """Error 1236, with the place. The reason is for the log of the source."""
         last = self.position or Position(*self._first)
         byte = last.offset if at is None else at + HEADER_SIZE
         place = refusals.at(text, self._first, (last.file, last.offset), byte)
-        return refusals.fatal(place, self._logs.flavour)
+        return refusals.fatal(place, self._logs.flavour, "" if reason is None else str(reason))
 
     def _release(self) -> None:
         stream, self._stream = self._stream, None
