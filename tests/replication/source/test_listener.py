@@ -364,6 +364,24 @@ def test_no_room_for_one_more(listening):
     assert caught.value.args[0] == 1040
 
 
+def test_no_room_for_one_that_was_greeted_before_others_were_faster(listening):
+    asked = []
+    echo = listening()
+    echo.listener._has_room = lambda: asked.append(1) or len(asked) == 1
+    with pytest.raises(pymysql.OperationalError, match="Too many connections") as caught:
+        echo.connect(user="mysql_native_password")
+    assert caught.value.args[0] == 1040
+    assert echo.connections == []
+
+
+def test_limits_of_a_process():
+    assert Limits().within_files(20_000) == Limits()
+    limits = Limits().within_files(1024)
+    assert (limits.logins, limits.connections) == (256, 368)
+    limits = Limits(logins=5, connections=7).within_files(1024)
+    assert (limits.logins, limits.connections) == (5, 7)
+
+
 def test_too_many_that_do_not_log_in_drop_their_own_oldest(listening):
     """And a client that does still gets in."""
     echo = listening(limits=Limits(logins=5))

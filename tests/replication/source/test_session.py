@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import shutil
 import struct
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -486,6 +490,38 @@ def test_as_many_as_are_allowed(serve):
     other.close()
     wait_for(lambda: server.sessions == [])
     connect(server).close()
+
+
+def test_no_more_than_the_process_has_files_for(tmp_path):
+    """Clients that log in and do nothing do not take the files that dumps need."""
+    command = shlex.join([sys.executable, "-m", "tailrace", "serve", str(SHOP / "mysql")])
+    command += " --listen 127.0.0.1:0 --server-id 9 --user repl"
+    with subprocess.Popen(
+        ["/bin/sh", "-c", f"ulimit -n 128; exec {command}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TAILRACE_SERVE_PASSWORD": PASSWORD},
+    ) as process:
+        try:
+            said = process.stderr.readline()
+            port = int(re.search(r"127\.0\.0\.1:(\d+)", said)[1])
+            clients = []
+            error = None
+            while error is None and len(clients) < 128:
+                try:
+                    clients.append(pymysql.connect(port=port, user="repl", password=PASSWORD))
+                except pymysql.OperationalError as caught:
+                    error = caught
+            assert error is not None
+            assert error.args == (1040, "Too many connections")
+            assert len(clients) > 20
+            for number, client in enumerate(clients, 100):
+                dump(client, server_id=number, flags=0)
+            for client in clients:
+                for _ in range(20):
+                    assert client._read_packet().get_all_data()[0] == 0
+        finally:
+            process.kill()
 
 
 def test_a_log_that_cannot_be_read_any_more_is_an_error_of_its_client(serve, tmp_path, monkeypatch):

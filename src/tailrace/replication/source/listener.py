@@ -15,11 +15,11 @@ import socket
 import ssl
 from collections import Counter, OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from threading import Thread
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.errors import UsageError
 from tailrace.printable import printable
@@ -40,6 +40,9 @@ _ADDRESSES: Final = 4096
 _BACKLOG: Final = 512
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _RETRY_SECONDS: Final = 0.05
+_FULL: Final = "Too many connections"
+_OWN_FILES: Final = 32
+"""Files that a process has open besides: the port, the logs' list, libraries."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -48,13 +51,24 @@ class Limits:
     """What clients may use.
 
     ``logins`` may log in at the same time, for ``seconds`` each. After ``failures`` wrong passwords
-    in a minute an address is turned away for the rest of it. ``connections`` may be logged in.
+    in a minute an address is turned away for the rest of it. ``connections`` may be logged in: one
+    more gets error 1040. `within_files` is what a process can hold of them.
     """
 
     logins: int = 256
     seconds: float = 10.0
     failures: int = 10
     connections: int = 1000
+
+    def within_files(self, files: int) -> Self:
+        """These limits for a process that may have ``files`` open.
+
+        A quarter of them is for logins; a connection takes two, its socket and the log that it
+        reads, so that clients which log in and do nothing cannot keep others from reading.
+        """
+        logins = max(min(self.logins, files // 4), 1)
+        connections = max(min(self.connections, (files - logins - _OWN_FILES) // 2), 1)
+        return replace(self, logins=logins, connections=connections)
 
 
 class _Failures:
@@ -211,7 +225,7 @@ class Listener:
             text = f"Host '{client.host}' is blocked because of many wrong passwords: wait a minute"
             self._leave(client, ErrorPacket(1129, None, text))
         elif not self._has_room():
-            self._leave(client, ErrorPacket(1040, None, "Too many connections"))
+            self._leave(client, ErrorPacket(1040, None, _FULL))
         else:
             client.login = Login(
                 self._users,
@@ -297,7 +311,11 @@ class Listener:
         payload = bytes(client.got[HEADER_SIZE:])
         client.got.clear()
         client.sequence = (client.sequence + 1) & 0xFF
-        for answer in login.receive(payload):
+        answers = login.receive(payload)
+        if login.state is State.IN and not self._has_room():  # others were faster
+            self._leave(client, ErrorPacket(1040, "08004", _FULL))
+            return
+        for answer in answers:
             self._put(client, answer)
         if login.denied:
             self.failed_logins += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import ssl
 import uuid
 from functools import partial
@@ -84,7 +85,9 @@ class SourceServer:
         self._logs = logs
         self._given_version = version
         self._gtid_mode = gtid_mode
-        self._limits = limits or Limits()
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        known = limits or Limits()
+        self._limits = known if most == resource.RLIM_INFINITY else known.within_files(most)
         self._sessions: dict[int, Session] = {}
         self._threads: dict[int, Thread] = {}
         self._lock = Lock()
