@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Group, Parameter
 
@@ -121,6 +121,15 @@ def serve(
             help="The source's UUID; by default one that is made of its server id.",
         ),
     ] = None,
+    gtid_mode: Annotated[
+        Literal["on", "off"] | None,
+        Parameter(
+            name="--gtid-mode",
+            group=_SERVE,
+            help="The GTID mode that a source of MySQL says it has: ``on`` for logs that hold no "
+            "transaction yet, and will have GTIDs; by default whether the logs have GTIDs.",
+        ),
+    ] = None,
     plugin: Annotated[
         tuple[str, ...],
         Parameter(
@@ -158,6 +167,7 @@ def serve(
             allow_plain=allow_plain,
             server_version=server_version,
             server_uuid=server_uuid,
+            gtid_mode=None if gtid_mode is None else gtid_mode == "on",
             keyring=keyring,
             layers=layers or None,
             observers=find(plugin),

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pymysql
@@ -213,6 +213,20 @@ def test_gtid_mode_is_by_default_what_the_logs_have(serve):
     assert executed == logged.text()
     assert (mode, purged) == ("ON", "")
     assert ask(serve(SHOP / "mysql", gtid_mode=False), "SELECT @@gtid_mode") == [("OFF",)]
+
+
+@pytest.mark.parametrize(("given", "mode"), [((), "OFF"), (("--gtid-mode", "on"), "ON")])
+def test_gtid_mode_of_logs_without_a_transaction_has_to_be_given(tmp_path, given, mode):
+    """They begin alike, whether their transactions will have GTIDs or not."""
+    uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+    with (
+        tailrace.create(tmp_path / "binlog.000001", flavour="mysql", server_id=7, server_uuid=uuid),
+        serving(tmp_path, *given) as port,
+        pymysql.connect(port=port, user="repl", password=PASSWORD) as client,
+        client.cursor() as cursor,
+    ):
+        cursor.execute("SELECT @@gtid_mode, @@enforce_gtid_consistency")
+        assert cursor.fetchone() == (mode, mode)
 
 
 def test_the_uuid_stays_the_same_for_a_server_id(serve):
@@ -492,36 +506,43 @@ def test_as_many_as_are_allowed(serve):
     connect(server).close()
 
 
-def test_no_more_than_the_process_has_files_for(tmp_path):
-    """Clients that log in and do nothing do not take the files that dumps need."""
-    command = shlex.join([sys.executable, "-m", "tailrace", "serve", str(SHOP / "mysql")])
-    command += " --listen 127.0.0.1:0 --server-id 9 --user repl"
+@contextmanager
+def serving(logs, *options, files=20_000):
+    """The command as a process that may have so many files open: its port."""
+    command = [sys.executable, "-m", "tailrace", "serve", logs, *options]
+    command += ["--listen", "127.0.0.1:0", "--server-id", 9, "--user", "repl"]
     with subprocess.Popen(
-        ["/bin/sh", "-c", f"ulimit -n 128; exec {command}"],
+        ["/bin/sh", "-c", f"ulimit -n {files}; exec {shlex.join(map(str, command))}"],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TAILRACE_SERVE_PASSWORD": PASSWORD},
     ) as process:
         try:
             said = process.stderr.readline()
-            port = int(re.search(r"127\.0\.0\.1:(\d+)", said)[1])
-            clients = []
-            error = None
-            while error is None and len(clients) < 128:
-                try:
-                    clients.append(pymysql.connect(port=port, user="repl", password=PASSWORD))
-                except pymysql.OperationalError as caught:
-                    error = caught
-            assert error is not None
-            assert error.args == (1040, "Too many connections")
-            assert len(clients) > 20
-            for number, client in enumerate(clients, 100):
-                dump(client, server_id=number, flags=0)
-            for client in clients:
-                for _ in range(20):
-                    assert client._read_packet().get_all_data()[0] == 0
+            assert "serving" in said, said
+            yield int(re.search(r"127\.0\.0\.1:(\d+)", said)[1])
         finally:
             process.kill()
+
+
+def test_no_more_than_the_process_has_files_for():
+    """Clients that log in and do nothing do not take the files that dumps need."""
+    with serving(SHOP / "mysql", files=128) as port:
+        clients = []
+        error = None
+        while error is None and len(clients) < 128:
+            try:
+                clients.append(pymysql.connect(port=port, user="repl", password=PASSWORD))
+            except pymysql.OperationalError as caught:
+                error = caught
+        assert error is not None
+        assert error.args == (1040, "Too many connections")
+        assert len(clients) > 20
+        for number, client in enumerate(clients, 100):
+            dump(client, server_id=number, flags=0)
+        for client in clients:
+            for _ in range(20):
+                assert client._read_packet().get_all_data()[0] == 0
 
 
 def test_a_log_that_cannot_be_read_any_more_is_an_error_of_its_client(serve, tmp_path, monkeypatch):

@@ -386,7 +386,8 @@ def serve(
     ``CHANGE MASTER TO``, by file and position or by GTID. Of which flavour and version the source
     is, the logs say; ``server_version`` replaces the version. ``server_id`` must differ from those
     of the replicas, and ``server_uuid`` is made of it unless it is given. ``gtid_mode`` is what a
-    MySQL source says of itself; by default whether the logs have GTIDs.
+    MySQL source says of itself; by default whether the logs have GTIDs, so that it has to be True
+    for logs that hold no transaction yet and will have GTIDs.
 
     It listens at ``listen``, ``HOST:PORT``: port 0 is a free one, ``*`` all addresses. Clients log
     in as ``user`` with ``password`` (or that in the environment variable
