@@ -133,7 +133,8 @@ def place(tmp_path_factory, shop):
     folder = tmp_path_factory.mktemp("examples")
     (folder / "logs").symlink_to(shop / "mysql")
     certificate, key = Authority(folder).issue("served", "localhost")
-    (folder / "cert.pem").write_bytes(certificate.read_bytes() + key.read_bytes())
+    certificate.rename(folder / "cert.pem")
+    key.rename(folder / "key.pem")
     return folder
 
 

@@ -139,11 +139,11 @@ COMMANDS: Final = (
         "serve",
         "tailrace.cli.serve:serve",
         COPY,
-        "[OPTIONS] LOGS --listen HOST:PORT --server-id NUMBER",
+        "[OPTIONS] SOURCE --listen HOST:PORT --server-id NUMBER",
         "Serve logs to replicas, as a replication source.",
         "Replicas of MySQL and MariaDB attach to it as to a server, by file and position or by "
-        "GTID, and so does what reads as they do: ``mysqlbinlog``, ``tailrace``. LOGS is a folder "
-        "of one server's logs, or its URL, and may grow meanwhile: ``receive --follow`` fills it. "
+        "GTID, and so does what reads as they do: ``mysqlbinlog``, ``tailrace``. SOURCE is a "
+        "folder of one server's logs, or its URL, and may grow: ``receive --follow`` fills it. "
         "No client can change anything, and none sees another file. It runs until Ctrl-C or "
         "SIGTERM."
         "\n\n"
@@ -156,7 +156,10 @@ COMMANDS: Final = (
             ),
             (
                 "to others, through TLS",
-                "serve copy --listen '*:3307' --server-id 99 --user repl --tls-cert cert.pem",
+                (
+                    "serve copy --listen '*:3307' --server-id 99 --user repl"
+                    " --tls-cert cert.pem --tls-key key.pem"
+                ),
             ),
         ),
         (("0", "SIGTERM ended it"), _ERROR, _STOPPED),

@@ -125,6 +125,7 @@ def serve(
         Literal["on", "off"] | None,
         Parameter(
             name="--gtid-mode",
+            metavar="on|off",
             group=_SERVE,
             help="The GTID mode that a source of MySQL says it has: ``on`` for logs that hold no "
             "transaction yet, and will have GTIDs; by default whether the logs have GTIDs.",
