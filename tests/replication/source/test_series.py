@@ -6,6 +6,7 @@ import resource
 import shutil
 import struct
 import threading
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -27,7 +28,7 @@ from tailrace.observers import TransmitDelegate, TransmitObserver
 from tailrace.replication.source.blocks import BLOCK
 from tailrace.replication.source.series import ServedLogs
 from tailrace.replication.source.transmit import Transmit
-from tailrace.storage.memory import MemoryFolder, forget_memory
+from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
 from tests.replication.source.dumping import Kept, asked, ours
 from tests.waiting import DEADLINE, wait_for
 
@@ -353,6 +354,91 @@ def test_the_reason_of_a_fatal_error_is_in_the_sources_log(tmp_path):
     assert error.text.startswith("I/O error reading log event; the first event")
     assert str(error).endswith(f"({error.__cause__})")
     assert "not 0" in str(error)
+    logs.close()
+
+
+def sized(logs):
+    return [(file.name, logs.look(file)) for file in logs.files()]
+
+
+@pytest.mark.parametrize("seconds", [0, 2])
+@pytest.mark.parametrize("where", ["disk", "memory"])
+def test_a_copy_that_is_removed_and_made_again_is_another_one(
+    tmp_path, memory, where, seconds, caplog
+):
+    """The old log's dumps end, those by GTID so that the replica reconnects; the new one's GTIDs,
+    sizes and events are served.
+    """
+    folder = tmp_path / "copy" if where == "disk" else f"memory:{memory}"
+    uuids = ["aaaaaaaa-71ca-11e1-9e33-c80aa9429562", "bbbbbbbb-71ca-11e1-9e33-c80aa9429562"]
+    given = {"flavour": "mysql", "server_id": 7}
+    with tailrace.create(f"{folder}/binlog.000001", server_uuid=uuids[0], **given) as log:
+        for number in range(3):
+            commit(log, f"create database a{number}")
+    logs = ServedLogs(folder)
+    by_file, by_gtid = Dumping(logs), Dumping(logs, gtids=GtidSet())
+    for dumping in (by_file, by_gtid):
+        dumping.has(7)
+    assert logs.gtids == GtidSet.parse(f"{uuids[0]}:1-3")
+    if where == "disk":
+        shutil.rmtree(folder)
+    else:
+        forgotten = memory_folder(memory)
+        for name in forgotten.names():
+            forgotten.remove(name)
+    time.sleep(seconds)  # the old dumps look meanwhile
+    with tailrace.create(f"{folder}/binlog.000001", server_uuid=uuids[1], **given) as log:
+        for number in range(9):
+            commit(log, f"create database b{number}")
+        for dumping, code in ((by_file, 1236), (by_gtid, 1053)):
+            dumping.thread.join(DEADLINE)
+            assert isinstance(dumping.error, ServerError)
+            assert dumping.error.code == code
+        wait_for(lambda: logs.gtids == GtidSet.parse(f"{uuids[1]}:1-9"))
+        assert sized(logs) == [("binlog.000001", log.position.offset)]
+        assert caplog.text.count("was replaced or cut off") == 1
+        sent = events(ours(logs, asked(gtids=GtidSet())))
+        begun = [event[20:36].hex() for event in sent if event[4] == 33]
+        assert begun == [uuids[1].replace("-", "")] * 9
+        commit(log)
+        wait_for(lambda: sized(logs) == [("binlog.000001", log.position.offset)])
+    logs.close()
+
+
+def test_another_servers_logs_in_the_same_folder(tmp_path):
+    """The files are replaced by those of MariaDB: version, sizes and events are theirs."""
+    for path in (SHOP / "mysql").iterdir():
+        shutil.copy(path, tmp_path)
+    logs = ServedLogs(tmp_path)
+    assert logs.flavour == "mysql"
+    assert events(ours(logs, asked()))
+    for path in tmp_path.iterdir():
+        path.unlink()
+    for path in (SHOP / "mariadb").iterdir():
+        shutil.copy(path, tmp_path)
+    wait_for(lambda: logs.flavour == "mariadb")
+    kept = sorted((SHOP / "mariadb").glob("binlog.0*"))
+    assert sized(logs) == [(path.name, path.stat().st_size) for path in kept]
+    expected = [event for path in kept for event in file_events(path)]
+    assert events(ours(logs, asked(flags=3))) == expected
+    logs.close()
+
+
+def test_a_longer_copy_in_place_of_the_file_continues_it(tmp_path, caplog):
+    """As rsync does it: another file of the same beginning gets the name. No dump ends."""
+    first = in_use(SHOP / "mysql" / "binlog.000001", tmp_path / "copy")
+    raw = first.read_bytes()
+    _, end = transactions_of(first)[5]
+    first.write_bytes(raw[:end])
+    logs = ServedLogs(first.parent)
+    dumping = Dumping(logs)
+    dumping.has(len(file_events(first)))
+    (tmp_path / "longer").write_bytes(raw)
+    (tmp_path / "longer").rename(first)
+    sent = file_events(first)
+    assert events(dumping.has(len(sent))) == sent
+    dumping.end()
+    assert "replaced" not in caplog.text
     logs.close()
 
 

@@ -9,8 +9,9 @@ file follows, that is never, and the dump continues in that file.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from threading import Condition, Event, Thread
 from time import monotonic
@@ -26,7 +27,7 @@ from tailrace.constants import (
     EventType,
     Flavour,
 )
-from tailrace.errors import LogError, StorageError, TailraceError, UsageError
+from tailrace.errors import LogError, LogReset, StorageError, TailraceError, UsageError
 from tailrace.events import (
     DecodeContext,
     FormatDescriptionEvent,
@@ -59,6 +60,12 @@ if TYPE_CHECKING:
 _Read = Callable[[int, int], bytes]
 _LIST_EVERY: Final = 1.0
 """Seconds for which a folder's list of files is used, unless the last file has ended."""
+_CHECK_EVERY: Final = 0.5
+"""Seconds after which it is checked that the files are the same ones; for an object store ten
+looks.
+"""
+_FIRST: Final = 512
+"""Bytes at a file's beginning by which it is recognized: its server's start and first GTID."""
 _BEGINS: Final = 10.0
 """Seconds within which a file that has just been created has its first events."""
 _KEPT: Final = 1 << 16
@@ -68,6 +75,7 @@ _HEAD: Final = frozenset(
     {EventType.START_ENCRYPTION, EventType.PREVIOUS_GTIDS, EventType.GTID_LIST, EventType.ROTATE}
 )
 """Types of events that may come between a file's format description and its list of GTIDs."""
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +146,20 @@ def _reader(stream: InputFile) -> _Read:
     return read
 
 
+def _beginning(stream: InputFile, count: int) -> bytes:
+    """The first bytes of a file, but for the flag that its writer has it open."""
+    first = bytearray(read_exactly(stream, 0, count))
+    first[FILE_FLAGS_AT : FILE_FLAGS_AT + 1] = bytes(len(first[FILE_FLAGS_AT:][:1]))
+    return bytes(first)
+
+
 @dataclass(slots=True, eq=False)
 class ServedFile:
     """A log file that is served. Its attributes change under the lock of its `ServedLogs`.
 
     ``end`` is up to where it can be sent: the end of its last whole transaction, in bytes.
     ``closed`` says that another file follows, and ``final`` that ``end`` is the last that it has.
+    ``replaced`` says that its name is another log's by now.
     """
 
     log: LogFile
@@ -151,6 +167,8 @@ class ServedFile:
     final: bool = False
     end: int = 0
     head: Head | None = None
+    replaced: bool = False
+    _first: bytes = b""
     _size: int = 0
     _walked: int = 0
     _stream: InputFile | None = field(default=None, repr=False)
@@ -177,13 +195,31 @@ class ServedFile:
         size = stream.size()
         if self.head is None:
             self.head = Head.read(stream, self.log, whole=closed)
-        if self.head is not None and size != self._size:
+        if self.head is not None and size != self._size and size >= self.end:
             self._grow(stream, size, self.head)
             self._size = size
+            if len(self._first) < _FIRST:
+                self._first = _beginning(stream, min(self.end, _FIRST))
         if closed:
             self.final = True
             self.release()
         return self.end != before
+
+    def is_same(self) -> bool:
+        """Whether the file of its name has what was seen of it: its beginning, and as many bytes.
+
+        Raises StorageError, LogError.
+        """
+        stream = self.log.open()
+        try:
+            long = self.final or stream.size() >= self.end
+            same = long and _beginning(stream, len(self._first)) == self._first
+            if same and not self.final:  # a longer copy may have been put in its place
+                self._stream, stream = stream, self._stream or stream
+        finally:
+            if stream is not self._stream:
+                stream.close()
+        return same
 
     def _grow(self, stream: InputFile, size: int, head: Head) -> None:
         flags = read_exactly(stream, FILE_FLAGS_AT, 1)[0]
@@ -264,6 +300,17 @@ class ServedFile:
             stream.close()
 
 
+def _is_later(file: LogFile, than: LogFile) -> bool:
+    """Whether a file can be a later one of the same series."""
+    return file.base == than.base and (file.number or 0) > (than.number or 0)
+
+
+def _still_served(file: ServedFile) -> None:
+    """Raises LogReset if the file was replaced."""
+    if file.replaced:
+        raise LogReset(f"{file.log.path}: it was replaced by another log, or cut off")
+
+
 class ServedLogs:
     """The logs of one server, or of one program, that are served to replicas.
 
@@ -294,6 +341,7 @@ class ServedLogs:
         self._changed = Condition()
         self._files: list[ServedFile] = []
         self._listed = 0.0
+        self._checked = 0.0
         self._grown = Event()
         self._waiting = 0
         self._watcher: Thread | None = None
@@ -331,8 +379,17 @@ class ServedLogs:
             )
         if series[0].files[0].joined:
             raise UsageError(f"{self.source}: a pipe can be read once, and so cannot be served")
+        logs = series[0].files
         known = {file.name: file for file in self._files}
-        files = [known.get(log.name) or ServedFile(log) for log in series[0].files]
+        there = [known[log.name] for log in logs if log.name in known]
+        if self._files and not self._files[-1].replaced:
+            if there:
+                self._compare(there)
+            elif not _is_later(logs[0], self._files[-1].log):
+                self._drop(self._files[-1])
+        if self._files and self._files[-1].replaced:
+            known = {}
+        files = [known.get(log.name) or ServedFile(log) for log in logs]
         for file in self._files:
             if file not in files:
                 file.release()
@@ -341,12 +398,56 @@ class ServedLogs:
         self._files = files
         self._listed = monotonic()
 
+    def _compare(self, files: Sequence[ServedFile]) -> None:
+        """Notice if the first or the last of these files is another one than before.
+
+        What cannot be read now is compared later.
+        """
+        self._checked = monotonic()
+        for file in {files[0], files[-1]}:
+            with suppress(StorageError, LogError):
+                if not file.is_same():
+                    self._drop(file)
+                    return
+
+    def _drop(self, file: ServedFile) -> None:
+        """Forget all files: another log is in the place of this one."""
+        _LOG.warning(
+            "%s: it was replaced or cut off: the dumps of the logs that were here end, and those"
+            " that are here now are served",
+            file.log.path,
+        )
+        for each in self._files:
+            each.replaced = True
+            each.release()
+        self.blocks = BlockCache()
+        self._changed.notify_all()
+
+    def _check(self) -> None:
+        """From time to time, notice if the files are others than before."""
+        every = max(_CHECK_EVERY, 10 * self._files[-1].log.store.looks_every)
+        if monotonic() - self._checked > every and not self._files[-1].replaced:
+            self._compare(self._files)
+
+    def _current(self) -> list[ServedFile]:
+        """The files that are there now, as they were listed. Raises StorageError."""
+        self._check()
+        if self._files[-1].replaced:
+            self._list()
+        return self._files
+
+    def check(self, file: ServedFile) -> None:
+        """Check that a file is the one that it was. Raises LogReset, StorageError, LogError."""
+        with self._changed:
+            self._compare([file])
+            self._look(file)
+
     def files(self) -> list[ServedFile]:
         """The files, oldest first. Raises StorageError."""
         with self._changed:
             if monotonic() - self._listed > _LIST_EVERY:
                 self._list()
-            return [*self._files]
+            return [*self._current()]
 
     def file(self, name: str) -> ServedFile | None:
         """The file of a name, or the oldest for an empty one; None if there is none."""
@@ -356,14 +457,15 @@ class ServedLogs:
         return next((file for file in files if file.name == name), None)
 
     def following(self, file: ServedFile) -> ServedFile | None:
-        """The file after this one; None as long as there is none. Raises StorageError."""
+        """The file after this one; None as long as there is none. Raises StorageError, LogReset."""
         with self._changed:
+            _still_served(file)
             return self._following(file)
 
     def has_purged(self, file: ServedFile) -> bool:
         """Whether a file is no longer among the logs, as far as that can be found out."""
         try:
-            return file not in self.files()
+            return file not in self.files() and not file.replaced
         except StorageError:
             return False
 
@@ -391,7 +493,14 @@ class ServedLogs:
             return file.end
 
     def _look(self, file: ServedFile) -> bool:
-        grown = file.look()
+        self._check()
+        _still_served(file)
+        try:
+            grown = file.look()
+        except LogError:
+            self._compare([file])
+            _still_served(file)
+            raise
         if grown:
             self._changed.notify_all()
         return grown
@@ -422,8 +531,9 @@ class ServedLogs:
                 self._look(file)
                 if file.end <= offset and not file.closed and not self._closed:
                     self._changed.wait(deadline - monotonic())
-                if self._error is not None:
-                    raise self._error
+                    _still_served(file)
+                    if self._error is not None:
+                        raise self._error
                 return file.end > offset or file.closed
             finally:
                 self._waiting -= 1
@@ -440,17 +550,18 @@ class ServedLogs:
                 if self._closed or not self._waiting:
                     self._watcher = None
                     return
-                file = self._files[-1]
-                every = file.log.store.looks_every
+                every = self._files[-1].log.store.looks_every
                 self._grown.clear()
                 try:
-                    if file.look():
-                        self._changed.notify_all()
+                    file = self._current()[-1]
+                    if self._look(file):
                         continue
                     if self._following(file) is not None:
                         continue
                     self._error = None
-                except (StorageError, LogError) as error:
+                except LogReset:
+                    pass  # whoever waits was told
+                except TailraceError as error:
                     self._error = error
                     self._changed.notify_all()
             self._grown.wait(every)
@@ -461,6 +572,8 @@ class ServedLogs:
     def newest(self) -> Head:
         """The head of the newest file that has one: flavour, server version, checksums."""
         with self._changed:
+            with suppress(StorageError):
+                self._current()
             for file in reversed(self._files):
                 if file.head is None:
                     self._look(file)
@@ -487,7 +600,7 @@ class ServedLogs:
     def position(self) -> Position:
         """Where the last whole transaction ends."""
         with self._changed:
-            file = self._files[-1]
+            file = self._current()[-1]
             self._look(file)
             return Position(file.name, max(file.end, len(MAGIC)))
 
@@ -499,7 +612,7 @@ class ServedLogs:
         newest file, later ones what was added.
         """
         with self._changed:
-            for file in reversed(self._files):
+            for file in reversed(self._current()):
                 self._look(file)
                 if file.head is not None:
                     found = file.gtids(file.end)

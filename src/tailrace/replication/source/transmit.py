@@ -37,6 +37,7 @@ from tailrace.errors import (
     EventTooLarge,
     KeyMissing,
     LogError,
+    LogReset,
     ServerError,
     StorageError,
 )
@@ -46,6 +47,7 @@ from tailrace.gtid import GtidList, GtidSet
 from tailrace.observers import TransmitDelegate, TransmitIo
 from tailrace.position import Position
 from tailrace.replication.source import refusals
+from tailrace.replication.source.blocks import Block
 from tailrace.replication.source.by_gtid import mariadb_start, mysql_start
 from tailrace.replication.source.left_out import Everything, MariadbSelection, MysqlSelection
 from tailrace.storage.streams.base import read_exactly
@@ -145,6 +147,10 @@ class Transmit:
             file, position = self._patiently(None, self._start)
             self._first = file.name, position
             self._files(file, position)
+        except LogReset as error:
+            if self.request.gtids is not None:
+                raise refusals.unavailable(error) from error
+            raise self._fatal(refusals.REPLACED, reason=error) from error
         except (StorageError, LogError) as error:
             if not self._stopped:
                 raise self._fatal(refusals.UNREADABLE, reason=error) from error
@@ -262,11 +268,16 @@ class Transmit:
     def _some(self, file: ServedFile, at: int, end: int, context: DecodeContext) -> int:
         """Send a block of events, or one large event; where that ends."""
         connection, selection, blocks = self._connection, self._selection, self._logs.blocks
+
+        def read() -> Block | int:
+            return blocks.block(file, self._opened(file), at, end, connection.sequence)
+
         try:
-            block = self._patiently(
-                file,
-                lambda: blocks.block(file, self._opened(file), at, end, connection.sequence),
-            )
+            block = self._patiently(file, read)
+            if isinstance(block, Block) and not block.heads:
+                self._patiently(file, partial(self._logs.check, file))
+                self._release()  # a longer copy may be in its place
+                block = self._patiently(file, read)
         except BadEventLength as error:
             large = isinstance(error, EventTooLarge)
             raise self._fatal(refusals.TOO_LARGE if large else refusals.BOGUS, at) from error
