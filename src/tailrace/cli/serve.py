@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -17,9 +18,12 @@ from tailrace.cli.options import (  # cyclopts reads them
 )
 from tailrace.cli.output import LogLines, say
 from tailrace.cli.signals import STATUS, on_signals
+from tailrace.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from tailrace.replication.source.series import ServedLogs
 
 _SERVE: Final = Group("Serve", sort_key=0)
 _LOGGER: Final = logging.getLogger("tailrace")
@@ -131,6 +135,16 @@ def serve(
             "transaction yet, and will have GTIDs; by default whether the logs have GTIDs.",
         ),
     ] = None,
+    wait: Annotated[
+        bool,
+        Parameter(
+            name="--wait",
+            group=_SERVE,
+            negative=(),
+            help="Wait until the source has its first log, as long as a receiver has not begun to "
+            "copy.",
+        ),
+    ] = False,
     plugin: Annotated[
         tuple[str, ...],
         Parameter(
@@ -146,6 +160,7 @@ def serve(
 ) -> int:
     """Serve logs to replicas, as a replication source."""
     from tailrace.observers import find  # noqa: PLC0415 - only where it is needed
+    from tailrace.replication.source import series  # noqa: PLC0415 - as above
     from tailrace.replication.source import server as source_server  # noqa: PLC0415 - as above
 
     signalled: list[int] = []
@@ -155,33 +170,54 @@ def serve(
         signalled.append(number)
         stop.set()
 
-    with (
-        _logged(),
-        source_server.serve(
-            source,
-            server_id=server_id,
-            listen=listen,
-            user=user,
-            users=users,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            allow_plain=allow_plain,
-            server_version=server_version,
-            server_uuid=server_uuid,
-            gtid_mode=None if gtid_mode is None else gtid_mode == "on",
-            keyring=keyring,
-            layers=layers or None,
-            observers=find(plugin),
-        ) as server,
-        on_signals(stopped),
-    ):
-        say(
-            f"serving {source} at {listen.rpartition(':')[0]}:{server.port} as {server.flavour} "
-            f"{server.version}, server id {server_id}"
-        )
-        while not stop.wait(_LOOK_SECONDS):
-            pass
+    start = partial(
+        source_server.serve,
+        source,
+        server_id=server_id,
+        listen=listen,
+        user=user,
+        users=users,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        allow_plain=allow_plain,
+        server_version=server_version,
+        server_uuid=server_uuid,
+        gtid_mode=None if gtid_mode is None else gtid_mode == "on",
+        keyring=keyring,
+        layers=layers or None,
+        observers=find(plugin),
+    )
+    with _logged():
+        if wait:
+            with on_signals(stopped):
+                _wait_for_a_log(
+                    lambda: series.ServedLogs(source, keyring=keyring, layers=layers or None), stop
+                )
+            if signalled:
+                return STATUS[signalled[0]]
+        with start() as server, on_signals(stopped):
+            say(
+                f"serving {source} at {listen.rpartition(':')[0]}:{server.port} as {server.flavour}"
+                f" {server.version}, server id {server_id}"
+            )
+            while not stop.wait(_LOOK_SECONDS):
+                pass
     return STATUS[signalled[0]]
+
+
+def _wait_for_a_log(look: Callable[[], ServedLogs], stop: Event) -> None:
+    """Wait until there is a log with a whole event, or for ``stop``; say why it waits."""
+    said = ""
+    while not stop.is_set():
+        try:
+            look().close()
+        except StorageError as error:
+            if str(error) != said:
+                said = str(error)
+                say(f"waiting for the first log: {said}")
+            stop.wait(_LOOK_SECONDS)
+        else:
+            return
 
 
 _LOOK_SECONDS: Final = 0.5

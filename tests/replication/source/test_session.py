@@ -221,8 +221,8 @@ def test_gtid_mode_of_logs_without_a_transaction_has_to_be_given(tmp_path, given
     uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
     with (
         tailrace.create(tmp_path / "binlog.000001", flavour="mysql", server_id=7, server_uuid=uuid),
-        serving(tmp_path, *given) as port,
-        pymysql.connect(port=port, user="repl", password=PASSWORD) as client,
+        serving(tmp_path, *given) as (said, _),
+        pymysql.connect(port=port_in(said), user="repl", password=PASSWORD) as client,
         client.cursor() as cursor,
     ):
         cursor.execute("SELECT @@gtid_mode, @@enforce_gtid_consistency")
@@ -507,8 +507,8 @@ def test_as_many_as_are_allowed(serve):
 
 
 @contextmanager
-def serving(logs, *options, files=20_000):
-    """The command as a process that may have so many files open: its port."""
+def serving(logs, *options, files=20_000, first="serving"):
+    """The command as a process that may have so many files open: what it says, and the process."""
     command = [sys.executable, "-m", "tailrace", "serve", logs, *options]
     command += ["--listen", "127.0.0.1:0", "--server-id", 9, "--user", "repl"]
     with subprocess.Popen(
@@ -519,15 +519,38 @@ def serving(logs, *options, files=20_000):
     ) as process:
         try:
             said = process.stderr.readline()
-            assert "serving" in said, said
-            yield int(re.search(r"127\.0\.0\.1:(\d+)", said)[1])
+            assert first in said, said
+            yield said, process
         finally:
             process.kill()
 
 
+def port_in(said):
+    return int(re.search(r"serving .*127\.0\.0\.1:(\d+)", said)[1])
+
+
+def test_it_waits_for_the_first_log(tmp_path):
+    """As of a relay whose receiver was started at the same time."""
+    logs = tmp_path / "copy"
+    with serving(logs, "--wait", first="waiting") as (said, process):
+        assert said == f"tailrace: waiting for the first log: {logs}: no such file or folder\n"
+        logs.mkdir()
+        assert "no log in this folder" in process.stderr.readline()
+        shutil.copy(SHOP / "mysql" / "binlog.000001", logs)
+        port = port_in(process.stderr.readline())
+        with pymysql.connect(port=port, user="repl", password=PASSWORD) as client:
+            client.ping(reconnect=False)
+        process.terminate()
+        assert process.wait(20) == 0
+    with serving(tmp_path / "none", "--wait", first="waiting") as (_, process):
+        process.terminate()
+        assert process.wait(20) == 0
+
+
 def test_no_more_than_the_process_has_files_for():
     """Clients that log in and do nothing do not take the files that dumps need."""
-    with serving(SHOP / "mysql", files=128) as port:
+    with serving(SHOP / "mysql", files=128) as (said, _):
+        port = port_in(said)
         clients = []
         error = None
         while error is None and len(clients) < 128:
