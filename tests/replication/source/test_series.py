@@ -240,6 +240,44 @@ def test_a_file_that_was_closed_but_ends_inside_an_event(tmp_path):
     assert error.startswith("binlog truncated in the middle of event; consider out of disk space")
 
 
+def test_a_dump_from_inside_an_event_sends_no_part_of_a_packet():
+    """What stands where a length should be is often more than the file has: error 1236."""
+    path = SHOP / "mysql" / "binlog.000001"
+    raw = path.read_bytes()
+    logs = ServedLogs(path.parent)
+    beyond = 0
+    for position in range(transactions_of(path)[0][0] + 1, 2000):
+        length = int.from_bytes(raw[position + 9 : position + 13], "little")
+        if 1 << 20 < length <= 1 << 30:
+            *packets, error = ours(logs, asked(file=path.name, position=position))
+            assert events(packets) == []
+            assert error.startswith("binlog truncated in the middle of event")
+            beyond += 1
+    assert beyond > 50
+    logs.close()
+
+
+@pytest.mark.parametrize("size", [60_000, 3 << 20])
+def test_a_file_that_is_cut_off_while_it_is_served(tmp_path, size):
+    """The cut is inside the event that is to be sent next: error 1236, no part of its packet."""
+    with made(tmp_path) as log:
+        commit(log)
+        begin = log.position.offset
+        commit(log, f"create database d /* {'x' * size} */")
+        commit(log)
+    path = tmp_path / "binlog.000001"
+    logs = ServedLogs(tmp_path)
+    assert logs.position.offset == path.stat().st_size
+    with path.open("r+b") as file:
+        file.truncate(begin + size // 2)
+    *packets, error = ours(logs, asked())
+    assert error.startswith("the source's logs were replaced by others, or cut off")
+    sent = events(packets)
+    assert sent == file_events(path)[: len(sent)]
+    wait_for(lambda: sized(logs) == [("binlog.000001", path.stat().st_size)])
+    logs.close()
+
+
 def test_an_idle_dump_sends_heartbeats(memory):
     with made(f"memory:{memory}") as log:
         commit(log)

@@ -188,9 +188,9 @@ def _read(stream: InputFile, begin: int, end: int, sequence: int) -> Block | int
     if block.heads and (length > LARGE or not is_event_length(length)):
         return block
     checked_length(data, block.end - begin)
+    if block.end + length > min(end, stream.size()):
+        return block  # no byte of a packet is sent before it is known that there are all
     if length > LARGE:
         return length
-    if block.end + length > end:
-        return block
     data += read_exactly(stream, begin + len(data), length - left)
     return _framed(memoryview(data), begin, until, sequence)

@@ -30,7 +30,7 @@ TOO_LARGE: Final = (
     "log event entry exceeded max_allowed_packet; Increase max_allowed_packet on {source}"
 )
 TORN: Final = "binlog truncated in the middle of event; consider out of disk space on {source}"
-REPLACED: Final = "the source's logs were replaced by others"
+REPLACED: Final = "the source's logs were replaced by others, or cut off"
 UNREADABLE: Final = "I/O error reading log event"
 TOO_OLD: Final = (
     "Could not find GTID state requested by slave in any binlog files. Probably the slave state is"
