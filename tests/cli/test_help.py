@@ -83,7 +83,7 @@ def test_without_unicode(begin):
 COMMANDS_ONLY = {
     "stat": {"as", "html", "include_gtids", "exclude_gtids", "server_id", "skip_checksums"},
     "receive": {"plugin", "progress", "skip_torn_tail"},
-    "serve": {"plugin"},
+    "serve": {"plugin", "wait"},
     "mirror": {"cores", "fail_on_set_aside", "skip_torn_tail"},
     "verify": {"cores"},
 }

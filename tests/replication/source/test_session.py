@@ -21,7 +21,7 @@ import tailrace
 from tailrace.errors import UsageError
 from tailrace.observers import RelayIoObserver, TransmitObserver
 from tailrace.replication.source.listener import Limits
-from tailrace.wire.commands import BinlogDump, DumpFlag, RegisterReplica
+from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag, RegisterReplica
 from tailrace.wire.packets import EndPacket, is_end
 from tests.replication.source.conftest import PASSWORD, SERVER_ID, ask, connect
 from tests.waiting import wait_for
@@ -227,6 +227,27 @@ def test_gtid_mode_of_logs_without_a_transaction_has_to_be_given(tmp_path, given
     ):
         cursor.execute("SELECT @@gtid_mode, @@enforce_gtid_consistency")
         assert cursor.fetchone() == (mode, mode)
+
+
+def test_a_replica_with_more_gtids_is_rejected_only_for_the_uuid_of_the_source(serve):
+    """A server checks its own transactions: others may reach a replica in other ways."""
+    with tailrace.open(SHOP / "mysql") as log:
+        list(log)
+        logged = log.gtids
+    (uuid, _), *_ = logged.sources
+    more = tailrace.GtidSet.parse(f"{uuid}:1-100000")
+    raw = BinlogDumpGtid(more, 71, DumpFlag.NON_BLOCK).encode()
+
+    def attach(server):
+        client = connect(server)
+        client.query("SET @source_binlog_checksum = 'CRC32'")
+        client._execute_command(raw[0], raw[1:])
+        return client
+
+    assert records(attach(serve(SHOP / "mysql")))
+    code, text = how_it_ended(attach(serve(SHOP / "mysql", server_uuid=uuid)))
+    assert code == 1236
+    assert text.startswith("Replica has more GTIDs than the source has")
 
 
 def test_the_uuid_stays_the_same_for_a_server_id(serve):

@@ -385,7 +385,8 @@ def serve(
     with `receive` or `create`. Replicas attach with ``CHANGE REPLICATION SOURCE TO`` or
     ``CHANGE MASTER TO``, by file and position or by GTID. Of which flavour and version the source
     is, the logs say; ``server_version`` replaces the version. ``server_id`` must differ from those
-    of the replicas, and ``server_uuid`` is made of it unless it is given. ``gtid_mode`` is what a
+    of the replicas, and ``server_uuid`` is made of it unless it is given: a replica by MySQL GTIDs
+    is rejected if it has transactions of that UUID which the logs lack. ``gtid_mode`` is what a
     MySQL source says of itself; by default whether the logs have GTIDs, so that it has to be True
     for logs that hold no transaction yet and will have GTIDs.
 
