@@ -269,6 +269,8 @@ class ServedFile:
             return None
         if not self._gtids_end or end < self._gtids_end:
             self._gtids, self._gtids_end = None if head.before is None else head.before.copy(), 4
+        if self._gtids_end == end:
+            return self._gtids  # also while the file cannot be opened
         with closing(self.log.open()) as stream:
             read, context = _reader(stream), head.context()
             for offset, length, piece in walk(read, self._gtids_end, end):
