@@ -24,6 +24,7 @@ RING = (
     "neither component_keyring_file's nor keyring_file's (MySQL), nor file_key_management's"
     " (MariaDB), nor Tailrace's own"
 )
+SERVED = "logs --listen 127.0.0.1:0 --server-id 9"
 NO_LOG = "no log in this folder, nor in its sub-folders (a log begins with the bytes FE 62 69 6E)"
 TABLES = (
     "shop.customers",
@@ -141,6 +142,15 @@ FILES = {
     "receive mysql://root@db1/ --into copy --progress soon": f"--progress {DURATION}, not 'soon'",
     "receive mysql://root@db1/ mysql://root@db1/ --into copy": "copy/db1_3306: two sources would have this folder; name them: NAME=URL",
     "receive mysql://root@db1,db2/ --into copy": "mysql://root@db1:3306,db2:3306: a byte copy holds one server's files: give one host, or use a separate receiver and folder for each server",
+    "serve --listen 127.0.0.1:0 --server-id 9": "serve needs a SOURCE: see `tailrace help serve`",
+    f"serve {SERVED}": "say who may log in: give a user (--user) or a file of users (--users)",
+    f"serve {SERVED} --user a --users b": "give a user (--user) or a file of users (--users), not both",
+    f"serve {SERVED} --user a --tls-key k": "--tls-key goes with --tls-cert: give the certificate, too",
+    f"serve {SERVED} --user a --tls-cert gone.pem": "--tls-cert gone.pem: No such file or directory",
+    f"serve {SERVED} --user a --tls-cert text.txt": "--tls-cert text.txt: not a certificate in PEM form",
+    f"serve {SERVED} --user a --server-version nonsense": "--server-version: a version of MySQL is as 9.7.0, not 'nonsense'",
+    f"serve {SERVED} --user a --server-version 11.8.2-MariaDB": "--server-version: a version of MySQL is as 9.7.0, not '11.8.2-MariaDB'",
+    "serve logs --listen *:0 --server-id 9 --user a": "*:0 is reached from other machines: give a certificate and its key for TLS (--tls-cert, --tls-key), or allow logins without TLS (--allow-plain)",
     "mirror logs": "mirror needs --into LAKE: see `tailrace help mirror`",
     "mirror --into lake": "give a log: a file, a folder of logs, or a server's URL (mysql://user@host)",
     "mirror logs --into lake --format orc": "--format orc: give parquet, delta or iceberg",
@@ -220,6 +230,7 @@ def here(tmp_path_factory, shop, corpus):
 def said(run, here, monkeypatch):
     """said(command) is what it says on stderr, without ``tailrace:``, in lines."""
     monkeypatch.chdir(here)
+    monkeypatch.setenv("TAILRACE_SERVE_PASSWORD", "secret")
 
     def said(command):
         before = sorted(here.iterdir())

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
+from cryptography.hazmat.primitives import serialization
 from pymysql.constants import COMMAND
 
 import tailrace
@@ -617,7 +618,12 @@ def test_a_log_that_cannot_be_read_any_more_is_an_error_of_its_client(serve, tmp
         ({"user": None}, "give a user"),
         ({"users": "x"}, "not both"),
         ({"password": ""}, "1 to 256 bytes"),
-        ({"tls_key": "x"}, "tls_key needs tls_cert"),
+        ({"tls_key": "x"}, "--tls-key goes with --tls-cert"),
+        ({"server_id": "9"}, "server_id is a number"),
+        ({"listen": ("a", 1)}, "HOST:PORT"),
+        ({"limits": 3}, "limits is a Limits"),
+        ({"server_version": "9.7\0"}, "--server-version"),
+        ({"server_version": "9.7.0-" + "x" * 5000}, "--server-version"),
         ({"tls_cert": __file__}, "not a certificate"),
         ({"server_uuid": "x"}, "UUID"),
     ],
@@ -626,6 +632,46 @@ def test_arguments_that_do_not_fit(given, says):
     settings = {"server_id": 1, "user": "repl", "password": PASSWORD} | given
     with pytest.raises((UsageError, ValueError, tailrace.errors.GtidError), match=says):
         tailrace.serve(SHOP / "mysql", **settings).stop()
+
+
+def test_a_key_that_does_not_fit(tmp_path, certificate):
+    authority, cert, key = certificate
+    with pytest.raises(UsageError, match=f"--tls-key {key}: the key of another certificate"):
+        tailrace.serve(
+            SHOP / "mysql", server_id=1, user="a", password="b", tls_cert=authority, tls_key=key
+        )
+    loaded = serialization.load_pem_private_key(key.read_bytes(), None)
+    locked = tmp_path / "locked.pem"
+    locked.write_bytes(
+        loaded.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"x"),
+        )
+    )
+    for given, says in {
+        locked: "the key has a passphrase",
+        None: "it has no private key: give the key's file with --tls-key",
+        cert: "not a private key in PEM form",
+        tmp_path: "Is a directory",
+    }.items():
+        with pytest.raises(UsageError, match=says):
+            tailrace.serve(
+                SHOP / "mysql", server_id=1, user="a", password="b", tls_cert=cert, tls_key=given
+            )
+
+
+def test_an_observer_may_stop_the_server(serve):
+    class Stopping(TransmitObserver):
+        def transmit_start(self, io, file, position):
+            server.stop()
+            stopped.append(io)
+
+    stopped = []
+    server = serve(SHOP / "mysql", observers=[Stopping()])
+    dump(connect(server))
+    wait_for(lambda: stopped)
+    assert server.wait(0)
 
 
 def test_a_user_without_a_password_is_rejected(monkeypatch):

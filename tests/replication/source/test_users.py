@@ -33,6 +33,17 @@ def test_a_stored_password_as_text(tmp_path):
     assert Users.of_file(file).find("a").stored == NATIVE.stored
 
 
+def test_a_file_of_an_editor_that_writes_a_byte_order_mark(tmp_path):
+    file = tmp_path / "users"
+    file.write_text(f"repl mysql_native_password {NATIVE.stored.decode()}", "utf-8-sig")
+    assert Users.of_file(file).find("repl").stored == NATIVE.stored
+
+
+def test_a_name_acts_on_no_terminal():
+    with pytest.raises(UsageError, match="printable"):
+        Users({"a\x1b[31m": NATIVE})
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -395,6 +395,8 @@ def address_of(text: str) -> tuple[str, int]:
 
     Raises UsageError.
     """
+    if not isinstance(text, str):
+        raise UsageError(f"the address to listen at is the text HOST:PORT, not {text!r}")
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     plain = not text.startswith("[")

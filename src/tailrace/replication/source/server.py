@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import resource
 import ssl
 import uuid
 from functools import partial
-from threading import Event, Lock, Thread
+from pathlib import Path
+from threading import Event, Lock, Thread, current_thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Self
 
@@ -27,7 +29,6 @@ from tailrace.wire.authentication import CachingSha2Password, NativePassword
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
     from types import TracebackType
 
     from tailrace.observers.delegate import Observer
@@ -45,6 +46,7 @@ _NAMESPACE: Final = uuid.UUID("6f5d6b0c-6a8c-4f4e-9a53-7d1f0d7a0d5b")
 _STOP_SECONDS: Final = 10.0
 _PREFIXED: Final = 11
 """MariaDB before this version says ``5.5.5-`` before its version, for replicas of old MySQL."""
+_VERSION: Final = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}(?:[-.+~][-.+~\w]{0,48})?", re.ASCII)
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -69,14 +71,19 @@ class SourceServer:
         observers: Sequence[Observer] = (),
         limits: Limits | None = None,
     ) -> None:
-        if isinstance(server_id, bool) or not 1 <= server_id <= 0xFFFFFFFF:
+        whole = isinstance(server_id, int) and not isinstance(server_id, bool)
+        if not whole or not 1 <= server_id <= 0xFFFFFFFF:
             raise UsageError(f"server_id is a number from 1 to 4294967295, not {server_id!r}")
         host, port = address_of(listen)
         if must_encrypt and context is None and not is_loopback(host):
             raise UsageError(
-                f"{listen} is reached from other machines: give a certificate and its key for TLS,"
-                " or allow logins without TLS"
+                f"{listen} is reached from other machines: give a certificate and its key for TLS"
+                " (--tls-cert, --tls-key), or allow logins without TLS (--allow-plain)"
             )
+        if limits is not None and not isinstance(limits, Limits):
+            raise UsageError(f"limits is a Limits, not {limits!r}")
+        if version is not None:
+            _check_version(version, logs.flavour)
         self.server_id = server_id
         self.server_uuid = parse_uuid(server_uuid or str(uuid.uuid5(_NAMESPACE, str(server_id))))
         self.delegate = TransmitDelegate()
@@ -140,6 +147,8 @@ class SourceServer:
         with self._lock:
             threads = list(self._threads.values())
         for thread in threads:
+            if thread is current_thread():  # an observer stops the server
+                continue
             thread.join(max(deadline - monotonic(), 0))
         for session in self.sessions:
             session.connection.close("the source was stopped")
@@ -356,6 +365,14 @@ class SourceServer:
         return True
 
 
+def _check_version(version: str, flavour: Flavour) -> None:
+    """Whether replicas of the flavour understand it. Raises UsageError."""
+    mariadb = flavour is Flavour.MARIADB
+    if not _VERSION.fullmatch(version) or ("mariadb" in version.lower()) != mariadb:
+        known = "MariaDB is as 11.8.2-MariaDB-log" if mariadb else "MySQL is as 9.7.0"
+        raise UsageError(f"--server-version: a version of {known}, not {version[:60]!r}")
+
+
 def _error(code: int, state: str, text: str) -> ServerError:
     return ServerError(text, code=code, sqlstate=state, text=text)
 
@@ -436,12 +453,12 @@ def _users(
     password: str | None,
     users: str | os.PathLike[str] | Users | None,
 ) -> Users:
-    if (user is None) == (users is None):
-        raise UsageError("give a user, or a file of users, but not both")
+    if user is not None and users is not None:
+        raise UsageError("give a user (--user) or a file of users (--users), not both")
     if users is not None:
         return users if isinstance(users, Users) else Users.of_file(users)
     if user is None:
-        raise UsageError("no user was given")
+        raise UsageError("say who may log in: give a user (--user) or a file of users (--users)")
     if password is None:
         password = os.environ.get(PASSWORD)
     if password is None:
@@ -456,15 +473,42 @@ def _context(
     """The TLS context of a certificate and its key. Raises UsageError."""
     if cert is None:
         if key is not None:
-            raise UsageError("tls_key needs tls_cert, the certificate")
+            raise UsageError("--tls-key goes with --tls-cert: give the certificate, too")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(cert, key, password=lambda: "")
     except OSError as error:
-        raise UsageError(
-            f"tls_cert {os.fspath(cert)} and tls_key {os.fspath(key or cert)}: not a certificate"
-            " and its key in PEM form, the key without a passphrase"
-        ) from error
+        raise UsageError(_unusable(cert, key, error)) from error
     return context
+
+
+def _unusable(
+    cert: str | os.PathLike[str], key: str | os.PathLike[str] | None, error: OSError
+) -> str:
+    """What is wrong with a certificate and its key that were rejected with this error."""
+    raw = {}
+    for option, path in (("--tls-cert", cert), ("--tls-key", key)):
+        try:
+            raw[option] = b"" if path is None else Path(path).read_bytes()
+        except OSError as unread:
+            return f"{option} {path}: {unread.strerror}"
+    if b"CERTIFICATE-----" not in raw["--tls-cert"]:
+        return f"--tls-cert {cert}: not a certificate in PEM form"
+    option = "--tls-cert" if key is None else "--tls-key"
+    place = f"{option} {key or cert}"
+    if b"PRIVATE KEY-----" not in raw[option]:
+        if key is None:
+            return f"{place}: it has no private key: give the key's file with --tls-key"
+        return f"{place}: not a private key in PEM form"
+    if b"ENCRYPTED" in raw[option]:
+        return (
+            f"{place}: the key has a passphrase: give one without"
+            " (openssl pkey -in KEY -out NEW_KEY writes it)"
+        )
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    if reason == "KEY_VALUES_MISMATCH":
+        return f"{place}: the key of another certificate"
+    said = (reason or "OpenSSL rejects them").replace("_", " ").lower()
+    return f"--tls-cert {cert} and its key cannot be used: {said}"

@@ -30,8 +30,10 @@ class Users:
                 "no account may log in: give a user and a password, or a file of users"
             )
         for name in accounts:
-            if not 0 < len(name) <= _LONGEST_NAME or "\0" in name:
-                raise UsageError(f"a user's name has 1 to {_LONGEST_NAME} characters, not {name!r}")
+            if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+                raise UsageError(
+                    f"a user's name has 1 to {_LONGEST_NAME} printable characters, not {name!r}"
+                )
         self._accounts = dict(accounts)
         self._secret = secrets.token_bytes(16)
         kinds = {type(each): each for each in self._accounts.values()}
@@ -54,7 +56,7 @@ class Users:
                 raw = file.read(_LARGEST_FILE + 1)
             if len(raw) > _LARGEST_FILE:
                 raise UsageError(f"{path}: a file of users has at most {_LARGEST_FILE} bytes")
-            lines = raw.decode().splitlines()
+            lines = raw.decode("utf-8-sig").splitlines()
         except OSError as error:
             raise UsageError(
                 f"{path}: the file of users cannot be read: {error.strerror}"
