@@ -380,7 +380,12 @@ def test_the_status_variables_have_the_names_of_mysqls(fresh_server):
     ("given", "text"),
     [
         ({"timeout": 0}, "timeout: 0 is not a time"),
+        ({"timeout": float("nan")}, "timeout: nan is not a time"),
+        ({"timeout": float("inf")}, "timeout: inf is not a time"),
+        ({"timeout": "x"}, "timeout: 'x' is not a time"),
         ({"replicas": 0}, "replicas: 0 is no number"),
+        ({"replicas": 1.5}, "replicas: 1.5 is no number"),
+        ({"wait_no_replica": "no"}, "wait_no_replica: 'no' is neither True nor False"),
         ({"wait_point": "never"}, "wait_point: 'never' is none of after_sync, after_commit"),
     ],
 )

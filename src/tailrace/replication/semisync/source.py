@@ -67,6 +67,8 @@ _COM_QUIT_OR_NOTHING: Final = frozenset({b"", _QUIT})
 Place = tuple[int, int]
 """A position that can be compared: the file's number, and the offset."""
 _START: Final[Place] = (0, 0)
+_LONGEST_WAIT: Final = 4294967.295
+"""Seconds; MySQL's limit of ``rpl_semi_sync_source_timeout``."""
 
 
 class WaitPoint(StrEnum):
@@ -171,10 +173,12 @@ class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
         except ValueError:
             known = ", ".join(WaitPoint)
             raise UsageError(f"wait_point: {wait_point!r} is none of {known}") from None
-        if timeout <= 0:
+        if not isinstance(timeout, (int, float)) or not 0 < timeout <= _LONGEST_WAIT:
             raise UsageError(f"timeout: {timeout!r} is not a time: give a number of seconds")
-        if replicas < 1:
+        if not isinstance(replicas, int) or replicas < 1:
             raise UsageError(f"replicas: {replicas!r} is no number of replicas")
+        if not isinstance(wait_no_replica, bool):
+            raise UsageError(f"wait_no_replica: {wait_no_replica!r} is neither True nor False")
         self.timeout = timeout
         self.needed = replicas
         self.wait_no_replica = wait_no_replica
