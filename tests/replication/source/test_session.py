@@ -481,6 +481,22 @@ def test_kill_ends_a_dump_of_the_same_user(serve, shop):
     wait_for(lambda: server.sessions == [])
 
 
+def test_kill_query_ends_a_dump_and_no_idle_connection(serve):
+    server = serve(SHOP / "mysql")
+    dumping = waiting_dump(server)
+    with connect(server) as idle, connect(server) as client:
+        client.query(f"KILL QUERY {idle.thread_id()}")
+        idle.ping(reconnect=False)
+        client.query(f"KILL QUERY {dumping.thread_id()}")
+        assert how_it_ended(dumping)[0] == 1317
+
+
+def test_a_variables_name_may_be_quoted(serve):
+    assert ask(serve(SHOP / "mysql"), "SELECT @@`server_id`, @@global.`SERVER_ID`") == [
+        (SERVER_ID, SERVER_ID)
+    ]
+
+
 def test_nobody_kills_another_users_dump(serve, tmp_path):
     native = "mysql_native_password *23AE809DDACAF96AF0FD78ED04B6A265E05AA257"
     (tmp_path / "users").write_text(f"repl {native}\nother {native}\n", "utf-8")

@@ -16,7 +16,7 @@ of `_FUNCTIONS`
 ``SHOW BINARY LOG STATUS``, ``SHOW MASTER STATUS``    where the last whole transaction ends
 ``SHOW REPLICAS``, ``SHOW SLAVE HOSTS``               the replicas that are attached
 ``SHOW WARNINGS``, ``SHOW ERRORS``                    no row
-``KILL``                                              ends a connection of the same user
+``KILL``, ``KILL QUERY``                              ends a connection of the same user, its dump
 ====================================================  =============================================
 """
 
@@ -79,8 +79,8 @@ class Source(Protocol):
     def replicas(self) -> Sequence[tuple[RegisterReplica, str]]:
         """The attached replicas, with their UUIDs (empty if they have none)."""
 
-    def kill(self, thread_id: int, user: str) -> bool:
-        """End a connection of this user; False if there is none."""
+    def kill(self, thread_id: int, user: str, *, only_statement: bool) -> bool:
+        """End a connection of this user, or its dump only; False if there is none."""
 
 
 class Client(Protocol):
@@ -213,13 +213,15 @@ class _Statement:
 
     def _variable(self, text: str) -> Value:
         if not text.startswith("@@"):
-            name = text[1:] or self._kind(Kind.NAME, Kind.STRING) or self._reject()
+            mine = text[1:] or self._kind(Kind.NAME, Kind.STRING) or self._reject()
             known = self._client.variables
-            value = known[name] if name in known else None  # noqa: SIM401 - it is no mapping
+            value = known[mine] if mine in known else None  # noqa: SIM401 - it is no mapping
             return value.decode(errors="replace") if isinstance(value, bytes) else value
         scope, dot, name = text[2:].lower().rpartition(".")
         if dot and scope not in ("global", "session", "local"):
             raise self._unsupported()
+        if not name:
+            name = (self._kind(Kind.NAME) or "").lower()
         found = self._source.variables().get(name)
         if found is None:
             raise _refused(1193, "HY000", f"Unknown system variable '{name[:64]}'")
@@ -372,10 +374,14 @@ class _Statement:
     # --- KILL ------------------------------------------------------------------------------------
 
     def _kill(self) -> OkPacket:
-        _ = self._take("CONNECTION") or self._take("QUERY")
+        only_statement = self._take("QUERY")
+        if not only_statement:
+            self._take("CONNECTION")
         number = self._kind(Kind.NUMBER) or self._reject()
         self._end()
-        if not number.isdigit() or not self._source.kill(int(number), self._client.user):
+        if not number.isdigit() or not self._source.kill(
+            int(number), self._client.user, only_statement=only_statement
+        ):
             raise _refused(1094, "HY000", f"Unknown thread id: {number[:20]}")
         return OkPacket()
 

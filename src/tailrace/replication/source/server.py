@@ -355,12 +355,14 @@ class SourceServer:
         found = [(each.replica, each.uuid) for each in self.sessions]
         return [(replica, text) for replica, text in found if replica is not None]
 
-    def kill(self, thread_id: int, user: str) -> bool:
-        """End a connection of this user."""
+    def kill(self, thread_id: int, user: str, *, only_statement: bool = False) -> bool:
+        """End a connection of this user; ``only_statement``: only if it has a dump."""
         with self._lock:
             session = self._sessions.get(thread_id)
         if session is None or session.connection.user != user:
             return False
+        if only_statement and session.transmit is None:
+            return True  # other statements have ended before another could kill them
         session.end(_error(1317, "70100", "Query execution was interrupted"))
         return True
 
