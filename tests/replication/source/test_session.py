@@ -481,6 +481,19 @@ def test_kill_ends_a_dump_of_the_same_user(serve, shop):
     wait_for(lambda: server.sessions == [])
 
 
+def test_the_log_of_a_dump_that_sent_nothing(serve, caplog):
+    """It has no set without a GTID, and no position None."""
+    caplog.set_level("INFO", "tailrace")
+    server = serve(SHOP / "mysql")
+    raw = BinlogDumpGtid(tailrace.GtidSet.parse(""), 71, DumpFlag.NON_BLOCK).encode()
+    with connect(server) as client:
+        client._execute_command(raw[0], raw[1:])  # it did not say that it knows checksums
+        assert how_it_ended(client)[0] == 1236
+    wait_for(lambda: not server.sessions)
+    assert "replica 71 reads from the beginning" in caplog.text
+    assert re.search(r": sent nothing$", caplog.text, re.MULTILINE)
+
+
 def test_kill_query_ends_a_dump_and_no_idle_connection(serve):
     server = serve(SHOP / "mysql")
     dumping = waiting_dump(server)

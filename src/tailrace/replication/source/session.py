@@ -178,7 +178,9 @@ class Session:
         request = transmit.request
         name = self.connection.name
         where = f"{request.file or 'the oldest log'}:{request.position}"
-        asked = where if request.gtids is None else f"what is not in {request.gtids!s:.200}"
+        asked = where
+        if request.gtids is not None:
+            asked = f"what is not in {request.gtids!s:.200}" if request.gtids else "the beginning"
         _LOG.info("%s: replica %d reads from %s", name, request.server_id, asked)
         self._source.replace_older(self)
         try:
@@ -189,7 +191,9 @@ class Session:
             _LOG.warning("%s: the dump has ended: %s", name, error)
             raise
         finally:
-            _LOG.info("%s: sent %d bytes, up to %s", name, transmit.sent, transmit.position)
+            end = transmit.position
+            sent = "nothing" if end is None else f"{transmit.sent} bytes, up to {end}"
+            _LOG.info("%s: sent %s", name, sent)
 
     def _request(self, payload: bytes) -> DumpRequest:
         variables = self.connection.variables
