@@ -51,7 +51,7 @@ _LONGEST_SETS: Final = 200
 def fatal(text: str, flavour: Flavour = Flavour.MYSQL, reason: str = "") -> ServerError:
     """Error 1236 with this text. ``{source}`` and ``{Replica}`` in it are the flavour's words.
 
-    The ``reason`` is for the log of the source: the replica is not told of it.
+    The ``reason`` is for the log of the source: the replica does not get it.
     """
     mysql = flavour is Flavour.MYSQL
     said = text.replace("{source}", "source" if mysql else "master").replace(
