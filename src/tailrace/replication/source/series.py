@@ -432,7 +432,7 @@ class ServedLogs:
             self._compare(self._files)
 
     def _current(self) -> list[ServedFile]:
-        """The files that are there now, as they were listed. Raises StorageError."""
+        """The present files, as they were listed. Raises StorageError."""
         self._check()
         if self._files[-1].replaced:
             self._list()

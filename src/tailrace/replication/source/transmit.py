@@ -364,7 +364,7 @@ class Transmit:
     def _rest(
         self, file: ServedFile, read: Callable[[int, int], bytes], offset: int, count: int
     ) -> bytes:
-        """Bytes of an event whose packet has begun: no other packet can say why there are none.
+        """Bytes of an event of which a part was sent: no other packet can say why there are none.
 
         Raises ConnectionLost.
         """
