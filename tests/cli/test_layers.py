@@ -8,6 +8,8 @@ import sys
 import pytest
 import zstandard
 
+from tests.cli.test_errors import one_error
+
 
 @pytest.fixture
 def archive(shop, tmp_path):
@@ -57,13 +59,13 @@ def test_standard_input(shop, archive):
 
 def test_errors(run, archive):
     unknown = run("log", archive, "--layers", "gzip")
-    assert (unknown.status, len(unknown.err.splitlines())) == (2, 1)
-    assert "no stream is called 'gzip'" in unknown.err
+    assert unknown.status == 2
+    assert "no stream is called 'gzip'" in one_error(unknown.err)
     server = run("log", "mysql://root@127.0.0.1:1", "--layers", "zstd")
-    assert (server.status, len(server.err.splitlines())) == (2, 1)
-    assert "layers are of files" in server.err
+    assert server.status == 2
+    assert "layers are of files" in one_error(server.err)
     path = archive / "binlog.000001.zst"
     path.write_bytes(path.read_bytes()[:5000])
     cut = run("log", path)
-    assert (cut.status, len(cut.err.splitlines())) == (2, 1)
-    assert f"{path}: zstd: the archive ends inside a frame" in cut.err
+    assert cut.status == 2
+    assert f"{path}: zstd: the archive ends inside a frame" in one_error(cut.err)

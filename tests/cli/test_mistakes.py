@@ -259,7 +259,10 @@ def as_lines(expected, **values):
 
 @pytest.mark.parametrize("command", FILES)
 def test_of_files_and_arguments(said, here, command):
-    assert said(command) == as_lines(FILES[command], here=here)
+    found, expected = said(command), as_lines(FILES[command], here=here)
+    if "{here}" in str(FILES[command]):  # where its lines end depends on the folder's name
+        found, expected = [" ".join(found)], [" ".join(expected)]
+    assert found == expected
 
 
 @pytest.fixture(scope="module")
