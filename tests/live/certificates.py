@@ -50,12 +50,32 @@ class Authority:
             .not_valid_before(now - dt.timedelta(days=10))
             .not_valid_after(now + dt.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(  # Python 3.13 and later want it, and the next one of an authority
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
+            .add_extension(_usage(authority=authority), critical=True)
         )
         if hosts:
             builder = builder.add_extension(
                 x509.SubjectAlternativeName([_general(host) for host in hosts]), critical=False
             )
         return builder.sign(self._key, hashes.SHA256())
+
+
+def _usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _general(host: str) -> x509.GeneralName:
