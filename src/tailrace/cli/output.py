@@ -308,6 +308,22 @@ def warnings_said() -> Iterator[None]:
         logging.getLogger().removeHandler(handler)
 
 
+@contextmanager
+def log_said(line: Callable[[str], None]) -> Iterator[None]:
+    """Print all that Tailrace logs from INFO on by ``line``, and none of it a second time."""
+    logger = logging.getLogger("tailrace")
+    handler, level, propagate = LogLines(logging.INFO, line), logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
 def numeric(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
     """Which columns contain only numbers."""
     return [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import sys
 from contextlib import contextmanager
@@ -20,9 +19,9 @@ from tailrace.cli.options import (  # cyclopts reads them
     SkipTornTail,
 )
 from tailrace.cli.output import (
-    LogLines,
     cut_to_width,
     live_on_stderr,
+    log_said,
     output_to,
     say,
     say_error,
@@ -290,7 +289,6 @@ def _places(given: Sequence[str], into: str, *, follow: bool, skip_torn_tail: bo
 # --- the output ----------------------------------------------------------------------------------
 
 _TERMINAL_SECONDS: Final = 0.5
-_LOGGER: Final = logging.getLogger("tailrace")
 
 
 class _Lines:
@@ -340,27 +338,13 @@ Display = _Lines | _Terminal
 def display(names: Sequence[str], every: float) -> Iterator[Display]:
     """The display for stderr; it also shows what is logged meanwhile."""
     if not sys.stderr.isatty():
-        with _logged(shown := _Lines(names, every)):
+        with log_said((shown := _Lines(names, every)).line):
             yield shown
         return
     with live_on_stderr() as live:
         terminal = _Terminal(names, live)
-        with _logged(terminal):
+        with log_said(terminal.line):
             yield terminal
-
-
-@contextmanager
-def _logged(shown: Display) -> Iterator[None]:
-    handler, level, propagate = LogLines(logging.INFO, shown.line), _LOGGER.level, _LOGGER.propagate
-    _LOGGER.addHandler(handler)
-    _LOGGER.setLevel(logging.INFO)
-    _LOGGER.propagate = False  # it would be printed twice
-    try:
-        yield
-    finally:
-        _LOGGER.removeHandler(handler)
-        _LOGGER.setLevel(level)
-        _LOGGER.propagate = propagate
 
 
 def _line(progress: Progress) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from contextlib import contextmanager
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -16,17 +14,17 @@ from tailrace.cli.options import (  # cyclopts reads them
     KeyringFile,
     Layers,
 )
-from tailrace.cli.output import LogLines, say
+from tailrace.cli.output import log_said, say
 from tailrace.cli.signals import STATUS, on_signals
 from tailrace.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tailrace.replication.source.series import ServedLogs
 
 _SERVE: Final = Group("Serve", sort_key=0)
-_LOGGER: Final = logging.getLogger("tailrace")
+_LOOK_SECONDS: Final = 0.5
 
 
 def serve(
@@ -141,8 +139,7 @@ def serve(
             name="--wait",
             group=_SERVE,
             negative=(),
-            help="Wait until the source has its first log, as long as a receiver has not begun to "
-            "copy.",
+            help="Wait for the first log, as in a folder that a receiver is about to fill.",
         ),
     ] = False,
     plugin: Annotated[
@@ -187,7 +184,7 @@ def serve(
         layers=layers or None,
         observers=find(plugin),
     )
-    with _logged():
+    with log_said(say):
         if wait:
             with on_signals(stopped):
                 _wait_for_a_log(
@@ -218,21 +215,3 @@ def _wait_for_a_log(look: Callable[[], ServedLogs], stop: Event) -> None:
             stop.wait(_LOOK_SECONDS)
         else:
             return
-
-
-_LOOK_SECONDS: Final = 0.5
-
-
-@contextmanager
-def _logged() -> Iterator[None]:
-    """Print what is logged: who attaches, who leaves, and why."""
-    handler, level, propagate = LogLines(logging.INFO, say), _LOGGER.level, _LOGGER.propagate
-    _LOGGER.addHandler(handler)
-    _LOGGER.setLevel(logging.INFO)
-    _LOGGER.propagate = False  # it would be printed twice
-    try:
-        yield
-    finally:
-        _LOGGER.removeHandler(handler)
-        _LOGGER.setLevel(level)
-        _LOGGER.propagate = propagate
