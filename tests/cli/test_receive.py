@@ -107,6 +107,7 @@ def test_sigterm_under_load(source, start, tmp_path):
     with Writing(source, 1):
         for _ in range(2):
             process = start("--follow", url_of(source), "--into", folder, "--progress", "200ms")
+            assert next(iter(process.stderr.readline, ""))  # it handles signals by now
             wait_for(lambda: has(source, folder))
             process.send_signal(signal.SIGTERM)
             status, out, err = finish(process)
