@@ -16,13 +16,12 @@ from tailrace.errors import GtidError, LogError
 from tailrace.events import (
     DecodeContext,
     GtidEvent,
-    GtidListEvent,
     MariadbGtidEvent,
-    PreviousGtidsEvent,
 )
 from tailrace.gtid import parse_gtid
 from tailrace.position import Position
 from tailrace.storage.file import LogSeries
+from tailrace.storage.head import FileHead
 from tailrace.storage.reader import EventReader
 from tailrace.transaction import Boundary, BoundaryParser
 
@@ -33,44 +32,49 @@ if TYPE_CHECKING:
     from tailrace.gtid import AnyGtid, GtidState
     from tailrace.storage.file import LogFile
 
-_HEAD: Final = frozenset(
+_BETWEEN: Final = frozenset(
     {
         EventType.FORMAT_DESCRIPTION,
         EventType.START_ENCRYPTION,
         EventType.PREVIOUS_GTIDS,
         EventType.GTID_LIST,
         EventType.ROTATE,
+        EventType.STOP,
+        EventType.BINLOG_CHECKPOINT,
     }
 )
-"""The types of events at a file's beginning, up to its list of GTIDs."""
-_BETWEEN: Final = _HEAD | {EventType.STOP, EventType.BINLOG_CHECKPOINT}
 """Events that belong to no transaction, in logs in which each one begins with a GTID event."""
 _SECOND: Final = 1_000_000
 
 
 def gtids_before(file: LogFile) -> tuple[Flavour | None, GtidState | None]:
     """A file's flavour, and the GTIDs of all files before it; None for what is unknown."""
-    context = DecodeContext()
-    for offset, raw in EventReader(file):
-        if raw[4] not in _HEAD:
-            break
-        event = context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
-        if isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
-            return context.flavour, event.gtids
-    return (None if context.format is None else context.flavour), None
+    head = FileHead.read(EventReader(file), file)
+    return (None, None) if head is None else (head.flavour, head.before)
 
 
-def gtid_events(file: LogFile) -> Iterator[Event]:
+def gtid_events(
+    file: LogFile, head: FileHead | None = None, begin: int | None = None, end: int | None = None
+) -> Iterator[GtidEvent | MariadbGtidEvent]:
     """The GTID events of a file; its other events are not decoded.
 
-    Checksums are not verified here, but when the events are read.
+    With its ``head``, those from an event's beginning up to an offset. Checksums are not verified
+    here, but when the events are read.
     """
-    context = DecodeContext()
-    for offset, raw in EventReader(file):
+    context = DecodeContext() if head is None else head.context()
+    given = None if head is None else head.format
+    for offset, raw in EventReader(file, start=begin, format_description=given):
+        after = offset + len(raw)
+        if end is not None and after > end:
+            return
         if raw[4] == EventType.FORMAT_DESCRIPTION:
             context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
         elif raw[4] in GTID_TYPES:
-            yield context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
+            event = context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
+            if isinstance(event, (GtidEvent, MariadbGtidEvent)):
+                yield event
+        if after == end:
+            return
 
 
 def commit_time(first: Event) -> int:
@@ -241,7 +245,7 @@ class _Lists:
 def _place(file: LogFile, gtid: AnyGtid) -> Position | None:
     """Where the transaction begins in this file."""
     for event in gtid_events(file):
-        if isinstance(event, (GtidEvent, MariadbGtidEvent)) and event.gtid == gtid:
+        if event.gtid == gtid:
             return Position(file.name, event.offset or 0)
     return None
 

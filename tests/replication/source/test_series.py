@@ -16,7 +16,9 @@ import zstandard
 
 import tailrace
 from tailrace.errors import (
+    BadMagic,
     ConnectionLost,
+    LogError,
     MalformedPacket,
     ServerError,
     StorageError,
@@ -620,3 +622,17 @@ def test_several_series_and_none(tmp_path):
     shutil.copytree(SHOP, tmp_path / "both")
     with pytest.raises(UsageError, match="several servers"):
         ServedLogs(tmp_path / "both")
+
+
+def test_what_is_no_log_is_not_waited_for(tmp_path):
+    """A text, and a log without its first event: the errors say so, at once."""
+    text = tmp_path / "passwd"
+    text.write_text("root:x:0:0:root:/root:/bin/bash\n")
+    with pytest.raises(BadMagic, match="not a binary log: it begins with 72 6F 6F 74"):
+        ServedLogs(text)
+    other = tmp_path / "binlog.000001"
+    raw = (SHOP / "mysql" / "binlog.000001").read_bytes()
+    first = 4 + int.from_bytes(raw[13:17], "little")
+    other.write_bytes(raw[:4] + raw[first:])
+    with pytest.raises(LogError, match="no format description event came before it"):
+        ServedLogs(other)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition, Event, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import (
     FILE_FLAGS_AT,
@@ -24,18 +24,10 @@ from tailrace.constants import (
     MAGIC,
     ChecksumAlgorithm,
     EventFlag,
-    EventType,
     Flavour,
 )
 from tailrace.errors import LogError, LogReset, StorageError, TailraceError, UsageError
-from tailrace.events import (
-    DecodeContext,
-    FormatDescriptionEvent,
-    GtidEvent,
-    GtidListEvent,
-    MariadbGtidEvent,
-    PreviousGtidsEvent,
-)
+from tailrace.events.format_description import check_magic
 from tailrace.events.walk import event_at, walk
 from tailrace.gtid import GtidState, advanced
 from tailrace.gtid.state import STATES
@@ -44,6 +36,8 @@ from tailrace.replication.source.blocks import BlockCache
 from tailrace.storage import find
 from tailrace.storage.files import successor
 from tailrace.storage.growth import tell_growth_to
+from tailrace.storage.head import FileHead, lasting
+from tailrace.storage.search import gtid_events
 from tailrace.storage.streams.base import read_exactly
 from tailrace.transaction import Boundary, BoundaryParser
 
@@ -51,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from tailrace.events import DecodeContext
     from tailrace.gtid import AnyGtid
     from tailrace.storage import LogFile
     from tailrace.storage.keyring.base import Keyring
@@ -71,72 +66,7 @@ _BEGINS: Final = 10.0
 _KEPT: Final = 1 << 16
 """Bytes of an event up to which it is kept until it is known whether it has to be decoded."""
 _MOST_KEPT: Final = 1 << 20
-_HEAD: Final = frozenset(
-    {EventType.START_ENCRYPTION, EventType.PREVIOUS_GTIDS, EventType.GTID_LIST, EventType.ROTATE}
-)
-"""Types of events that may come between a file's format description and its list of GTIDs."""
 _LOG: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The beginning of a log file: its format description event, and the GTIDs before it.
-
-    ``raw`` are that event's bytes as stored. ``before`` are the GTIDs of all earlier files; None if
-    the file does not say. ``encryption`` is the START_ENCRYPTION event of a file that MariaDB
-    encrypted, else empty.
-    """
-
-    raw: bytes
-    format: FormatDescriptionEvent
-    before: GtidState | None
-    encryption: bytes = b""
-
-    @property
-    def begin(self) -> int:
-        """Where the event after the format description begins."""
-        return len(MAGIC) + len(self.raw)
-
-    @property
-    def flavour(self) -> Flavour:
-        """Whose log it is."""
-        return self.format.flavour
-
-    @property
-    def checksum(self) -> ChecksumAlgorithm:
-        """That of the file's events."""
-        return self.format.checksum_algorithm
-
-    def context(self) -> DecodeContext:
-        """A context to decode the file's events in."""
-        context = DecodeContext(unknown="opaque")
-        self.format.update(context)
-        return context
-
-    @classmethod
-    def read(cls, stream: InputFile, file: LogFile, *, whole: bool) -> Self | None:
-        """The head of a file; None if its writer has not written all of it. Raises LogError.
-
-        ``whole``: nothing will be added to the file.
-        """
-        read, size = _reader(stream), stream.size()
-        context = DecodeContext(unknown="opaque")
-        first: tuple[bytes, FormatDescriptionEvent] | None = None
-        encryption = b""
-        for offset, length, piece in walk(read, len(MAGIC), size):
-            if first is not None and piece[4] not in _HEAD:
-                return cls(*first, None, encryption)
-            raw = bytes(piece) if len(piece) == length else event_at(read, offset)
-            event = context.decode(raw, file=file.name, offset=offset, verify_checksum=False)
-            if first is None:
-                if not isinstance(event, FormatDescriptionEvent):
-                    raise event.error("a log begins with a format description event", LogError)
-                first = raw, event
-            elif isinstance(event, (PreviousGtidsEvent, GtidListEvent)):
-                return cls(*first, event.gtids, encryption)
-            elif event.type == EventType.START_ENCRYPTION:
-                encryption = raw
-        return cls(*first, None, encryption) if first is not None and whole else None
 
 
 def _reader(stream: InputFile) -> _Read:
@@ -144,13 +74,6 @@ def _reader(stream: InputFile) -> _Read:
         return read_exactly(stream, offset, count)
 
     return read
-
-
-def _beginning(stream: InputFile, count: int) -> bytes:
-    """The first bytes of a file, but for the flag that its writer has it open."""
-    first = bytearray(read_exactly(stream, 0, count))
-    first[FILE_FLAGS_AT : FILE_FLAGS_AT + 1] = bytes(len(first[FILE_FLAGS_AT:][:1]))
-    return bytes(first)
 
 
 @dataclass(slots=True, eq=False)
@@ -166,7 +89,7 @@ class ServedFile:
     closed: bool = False
     final: bool = False
     end: int = 0
-    head: Head | None = None
+    head: FileHead | None = None
     replaced: bool = False
     _first: bytes = b""
     _size: int = 0
@@ -194,16 +117,26 @@ class ServedFile:
         stream = self._stream = self._stream or self.log.open()
         size = stream.size()
         if self.head is None:
-            self.head = Head.read(stream, self.log, whole=closed)
+            self.head = self._read_head(stream, size, grows=not closed)
         if self.head is not None and size != self._size and size >= self.end:
             self._grow(stream, size, self.head)
             self._size = size
             if len(self._first) < _FIRST:
-                self._first = _beginning(stream, min(self.end, _FIRST))
+                self._first = lasting(stream, 0, min(self.end, _FIRST))
         if closed:
             self.final = True
             self.release()
         return self.end != before
+
+    def _read_head(self, stream: InputFile, size: int, *, grows: bool) -> FileHead | None:
+        read = _reader(stream)
+        if not grows or size >= len(MAGIC):
+            check_magic(read(0, len(MAGIC)), self.log.path)
+        events = (
+            (at, bytes(piece) if len(piece) == length else event_at(read, at))
+            for at, length, piece in walk(read, len(MAGIC), size)
+        )
+        return FileHead.read(events, self.log, grows=grows)
 
     def is_same(self) -> bool:
         """Whether the file of its name has what was seen of it: its beginning, and as many bytes.
@@ -213,7 +146,7 @@ class ServedFile:
         stream = self.log.open()
         try:
             long = self.final or stream.size() >= self.end
-            same = long and _beginning(stream, len(self._first)) == self._first
+            same = long and lasting(stream, 0, len(self._first)) == self._first
             if same and not self.final:  # a longer copy may have been put in its place
                 self._stream, stream = stream, self._stream or stream
         finally:
@@ -221,7 +154,7 @@ class ServedFile:
                 stream.close()
         return same
 
-    def _grow(self, stream: InputFile, size: int, head: Head) -> None:
+    def _grow(self, stream: InputFile, size: int, head: FileHead) -> None:
         flags = read_exactly(stream, FILE_FLAGS_AT, 1)[0]
         if not self._walked and not flags & EventFlag.IN_USE:
             self.end = self._walked = size  # its writer has ended it: nothing in it is unfinished
@@ -268,32 +201,21 @@ class ServedFile:
         if head is None:
             return None
         if not self._gtids_end or end < self._gtids_end:
-            self._gtids, self._gtids_end = None if head.before is None else head.before.copy(), 4
-        if self._gtids_end == end:
-            return self._gtids  # also while the file cannot be opened
-        with closing(self.log.open()) as stream:
-            read, context = _reader(stream), head.context()
-            for offset, length, piece in walk(read, self._gtids_end, end):
-                if piece[4] in GTID_TYPES:
-                    raw = bytes(piece) if len(piece) == length else event_at(read, offset)
-                    event = context.decode(raw, verify_checksum=False)
-                    if isinstance(event, (GtidEvent, MariadbGtidEvent)):
-                        self._gtids = advanced(self._gtids, event.gtid)
-                self._gtids_end = offset + length
+            self._gtids = None if head.before is None else head.before.copy()
+            self._gtids_end = head.begin
+        if self._gtids_end < end:  # else the file need not be there
+            for event in gtid_events(self.log, head, self._gtids_end, end):
+                self._gtids = advanced(self._gtids, event.gtid)
+                self._gtids_end = event.end_offset or 0
+            self._gtids_end = end
         return self._gtids
 
     def first_gtid(self) -> AnyGtid | None:
         """The GTID of its first transaction; None if it has none."""
-        if self.head is None:
+        if self.head is None or self.end <= self.head.begin:
             return None
-        with closing(self.log.open()) as stream:
-            read, context = _reader(stream), self.head.context()
-            for offset, length, piece in walk(read, self.head.begin, self.end, piece=1 << 16):
-                if piece[4] in GTID_TYPES:
-                    raw = bytes(piece) if len(piece) == length else event_at(read, offset)
-                    event = context.decode(raw, verify_checksum=False)
-                    return event.gtid if isinstance(event, (GtidEvent, MariadbGtidEvent)) else None
-        return None
+        first = next(gtid_events(self.log, self.head, self.head.begin, self.end), None)
+        return None if first is None else first.gtid
 
     def release(self) -> None:
         """Close the file; the next look opens it again."""
@@ -507,7 +429,7 @@ class ServedLogs:
             self._changed.notify_all()
         return grown
 
-    def head(self, file: ServedFile) -> Head | None:
+    def head(self, file: ServedFile) -> FileHead | None:
         """A file's head; None if it is not there yet. Raises StorageError, LogError."""
         with self._changed:
             if file.head is None:
@@ -571,7 +493,7 @@ class ServedLogs:
     # --- what is in them --------------------------------------------------------------------------
 
     @property
-    def newest(self) -> Head:
+    def newest(self) -> FileHead:
         """The head of the newest file that has one: flavour, server version, checksums."""
         with self._changed:
             with suppress(StorageError):

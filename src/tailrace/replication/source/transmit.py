@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from tailrace.replication.source.connection import ReplicaConnection
     from tailrace.replication.source.left_out import Selection
     from tailrace.replication.source.request import DumpRequest
-    from tailrace.replication.source.series import Head, ServedFile, ServedLogs
+    from tailrace.replication.source.series import ServedFile, ServedLogs
+    from tailrace.storage.head import FileHead
     from tailrace.storage.streams.base import InputFile
 
 _CREATED_AT: Final = 71
@@ -115,7 +116,7 @@ class Transmit:
         self._stop = Flag()
         self._checksum = request.checksum or ChecksumAlgorithm.NONE
         self._selection: Selection = Everything()
-        self._head: Head
+        self._head: FileHead
         self._stream: InputFile | None = None
         self._first = ("", 0)
         self._left_out = 0
@@ -203,7 +204,7 @@ class Transmit:
             self._connection.write(EndPacket(0, _STATUS).encode())
             self._connection.flush()
 
-    def _wait_for_head(self, file: ServedFile) -> Head | None:
+    def _wait_for_head(self, file: ServedFile) -> FileHead | None:
         """The file's head, when its writer has written it; None if the dump ends before."""
         while not self._stopped:
             head = self._patiently(file, lambda: self._logs.head(file))
@@ -211,7 +212,7 @@ class Transmit:
                 return head
         return None
 
-    def _describe(self, file: ServedFile, head: Head, position: int) -> None:
+    def _describe(self, file: ServedFile, head: FileHead, position: int) -> None:
         """Send the format description event of a file. Raises ServerError."""
         if head.checksum and self.request.checksum is None:
             raise self._fatal(refusals.NO_CHECKSUM)

@@ -6,12 +6,11 @@ import hashlib
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import FILE_FLAGS_AT
 from tailrace.errors import KeyMissing, PipelineError, SchemaError, StorageError
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.storage import LogSeries
-from tailrace.storage.streams.base import read_exactly
+from tailrace.storage.head import lasting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from tailrace.storage import LogFile
 
 _DIGESTED: Final = 4096
-# The first event's flags, of which one says that the log is being written: the server clears it
-# when it closes the file.
-_FLAGS: Final = range(FILE_FLAGS_AT, FILE_FLAGS_AT + 2)
 
 
 def resume(series: LogSeries, state: SourceState) -> tuple[LogSeries, Position, Catalogue]:
@@ -96,16 +92,11 @@ def digests(log: LogFile, offset: int) -> tuple[str, str]:
     count = min(_DIGESTED, offset)
     try:
         with closing(log.open()) as file:
-            head = bytearray(read_exactly(file, 0, count))
-            tail = bytearray(read_exactly(file, offset - count, count))
+            head, tail = lasting(file, 0, count), lasting(file, offset - count, count)
     except StorageError as error:
         if isinstance(error, KeyMissing):
             raise
         raise PipelineError(str(error)) from error
-    for part, start in ((head, 0), (tail, offset - count)):
-        for at in _FLAGS:
-            if start <= at < offset:
-                part[at - start] = 0
     return hashlib.sha256(head).hexdigest(), hashlib.sha256(tail).hexdigest()
 
 
