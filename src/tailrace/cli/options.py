@@ -28,6 +28,17 @@ else:
     FileName = str | Path
     """Text; a shell completes names of files where an option has it."""
 
+Plugins = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--plugin",
+        metavar="NAME",
+        group=READING,
+        negative=(),
+        help="An observer that is told of what is done: ``semisync.replica`` acknowledges what "
+        "``receive`` has synced, or another package's.",
+    ),
+]
 Sources = Annotated[
     FileName,
     Parameter(

@@ -16,6 +16,7 @@ from tailrace.cli.options import (  # cyclopts reads them
     READING,
     FileName,
     Follow,
+    Plugins,
     SkipTornTail,
 )
 from tailrace.cli.output import (
@@ -143,17 +144,7 @@ def receive(
             "all the time.)",
         ),
     ] = "10s",
-    plugin: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--plugin",
-            metavar="NAME",
-            group=READING,
-            negative=(),
-            help="An observer of what is received: ``semisync.replica`` acknowledges what is "
-            "synced, or another package's.",
-        ),
-    ] = (),
+    plugin: Plugins = (),
     skip_torn_tail: SkipTornTail = False,
 ) -> int:
     """Keep byte-identical copies of servers' binary logs, file by file, with their index."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from tailrace.cli.options import READING, FileName, KeyringFile
+from tailrace.cli.options import READING, FileName, KeyringFile, Plugins
 from tailrace.cli.output import output_to, standard_output
 from tailrace.errors import UsageError
 
@@ -28,16 +28,7 @@ def reset(
         ),
     ] = False,
     keyring: KeyringFile = None,
-    plugin: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--plugin",
-            metavar="NAME",
-            group=READING,
-            negative=(),
-            help="An observer that is told, such as ``semisync.replica``.",
-        ),
-    ] = (),
+    plugin: Plugins = (),
 ) -> int:
     """Remove all logs of a folder: of a receiver's copy also what it knows of its source; a log
     that a program wrote begins again with number 1.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Group, Parameter
 
-from tailrace.cli.options import (  # cyclopts reads them
-    READING,
+from tailrace.cli.options import (  # noqa: TC001 - cyclopts reads them
     FileName,
     KeyringFile,
     Layers,
+    Plugins,
 )
 from tailrace.cli.output import log_said, say
 from tailrace.cli.signals import STATUS, on_signals
@@ -142,16 +142,7 @@ def serve(
             help="Wait for the first log, as in a folder that a receiver is about to fill.",
         ),
     ] = False,
-    plugin: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--plugin",
-            metavar="NAME",
-            group=READING,
-            negative=(),
-            help="An observer of what is sent to replicas, by its name.",
-        ),
-    ] = (),
+    plugin: Plugins = (),
     keyring: KeyringFile = None,
     layers: Layers = (),
 ) -> int:
@@ -167,32 +158,28 @@ def serve(
         signalled.append(number)
         stop.set()
 
-    start = partial(
-        source_server.serve,
-        source,
-        server_id=server_id,
-        listen=listen,
-        user=user,
-        users=users,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        allow_plain=allow_plain,
-        server_version=server_version,
-        server_uuid=server_uuid,
-        gtid_mode=None if gtid_mode is None else gtid_mode == "on",
-        keyring=keyring,
-        layers=layers or None,
-        observers=find(plugin),
-    )
-    with log_said(say):
-        if wait:
-            with on_signals(stopped):
-                _wait_for_a_log(
-                    lambda: series.ServedLogs(source, keyring=keyring, layers=layers or None), stop
-                )
-            if signalled:
-                return STATUS[signalled[0]]
-        with start() as server, on_signals(stopped):
+    given = find(plugin)
+    with log_said(say), on_signals(stopped):
+        logs = _opened(
+            partial(series.ServedLogs, source, keyring=keyring, layers=layers or None),
+            stop if wait else None,
+        )
+        if logs is None:
+            return STATUS[signalled[0]]
+        with source_server.serve(
+            logs,
+            server_id=server_id,
+            listen=listen,
+            user=user,
+            users=users,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            allow_plain=allow_plain,
+            server_version=server_version,
+            server_uuid=server_uuid,
+            gtid_mode=None if gtid_mode is None else gtid_mode == "on",
+            observers=given,
+        ) as server:
             say(
                 f"serving {source} at {listen.rpartition(':')[0]}:{server.port} as {server.flavour}"
                 f" {server.version}, server id {server_id}"
@@ -202,16 +189,20 @@ def serve(
     return STATUS[signalled[0]]
 
 
-def _wait_for_a_log(look: Callable[[], ServedLogs], stop: Event) -> None:
-    """Wait until there is a log with a whole event, or for ``stop``; say why it waits."""
+def _opened(open_logs: Callable[[], ServedLogs], stop: Event | None) -> ServedLogs | None:
+    """The logs; with ``stop``, as soon as there is one with a whole event, or None after it.
+
+    Says why it waits.
+    """
     said = ""
-    while not stop.is_set():
+    while stop is None or not stop.is_set():
         try:
-            look().close()
+            return open_logs()
         except StorageError as error:
+            if stop is None:
+                raise
             if str(error) != said:
                 said = str(error)
                 say(f"waiting for the first log: {said}")
             stop.wait(_LOOK_SECONDS)
-        else:
-            return
+    return None

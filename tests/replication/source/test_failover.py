@@ -99,7 +99,7 @@ def test_replicas_by_gtid_notice_nothing_when_the_source_changes(
         promote(second)
         work(second, 10)
     with copied(second, tmp_path / "second"):
-        server.stop()  # and at once, under the same port, server id and UUID:
+        server.close()  # and at once, under the same port, server id and UUID:
         again = serve(tmp_path / "second", listen=f"127.0.0.1:{server.port}")
         work(second, 20)
         second.rotate()

@@ -216,7 +216,7 @@ def test_from_the_middle_after_the_source_was_away(chain, replica, serve, by_gti
         where = {} if by_gtid else {"FILE": "binlog.000001", "POS": 4}
         attach(replica, server.port, **where)
         equal(chain, replica)
-        server.stop()
+        server.close()
         chain.work(30)
         again = serve(chain.folder, listen=f"127.0.0.1:{server.port}")
         wait_for(lambda: any(each.transmit for each in again.sessions))

@@ -524,16 +524,16 @@ def test_nobody_kills_another_users_dump(serve, tmp_path):
         one.ping(reconnect=False)
 
 
-def test_stop_ends_all_and_says_why(serve, shop):
+def test_close_ends_all_and_says_why(serve, shop):
     server = serve(shop)
     dumping, idle = waiting_dump(server), connect(server)
-    server.stop()
+    server.close()
     assert how_it_ended(dumping)[0] == 1053
     with pytest.raises(pymysql.Error):
         idle.ping(reconnect=False)
     assert server.wait(0)
     assert server.sessions == []
-    server.stop()
+    server.close()
     with pytest.raises(pymysql.Error):
         connect(server)
     assert not [each for each in threading.enumerate() if each.name.startswith("tailrace replica")]
@@ -660,7 +660,7 @@ def test_a_log_that_cannot_be_read_any_more_is_an_error_of_its_client(serve, tmp
 def test_arguments_that_do_not_fit(given, says):
     settings = {"server_id": 1, "user": "repl", "password": PASSWORD} | given
     with pytest.raises((UsageError, ValueError, tailrace.errors.GtidError), match=says):
-        tailrace.serve(SHOP / "mysql", **settings).stop()
+        tailrace.serve(SHOP / "mysql", **settings).close()
 
 
 def test_a_key_that_does_not_fit(tmp_path, certificate):
@@ -690,10 +690,10 @@ def test_a_key_that_does_not_fit(tmp_path, certificate):
             )
 
 
-def test_an_observer_may_stop_the_server(serve):
+def test_an_observer_may_close_the_server(serve):
     class Stopping(TransmitObserver):
         def transmit_start(self, io, file, position):
-            server.stop()
+            server.close()
             stopped.append(io)
 
     stopped = []

@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from threading import Event, Lock, Thread, current_thread
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
+from tailrace.closing import Closing
 from tailrace.constants import Flavour
 from tailrace.errors import ServerError, UsageError
 from tailrace.gtid import GtidList
@@ -29,7 +30,6 @@ from tailrace.wire.authentication import CachingSha2Password, NativePassword
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
     from tailrace.observers.delegate import Observer
     from tailrace.position import Position
@@ -50,10 +50,10 @@ _VERSION: Final = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}(?:[-.+~][-.+~\w]{0,48})
 _LOG: Final = logging.getLogger(__name__)
 
 
-class SourceServer:
+class SourceServer(Closing):
     """Serves the logs of a folder or a URL. See `serve`, which makes and starts one.
 
-    `stop` ends it; it is a context manager. ``port`` is the one that it listens on.
+    `close` ends it; it is a context manager. ``port`` is the one that it listens on.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class SourceServer:
         """How many clients are logging in."""
         return self._listener.pending
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End all connections, close the port and the logs. Any thread may call; again: nothing.
 
         A dump ends after the event that it sends; its replica is told, and will try to reconnect.
@@ -155,19 +155,8 @@ class SourceServer:
         self._logs.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it was stopped, for ``timeout`` seconds at most; whether it was."""
+        """Wait until it was closed, for ``timeout`` seconds at most; whether it was."""
         return self._stopped.wait(timeout)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     # --- clients ---------------------------------------------------------------------------------
 
@@ -380,7 +369,7 @@ def _error(code: int, state: str, text: str) -> ServerError:
 
 
 def serve(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | ServedLogs,
     *,
     server_id: int,
     listen: str = "127.0.0.1:0",
@@ -400,14 +389,15 @@ def serve(
 ) -> SourceServer:
     """Serve logs to replicas, as a replication source of MySQL or MariaDB, in threads of its own.
 
-    ``source`` is a folder of one server's logs, their index, or a URL; it may grow meanwhile, as
-    with `receive` or `create`. Replicas attach with ``CHANGE REPLICATION SOURCE TO`` or
-    ``CHANGE MASTER TO``, by file and position or by GTID. Of which flavour and version the source
-    is, the logs say; ``server_version`` replaces the version. ``server_id`` must differ from those
-    of the replicas, and ``server_uuid`` is made of it unless it is given: a replica by MySQL GTIDs
-    is rejected if it has transactions of that UUID which the logs lack. ``gtid_mode`` is what a
-    MySQL source says of itself; by default whether the logs have GTIDs, so that it has to be True
-    for logs that hold no transaction yet and will have GTIDs.
+    ``source`` is a folder of one server's logs, their index, or a URL, or the `ServedLogs` of one,
+    which are closed with the server; it may grow meanwhile, as with `receive` or `create`. Replicas
+    attach with ``CHANGE REPLICATION SOURCE TO`` or ``CHANGE MASTER TO``, by file and position or by
+    GTID. Of which flavour and version the source is, the logs say; ``server_version`` replaces the
+    version. ``server_id`` must differ from those of the replicas, and ``server_uuid`` is made of it
+    unless it is given: a replica by MySQL GTIDs is rejected if it has transactions of that UUID
+    which the logs lack. ``gtid_mode`` is what a MySQL source says of itself; by default whether the
+    logs have GTIDs, so that it has to be True for logs that hold no transaction yet and will have
+    GTIDs.
 
     It listens at ``listen``, ``HOST:PORT``: port 0 is a free one, ``*`` all addresses. Clients log
     in as ``user`` with ``password`` (or that in the environment variable
@@ -418,7 +408,7 @@ def serve(
     ``keyring`` and ``layers`` are those of the logs, as in `tailrace.open`. ``observers`` are told
     of each dump (`tailrace.observers.TransmitObserver`).
 
-    Returns when it listens: an object with ``port``, ``stop()`` and ``wait()``, which is a context
+    Returns when it listens: an object with ``port``, ``close()`` and ``wait()``, which is a context
     manager. Raises UsageError for wrong arguments, StorageError or LogError if the logs cannot be
     read.
 
@@ -429,7 +419,10 @@ def serve(
     ...     len(list(tailrace.open(url))) == len(list(tailrace.open(logs)))
     True
     """
-    logs = ServedLogs(os.fspath(source), keyring=keyring, layers=layers)
+    if isinstance(source, ServedLogs):
+        logs = source
+    else:
+        logs = ServedLogs(os.fspath(source), keyring=keyring, layers=layers)
     try:
         return SourceServer(
             logs,
