@@ -9,7 +9,7 @@ import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 from tools.s3 import S3Server
 from tools.servers import Server
 from tools.servers.python import newest
-from tools.wheel.installed import ROOT, UV, Failed, Installed, built, check, locked, run
+from tools.wheel.installed import (
+    ROOT,
+    UV,
+    Failed,
+    Installed,
+    built,
+    check,
+    locked,
+    run,
+    with_spark_built,
+)
 from tools.wheel.promises import PROMISES
 
 if TYPE_CHECKING:
@@ -37,6 +47,7 @@ def main(wanted: list[str]) -> int:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-wheel-")))
         wheel, versions = built(work), locked(work)
         pythons = {"oldest": _oldest(project["requires-python"]), "newest": str(newest())}
+        spark = cache(partial(with_spark_built, work, versions, pythons["oldest"]))
         jobs: list[tuple[str, Callable[[], None]]] = []
         given = _servers(stack, wanted or extras)
         for extra in wanted or extras:
@@ -44,9 +55,9 @@ def main(wanted: list[str]) -> int:
                 if _ON_ONE.get(extra, which) == which:
                     name = f"tailrace[{extra}]" if extra else "tailrace"
                     promise = partial(PROMISES[extra], **given.get(extra, {}))
-                    install = partial(
-                        _install, work, python, versions, f"{name} @ {wheel.as_uri()}"
-                    )
+                    what = f"{name} @ {wheel.as_uri()}"
+                    chosen = spark if extra in _ON_ONE else versions
+                    install = partial(_install, work, python, chosen, what)
                     jobs.append((f"{name} on the {which} Python", partial(_kept, install, promise)))
         if not wanted:
             jobs.append(
@@ -95,17 +106,17 @@ def _servers(stack: ExitStack, extras: list[str]) -> dict[str, dict[str, Any]]:
     return given
 
 
-def _install(work: Path, python: str, versions: Path, what: str) -> Installed:
-    """A new environment with this and what it needs, at the versions of the lock file."""
+def _install(work: Path, python: str, versions: Path | Callable[[], Path], what: str) -> Installed:
+    """A new environment with this and what it needs, at these versions: with Spark, once built."""
     installed = _new(work)
     run(UV, "venv", "--quiet", "--python", python, installed.environment, folder=work)
+    own = {}
+    if not isinstance(versions, Path):
+        own["UV_CACHE_DIR"] = str(work / "cache")  # half a gigabyte, which uv's own would keep
+        with _spark:
+            versions = versions()
     options = ("--quiet", "--no-config", "--python", installed.python, "--constraints", versions)
-    install = partial(run, UV, "pip", "install", *options, what, folder=work)
-    if any(f"[{extra}]" in what for extra in _ON_ONE):
-        with _spark:  # uv builds PySpark again for each: a gigabyte, which the cache would keep
-            install(UV_NO_CACHE="1")
-    else:
-        install()
+    run(UV, "pip", "install", *options, what, folder=work, **own)
     return installed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,23 @@ def locked(work: Path) -> Path:
     options = ("--locked", "--all-extras", "--no-default-groups", "--no-emit-project", "--quiet")
     run(UV, "export", *options, "--output-file", target, folder=ROOT)
     return target
+
+
+def with_spark_built(work: Path, versions: Path, python: str) -> Path:
+    """The same constraints with PySpark as a wheel, built from what the lock file names.
+
+    There is none to be had, and uv builds one for each environment, for half a minute.
+    """
+    target, one = work / "pyspark", work / "pyspark.txt"
+    lines = re.findall(r"^pyspark==(?:.*\\\n)*.*\n", text := versions.read_text(), re.MULTILINE)
+    one.write_text("".join(lines))
+    options = ("--quiet", "--no-cache-dir", "--no-deps", "--require-hashes", "--wheel-dir", target)
+    run(python, "-m", "venv", work / "pip", folder=work)
+    run(work / "pip/bin/pip", "wheel", *options, "--requirement", one, folder=work)
+    (wheel,) = target.iterdir()
+    given = work / "constraints-spark.txt"
+    given.write_text(text.replace(one.read_text(), f"pyspark @ {wheel.as_uri()}\n"))
+    return given
 
 
 def check(found: object, expected: object, what: str) -> None:
