@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 PASSWORD = "gehäim"
 USERS = Users({name: kind.of_password(PASSWORD) for name, kind in METHODS.items()})
 BASIC = int(CAPABILITIES)
+FULL = ErrorPacket(1040, "08004", "Too many connections")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ class Echo:
             settings.pop("users"),
             settings.pop("version"),
             self._take,
-            lambda: self.room,
+            lambda _: None if self.room else FULL,
             **settings,
         )
         self.listener.start()
@@ -367,7 +368,7 @@ def test_no_room_for_one_more(listening):
 def test_no_room_for_one_that_was_greeted_before_others_were_faster(listening):
     asked = []
     echo = listening()
-    echo.listener._has_room = lambda: asked.append(1) or len(asked) == 1
+    echo.listener._no_room = lambda _: asked.append(1) or (None if len(asked) == 1 else FULL)
     with pytest.raises(pymysql.OperationalError, match="Too many connections") as caught:
         echo.connect(user="mysql_native_password")
     assert caught.value.args[0] == 1040

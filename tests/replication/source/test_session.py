@@ -22,6 +22,7 @@ import tailrace
 from tailrace.errors import UsageError
 from tailrace.observers import RelayIoObserver, TransmitObserver
 from tailrace.replication.source.listener import Limits
+from tailrace.wire.authentication import NativePassword
 from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag, RegisterReplica
 from tailrace.wire.packets import EndPacket, is_end
 from tests.replication.source.conftest import PASSWORD, SERVER_ID, ask, connect
@@ -555,6 +556,29 @@ def test_as_many_as_are_allowed(serve):
     other.close()
     wait_for(lambda: server.sessions == [])
     connect(server).close()
+
+
+def test_as_many_as_one_user_may_have(serve, tmp_path, mysql97):
+    """The others still get in; the error is the one of a server."""
+    users = tmp_path / "users"
+    stored = NativePassword.of_password(PASSWORD).stored.decode()
+    users.write_text("".join(f"{name} mysql_native_password {stored}\n" for name in ("repl", "b")))
+    server = serve(SHOP / "mysql", users=users, limits=Limits(user_connections=2))
+    one, other = connect(server), connect(server)
+    with pytest.raises(pymysql.Error) as ours:
+        connect(server)
+    connect(server, user="b").close()
+    one.close()
+    wait_for(lambda: len(server.sessions) == 1)
+    connect(server).close()
+    other.close()
+    mysql97.execute("CREATE USER many IDENTIFIED BY 'x' WITH MAX_USER_CONNECTIONS 1")
+    given = {"host": "127.0.0.1", "port": mysql97.port, "user": "many", "password": "x"}
+    with pymysql.connect(**given), pytest.raises(pymysql.Error) as theirs:
+        pymysql.connect(**given)
+    mysql97.execute("DROP USER many")
+    code, text = theirs.value.args
+    assert ours.value.args == (code, text.replace("many", "repl").replace("value: 1", "value: 2"))
 
 
 @contextmanager

@@ -40,7 +40,6 @@ _ADDRESSES: Final = 4096
 _BACKLOG: Final = 512
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _RETRY_SECONDS: Final = 0.05
-_FULL: Final = "Too many connections"
 _OWN_FILES: Final = 32
 """Files that a process has open besides: the port, the logs' list, libraries."""
 _LOG: Final = logging.getLogger(__name__)
@@ -52,13 +51,15 @@ class Limits:
 
     ``logins`` may log in at the same time, for ``seconds`` each. After ``failures`` wrong passwords
     in a minute an address is turned away for the rest of it. ``connections`` may be logged in: one
-    more gets error 1040. `within_files` is what a process can hold of them.
+    more gets error 1040; ``user_connections`` of them as one user (None: all): one more gets error
+    1226. `within_files` is what a process can hold of them.
     """
 
     logins: int = 256
     seconds: float = 10.0
     failures: int = 10
     connections: int = 1000
+    user_connections: int | None = None
 
     def within_files(self, files: int) -> Self:
         """These limits for a process that may have ``files`` open.
@@ -117,7 +118,8 @@ class Listener:
     """Listens, in a thread of its own, from `start` to `stop`.
 
     ``logged_in`` is called in that thread with each connection that has logged in: it must not
-    wait, and returns False if it does not take it. ``has_room`` says whether one more may log in.
+    wait, and returns False if it does not take it. ``no_room`` says why no more may log in, or no
+    more as this user; None if one may.
     ``context`` is for TLS, None to offer none; ``must_encrypt`` rejects logins without TLS, except
     from the loopback.
     """
@@ -129,7 +131,7 @@ class Listener:
         users: Users,
         version: Callable[[], str],
         logged_in: Callable[[ReplicaConnection], bool],
-        has_room: Callable[[], bool],
+        no_room: Callable[[str | None], ErrorPacket | None],
         *,
         context: ssl.SSLContext | None = None,
         must_encrypt: bool = True,
@@ -139,7 +141,7 @@ class Listener:
         self._users = users
         self._version = version
         self._logged_in = logged_in
-        self._has_room = has_room
+        self._no_room = no_room
         self._context = context
         self._must_encrypt = must_encrypt
         self._failures = _Failures(self._limits.failures)
@@ -224,8 +226,8 @@ class Listener:
         if self._failures.blocks(_network(client.host)):
             text = f"Host '{client.host}' is blocked because of many wrong passwords: wait a minute"
             self._leave(client, ErrorPacket(1129, None, text))
-        elif not self._has_room():
-            self._leave(client, ErrorPacket(1040, None, _FULL))
+        elif (full := self._no_room(None)) is not None:
+            self._leave(client, replace(full, sqlstate=None))
         else:
             client.login = Login(
                 self._users,
@@ -312,8 +314,8 @@ class Listener:
         client.got.clear()
         client.sequence = (client.sequence + 1) & 0xFF
         answers = login.receive(payload)
-        if login.state is State.IN and not self._has_room():  # others were faster
-            self._leave(client, ErrorPacket(1040, "08004", _FULL))
+        if login.state is State.IN and (full := self._no_room(login.user)) is not None:
+            self._leave(client, full)
             return
         for answer in answers:
             self._put(client, answer)

@@ -27,6 +27,7 @@ from tailrace.replication.source.session import Session
 from tailrace.replication.source.transmit import Transmit
 from tailrace.replication.source.users import Users
 from tailrace.wire.authentication import CachingSha2Password, NativePassword
+from tailrace.wire.packets import ErrorPacket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +108,7 @@ class SourceServer(Closing):
             users,
             self._greeted,
             self._logged_in,
-            self._has_room,
+            self._no_room,
             context=context,
             must_encrypt=must_encrypt,
             limits=self._limits,
@@ -168,9 +169,16 @@ class SourceServer(Closing):
             return f"5.5.5-{version}"
         return version
 
-    def _has_room(self) -> bool:
-        with self._lock:
-            return len(self._sessions) < self._limits.connections
+    def _no_room(self, user: str | None) -> ErrorPacket | None:
+        limits = self._limits
+        users = [each.connection.user for each in self.sessions]
+        if len(users) >= limits.connections:
+            return ErrorPacket(1040, "08004", "Too many connections")
+        most = limits.user_connections
+        if user is None or most is None or users.count(user) < most:
+            return None
+        text = f"User '{user}' has exceeded the 'max_user_connections' resource"
+        return ErrorPacket(1226, "42000", f"{text} (current value: {most})")
 
     def _logged_in(self, connection: ReplicaConnection) -> bool:
         session = Session(self, connection)
