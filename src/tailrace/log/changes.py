@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from tailrace.constants import EventType
 from tailrace.errors import BoundaryError
-from tailrace.events import FormatDescription, QueryEvent, RowsEvent
+from tailrace.events import (
+    AnnotateRowsEvent,
+    FormatDescription,
+    LoadBlockEvent,
+    QueryEvent,
+    RowsEvent,
+    RowsQueryEvent,
+)
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.log.events import Log
 from tailrace.log.prepared import Prepared
@@ -46,6 +53,8 @@ T = TypeVar("T")
 MOST_HELD: Final = 64 << 20
 """Bytes of a transaction's events that are held until its end is read."""
 _SHARED: Final = (TableSchema, TransactionHead, FormatDescription)
+_COMPANIONS: Final = (LoadBlockEvent, RowsQueryEvent, AnnotateRowsEvent)
+_OWN_TYPES: Final = frozenset(map(int, EventType))
 _READ_BY_NEXT: Final = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
 
 
@@ -101,8 +110,41 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
+class Companion:
+    """An event that belongs to the changes after it: a block of the file of a LOAD DATA that was
+    logged as its statement, the text of a statement that was logged as rows; or an event of a class
+    that another package added.
+    """
+
+    event: Event
+    group: TransactionHead | None
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What a transaction rolled back, in whole or to a savepoint; its statement that rolls back to
+    the savepoint is the last.
+    """
+
+    item: Change | Logged | Companion
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
-    """All of a transaction was given."""
+    """All of a transaction was given. Only of one that is in doubt at the log's end, the rest is
+    unknown.
+
+    ``event`` is its last, ``kind`` how it ended. ``prepared`` is the head of the transaction that
+    prepared it, of an XA transaction that waited for its commit.
+    """
+
+    event: Event | None = None
+    group: TransactionHead | None = None
+    kind: TransactionKind | None = None
+    prepared: TransactionHead | None = None
+
+
+_Item = Change | Logged | Companion | RolledBack
 
 
 class Changes:
@@ -151,11 +193,14 @@ class Changes:
         self._ahead: Committed | None = None
         self._streaming = False
         self._payload_rolled_back = False
-        self._prepared: Prepared[Change | Logged] = Prepared(most_held, shared=_SHARED)
-        self._prepares: SpilledObjects[Change | Logged] | None = None
+        self._prepared: Prepared[_Item] = Prepared(most_held, shared=_SHARED)
+        self._prepares: SpilledObjects[_Item] | None = None
         self._given: set[XaName] = set()
         self._group: TransactionHead | None = None
-        self._starts: dict[XaName, Position] = {}
+        self._heads: dict[XaName, TransactionHead] = {}
+        self._completed: TransactionHead | None = None
+        self._all = False
+        self._undone: list[tuple[int, int]] = []
 
     @property
     def waits_from(self) -> Position | None:
@@ -163,16 +208,17 @@ class Changes:
         if not self._prepared:
             return None
         return min(
-            (at for name, at in self._starts.items() if name in self._prepared), default=None
+            (head.start for name, head in self._heads.items() if name in self._prepared),
+            default=None,
         )
 
-    def _wait(self, name: XaName) -> SpilledObjects[Change | Logged]:
+    def _wait(self, name: XaName) -> SpilledObjects[_Item]:
         """Where the rows of a prepared XA transaction wait."""
         if self._group is not None:
-            self._starts[name] = self._group.start
+            self._heads[name] = self._group
         return self._prepared.begin(name)
 
-    def _hold(self) -> SpilledObjects[Change | Logged]:
+    def _hold(self) -> SpilledObjects[_Item]:
         limit = sys.maxsize if self._reads_ahead else self._most_held
         return SpilledObjects(limit, shared=_SHARED)
 
@@ -196,19 +242,39 @@ class Changes:
 
     def with_others(self, parts: Iterable[Step | T]) -> Iterator[Change | Logged | Ended | T]:
         """The same for a reader's steps, with the other items among them passed through."""
+        for item in self._with(parts):
+            if not isinstance(item, (Companion, RolledBack)):
+                yield item
+
+    def with_rolled_back(
+        self, parts: Iterable[Step | T]
+    ) -> Iterator[Change | Logged | Companion | RolledBack | Ended | T]:
+        """The same, with LOAD DATA, with `Companion` events, and with what was rolled back.
+
+        The changes of an XA transaction are given when it is committed, whatever the source; those
+        of one that is in doubt at the log's end are not given, and ``prepared`` counts them.
+        """
+        self._all, self._xa_rows = True, XaRows.AT_COMMIT
+        yield from self._with(parts)
+
+    def _with(self, parts: Iterable[Step | T]) -> Iterator[_Item | Ended | T]:
         self._keeps = True
         for step in parts:
             if not isinstance(step, Step):
                 yield step
                 continue
             yield from self._take(step)
-            ended = is_over(step)
+            ended = None
+            if is_over(step):
+                kind = step.kind or TransactionKind.COMMIT
+                ended = Ended(step.event, step.group, kind, self._completed)
+                self._completed = None
             del step  # before the next is read: its event may be large
-            if ended:
-                yield Ended()
+            if ended is not None:
+                yield ended
         yield from self._finish()
 
-    def _take(self, step: Step) -> Iterator[Change | Logged]:
+    def _take(self, step: Step) -> Iterator[_Item]:
         event, boundary, group, kind, schema, first = step
         self._group = group
         if schema is not None and group is not None and isinstance(event, RowsEvent):
@@ -221,14 +287,14 @@ class Changes:
             if event.inner_index == 0:
                 self._enter_payload(event)
             kept = self._statement(event, group)
-            if kept is not None and event.inner_index is None:
-                self._held.append(kept, event.header.length)
-            elif kept is not None:
-                yield from self._inside(kept)
+            if kept is not None:
+                yield from self._keep(kept)
         elif self._keeps and event.header.type in _READ_BY_NEXT:
             self._before.append(event)
         elif isinstance(event, XaPrepareEvent) and event.one_phase:
             yield from self._at_once(event)
+        elif self._all and _is_companion(event):
+            yield from self._keep(Companion(event, group))
         elif event.header.type in LOAD_DATA:
             self.rows_not_logged(event)
         else:
@@ -241,7 +307,14 @@ class Changes:
             self._streaming = True
             yield from self._release()
 
-    def _inside(self, item: Change | Logged) -> Iterator[Change | Logged]:
+    def _keep(self, item: Logged | Companion) -> Iterator[_Item]:
+        """Hold an item until its transaction's end, if it is not in a payload."""
+        if item.event.inner_index is not None:
+            yield from self._inside(item)
+            return
+        self._held.append(item, item.event.header.length)
+
+    def _inside(self, item: Change | Logged | Companion) -> Iterator[_Item]:
         """Handle a change of a payload, whose transaction was committed or prepared."""
         if self._prepares is not None:
             self._prepares.append(item, item.event.header.length)
@@ -256,18 +329,20 @@ class Changes:
         """
         return (item for item in self._finish() if isinstance(item, Change))
 
-    def _finish(self) -> Iterator[Change | Logged | Ended]:
+    def _finish(self) -> Iterator[_Item | Ended]:
         self._forget()
-        if self.reader.follow:
+        if self.reader.follow or self._all:
             self.prepared = len(self._prepared)
             self._prepared.close()
         for name in self._prepared:
             yield from self._prepared.take(name)
             yield Ended()
 
-    def _end(self, event: Event, kind: TransactionKind | None) -> Iterator[Change | Logged]:
+    def _end(self, event: Event, kind: TransactionKind | None) -> Iterator[_Item]:
         if kind is TransactionKind.ROLLBACK:
             self.rolled_back += len(self._held)
+            if self._all:
+                yield from map(_as_rolled_back, self._held)
         elif kind is TransactionKind.XA_PREPARE and self._xa_rows is XaRows.AT_COMMIT:
             self._set_aside(event)
         elif kind is TransactionKind.XA_PREPARE or self._streaming:
@@ -275,7 +350,7 @@ class Changes:
             if (ended := xa_name(event)) is not None:
                 self._given.add(ended[1])
         else:
-            yield from self._held
+            yield from self._kept()
         if (ended := xa_name(event)) is not None and ended[0] != "PREPARE":
             yield from self._end_prepared(event, *ended)
         self._begin()
@@ -284,12 +359,18 @@ class Changes:
         """An XA transaction was prepared: it is held until it is committed or rolled back."""
         if (prepared := xa_name(event)) is not None:
             held = self._wait(prepared[1])
-            for item in self._held:
-                held.append(item, item.event.header.length)
+            for item in self._kept():
+                held.append(item, _size(item))
 
-    def _end_prepared(self, event: Event, how: str, name: XaName) -> Iterator[Change | Logged]:
+    def _kept(self) -> Iterator[_Item]:
+        """The held items, those after a savepoint that was rolled back to as `RolledBack`."""
+        for number, item in enumerate(self._held):
+            undone = any(start <= number < end for start, end in self._undone)
+            yield _as_rolled_back(item) if undone else item
+
+    def _end_prepared(self, event: Event, how: str, name: XaName) -> Iterator[_Item]:
         """An earlier prepared XA transaction is committed or rolled back."""
-        self._starts.pop(name, None)
+        self._completed = self._heads.pop(name, None)
         if self._xa_rows is XaRows.AT_PREPARE:
             if how == "ROLLBACK" and name in self._given and self._is_news(event):
                 raise event.error(
@@ -299,6 +380,8 @@ class Changes:
                 )
             return
         if how == "ROLLBACK":
+            if self._all and name in self._prepared:
+                yield from map(_as_rolled_back, self._prepared.take(name))
             self.rolled_back += self._prepared.drop(name)
         elif name in self._prepared:
             yield from self._prepared.take(name)
@@ -315,6 +398,7 @@ class Changes:
     def _begin(self) -> None:
         self._held.clear()
         self._before = []
+        self._undone = []
         self._savepoints.clear()
         self._streaming = False
 
@@ -334,7 +418,7 @@ class Changes:
         else:
             self._payload_rolled_back = self._read_ahead().rolled_back(first)
 
-    def _at_once(self, event: XaPrepareEvent) -> Iterator[Change | Logged]:
+    def _at_once(self, event: XaPrepareEvent) -> Iterator[_Item]:
         """An XA transaction is committed in one phase: give the held changes of its payload."""
         if self._prepares is not None:
             self._prepares = None
@@ -347,12 +431,16 @@ class Changes:
             self._ahead = Committed.of(Log(heads, verify_checksums=False, expand_payloads=False))
         return self._ahead
 
-    def _release(self) -> Iterator[Change | Logged]:
+    def _release(self) -> Iterator[_Item]:
         """Give the held changes that later events do not roll back."""
         for item in self._held:
             ahead = self._read_ahead()
-            if ahead.rolled_back(item.event):
+            if isinstance(item, RolledBack):
+                yield item
+            elif ahead.rolled_back(item.event):
                 self.rolled_back += 1
+                if self._all:
+                    yield RolledBack(item)
             elif ahead.has_no_end(item.event):
                 self.unfinished += 1
             else:
@@ -377,7 +465,9 @@ class Changes:
             raise error.at(event.file, event.offset, event.name) from None
         if kept is not None:
             self._roll_back_to(kept)
-        elif self._keeps and event.header.type not in LOAD_DATA:
+            if self._all:
+                self._undo(kept, Logged(event, group))
+        elif self._keeps and (self._all or event.header.type not in LOAD_DATA):
             if classify(sql) is not StatementKind.CONTROL:
                 return Logged(event, group, before)
         elif classify(sql).changes_rows:
@@ -394,4 +484,24 @@ class Changes:
         if self._streaming:
             return  # reading ahead has found which rows
         self.rolled_back += len(self._held) - kept
-        self._held.truncate(kept)
+        if not self._all:
+            self._held.truncate(kept)
+
+    def _undo(self, kept: int, statement: Logged) -> None:
+        """The held items after the first ``kept`` were rolled back, by this statement."""
+        if not self._streaming:
+            self._undone.append((kept, len(self._held)))
+        self._held.append(RolledBack(statement), statement.event.header.length)
+
+
+def _is_companion(event: Event) -> bool:
+    return isinstance(event, _COMPANIONS) or event.header.type not in _OWN_TYPES
+
+
+def _as_rolled_back(item: _Item) -> RolledBack:
+    return item if isinstance(item, RolledBack) else RolledBack(item)
+
+
+def _size(item: _Item) -> int:
+    event = item.item.event if isinstance(item, RolledBack) else item.event
+    return event.header.length

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from tailrace.log.changes import Change, Changes, Ended, Logged
-from tailrace.log.events import resume_gtids
-from tailrace.log.reader import Reader, Step, is_over
+from tailrace.log.changes import Change, Ended, Logged
+from tailrace.log.iteration import Iteration, end_of
+from tailrace.log.reader import Step, is_over
 from tailrace.log.results import Results
 from tailrace.log.sources import Reading
 from tailrace.log_name import file_number
@@ -17,7 +17,6 @@ from tailrace.position import Position, sequence
 from tailrace.schema.classify import classify
 from tailrace.schema.session import is_half
 from tailrace.transaction import Boundary
-from tailrace.transports.gtids import ReadGtids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -132,10 +131,6 @@ class ChangedRow:
         return pairs("Committed row", shown) + self.row._repr_html_()
 
 
-def _end_of(step: Step) -> Position:
-    return Position(step.event.file or "", step.event.end_offset or 0)
-
-
 def _values(image: Image | None) -> dict[str, Any] | None:
     return None if image is None else image.as_dict()
 
@@ -176,86 +171,7 @@ class CommittedTransaction:
         return shown + table("", ("statement",), statements, total=len(self.statements))
 
 
-class _Iteration:
-    """Goes through the logs of a source, and knows how far what was committed has been taken."""
-
-    def __init__(
-        self,
-        reading: Reading,
-        *,
-        verify_checksums: bool,
-        statements: Literal["error", "skip"],
-    ) -> None:
-        self._reading = reading
-        self._readers = [
-            Reader(
-                log,
-                follow=reading.follow,
-                selection=reading.selection,
-                wants=reading.wants,
-                catalogue=reading.catalogue,
-                verify_checksums=verify_checksums,
-            )
-            for log in reading.logs
-        ]
-        self._statements: Literal["error", "skip"] = statements
-        self._enter(self._readers[0])
-
-    def _enter(self, reader: Reader) -> None:
-        self._reader = reader
-        self.changes = Changes(reader, statements=self._statements)
-        self.position = reader.log.position
-        self.gtids = ReadGtids(reader.log.start)
-
-    def all(self) -> Iterator[Any]:
-        for number, reader in enumerate(self._readers):
-            if number:
-                self._enter(reader)
-            yield from self._of_log()
-        self._reading.warn_of_missing(reader.catalogue for reader in self._readers)
-
-    def _of_log(self) -> Iterator[Any]:
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """End the reading, from any thread."""
-        for reader in self._readers:
-            reader.stop()
-            reader.log.close()
-
-    @property
-    def known_position(self) -> Position:
-        """``position``; of a server it is known once the first event came."""
-        return self.position if self.position.file else self._reader.log.position
-
-    @property
-    def known_gtids(self) -> GtidState | None:
-        """The GTIDs at `known_position`."""
-        return resume_gtids(self.gtids, self._reader.transport, self.known_position)
-
-    def _feed(self, step: Step) -> None:
-        """Take in a step before its rows are given."""
-        self.position = self.known_position
-        if step.event.inner_index is None:
-            self.gtids.feed(step.event)
-
-    def _resume_after(self, step: Step) -> Position:
-        """Where to resume after the transaction that a step ends.
-
-        Rows of a prepared XA transaction may wait for its commit: then, where that one begins.
-        """
-        end, waits = _end_of(step), self.changes.waits_from
-        return end if waits is None else min(waits, end)
-
-    def _advance(self, position: Position, *, ended: bool = True) -> None:
-        """All up to a position was taken, but that of a file's first event is no way back."""
-        if position.file != self.position.file or position > self.position:
-            self.position = position
-        if ended:
-            self.gtids.ended()
-
-
-class _RowIteration(_Iteration):
+class _RowIteration(Iteration):
     """Gives rows."""
 
     def _of_log(self) -> Iterator[ChangedRow]:
@@ -275,7 +191,7 @@ class _RowIteration(_Iteration):
                     last, held = ChangedRow(*held, resume), None
                     yield last
                 self._advance(resume, ended=is_over(step))
-                end = _end_of(step)
+                end = end_of(step)
             del step  # before the next is read: its event may be large
         for change in changes.finish():  # of a server: what is prepared only
             for row in change.rows():
@@ -284,7 +200,7 @@ class _RowIteration(_Iteration):
             self._advance(end)
 
 
-class _TransactionIteration(_Iteration):
+class _TransactionIteration(Iteration):
     """Gives transactions."""
 
     def _of_log(self) -> Iterator[CommittedTransaction]:
@@ -341,7 +257,7 @@ def _transaction(
 class CommittedItems(Results[_T]):
     """What was committed in a log, given while one iterates, and how far it was read."""
 
-    def __init__(self, iteration: _Iteration) -> None:
+    def __init__(self, iteration: Iteration) -> None:
         self._iteration = iteration
         super().__init__(iteration.all(), iteration.end)
 

@@ -1,0 +1,158 @@
+"""Events of generators: read-only views of what a source says (MWL#120 `rpl_event_base`).
+
+An event holds no data. Its accessors ask a `Context`, which the source made: for a log it stands on
+the log's own events, for a materialised stream on its bytes, for a local transaction on what the
+program said. What nobody asks for is never decoded.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+
+from tailrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tailrace.position import Position
+
+T = TypeVar("T")
+
+
+class Context(ABC):
+    """What events read from: one per change that a source tells of."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def read(self, accessor: str) -> Any:
+        """The value of an accessor, by its name; None if the source cannot tell it."""
+
+
+class KeptContext(Context):
+    """The values of all accessors, read once."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def read(self, accessor: str) -> Any:
+        """The value that was read; None for an accessor of a later version."""
+        return self._values.get(accessor)
+
+
+class Accessor(Generic[T]):
+    """One fact that an event tells. Declared in the class of the event, by `accessor`."""
+
+    def __init__(self, text: str) -> None:
+        self.__doc__ = text
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, event: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, event: ReplicationEvent, owner: type) -> T: ...
+    def __get__(self, event: ReplicationEvent | None, owner: type) -> T | Self:
+        if event is None:
+            return self
+        value: T = context_of(event).read(self.name)
+        return value
+
+
+def accessor(text: str) -> Any:
+    """Declare an accessor; ``text`` says what it gives."""
+    return Accessor(text)
+
+
+class ReplicationEvent:
+    """The base of all events of generators; only its subclasses can be made.
+
+    An event is valid during the call that gives it to a consumer: later each accessor raises
+    UsageError. `keep` gives a copy that lasts. The same event goes to every consumer, and nothing
+    can be set on it.
+    """
+
+    __slots__ = ("_context",)
+
+    _context: Context | None
+    name: ClassVar[str] = ""
+    """The name of the event, which is that of the consumers' method for it: ``trx_start``."""
+    is_batch: ClassVar[bool] = False
+    """Whether it stands for several events: only consumers with a method for it get it."""
+    accessors: ClassVar[tuple[str, ...]] = ()
+    """The names of its accessors."""
+
+    position: Accessor[Position | None] = accessor(
+        "Where it stands in the log, as file and offset; None without a log."
+    )
+    server_id: Accessor[int | None] = accessor("The id of the server where the change was made.")
+    timestamp: Accessor[int | None] = accessor("When it was executed, in microseconds UTC.")
+
+    def __init__(self, context: Context) -> None:
+        if not self.name:
+            raise TypeError(f"{type(self).__name__} is a base: only kinds of it can be made")
+        object.__setattr__(self, "_context", context)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        found = {
+            key: None
+            for kind in reversed(cls.__mro__)
+            for key, value in vars(kind).items()
+            if isinstance(value, Accessor)
+        }
+        cls.accessors = tuple(found)
+
+    def __setattr__(self, key: str, value: object) -> None:
+        raise AttributeError(f"an event cannot be changed: {key}")
+
+    __delattr__ = None  # type: ignore[assignment]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the accessors can be read."""
+        return self._context is not None
+
+    def values(self) -> dict[str, Any]:
+        """The values of all accessors, by name."""
+        read = context_of(self).read
+        return {each: read(each) for each in self.accessors}
+
+    def keep(self) -> Self:
+        """A copy that lasts after the callback. It reads every accessor, once."""
+        return type(self)(KeptContext(self.values()))
+
+    def __repr__(self) -> str:
+        if not self.is_valid:
+            return f"{type(self).__name__}(over)"
+        told = (f"{key}={value!r:.80}" for key, value in self.values().items() if value is not None)
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+def context_of(event: ReplicationEvent) -> Context:
+    """What an event's accessors read from. Raises UsageError after the callback."""
+    found = event._context  # noqa: SLF001 - of this module
+    if found is None:
+        raise UsageError(
+            f"this {event.name} event is over: an event is valid only during the callback that it"
+            " is given to; event.keep() gives a copy that lasts"
+        )
+    return found
+
+
+def end(event: ReplicationEvent) -> None:
+    """The callbacks are over: the event is not valid any more."""
+    object.__setattr__(event, "_context", None)
+
+
+def kinds_of(base: type[ReplicationEvent]) -> Iterator[type[ReplicationEvent]]:
+    """The kinds of events that derive from one, those that can be made."""
+    for each in base.__subclasses__():
+        if each.name:
+            yield each
+        yield from kinds_of(each)

@@ -1,0 +1,111 @@
+"""Generators that are stacked on each other (MWL#120, "Generators and consumers").
+
+A source offers each change to the generator on top. A generator takes it and makes events of it, or
+defers it to the one below. Consumers are registered with a generator: they get its events and those
+of the generators below.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.generators.consumer import Consumer, OnError, Registration
+    from tailrace.generators.event import Context, ReplicationEvent
+    from tailrace.generators.stack import Stack
+
+
+class Change(StrEnum):
+    """What sources tell of. A source of another package may offer kinds of its own."""
+
+    START = "start"
+    """A transaction starts."""
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    """Of a whole transaction, or back to a savepoint."""
+    STATEMENT_START = "statement start"
+    STATEMENT_END = "statement end"
+    STATEMENT = "statement"
+    """A change that was logged as its statement."""
+    LOAD_DATA_BLOCK = "load data block"
+    """A block of the file of a LOAD DATA that was logged as its statement."""
+    LOAD_DATA = "load data"
+    """The statement over the blocks before it."""
+    ROWS = "rows"
+    """Rows of one table that changed in one way."""
+    OTHER = "other"
+    """An event of a class that another package added to the log's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A change that a source offers to the generators.
+
+    ``change`` is a `Change`, or the source's own kind. ``context`` is what events read from.
+    ``transaction`` is the local id of its transaction. ``rolled_back`` is set for a change that its
+    transaction, or a ROLLBACK TO in it, undoes later: only consumers that want rollbacks get it.
+    """
+
+    change: str
+    context: Context
+    transaction: int
+    rolled_back: bool = False
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a generator did: changes that it was offered, took, and deferred to the one below;
+    events that it made.
+    """
+
+    offered: int = 0
+    taken: int = 0
+    deferred: int = 0
+    made: int = 0
+
+
+class Generator(ABC):
+    """The base of generators.
+
+    ``name`` is that of its entry point in the group ``tailrace.generators``, ``stands_on`` the name
+    of the generator below it ("" for the lowest), ``interface`` the class that its consumers derive
+    from, which derives from that of the generator below.
+    """
+
+    name: ClassVar[str]
+    stands_on: ClassVar[str] = ""
+    interface: ClassVar[type[Consumer]]
+
+    def __init__(self, stack: Stack, below: Generator | None = None) -> None:
+        self.stack = stack
+        self.below = below
+        self.counts = Counts()
+
+    @abstractmethod
+    def kinds(self, offer: Offer) -> tuple[type[ReplicationEvent], ...]:
+        """The kinds of events in which it can express a change; none if it defers the change.
+
+        Each consumer gets the first kind that it has a method for. Nothing may be decoded here.
+        """
+
+    @abstractmethod
+    def events(self, offer: Offer, kind: type[ReplicationEvent]) -> Iterable[ReplicationEvent]:
+        """A change in events of one of its `kinds`: called only if a consumer wants that kind."""
+
+    def register(self, consumer: Consumer, *, on_error: OnError = "stop") -> Registration:
+        """Give a consumer the events of this generator and of those below it.
+
+        It gets the transactions that start from now on; of each event it is told after the
+        consumers that were registered before it. Callbacks and any thread may call this.
+        ``on_error`` says what an error that it raises does: "stop" ends the stream with that error
+        (its position is then before the transaction), "drop" ends the registration, logs the error,
+        and continues with the others.
+
+        Raises UsageError for an object that does not derive from the generator's ``interface``.
+        """
+        return self.stack.register(self, consumer, on_error)

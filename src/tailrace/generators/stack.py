@@ -1,0 +1,228 @@
+"""The stack of generators: it hands each change down until one takes it, and calls consumers."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from importlib.metadata import entry_points
+from threading import RLock
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import LogError, ObserverError, SchemaError, TailraceError, UsageError
+from tailrace.generators.consumer import Consumer, Registration, name_of
+from tailrace.generators.event import end
+from tailrace.generators.generator import Change, Counts, Generator, Offer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from importlib.metadata import EntryPoint
+
+    from tailrace.generators.consumer import OnError
+    from tailrace.generators.event import ReplicationEvent
+
+GROUP: Final = "tailrace.generators"
+"""Entry points of this group: the name is the generator's, the object its class."""
+
+_log: Final = logging.getLogger("tailrace.generators")
+
+
+def generators(names: Iterable[str] = ()) -> list[type[Generator]]:
+    """The classes of the shipped generators, and of those that packages offer by these names.
+
+    Raises UsageError for a name that no installed package offers.
+    """
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    found: dict[str, type[Generator]] = {}
+    for name in ("row", *names):
+        _find(name, points, found)
+    return list(found.values())
+
+
+def _find(name: str, points: dict[str, EntryPoint], found: dict[str, type[Generator]]) -> None:
+    if not name or name in found:
+        return
+    point = points.get(name)
+    if point is None:
+        raise UsageError(
+            f"no generator is called {name!r}; known are {', '.join(sorted(points)) or 'none'}. A"
+            f" package adds one by an entry point of the group {GROUP!r}"
+        )
+    kind = point.load()
+    if not (isinstance(kind, type) and issubclass(kind, Generator)):
+        raise UsageError(f"{name} is {kind!r:.100}, not a class of generators")
+    _find(kind.stands_on, points, found)
+    found[name] = kind
+
+
+class Stack:
+    """Generators, each on the one that it stands on, and the consumers registered with them.
+
+    ``kinds`` are their classes from the lowest on, as `generators` gives them. Sources call
+    `offer`.
+    """
+
+    def __init__(self, kinds: Iterable[type[Generator]]) -> None:
+        self._by_name: dict[str, Generator] = {}
+        top: Generator | None = None
+        for kind in kinds:
+            if kind.stands_on != ("" if top is None else top.name):
+                raise UsageError(
+                    f"the generator {kind.name!r} stands on {kind.stands_on or 'none'!r}, and not"
+                    f" on {'none' if top is None else top.name!r}"
+                )
+            self._by_name[kind.name] = top = kind(self, top)
+        if top is None:
+            raise UsageError("a stack has at least one generator")
+        self._top = top
+        self._registrations: tuple[Registration, ...] = ()
+        self._lock = RLock()
+        self._flow = RLock()
+        self.unclaimed = 0
+        """Changes that no generator took."""
+
+    def __getitem__(self, name: str) -> Generator:
+        """A generator by its name. Raises UsageError if the stack has none of that name."""
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise UsageError(
+                f"this stack has no generator {name!r}, but {', '.join(self._by_name)}"
+            ) from None
+
+    def __iter__(self) -> Iterator[Generator]:
+        """The generators, from the lowest on."""
+        return iter(self._by_name.values())
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """What each generator did, by its name."""
+        return {each.name: each.counts for each in self}
+
+    @property
+    def registrations(self) -> tuple[Registration, ...]:
+        """The registrations that have not ended, in their order."""
+        return self._registrations
+
+    @property
+    def wants_rollbacks(self) -> bool:
+        """Whether a consumer is told what was rolled back."""
+        return any(each.wants_rollbacks for each in self._registrations)
+
+    def register(self, generator: Generator, consumer: Consumer, on_error: OnError) -> Registration:
+        """See `Generator.register`."""
+        if on_error not in ("stop", "drop"):
+            raise UsageError(f'on_error is "stop" or "drop", and not {on_error!r}')
+        if not isinstance(consumer, generator.interface):
+            raise UsageError(
+                f"consumers of the {generator.name} generator derive from"
+                f" {generator.interface.__name__}: {name_of(consumer)} does not"
+            )
+        made = Registration(consumer, generator, on_error)
+        with self._lock:
+            self._registrations = (*self._registrations, made)
+        return made
+
+    def deregister(self, registration: Registration) -> None:
+        """See `Registration.cancel`."""
+        with self._lock:
+            if registration not in self._registrations:
+                raise UsageError("this registration has ended already")
+            registration.active = False
+            self._registrations = tuple(
+                each for each in self._registrations if each is not registration
+            )
+
+    def offer(self, offer: Offer) -> None:
+        """Hand a change to the generator on top, which takes or defers it; tell consumers.
+
+        Returns when all consumers were told. Any thread may call this; one change is told of at a
+        time. Raises what a consumer raised that stops the stream: a TailraceError as it is, any
+        other as an ObserverError. LogError and SchemaError, which accessors raise for a damaged
+        log, stop the stream whatever the consumer's rule is.
+        """
+        with self._flow:
+            try:
+                self._hand_down(offer)
+            finally:
+                if _is_over(offer):
+                    for each in self._registrations:
+                        each.transactions.discard(offer.transaction)
+
+    def _hand_down(self, offer: Offer) -> None:
+        generator: Generator | None = self._top
+        kinds: tuple[type[ReplicationEvent], ...] = ()
+        while generator is not None:
+            generator.counts.offered += 1
+            kinds = generator.kinds(offer)
+            if kinds:
+                break
+            generator.counts.deferred += 1
+            generator = generator.below
+        if generator is None:
+            self.unclaimed += 1
+            return
+        generator.counts.taken += 1
+        wanted: dict[type[ReplicationEvent], list[Registration]] = {}
+        for each in self._registrations:
+            if not _hears(each, offer):
+                continue
+            kind = next((kind for kind in kinds if each.method_for(kind) is not None), None)
+            if kind is not None:
+                wanted.setdefault(kind, []).append(each)
+        for kind, registrations in wanted.items():
+            for event in generator.events(offer, kind):
+                generator.counts.made += 1
+                try:
+                    self._tell(event, registrations)
+                finally:
+                    end(event)
+
+    def _tell(self, event: ReplicationEvent, registrations: list[Registration]) -> None:
+        for each in registrations:
+            if not each.active:
+                continue
+            try:
+                each.method_for(type(event))(event)
+            except (LogError, SchemaError):
+                raise
+            except Exception as error:
+                failed = partial(self._failed, each, event)
+                if each.on_error == "stop":
+                    if isinstance(error, TailraceError):
+                        error.add_note(failed(error))
+                        raise
+                    raise ObserverError(failed(error)) from error
+                each.error = error
+                if each.active:
+                    self.deregister(each)
+                _log.exception("%s; it is dropped", failed(error))
+
+    @staticmethod
+    def _failed(registration: Registration, event: ReplicationEvent, error: Exception) -> str:
+        at = "" if event.position is None else f" at {event.position}"
+        return (
+            f"the consumer {name_of(registration.consumer)} failed in {event.name}{at}:"
+            f" {type(error).__name__}: {error}"
+        )
+
+
+def _hears(registration: Registration, offer: Offer) -> bool:
+    """Whether a consumer may be told of a change.
+
+    A start is offered again, without ``rolled_back``, once the first change comes that counts.
+    """
+    started, number = registration.transactions, offer.transaction
+    if offer.rolled_back and not registration.wants_rollbacks:
+        return False
+    if offer.change != Change.START:
+        return number in started
+    is_new = number not in started
+    started.add(number)
+    return is_new
+
+
+def _is_over(offer: Offer) -> bool:
+    """Whether a change ends its transaction."""
+    if offer.change == Change.ROLLBACK:
+        return offer.context.read("savepoint") is None
+    return offer.change == Change.COMMIT

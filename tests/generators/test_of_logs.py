@@ -1,0 +1,54 @@
+"""The events that generators make of recorded logs, compared with what `tailrace.transactions` has."""
+
+from __future__ import annotations
+
+import pytest
+
+import tailrace
+from tailrace import generators
+from tailrace.errors import UsageError
+
+
+class Counted(generators.RowConsumer):
+    """Counts all events by name."""
+
+    def __init__(self):
+        self.count = {}
+
+    def event(self, event):
+        assert event.keep().values() == event.values()
+        self.count[event.name] = self.count.get(event.name, 0) + 1
+
+
+def test_the_rows_that_were_committed_are_given_once():
+    for name in ("mysql", "mariadb"):
+        counted = Counted()
+        with generators.EventStream(f"examples/shop/{name}") as stream:
+            stream.row.register(counted)
+            stream.run()
+            with tailrace.transactions(f"examples/shop/{name}") as found:
+                transactions = list(found)
+                assert stream.position == found.position
+                assert stream.gtids == found.gtids
+        rows = [row.operation for each in transactions for row in each.rows]
+        assert counted.count["row_write"] == rows.count("insert")
+        assert counted.count["row_update"] == rows.count("update")
+        assert counted.count["row_delete"] == rows.count("delete")
+        assert counted.count["trx_commit"] == counted.count["trx_start"] == len(transactions)
+        assert counted.count["stmt_query"] == sum(len(each.statements) for each in transactions)
+
+
+def test_an_event_is_valid_during_the_callback_only():
+    kept = []
+
+    class Keeps(generators.RowConsumer):
+        def row_write(self, event):
+            kept.append((event, event.keep()))
+
+    with generators.EventStream("examples/shop/mysql", tables="shop.reviews") as stream:
+        stream.row.register(Keeps())
+        stream.run()
+    event, copy = kept[0]
+    assert copy.after_image["id"] == 1
+    with pytest.raises(UsageError, match="only during the callback"):
+        event.after_image  # noqa: B018 - it raises
