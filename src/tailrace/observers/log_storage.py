@@ -38,8 +38,8 @@ class LogStorageObserver(Observer):
         """A transaction was written, and synced if ``flags`` say so; it ends at ``position`` of
         ``file`` (name without directory, 64-bit offset in bytes).
 
-        Called in the log's order, one transaction at a time, under the log's lock: it must not
-        wait, and not use the log.
+        Called in the log's order, one transaction at a time, under the log's lock, in the thread
+        that synced it for all that commit at the same time: it must not wait, and not use the log.
         """
 
     def after_sync(self, io: LogStorageIo, file: str, position: int) -> None:

@@ -31,7 +31,6 @@ from tailrace.storage.binlog_cache import BinlogCache
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tailrace.errors import TailraceError
     from tailrace.events import Event, GtidEvent, MariadbGtidEvent
     from tailrace.gtid import AnyGtid
     from tailrace.position import Position
@@ -164,7 +163,7 @@ class Group:
     non-transactional tables; ``rolled_back``: it ends with a rollback.
 
     ``position`` is where it ends in the log, None until it was written; ``failure`` is what an
-    observer raised when it was told so.
+    observer raised when it was told so, or what interrupted the wait for it.
     """
 
     cache: EventCache
@@ -179,7 +178,7 @@ class Group:
     transactional: bool = True
     rolled_back: bool = False
     position: Position | None = None
-    failure: TailraceError | None = None
+    failure: BaseException | None = None
 
 
 def stamp(events: bytes | bytearray | memoryview, position: int, *, checksum: bool) -> bytes:

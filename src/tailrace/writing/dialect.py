@@ -70,12 +70,21 @@ class Dialect:
         raise NotImplementedError
 
     def began(self) -> None:
-        """A new file was created."""
+        """A new file was created. Nothing waits to be synced."""
 
-    def written(self, group: Group) -> None:
-        """The group is in the file."""
+    def placed(self, group: Group) -> None:
+        """The group has its place in the log."""
         if group.gtid is not None:
             self.gtids.add(group.gtid)
+
+    def wrote(self, group: Group) -> None:
+        """It is in the log there."""
+        if group.gtid is not None:
+            self.gtids.logged.add(group.gtid)
+
+    def roll_back(self) -> None:
+        """Of the groups that were placed, those are dropped that are not in the log."""
+        self.gtids.roll_back()
 
 
 def version_number(server_version: str) -> int:
@@ -104,7 +113,7 @@ class MysqlDialect(Dialect):
 
     def __init__(self, form: FormatDescription, gtids: MysqlGtids, sequence: int = 0) -> None:
         super().__init__(form, gtids)
-        self._sequence = sequence
+        self._sequence = self._written_sequence = sequence
         self._version = version_number(form.server_version)
         self._usual = 0
 
@@ -161,12 +170,22 @@ class MysqlDialect(Dialect):
 
     def began(self) -> None:
         """Restart the logical clock."""
-        self._sequence = 0
+        self._sequence = self._written_sequence = 0
 
-    def written(self, group: Group) -> None:
+    def placed(self, group: Group) -> None:
         """Count the transaction."""
         self._sequence += 1
-        super().written(group)
+        super().placed(group)
+
+    def wrote(self, group: Group) -> None:
+        """Count it as in the log."""
+        self._written_sequence += 1
+        super().wrote(group)
+
+    def roll_back(self) -> None:
+        """Its clock goes back, too."""
+        self._sequence = self._written_sequence
+        super().roll_back()
 
 
 class MariadbDialect(Dialect):

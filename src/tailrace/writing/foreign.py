@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event
     from tailrace.writing.cache import EventCache
+    from tailrace.writing.group_commit import Waiting
     from tailrace.writing.log import LogWriter
 
 _T = EventType
@@ -67,10 +68,7 @@ class ForeignEvents:
         self._log = log
         self._parser = BoundaryParser()
         self._group: Group | None = None
-        self.ended: list[Group] = []
-        """Transactions that ended, and whose observers are to be told (`LogWriter.announce`): of
-        those that were dropped ``position`` is None.
-        """
+        self._ended: list[tuple[Group, Waiting | None]] = []
 
     @property
     def cache(self) -> EventCache | None:
@@ -113,8 +111,13 @@ class ForeignEvents:
         if group is None:
             return False
         group.cache.close()
-        self.ended.append(group)
+        self._ended.append((group, None))
         return True
+
+    def ended(self) -> list[tuple[Group, Waiting | None]]:
+        """The transactions that ended since the last call, for `LogWriter.finish`."""
+        ended, self._ended = self._ended, []
+        return ended
 
     def _take(self, event: Event, *, last: bool = False) -> Boundary | None:
         """What became of an event; with ``last`` no other transaction may begin with it."""
@@ -147,11 +150,12 @@ class ForeignEvents:
             group.ddl = kind is TransactionKind.DDL
             group.rolled_back = kind is TransactionKind.ROLLBACK
             group.transactional = _is_transactional(event, kind)
+            waiting = None
             try:
-                self._log.write_group(group, self._choose)
+                waiting = self._log.place(group, self._choose)
             finally:
                 group.cache.close()
-                self.ended.append(group)
+                self._ended.append((group, waiting))
         return boundary
 
     def _stands_alone(self, first: Event) -> bool:

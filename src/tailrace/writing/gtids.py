@@ -16,18 +16,19 @@ AskedGtid = AnyGtid | str | None
 
 
 class MysqlGtids:
-    """MySQL's: ``written`` are all GTIDs of this log, its earlier files included.
+    """MySQL's: ``written`` are all GTIDs of this log, its earlier files included, and those of
+    transactions that wait to be synced; ``logged`` are without these.
 
     With a ``server_uuid`` transactions that bring no GTID are numbered on from the highest number
     of that source; without one they are anonymous, and rejected in a log that holds GTIDs.
     """
 
     def __init__(self, written: GtidSet, server_uuid: str | None) -> None:
-        self.written = written
         self.server_uuid = None if server_uuid is None else parse_uuid(server_uuid)
-        self._next: dict[Tsid, int] = {
-            source: runs[-1][1] for source, runs in written.sources.items()
-        }
+        self.logged = written
+        self.written: GtidSet
+        self._next: dict[Tsid, int]
+        self.roll_back()
 
     def choose(
         self,
@@ -78,14 +79,20 @@ class MysqlGtids:
             source = (gtid.uuid, gtid.tag)
             self._next[source] = max(self._next.get(source, 1), gtid.gno + 1)
 
+    def roll_back(self) -> None:
+        """No transaction waits to be synced."""
+        self.written = self.logged.copy()
+        self._next = {source: runs[-1][1] for source, runs in self.logged.sources.items()}
+
     def forget(self) -> None:
         """The log holds none."""
-        self.written = GtidSet()
-        self._next.clear()
+        self.logged = GtidSet()
+        self.roll_back()
 
 
 class MariadbGtids:
-    """MariaDB's: ``written`` is the state (``@@gtid_binlog_state``) at the end of the log.
+    """MariaDB's: ``written`` is the state (``@@gtid_binlog_state``) at the end of the log, behind
+    the transactions that wait to be synced; ``logged`` is that before them.
 
     Transactions that bring no GTID are numbered on in their domain. Without ``strict``
     (``gtid_strict_mode``) a given sequence number may be below its domain's last, as a log may hold
@@ -95,7 +102,8 @@ class MariadbGtids:
     def __init__(
         self, written: GtidList, server_id: int, domain_id: int, *, strict: bool = True
     ) -> None:
-        self.written = written
+        self.logged = written
+        self.written = written.copy()
         self.server_id = server_id
         self.domain_id = domain_id
         self.strict = strict
@@ -146,9 +154,14 @@ class MariadbGtids:
         """The log ends with this one now."""
         self.written.add(gtid)
 
+    def roll_back(self) -> None:
+        """No transaction waits to be synced."""
+        self.written = self.logged.copy()
+
     def forget(self) -> None:
         """The log holds none."""
-        self.written = GtidList()
+        self.logged = GtidList()
+        self.roll_back()
 
     def _last(self, domain_id: int) -> MariadbGtid | None:
         return self.written.position.get(domain_id)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from tailrace.constants import CHECKSUM_SIZE, MAGIC, ChecksumAlgorithm, Flavour
 from tailrace.errors import BoundaryError, StorageError, TailraceError, UsageError
@@ -24,15 +24,16 @@ from tailrace.observers import (
 )
 from tailrace.position import Position
 from tailrace.storage.binlog_file import BinlogFile
-from tailrace.storage.growth import has_grown
+from tailrace.storage.growth import GrowingFile
 from tailrace.writing.cache import EventCache, stamp
 from tailrace.writing.foreign import ForeignEvents
+from tailrace.writing.group_commit import GroupCommit, Waiting
 from tailrace.writing.options import Sync
 from tailrace.writing.rows import WrittenTable
 from tailrace.writing.transaction import TransactionWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
     from tailrace.events import Event
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
     from tailrace.writing.recover import Recovery
 
 
+_LARGE: Final = 1 << 18
+"""Bytes of a transaction from which on it is written alone: others are held in memory while they
+wait to be synced.
+"""
+
+
 def now_us() -> int:
     """Microseconds UTC."""
     return time.time_ns() // 1000
@@ -58,9 +65,11 @@ class LogWriter:
 
     Use it as a context manager, or `close` it: only then is its last file marked as closed. Any
     thread may commit; several transactions may be open at a time, and are written in the order of
-    their commits. ``recovery`` says what `append` had to cut away. A transaction that could not be
-    written is not in the log, not even in part. If it cannot be rolled back, either (the disk is
-    gone), everything afterwards raises StorageError, and `append` repairs the log.
+    their commits. Those that commit at the same time are synced together. ``recovery`` says what
+    `append` had to cut away. A transaction that could not be written or synced is not in the log,
+    not even in part, and neither are those that wait behind it: each commit raises StorageError. If
+    they cannot be rolled back, either (the disk is gone), everything afterwards raises
+    StorageError, and `append` repairs the log.
 
     ``observers`` are told of its transactions: see `add_observer`.
     """
@@ -88,7 +97,15 @@ class LogWriter:
         self._index = index
         self._name: LogName
         self._output: BinlogFile
+        self._growing: GrowingFile
+        self._end = 0
+        """Where the last transaction in the log ends."""
+        self._next = 0
+        """Where the next one begins: behind those that wait to be synced."""
         self._lock = RLock()
+        self._commits = GroupCommit(
+            self._lock, write=self._write_synced, written=self._written, failed=self._roll_back
+        )
         self._closed = False
         self._broken = ""
         self._tables: dict[Table, WrittenTable] = {}
@@ -128,13 +145,13 @@ class LogWriter:
     def gtids(self) -> GtidState:
         """The GTIDs in the log, of earlier files too (MySQL), or its state (MariaDB); a copy."""
         with self._lock:
-            return self.dialect.gtids.written.copy()
+            return self.dialect.gtids.logged.copy()
 
     @property
     def position(self) -> Position:
         """Where the last transaction ends."""
         with self._lock:
-            return Position(str(self._name), self._output.position)
+            return Position(str(self._name), self._end)
 
     @property
     def files(self) -> list[str]:
@@ -168,9 +185,10 @@ class LogWriter:
         now on; one of dumps is told of `reset`.
 
         For each transaction, in this order: it is written and synced; ``after_flush``, under the
-        log's lock; then without it ``after_sync`` and ``after_commit`` (or ``after_rollback``);
-        then the call that committed it returns. If an observer raises an error, all others are told
-        nevertheless, and the call raises the first error: the transaction is in the log. One that
+        log's lock, in the thread that synced it; then, in the thread that commits and without the
+        lock, ``after_sync`` and ``after_commit`` (or ``after_rollback``); then the call that
+        committed it returns. If an observer raises an error, all others are told nevertheless, and
+        the call raises the first error: the transaction is in the log. One that
         did not come into the log (an error, `TransactionWriter.rollback`) is told by
         ``after_rollback`` alone. Nothing is called for a transaction without events.
 
@@ -193,8 +211,13 @@ class LogWriter:
 
     def begin_file(self, name: LogName, *, created: bool) -> None:
         """Continue in a new file. ``created``: it is the first since the log was opened."""
-        self._output, self._name = self._new_file(name, created=created), name
+        self._continue_in(self._new_file(name, created=created), name)
         self.dialect.began()
+
+    def _continue_in(self, output: BinlogFile, name: LogName) -> None:
+        self._output, self._name = output, name
+        self._end = self._next = output.position
+        self._growing = GrowingFile(output.path, self._end)
 
     def _new_file(self, name: LogName, *, created: bool) -> BinlogFile:
         second = self.now() // 1_000_000
@@ -218,19 +241,20 @@ class LogWriter:
 
     def resume_file(self, name: LogName, size: int) -> None:
         """Continue an existing file from ``size`` on; bytes after that are cut."""
-        self._output = BinlogFile(self._folder, name)
-        self._output.open()
-        self._name = name
-        if self._output.position != size:
-            self._output.truncate(size)
-        self._output.mark(in_use=True)
-        self._output.sync()
+        output = BinlogFile(self._folder, name)
+        output.open()
+        if output.position != size:
+            output.truncate(size)
+        output.mark(in_use=True)
+        output.sync()
+        self._continue_in(output, name)
         if name not in self._index:
             self._index.add(name)
 
     def rotate(self) -> None:
         """End this file and continue in the next, as FLUSH BINARY LOGS does."""
         with self._lock:
+            self._commits.drain()
             self._check_open()
             following = self._name.next
             end = RotateEvent.make(
@@ -248,9 +272,8 @@ class LogWriter:
                 self._broken = str(error) or type(error).__name__
                 after.close()
                 raise
-            self._output, self._name = after, following
+            self._continue_in(after, following)
             self.dialect.began()
-            has_grown()
 
     def _end_file(self, event: Event) -> None:
         """Close the file after its last event."""
@@ -260,6 +283,7 @@ class LogWriter:
             )
             self._output.mark(in_use=False)
             self._output.sync()
+            self._growing.close()
         finally:
             self._output.close()
 
@@ -277,27 +301,27 @@ class LogWriter:
         discarded. Raises StorageError; then nothing more can be written. After a kill in the middle
         the log is whole up to where it was, without its older files, or gone.
         """
-        try:
-            with self._lock:
-                self._check_open()
-                self._foreign.discard()
-                first = LogName.of(self._name.base, 1, len(self._name) - len(self._name.base) - 1)
-                try:
-                    self._output.close()
-                    gone = self._index.clear()
-                    self.dialect.gtids.forget()
-                    self.begin_file(first, created=True)
-                except BaseException as error:
-                    self._broken = str(error) or type(error).__name__
-                    raise
-        finally:
-            self._announce_foreign()
+        with self._foreign_locked():
+            self._commits.drain()
+            self._check_open()
+            self._foreign.discard()
+            first = LogName.of(self._name.base, 1, len(self._name) - len(self._name.base) - 1)
+            try:
+                self._output.close()
+                self._growing.close()
+                gone = self._index.clear()
+                self.dialect.gtids.forget()
+                self.begin_file(first, created=True)
+            except BaseException as error:
+                self._broken = str(error) or type(error).__name__
+                raise
         self._transmit.after_reset_source(TransmitIo(self.server_id))
         return gone
 
     def flush(self) -> None:
         """Return when everything committed would survive a power cut."""
         with self._lock:
+            self._commits.drain()
             self._check_open()
             self._output.sync()
 
@@ -307,24 +331,22 @@ class LogWriter:
         Raises BoundaryError where `write` was left in the middle of a transaction: that one is not
         in the log.
         """
-        try:
-            with self._lock:
-                if self._closed:
-                    return
-                self._closed = True
-                unfinished = self._foreign.discard()
-                if self._broken:
-                    self._output.close()
-                    raise StorageError(self._why_broken())
-                self._end_file(
-                    StopEvent.make(
-                        timestamp=self.now() // 1_000_000,
-                        server_id=self.server_id,
-                        form=self.dialect.form,
-                    )
+        with self._foreign_locked():
+            if self._closed:
+                return
+            self._closed = True
+            self._commits.drain()
+            unfinished = self._foreign.discard()
+            if self._broken:
+                self._output.close()
+                raise StorageError(self._why_broken())
+            self._end_file(
+                StopEvent.make(
+                    timestamp=self.now() // 1_000_000,
+                    server_id=self.server_id,
+                    form=self.dialect.form,
                 )
-        finally:
-            self._announce_foreign()
+            )
         if unfinished:
             raise BoundaryError(
                 "the events that were written last do not make a whole transaction: they are not"
@@ -370,12 +392,9 @@ class LogWriter:
 
     def write(self, event: Event) -> None:
         """An event that comes from another log. See `ForeignEvents.write`."""
-        try:
-            with self._lock:
-                self._check_open()
-                self._foreign.write(event)
-        finally:
-            self._announce_foreign()
+        with self._foreign_locked():
+            self._check_open()
+            self._foreign.write(event)
 
     def write_transaction(self, events: Iterable[Event]) -> None:
         """One whole transaction that comes from another log. See `ForeignEvents`.
@@ -383,12 +402,33 @@ class LogWriter:
         Raises BoundaryError where the events are not one whole transaction; then nothing of them
         is in the log.
         """
+        with self._foreign_locked():
+            self._check_open()
+            self._foreign.write_transaction(events)
+
+    @contextmanager
+    def _foreign_locked(self) -> Iterator[None]:
+        """The log's lock; after it, wait for the transactions of another log that ended in it."""
+        ended: list[tuple[Group, Waiting | None]] = []
         try:
             with self._lock:
-                self._check_open()
-                self._foreign.write_transaction(events)
+                try:
+                    yield
+                finally:
+                    ended = self._foreign.ended()
         finally:
-            self._announce_foreign()
+            for group, waiting in ended:
+                self._finish(group, waiting)
+
+    def _finish(self, group: Group, waiting: Waiting | None) -> None:
+        """The second part of what `place` has begun; ``waiting`` is None if it was dropped."""
+        if waiting is not None:
+            try:
+                self._commits.wait(waiting)
+            except BaseException as error:
+                self.rolled_back(error)
+                raise
+        self.announce(group)
 
     def table(self, table: Table) -> WrittenTable:
         """What is made once for a table; its id is above all that the log had when it was opened.
@@ -431,30 +471,87 @@ class LogWriter:
 
     def write_group(self, group: Group, ready: Callable[[Group], None] | None) -> Position:
         """The first part of `commit`: write, sync, and tell log storage observers so; `announce`
-        or, after an error, `rolled_back` must follow, without the log's lock.
+        or, after an error, `rolled_back` must follow. The caller does not have the log's lock.
         """
+        waiting = self.place(group, ready)
+        self._commits.wait(waiting)
+        return waiting.end
+
+    def place(self, group: Group, ready: Callable[[Group], None] | None) -> Waiting:
+        """Give a transaction its place in the log; `GroupCommit.wait` says when it is there."""
         with self._lock:
+            tail = CHECKSUM_SIZE if self.checksums else 0
+            body = group.cache.size + group.cache.count * tail
+            together = self.options.sync is Sync.TRANSACTION and body <= _LARGE
+            if not together or self._next >= self.options.max_size:
+                self._commits.drain()
             self._check_open()
-            if self._output.position >= self.options.max_size:
+            if self._next >= self.options.max_size:
                 self.rotate()
             if ready is not None:
                 ready(group)
-            tail = CHECKSUM_SIZE if self.checksums else 0
-            body = group.cache.size + group.cache.count * tail
             first = self.dialect.gtid_event(group, body, tail=tail, now=self.now())
-            self._write_events(first.encode(ChecksumAlgorithm.NONE, log_pos=0), group)
-            self.dialect.written(group)
+            pieces = self._stamped(first.encode(ChecksumAlgorithm.NONE, log_pos=0), group)
+            data = b"".join(pieces) if together else b""
+            if not together:
+                self._write_alone(pieces)
+            self.dialect.placed(group)
             self._disk_writes = group.cache.disk_writes
-            group.position = self.position
-            synced = self.options.sync is Sync.TRANSACTION
-            flags = LogStorageFlag.SYNCED if synced else LogStorageFlag.NONE
+            self._next = self._next + len(data) if together else self._output.position
+            waiting = Waiting(group, data, Position(str(self._name), self._next))
+            if together:
+                self._commits.add(waiting)
+            else:
+                self._written([waiting])
+                waiting.settled = True
+            return waiting
+
+    def _stamped(self, first: bytes, group: Group) -> Iterator[bytes]:
+        """The events of a transaction as they stand in the file from the next position on."""
+        at = self._next
+        for piece in group.cache.pieces():
+            raw = stamp(first + piece, at, checksum=self.checksums)
+            at += len(raw)
+            first = b""
+            yield raw
+
+    def _write_alone(self, pieces: Iterable[bytes]) -> None:
+        """Write a transaction while none waits to be synced."""
+        try:
+            for piece in pieces:
+                self._output.write(piece)
+            if self.options.sync is Sync.TRANSACTION:
+                self._output.sync()
+            else:
+                self._output.flush()
+        except BaseException as error:
+            self._undo(error)
+            raise
+
+    def _write_synced(self, data: bytes) -> None:
+        self._output.write(data)
+        self._output.sync()
+
+    def _written(self, batch: Sequence[Waiting]) -> None:
+        """These transactions are in the log."""
+        synced = self.options.sync is Sync.TRANSACTION
+        flags = LogStorageFlag.SYNCED if synced else LogStorageFlag.NONE
+        for waiting in batch:
+            group, end = waiting.group, waiting.end
+            self.dialect.wrote(group)
+            group.position = end
+            self._end = end.offset
             try:
-                end = group.position
                 self._storage.after_flush(self._storage_io, end.file, end.offset, flags)
-            except TailraceError as error:
+            except BaseException as error:  # noqa: BLE001 - for the thread that commits it
                 group.failure = error
-            has_grown()
-            return group.position
+        self._growing.reached(self._end)
+
+    def _roll_back(self, error: BaseException) -> None:
+        """None of the transactions that wait can come into the log."""
+        self._undo(error)
+        self.dialect.roll_back()
+        self._next = self._end
 
     def announce(self, group: Group) -> None:
         """Tell observers of a transaction that was written; returns when all of them did."""
@@ -462,7 +559,7 @@ class LogWriter:
         if end is None:
             self.rolled_back()
             return
-        if self._transactions.is_empty and self._storage.is_empty:
+        if self._transactions.is_empty and self._storage.is_empty and group.failure is None:
             return
         io = TransactionIo(
             self.server_id,
@@ -499,45 +596,24 @@ class LogWriter:
                 raise
             error.add_note(str(other))
 
-    def _announce_foreign(self) -> None:
-        """Tell observers of the transactions that ended with the last events of another log."""
-        with self._lock:
-            ended, self._foreign.ended = self._foreign.ended, []
-        for group in ended:
-            self.announce(group)
-
     def write_between(self, event: bytes) -> None:
         """Write one event in cache form that belongs to no transaction."""
         with self._lock:
+            self._commits.drain()
             self._check_open()
-            start = self._output.position
             try:
-                self._output.write(stamp(event, start, checksum=self.checksums))
+                self._output.write(stamp(event, self._next, checksum=self.checksums))
                 self._output.flush()
             except BaseException as error:
-                self._undo(start, error)
+                self._undo(error)
                 raise
-            has_grown()
+            self._end = self._next = self._output.position
+            self._growing.reached(self._end)
 
-    def _write_events(self, held: bytes, group: Group) -> None:
-        output = self._output
-        start = output.position
+    def _undo(self, error: BaseException) -> None:
+        """Cut off what was written of transactions that are not in the log."""
         try:
-            for piece in group.cache.pieces():
-                output.write(stamp(held + piece, output.position, checksum=self.checksums))
-                held = b""
-            if self.options.sync is Sync.TRANSACTION:
-                output.sync()
-            else:
-                output.flush()
-        except BaseException as error:
-            self._undo(start, error)
-            raise
-
-    def _undo(self, start: int, error: BaseException) -> None:
-        """Roll back the written part of a transaction."""
-        try:
-            self._output.truncate(start)
+            self._output.truncate(self._end)
             self._output.sync()
         except StorageError:
             self._broken = str(error) or type(error).__name__

@@ -7,6 +7,8 @@ import shutil
 import struct
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -31,6 +33,7 @@ from tailrace.replication.source.blocks import BLOCK
 from tailrace.replication.source.series import ServedLogs
 from tailrace.replication.source.transmit import Transmit
 from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
+from tailrace.storage.streams.file import FileOutput
 from tests.replication.source.dumping import Kept, asked, ours
 from tests.waiting import DEADLINE, wait_for
 
@@ -191,6 +194,46 @@ def test_what_this_process_writes_is_sent_at_once(memory, monkeypatch):
         assert [packet[5] for packet in packets].count(4) == 3  # two artificial, one real
         dumping.end()
         logs.close()
+
+
+def test_what_this_process_has_not_synced_is_not_sent(tmp_path, monkeypatch):
+    """As mysqld with ``sync_binlog=1``: a replica gets a transaction after its source has synced
+    it, and never one that the sync's failure rolls back.
+    """
+    synced, go = FileOutput.sync, threading.Event()
+    syncing, fails = threading.Event(), [True]
+
+    def waits(output):
+        syncing.set()
+        assert go.wait(DEADLINE)
+        if fails.pop():
+            raise StorageError("the disk is full")
+        synced(output)
+
+    with (
+        made(tmp_path, sync="transaction") as log,
+        closing(ServedLogs(tmp_path)) as logs,
+    ):
+        dumping = Dumping(logs)
+        packets = dumping.has(1)
+        before = log.position.offset
+        for fails[:], error in (([True], StorageError), ([False], None)):
+            monkeypatch.setattr(FileOutput, "sync", waits)
+            go.clear()
+            syncing.clear()
+            with ThreadPoolExecutor(1) as pool:
+                returned = pool.submit(commit, log)
+                assert syncing.wait(DEADLINE)
+                assert (tmp_path / "binlog.000001").stat().st_size > before
+                assert logs.look(logs.files()[-1]) == before
+                time.sleep(0.1)  # more than one look
+                assert dumping.has(1) == packets
+                monkeypatch.undo()
+                go.set()
+                assert type(returned.exception(DEADLINE)) is (error or type(None))
+        dumping.has(1 + 2)
+        assert logs.look(logs.files()[-1]) == log.position.offset
+        dumping.end()
 
 
 @pytest.mark.parametrize("flavour", ["mysql", "mariadb"])

@@ -35,7 +35,7 @@ from tailrace.position import Position
 from tailrace.replication.source.blocks import BlockCache
 from tailrace.storage import find
 from tailrace.storage.files import successor
-from tailrace.storage.growth import tell_growth_to
+from tailrace.storage.growth import end_of, tell_growth_to
 from tailrace.storage.head import FileHead, lasting
 from tailrace.storage.search import gtid_events
 from tailrace.storage.streams.base import read_exactly
@@ -116,6 +116,9 @@ class ServedFile:
         before, closed = self.end, self.closed
         stream = self._stream = self._stream or self.log.open()
         size = stream.size()
+        written = end_of(self.log.path)
+        if written is not None:  # what a program in this process has not synced is not sent
+            size = min(size, written)
         if self.head is None:
             self.head = self._read_head(stream, size, grows=not closed)
         if self.head is not None and size != self._size and size >= self.end:
