@@ -495,6 +495,40 @@ def test_the_log_of_a_dump_that_sent_nothing(serve, caplog):
     assert re.search(r": sent nothing$", caplog.text, re.MULTILINE)
 
 
+def test_the_log_of_a_client_that_ends_its_connection(serve, caplog):
+    """It is no connection that was lost, without a dump nor with one."""
+    caplog.set_level("INFO", "tailrace")
+    server = serve(SHOP / "mysql")
+    idle = connect(server)
+    name = server.sessions[0].connection.name
+    idle._force_close()
+    waiting_dump(server)._force_close()
+    wait_for(lambda: not server.sessions)
+    assert f"{name}: it ended the connection\n" in caplog.text
+    assert "replica 71: it ended the connection\n" in caplog.text
+    assert "lost" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "seconds"), [(1, 1e-3), (2_000_000, 2e-3), (-1, 0), (0, 0)]
+)
+def test_heartbeats_have_a_millisecond_between_them(serve, mysql97, nanoseconds, seconds):
+    """Servers send thousands in a second to a client that wants them after 1 ns. No replica asks
+    for that: its own limit is ours.
+    """
+    with mysql97.connect() as replica, replica.cursor() as cursor:
+        cursor.execute("CHANGE REPLICATION SOURCE TO SOURCE_HEARTBEAT_PERIOD = 0.0009")
+        cursor.execute("SHOW WARNINGS")
+        assert "less than 1 millisecond" in str(cursor.fetchall())
+        cursor.execute("RESET REPLICA ALL")
+    server = serve(SHOP / "mysql")
+    client = connect(server)
+    client.query(f"SET @source_heartbeat_period = {nanoseconds}")
+    dump(client, flags=0)
+    wait_for(lambda: server.sessions[0].transmit)
+    assert server.sessions[0].transmit.request.heartbeat == seconds
+
+
 def test_kill_query_ends_a_dump_and_no_idle_connection(serve):
     server = serve(SHOP / "mysql")
     dumping = waiting_dump(server)

@@ -241,7 +241,7 @@ class ReplicaConnection:
 
     def _check(self) -> None:
         if self._closed:
-            raise ConnectionLost(f"{self.name}: the connection was lost: {self._closed}")
+            raise ConnectionLost(f"{self.name}: {self._closed}")
 
     def _call(self, method: Callable[[G], R], given: G, event: int) -> R:
         """Call the socket; ``event`` is what it would wait for. Raises _WouldBlock."""
@@ -256,7 +256,7 @@ class ReplicaConnection:
         except ssl.SSLWantWriteError:
             raise _WouldBlock(select.POLLOUT) from None
         except (OSError, ValueError) as error:  # a closed TLS socket raises ValueError
-            self.close(f"{error}")
+            self.close(f"the connection was lost: {error}")
             self._check()
             raise
 

@@ -46,6 +46,8 @@ _AUTOCOMMIT: Final = 2
 _LONGEST_QUERY: Final = 1 << 20
 _IDLE: Final = 8 * 3600.0
 """Seconds for which a client may send no command (the servers' ``wait_timeout``)."""
+_SHORTEST_PERIOD: Final = 1e-3
+"""Seconds between heartbeats: replicas of both flavours ask for no fewer. Servers obey 1 ns."""
 _STOP_SECONDS: Final = 2.0
 """Seconds that a dump has to end by itself before its connection is closed."""
 _LOG: Final = logging.getLogger(__name__)
@@ -224,6 +226,7 @@ class Session:
                 gtids = _gtid_list(text("slave_connect_state"))
                 until = _gtid_list(text("slave_until_gtid"))
         checksum = text("source_binlog_checksum", "master_binlog_checksum")
+        period = whole("source_heartbeat_period") or whole("master_heartbeat_period")
         return DumpRequest(
             server_id,
             file,
@@ -231,7 +234,7 @@ class Session:
             gtids,
             flags,
             None if checksum is None else _CHECKSUMS.get(checksum.upper()),
-            (whole("source_heartbeat_period") or whole("master_heartbeat_period")) / 1e9,
+            max(period / 1e9, _SHORTEST_PERIOD) if period > 0 else 0.0,
             whole("mariadb_slave_capability"),
             bool(whole("slave_gtid_strict_mode")),
             bool(whole("slave_gtid_ignore_duplicates")),

@@ -400,7 +400,7 @@ class Transmit:
     def _is_alive(self, at: int) -> None:
         """Check that the replica is there, and say that the source is. Raises ConnectionLost."""
         if self._connection.is_gone():
-            raise ConnectionLost("the replica closed the connection")
+            raise ConnectionLost(f"replica {self.request.server_id}: it ended the connection")
         period = self.request.heartbeat
         if period and monotonic() - self._sent_at >= period:
             self._heartbeat(at)
