@@ -130,9 +130,12 @@ def uuid(server):
 
 
 def test_mysql_by_gtid(mysql):
-    """Gaps, nothing, all: what is left out, and the heartbeats of both forms where it ends."""
+    """Gaps, nothing, all: what is left out, and the heartbeats of both forms where it ends.
+
+    The flag SKIP_TAGGED_GTIDS (4) changes no dump: it says how the replica wrote its set.
+    """
     own = uuid(mysql)
-    for flags in (1, 3):
+    for flags in (1, 3, 5):
         for text in (
             "",
             f"{own}:1",
@@ -156,6 +159,23 @@ def test_mysql_gtids_that_the_source_does_not_have(mysql):
     (got,) = ours(mysql.data, request, server_uuid=own)
     assert got[:500] == theirs(mysql, request)[0][:500]
     assert ours(mysql.data, request)[-1] == bytes.fromhex("fe00000200")  # another's: it may have
+
+
+def test_mysql_gtids_of_another_server_beyond_those_in_the_logs(mysql):
+    """A server checks the GTIDs of its own UUID only, also where its logs have lower ones of that
+    other server, as a relay's have of the primary: so do we.
+    """
+    other = "22222222-2222-3333-4444-555555555555"
+    for sql in (f"SET gtid_next = '{other}:1'", "INSERT INTO d.t (b) VALUES ('from another')"):
+        mysql.execute(sql)
+    mysql.execute("SET gtid_next = 'AUTOMATIC'")
+    mysql.settle()
+    executed = GtidSet.parse(mysql.query("SELECT @@gtid_executed")[0][0])
+    assert f"{other}:1" in executed.text()
+    ahead = GtidSet.parse(f"{other}:1-100000")
+    for gtids in (ahead, executed | ahead):
+        packets = same(mysql, asked(gtids=gtids), server_uuid=uuid(mysql))
+        assert packets[-1] == bytes.fromhex("fe00000200")
 
 
 def test_mariadb_by_gtid(mariadb):

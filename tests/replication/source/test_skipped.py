@@ -1,0 +1,65 @@
+"""What replicas ask a source to leave out: by name rejected, or without effect, as with a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.wire.commands import DumpFlag
+from tests.replication.source.test_replicas import attach, errors
+from tests.waiting import wait_for
+from tests.wire.test_traffic import COMMON
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", ["mariadb-10.11", "mariadb-11.8"])
+def test_mariadb_replicas_filter_events_that_are_marked_for_skipping(name, serve, fresh_server):
+    """``SET skip_replication=1`` is an unknown variable to us, as to old servers (error 1193): then
+    the replica applies no marked event, which it gets, by itself. Its tables are those that it has
+    of a server, which does not send them.
+    """
+    primary = fresh_server(name, server_id=1)
+    primary.execute("CREATE DATABASE shop")
+    primary.execute("CREATE TABLE shop.t (id INT PRIMARY KEY) ENGINE=InnoDB")
+    for number in range(6):
+        primary.execute(f"SET skip_replication = {number % 2}")
+        primary.execute(f"INSERT INTO shop.t VALUES ({number})")
+    primary.execute("SET skip_replication = 0")
+    primary.execute("CREATE DATABASE done")
+    primary.execute("CREATE USER repl IDENTIFIED BY 'gehaim'")
+    primary.execute("GRANT REPLICATION SLAVE ON *.* TO repl")
+    primary.settle()
+    server = serve(primary.data / "binlog.index")
+    found = []
+    for port in (server.port, primary.port):
+        replica = fresh_server(
+            name, {"replicate-events-marked-for-skip": "FILTER_ON_MASTER"}, server_id=71
+        )
+        attach(replica, port)
+        wait_for(
+            lambda replica=replica: ("done",) in replica.query("SHOW DATABASES"),
+            lambda replica=replica: str(errors(replica)),
+        )
+        assert not errors(replica)
+        found.append(replica.query("SELECT id FROM shop.t ORDER BY id"))
+        replica.stop()
+    assert found == [[(0,), (2,), (4,)]] * 2
+
+
+def test_mysql_replicas_that_leave_tagged_gtids_out_of_their_set(serve, fresh_server):
+    """SKIP_TAGGED_GTIDS: a source before 8.3 does not know them. The replica has some, and says so
+    in a set without them; it gets what it does not have.
+    """
+    primary = fresh_server("mysql-9.7", COMMON["mysql"], server_id=1)
+    replica = fresh_server("mysql-9.7", COMMON["mysql"], server_id=71)
+    replica.execute("SET gtid_next = 'AUTOMATIC:blue'")
+    replica.execute("CREATE DATABASE its_own")
+    replica.execute("SET gtid_next = 'AUTOMATIC'")
+    primary.execute("CREATE DATABASE shop")
+    primary.settle()
+    server = serve(primary.data / "binlog.index", server_version="8.0.36")
+    attach(replica, server.port)
+    wait_for(lambda: ("shop",) in replica.query("SHOW DATABASES"), lambda: str(errors(replica)))
+    (request,) = [each.transmit.request for each in server.sessions if each.transmit]
+    assert request.flags & DumpFlag.SKIP_TAGGED_GTIDS
+    assert not request.gtids
