@@ -343,7 +343,7 @@ def test_transmit_start_that_returns_false_sees_no_packets():
     assert picks.seen == ["stop", "stop"]  # once for each dump
 
 
-def test_a_dump_that_an_observer_rejects_has_stopped_for_those_before():
+def test_transmit_stop_of_those_before_an_observer_that_rejects_the_dump():
     calls = []
 
     class Counts(TransmitObserver):

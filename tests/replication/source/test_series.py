@@ -111,7 +111,7 @@ class Marking(TransmitObserver):
         self.seen.append("stop")
 
 
-def test_wl4398_transmit_observers_see_every_packet_and_reserve_headers():
+def test_before_send_event_and_the_other_hooks_of_a_dump_see_every_packet():
     """WL#4398: `transmit_start`, `reserve_header` of two observers, `before_send_event`,
     `after_send_event`, `transmit_stop`; an observer that wants no packets changes nothing.
     """
