@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tailrace.errors import TailraceError
-from tailrace.log.changes import MOST_HELD, Changes
+from tailrace.log.changes import MOST_HELD, Changes, RolledBack
 from tailrace.log.reader import Reader
 from tailrace.storage import find
 from tests.recorded import folders
@@ -32,6 +32,29 @@ def places(folder, most_held=MOST_HELD):
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_reading_ahead_tells_what_holding_tells(folder):
     assert places(folder, 0) == places(folder)
+
+
+def items(folder, most_held=MOST_HELD):
+    """What consumers of generators see, with the XA transactions at their commit."""
+    found = []
+    for series in find(folder):
+        reader = Reader(series)
+        changes = Changes(reader, statements="skip", most_held=most_held)
+        try:
+            for item in changes.with_rolled_back(iter(reader)):
+                of = item.item if isinstance(item, RolledBack) else item
+                place = of.event and (of.event.file, of.event.offset, of.event.inner_index)
+                found.append((type(item), type(of), place))
+        except TailraceError as error:
+            found.append(type(error))
+        found.append((changes.prepared, changes.unfinished))
+    return found
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_what_was_rolled_back_is_told_of_large_transactions_too(folder):
+    """Also XA transactions over the limit are held until their commit, in a temporary file."""
+    assert items(folder, 0) == items(folder)
 
 
 def test_compressed_xa_and_savepoints(fresh_server):

@@ -56,23 +56,16 @@ class Registration:
     """Whether the consumer is still told of events."""
     error: Exception | None = None
     """The error for which it was dropped."""
-    transactions: set[int] = field(default_factory=set)
-    """Local ids of the transactions that started since, and are not over."""
-    _methods: dict[type[ReplicationEvent], Any] = field(default_factory=dict)
+    wants_rollbacks: bool = field(init=False)
+    """Whether it is told what was rolled back: its consumer has the method ``trx_rollback``."""
 
-    @property
-    def wants_rollbacks(self) -> bool:
-        """Whether it is told what was rolled back: it has the method ``trx_rollback``."""
-        return self.consumer.overrides("trx_rollback")
+    def __post_init__(self) -> None:
+        self.wants_rollbacks = self.consumer.overrides("trx_rollback")
 
     def method_for(self, kind: type[ReplicationEvent]) -> Any:
         """The consumer's most specific method for a kind of events; None if it has none, and if
         events of that kind come from a generator above.
         """
-        try:
-            return self._methods[kind]
-        except KeyError:
-            pass
         interface, consumer = self.generator.interface, self.consumer
         names = [
             name
@@ -82,11 +75,11 @@ class Registration:
         if names and not kind.is_batch:
             names.append("event")
         found = next((name for name in names if consumer.overrides(name)), None)
-        method = self._methods[kind] = None if found is None else getattr(consumer, found)
-        return method
+        return None if found is None else getattr(consumer, found)
 
     def cancel(self) -> None:
-        """End the registration. From a callback too: the consumer is told of nothing more.
+        """End the registration. From a callback too: the consumer is told of nothing more, but for
+        the event that another thread is telling it of meanwhile.
 
         Raises UsageError if it has ended already.
         """

@@ -19,7 +19,7 @@ from tailrace.events import (
 )
 from tailrace.events.mariadb import MariadbGtidFlag
 from tailrace.events.status_vars import StatusVariable
-from tailrace.events.transaction import XidEvent
+from tailrace.events.transaction import XaPrepareEvent, XidEvent
 from tailrace.events.variables import IntVarKind, UserVarType
 from tailrace.generators.event import Context
 from tailrace.generators.row import ModifiedTable, RowsContext, TableColumn
@@ -497,5 +497,7 @@ def xa_of(first: Event, last: Event | None = None) -> XaName | None:
     """The name of an XA transaction, by its first event or its last."""
     if isinstance(first, MariadbGtidEvent) and first.xid is not None:
         return first.xid
+    if isinstance(last, XaPrepareEvent):
+        return last.xid
     said = None if last is None else xa_name(last)
     return None if said is None else said[1]

@@ -14,7 +14,7 @@ from tailrace.generators.event import end
 from tailrace.generators.generator import Change, Counts, Generator, Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from importlib.metadata import EntryPoint
 
     from tailrace.generators.consumer import OnError
@@ -54,6 +54,39 @@ def _find(name: str, points: dict[str, EntryPoint], found: dict[str, type[Genera
     found[name] = kind
 
 
+_Call = tuple[Registration, "Callable[[ReplicationEvent], object]"]
+
+
+class _Told:
+    """Registrations, and which of their methods each kind of events goes to."""
+
+    def __init__(self, registrations: tuple[Registration, ...]) -> None:
+        self.registrations = registrations
+        self.wants_rollbacks = any(each.wants_rollbacks for each in registrations)
+        self._calls: dict[
+            tuple[type[ReplicationEvent], ...], list[tuple[type[ReplicationEvent], list[_Call]]]
+        ] = {}
+
+    def calls(
+        self, kinds: tuple[type[ReplicationEvent], ...]
+    ) -> list[tuple[type[ReplicationEvent], list[_Call]]]:
+        """What to call for a change that can be expressed in these kinds of events: each consumer
+        gets the first kind that it has a method for.
+        """
+        try:
+            return self._calls[kinds]
+        except KeyError:
+            pass
+        wanted: dict[type[ReplicationEvent], list[_Call]] = {}
+        for each in self.registrations:
+            for kind in kinds:
+                if (method := each.method_for(kind)) is not None:
+                    wanted.setdefault(kind, []).append((each, method))
+                    break
+        found = self._calls[kinds] = list(wanted.items())
+        return found
+
+
 class Stack:
     """Generators, each on the one that it stands on, and the consumers registered with them.
 
@@ -74,7 +107,9 @@ class Stack:
         if top is None:
             raise UsageError("a stack has at least one generator")
         self._top = top
-        self._registrations: tuple[Registration, ...] = ()
+        self._told = _Told(())
+        self._open: set[int] = set()
+        self._late: dict[int, list[Registration]] = {}
         self._lock = RLock()
         self._flow = RLock()
         self.unclaimed = 0
@@ -101,12 +136,12 @@ class Stack:
     @property
     def registrations(self) -> tuple[Registration, ...]:
         """The registrations that have not ended, in their order."""
-        return self._registrations
+        return self._told.registrations
 
     @property
     def wants_rollbacks(self) -> bool:
         """Whether a consumer is told what was rolled back."""
-        return any(each.wants_rollbacks for each in self._registrations)
+        return self._told.wants_rollbacks
 
     def register(self, generator: Generator, consumer: Consumer, on_error: OnError) -> Registration:
         """See `Generator.register`."""
@@ -119,36 +154,64 @@ class Stack:
             )
         made = Registration(consumer, generator, on_error)
         with self._lock:
-            self._registrations = (*self._registrations, made)
+            self._told = _Told((*self._told.registrations, made))
+            for number in self._open:
+                self._late.setdefault(number, []).append(made)
         return made
 
     def deregister(self, registration: Registration) -> None:
         """See `Registration.cancel`."""
         with self._lock:
-            if registration not in self._registrations:
+            if registration not in self._told.registrations:
                 raise UsageError("this registration has ended already")
             registration.active = False
-            self._registrations = tuple(
-                each for each in self._registrations if each is not registration
+            self._told = _Told(
+                tuple(each for each in self._told.registrations if each is not registration)
             )
 
     def offer(self, offer: Offer) -> None:
         """Hand a change to the generator on top, which takes or defers it; tell consumers.
 
         Returns when all consumers were told. Any thread may call this; one change is told of at a
-        time. Raises what a consumer raised that stops the stream: a TailraceError as it is, any
-        other as an ObserverError. LogError and SchemaError, which accessors raise for a damaged
-        log, stop the stream whatever the consumer's rule is.
+        time. Of a transaction the first is a `Change.START`. A start may be offered again, without
+        ``rolled_back``, once the first change comes that counts: it is told to those that were not
+        told of the one before.
+
+        Raises what a consumer raised that stops the stream: a TailraceError as it is, any other as
+        an ObserverError. LogError and SchemaError, which accessors raise for a damaged log, stop
+        the stream whatever the consumer's rule is. UsageError for a change of a transaction that
+        has not started.
         """
         with self._flow:
+            told, left_out = self._audience(offer)
             try:
-                self._hand_down(offer)
+                self._hand_down(offer, told, left_out)
             finally:
                 if _is_over(offer):
-                    for each in self._registrations:
-                        each.transactions.discard(offer.transaction)
+                    with self._lock:
+                        self._open.discard(offer.transaction)
+                        self._late.pop(offer.transaction, None)
 
-    def _hand_down(self, offer: Offer) -> None:
+    def _audience(self, offer: Offer) -> tuple[_Told, set[Registration]]:
+        """The registrations, and which of them are not told of a change."""
+        number, again = offer.transaction, False
+        with self._lock:
+            if offer.change == Change.START:
+                again = number in self._open
+                self._open.add(number)
+            elif number not in self._open:
+                raise UsageError(
+                    f"{offer.change} of transaction {number}, which has not started: a source"
+                    " offers the start first"
+                )
+            told, left_out = self._told, set(self._late.get(number, ()))
+        if offer.rolled_back:
+            left_out.update(each for each in told.registrations if not each.wants_rollbacks)
+        elif again:
+            left_out.update(each for each in told.registrations if each.wants_rollbacks)
+        return told, left_out
+
+    def _hand_down(self, offer: Offer, told: _Told, left_out: set[Registration]) -> None:
         generator: Generator | None = self._top
         kinds: tuple[type[ReplicationEvent], ...] = ()
         while generator is not None:
@@ -162,40 +225,41 @@ class Stack:
             self.unclaimed += 1
             return
         generator.counts.taken += 1
-        wanted: dict[type[ReplicationEvent], list[Registration]] = {}
-        for each in self._registrations:
-            if not _hears(each, offer):
+        for kind, calls in told.calls(kinds):
+            wanted = [each for each in calls if each[0] not in left_out] if left_out else calls
+            if not wanted:
                 continue
-            kind = next((kind for kind in kinds if each.method_for(kind) is not None), None)
-            if kind is not None:
-                wanted.setdefault(kind, []).append(each)
-        for kind, registrations in wanted.items():
             for event in generator.events(offer, kind):
                 generator.counts.made += 1
                 try:
-                    self._tell(event, registrations)
+                    if not self._tell(event, wanted):
+                        break
                 finally:
                     end(event)
 
-    def _tell(self, event: ReplicationEvent, registrations: list[Registration]) -> None:
-        for each in registrations:
-            if not each.active:
+    def _tell(self, event: ReplicationEvent, calls: list[_Call]) -> bool:
+        """Call consumers; returns whether one of them is still registered."""
+        heard = False
+        for registration, method in calls:
+            if not registration.active:
                 continue
             try:
-                each.method_for(type(event))(event)
+                method(event)
             except (LogError, SchemaError):
                 raise
             except Exception as error:
-                failed = partial(self._failed, each, event)
-                if each.on_error == "stop":
+                failed = partial(self._failed, registration, event)
+                if registration.on_error == "stop":
                     if isinstance(error, TailraceError):
                         error.add_note(failed(error))
                         raise
                     raise ObserverError(failed(error)) from error
-                each.error = error
-                if each.active:
-                    self.deregister(each)
+                registration.error = error
+                if registration.active:
+                    self.deregister(registration)
                 _log.exception("%s; it is dropped", failed(error))
+            heard = heard or registration.active
+        return heard
 
     @staticmethod
     def _failed(registration: Registration, event: ReplicationEvent, error: Exception) -> str:
@@ -204,21 +268,6 @@ class Stack:
             f"the consumer {name_of(registration.consumer)} failed in {event.name}{at}:"
             f" {type(error).__name__}: {error}"
         )
-
-
-def _hears(registration: Registration, offer: Offer) -> bool:
-    """Whether a consumer may be told of a change.
-
-    A start is offered again, without ``rolled_back``, once the first change comes that counts.
-    """
-    started, number = registration.transactions, offer.transaction
-    if offer.rolled_back and not registration.wants_rollbacks:
-        return False
-    if offer.change != Change.START:
-        return number in started
-    is_new = number not in started
-    started.add(number)
-    return is_new
 
 
 def _is_over(offer: Offer) -> bool:

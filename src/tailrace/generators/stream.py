@@ -7,10 +7,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 from tailrace.closing import Closing
+from tailrace.errors import UsageError
 from tailrace.events import (
     AnnotateRowsEvent,
     ExecuteLoadQueryEvent,
     LoadBlockEvent,
+    RowsEvent,
     RowsQueryEvent,
 )
 from tailrace.generators.generator import Change as Kind
@@ -30,6 +32,7 @@ from tailrace.generators.stack import Stack, generators
 from tailrace.log.changes import Change, Companion, Ended, Logged, RolledBack
 from tailrace.log.iteration import Iteration
 from tailrace.log.sources import Reading
+from tailrace.log_name import file_number
 from tailrace.schema.session import is_half
 from tailrace.transaction import Boundary, TransactionKind
 from tailrace.transaction.statements import savepoint_of_rollback
@@ -58,8 +61,8 @@ class _Open:
     last: Event
     rows_query: str | None = None
     statement: Event | None = None
-    """The last event of a statement that was logged as rows, which has not ended."""
-    undone: bool = False
+    """The last event of a statement that has not ended: of its rows, or of its file's blocks."""
+    rolled_back: bool = False
     """Whether that statement was rolled back."""
     started: bool | None = None
     """Whether its start was offered: True to all, False to those that want rollbacks."""
@@ -69,9 +72,11 @@ class _LogIteration(Iteration):
     """Offers what a log holds to a stack; gives None after each transaction."""
 
     stack: Stack
+    numbers: Iterator[int]
+    in_doubt: int = 0
 
     def _of_log(self) -> Iterator[None]:
-        numbers = count(1)
+        numbers = self.numbers
         first: Event | None = None
         last: Step | None = None
         opened: _Open | None = None
@@ -99,6 +104,8 @@ class _LogIteration(Iteration):
                 opened = first = None
                 self._advance(self._resume_after(last))
                 yield None
+                if self.stopped:
+                    return
                 continue
             if opened is None:
                 opened = _Open(next(numbers), first or last.event, last.event)
@@ -107,6 +114,7 @@ class _LogIteration(Iteration):
                 self._offer(opened, item, rolled_back=False)
             elif self.stack.wants_rollbacks:
                 self._offer(opened, item.item, rolled_back=True)
+        self.in_doubt += self.changes.prepared
 
     def _tell(self, kind: Kind, opened: _Open, context: Context, *, rolled_back: bool) -> None:
         self.stack.offer(Offer(kind, context, opened.number, rolled_back))
@@ -123,59 +131,75 @@ class _LogIteration(Iteration):
     ) -> None:
         event = item.event
         self._start(opened, rolled_back=rolled_back)
-        number = opened.number
         if isinstance(item, Change):
-            if opened.statement is None:
-                edge = StatementEdgeContext(event, number, opened.rows_query)
-                self._tell(Kind.STATEMENT_START, opened, edge, rolled_back=rolled_back)
-                opened.rows_query = None
-            opened.statement, opened.undone = event, rolled_back
-            rows = LogRowsContext(item, number)
-            self._tell(Kind.ROWS, opened, rows, rolled_back=rolled_back)
-            if item.event.stmt_end:
-                self._end_rows(opened)
-            return
-        self._end_rows(opened)
-        if isinstance(item, Companion):
+            self._rows(opened, item, rolled_back=rolled_back)
+        elif isinstance(item, Companion):
             self._companion(opened, event, rolled_back=rolled_back)
-            return
-        if rolled_back and (name := savepoint_of_rollback(item.event.sql)) is not None:
+        else:
+            self._statement(opened, item, rolled_back=rolled_back)
+
+    def _rows(self, opened: _Open, item: Change, *, rolled_back: bool) -> None:
+        if opened.statement is not None and not _same_statement(opened.statement, item.event):
+            self._end_statement(opened)
+        self._start_statement(opened, item.event, rolled_back=rolled_back)
+        rows = LogRowsContext(item, opened.number)
+        self._tell(Kind.ROWS, opened, rows, rolled_back=rolled_back)
+        if item.event.stmt_end:
+            self._end_statement(opened)
+
+    def _statement(self, opened: _Open, item: Logged, *, rolled_back: bool) -> None:
+        event, number = item.event, opened.number
+        loads = isinstance(event, ExecuteLoadQueryEvent)
+        if not (loads and isinstance(opened.statement, LoadBlockEvent)):
+            self._end_statement(opened)
+        if rolled_back and (name := savepoint_of_rollback(event.sql)) is not None:
             back = EndContext(event, number, first=opened.first, savepoint=name)
             self._tell(Kind.ROLLBACK, opened, back, rolled_back=True)
             return
-        if is_half(item.event):
+        if is_half(event):
             return
-        edge = StatementEdgeContext(event, number)
-        self._tell(Kind.STATEMENT_START, opened, edge, rolled_back=rolled_back)
-        if isinstance(event, ExecuteLoadQueryEvent):
+        self._start_statement(opened, event, rolled_back=rolled_back)
+        if loads:
             load = LoadQueryContext(item, number)
             self._tell(Kind.LOAD_DATA, opened, load, rolled_back=rolled_back)
         else:
             query = QueryContext(item, number)
             self._tell(Kind.STATEMENT, opened, query, rolled_back=rolled_back)
-        self._tell(Kind.STATEMENT_END, opened, edge, rolled_back=rolled_back)
+        self._end_statement(opened)
 
     def _companion(self, opened: _Open, event: Event, *, rolled_back: bool) -> None:
         if isinstance(event, (RowsQueryEvent, AnnotateRowsEvent)):
+            self._end_statement(opened)
             opened.rows_query = event.sql
         elif isinstance(event, LoadBlockEvent):
+            if not isinstance(opened.statement, LoadBlockEvent):
+                self._end_statement(opened)
+            self._start_statement(opened, event, rolled_back=rolled_back)
             block = BlockContext(event, opened.number)
             self._tell(Kind.LOAD_DATA_BLOCK, opened, block, rolled_back=rolled_back)
         else:
             other = OtherContext(event, opened.number)
             self._tell(Kind.OTHER, opened, other, rolled_back=rolled_back)
 
-    def _end_rows(self, opened: _Open) -> None:
-        """End a statement that was logged as rows, if one has not ended."""
+    def _start_statement(self, opened: _Open, event: Event, *, rolled_back: bool) -> None:
+        """An event belongs to a statement, which starts if it has not."""
+        if opened.statement is None:
+            edge = StatementEdgeContext(event, opened.number, opened.rows_query)
+            opened.rows_query = None
+            self._tell(Kind.STATEMENT_START, opened, edge, rolled_back=rolled_back)
+        opened.statement, opened.rolled_back = event, rolled_back
+
+    def _end_statement(self, opened: _Open) -> None:
+        """End the statement that has not ended, if there is one."""
         if opened.statement is not None:
             edge = StatementEdgeContext(opened.statement, opened.number)
-            self._tell(Kind.STATEMENT_END, opened, edge, rolled_back=opened.undone)
+            self._tell(Kind.STATEMENT_END, opened, edge, rolled_back=opened.rolled_back)
             opened.statement = None
 
     def _end(self, opened: _Open, ended: Ended) -> None:
         """The transaction was decided."""
         event = opened.last if ended.event is None else ended.event
-        self._end_rows(opened)
+        self._end_statement(opened)
         rolled_back = ended.kind is TransactionKind.ROLLBACK
         if rolled_back and not self.stack.wants_rollbacks:
             return
@@ -190,6 +214,20 @@ class _LogIteration(Iteration):
         )
         kind = Kind.ROLLBACK if rolled_back else Kind.COMMIT
         self._tell(kind, opened, context, rolled_back=rolled_back)
+
+
+def _same_statement(before: Event, rows: RowsEvent) -> bool:
+    """Whether rows belong to the statement of an event before them.
+
+    A statement's table maps come before all of its rows. Its last rows event, which is flagged, is
+    not seen if it is of a table that is not wanted.
+    """
+    return isinstance(before, RowsEvent) and _place(rows.table_map) < _place(before)
+
+
+def _place(event: Event) -> tuple[int, int, int]:
+    number = file_number(event.file or "") or 0
+    return number, event.offset or 0, event.inner_index or 0
 
 
 class EventStream(Closing):
@@ -246,8 +284,10 @@ class EventStream(Closing):
             reading, verify_checksums=verify_checksums, statements="error"
         )
         self._iteration.stack = self.stack
+        self._iteration.numbers = count(1)
         self._running: Iterator[Any] | None = None
         self._closed = False
+        self._failed = False
 
     @property
     def transaction(self) -> Generator:
@@ -274,11 +314,17 @@ class EventStream(Closing):
         """The GTIDs after which to resume, there; None if they are not known."""
         return self._iteration.known_gtids
 
+    @property
+    def in_doubt(self) -> int:
+        """XA transactions that were still prepared at the end: their changes were not given."""
+        return self._iteration.in_doubt
+
     def run(self) -> None:
         """Tell the consumers of all that the source has; with ``follow``, until `stop`.
 
         Raises what a consumer raised whose rule is to stop, and what reading raises. The position
-        is then before the transaction in which that happened; the stream cannot be run again.
+        is then before the transaction in which that happened; the stream cannot be run again:
+        UsageError.
         """
         for _ in self:
             pass
@@ -291,9 +337,19 @@ class EventStream(Closing):
         """Tell the consumers of the next transaction; StopIteration at the end."""
         if self._closed:
             raise StopIteration
+        if self._failed:
+            raise UsageError(
+                f"this stream ended with an error: open one that starts at {self.position}"
+            )
         if self._running is None:
             self._running = self._iteration.all()
-        next(self._running)
+        try:
+            next(self._running)
+        except StopIteration:
+            raise
+        except BaseException:
+            self._failed = True
+            raise
 
     def stop(self) -> None:
         """Let `run` return after the transaction that is being told of. Any thread may call it."""

@@ -12,6 +12,7 @@ from tailrace.events import (
     AnnotateRowsEvent,
     FormatDescription,
     LoadBlockEvent,
+    MariadbGtidEvent,
     QueryEvent,
     RowsEvent,
     RowsQueryEvent,
@@ -188,7 +189,8 @@ class Changes:
         self._xa_rows = XaRows.of(of_files=reader.series is not None, follow=reader.follow)
         files = () if reader.series is None else reader.series.files
         self._reads_ahead = bool(files) and not files[0].joined and not reader.follow
-        self._held = self._hold()
+        self._held = self._hold(spill=not self._reads_ahead)
+        self._waits_whole = False
         self._savepoints: Savepoints[int] = Savepoints()
         self._ahead: Committed | None = None
         self._streaming = False
@@ -218,9 +220,8 @@ class Changes:
             self._heads[name] = self._group
         return self._prepared.begin(name)
 
-    def _hold(self) -> SpilledObjects[_Item]:
-        limit = sys.maxsize if self._reads_ahead else self._most_held
-        return SpilledObjects(limit, shared=_SHARED)
+    def _hold(self, *, spill: bool) -> SpilledObjects[_Item]:
+        return SpilledObjects(self._most_held if spill else sys.maxsize, shared=_SHARED)
 
     def __iter__(self) -> Iterator[Change]:
         for step in self.reader:
@@ -293,6 +294,8 @@ class Changes:
             self._before.append(event)
         elif isinstance(event, XaPrepareEvent) and event.one_phase:
             yield from self._at_once(event)
+        elif isinstance(event, MariadbGtidEvent) and event.xid is not None:
+            self._wait_whole()
         elif self._all and _is_companion(event):
             yield from self._keep(Companion(event, group))
         elif event.header.type in LOAD_DATA:
@@ -303,9 +306,18 @@ class Changes:
             yield from self._end(event, kind)
         elif boundary is Boundary.OUTSIDE:
             self._forget()
-        elif self._reads_ahead and (self._streaming or self._held.in_memory > self._most_held):
+        elif not self._reads_ahead or self._waits_whole:
+            return
+        elif self._streaming or self._held.in_memory > self._most_held:
             self._streaming = True
             yield from self._release()
+
+    def _wait_whole(self) -> None:
+        """An XA transaction begins. Where its changes are given when it is committed, all of them
+        are held until its end, of a file, too.
+        """
+        if self._reads_ahead and self._xa_rows is XaRows.AT_COMMIT and not self._held:
+            self._held, self._waits_whole = self._hold(spill=True), True
 
     def _keep(self, item: Logged | Companion) -> Iterator[_Item]:
         """Hold an item until its transaction's end, if it is not in a payload."""
@@ -397,6 +409,8 @@ class Changes:
 
     def _begin(self) -> None:
         self._held.clear()
+        if self._waits_whole:
+            self._held, self._waits_whole = self._hold(spill=False), False
         self._before = []
         self._undone = []
         self._savepoints.clear()
@@ -454,7 +468,9 @@ class Changes:
             return None
         if event.inner_index is not None:
             check_inside_payload(event)
-        xa_name(event)  # raises if the name is not understood
+        begun = xa_name(event)  # raises if the name is not understood
+        if begun is not None and begun[0] == "START":
+            self._wait_whole()
         sql = event.sql
         before, self._before = tuple(self._before), []
         if self._savepoints.set_by(sql, len(self._held)):

@@ -56,7 +56,8 @@ class Iteration:
             if number:
                 self._enter(reader)
             yield from self._of_log()
-        self._reading.warn_of_missing(reader.catalogue for reader in self._readers)
+        if not self.stopped:
+            self._reading.warn_of_missing(reader.catalogue for reader in self._readers)
 
     def _of_log(self) -> Iterator[Any]:
         """What one of the logs gives: `changes` is of that one."""
