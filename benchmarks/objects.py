@@ -1,21 +1,28 @@
 """Decoding a log from an S3 server on the loopback, against the same file on the local disk.
 
 Server and reader share the machine's cores, as they come. Below that: ranged requests of 8 MiB by
-obstore itself, by its fsspec interface, and by the stream that Tailrace reads.
+obstore itself, by its fsspec interface, and by the stream that Tailrace reads. Then the latency of
+commits to a log in the store and on the local disk, by one thread and by eight.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
+import tailrace
 from benchmarks import logs
 from benchmarks.measure import Series, Worker, compare, ratio
 from tools.s3 import S3Server
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections import Counter
 
 _URL: Final = "s3://bench/binlog.000001"
 _WANTED: Final = 0.7
@@ -35,6 +42,58 @@ def run(*, quick: bool) -> None:
         os.environ.update(server.environment, AWS_ALLOW_HTTP="true")
         _decoding(path, rounds)
         _reading(path, rounds)
+    with S3Server() as server:
+        server.bucket("bench")
+        os.environ.update(server.environment)
+        _committing(server, 200 if quick else 400)
+
+
+def _committing(server: S3Server, commits: int) -> None:
+    """Print how long a commit of one row takes: rounds of disk and store in turn."""
+    print(f"\ncommits of one row, {commits} in each of 3 rounds; the server does not sync")
+    for threads in (1, 8):
+        seconds: dict[str, list[float]] = {"local disk": [], "S3": []}
+        rates: dict[str, list[float]] = {place: [] for place in seconds}
+        asked: Counter[str] = server.requests
+        for number in range(3):
+            with tempfile.TemporaryDirectory(dir=".") as disk:
+                for place, target in (
+                    ("local disk", Path(disk)),
+                    ("S3", f"s3://bench/commits-{threads}-{number}"),
+                ):
+                    before = time.perf_counter()
+                    seconds[place] += _commit(target, threads, commits)
+                    rates[place].append(commits / (time.perf_counter() - before))
+        puts = (server.requests - asked)["put"] / (3 * commits)
+        for place, waited in seconds.items():
+            late = quantiles(waited, n=100)[98]
+            print(
+                f"  {place:10} {threads} thread{'s' * (threads > 1)}: median"
+                f" {median(waited) * 1e3:.1f} ms, 99 % within {late * 1e3:.1f} ms,"
+                f" {median(rates[place]):.0f} commits/s"
+            )
+        print(f"  requests that store something, for each commit to S3: {puts:.2f}")
+
+
+def _commit(target: Path | str, threads: int, commits: int) -> list[float]:
+    table = tailrace.Table("shop.orders", "id INT PRIMARY KEY, total DECIMAL(10,2)")
+    waited: list[float] = []
+
+    def work() -> None:
+        for number in range(commits // threads):
+            transaction = log.transaction()
+            with transaction as open_one:
+                open_one.insert(table, [(number, "9.50")])
+                before = time.perf_counter()
+            waited.append(time.perf_counter() - before)
+
+    with tailrace.create(target, flavour="mysql", server_id=7) as log:
+        several = [threading.Thread(target=work) for _ in range(threads)]
+        for thread in several:
+            thread.start()
+        for thread in several:
+            thread.join()
+    return waited
 
 
 def _decoding(path: Path, rounds: int) -> None:

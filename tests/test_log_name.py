@@ -14,7 +14,7 @@ from tailrace.replication.copy.folder import CopyFolder
 from tailrace.selection import start_of
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import forget_memory, memory_folder
-from tailrace.storage.objects import LandingFolder, ObjectFolder, ObjectUrl
+from tailrace.storage.objects import ObjectFolder
 from tests.live.test_feed_rules import HOSTILE
 
 if TYPE_CHECKING:
@@ -106,19 +106,15 @@ def test_names_that_lead_elsewhere(given: str) -> None:
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("kind", ["disk", "memory", "objects", "landing", "copy"])
+@pytest.mark.parametrize("kind", ["disk", "memory", "objects", "copy"])
 @pytest.mark.parametrize("given", PATHS)
-def test_a_folder_checks_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, given: str
-) -> None:
+def test_a_folder_checks_again(tmp_path: Path, kind: str, given: str) -> None:
     """Whoever forgot to: no path leads a folder to a file of another."""
-    monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
     (tmp_path / "x.000001").write_text("not yours")
     folders: dict[str, WritableStore] = {
         "disk": LocalFolder(tmp_path / "log"),
         "memory": memory_folder("names"),
         "objects": ObjectFolder("memory://names/log"),
-        "landing": LandingFolder(ObjectUrl.parse("memory://names/landing")),
         "copy": CopyFolder(LocalFolder(tmp_path / "log"), None),
     }
     folder = folders[kind]

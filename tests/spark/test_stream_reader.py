@@ -23,7 +23,7 @@ from tailrace.times import Time
 from tailrace.transaction import Boundary, BoundaryParser
 from tailrace.transports.gtids import ReadGtids
 from tests.recorded import CORPUS
-from tests.storage.objects.conftest import bucket, s3_server, spool  # noqa: F401 - fixtures
+from tests.storage.objects.conftest import bucket, s3_server  # noqa: F401 - fixtures
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 CASES = [

@@ -233,13 +233,12 @@ def test_damage_names_the_file(what: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("index", [True, False], ids=["index", "no index"])
 @pytest.mark.parametrize("layers", ["counting", "buffer", ["zstd", "zstd"], MASKED], ids=str)
 def test_no_file_is_passed_over_that_has_another_layer(
-    layers: Any, index: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    layers: Any, index: bool, tmp_path: Path
 ) -> None:
     """WL#10956, stream chain: a layer that is given wrongly is an error which names the file.
 
     The files that have another one were left out, and the last one was read alone.
     """
-    monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
     folder = packed(SHOP / "mysql", tmp_path / "arch", last=False)
     if not index:
         (folder / "binlog.index").unlink()
@@ -275,11 +274,8 @@ def test_a_compressed_file_without_a_log_is_an_error(
                 read(source)
 
 
-def test_compressed_files_in_an_object_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compressed_files_in_an_object_store(tmp_path: Path) -> None:
     """Uploaded as they are; in place, by file and by folder, next to one that is not compressed."""
-    monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
     folder = packed(SHOP / "mysql", tmp_path / "arch", last=False)
     url = f"memory://layered{tmp_path.name}/arch"
     for path in folder.iterdir():

@@ -10,7 +10,7 @@ from tailrace.storage.encryption import EncryptedFolder
 from tailrace.storage.layered import LayeredStore, growing, layered_folder, suffix_of
 from tailrace.storage.local import LocalFolder, LocalStore
 from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
-from tailrace.storage.objects import LandingFolder, ObjectFolder, ObjectStore, ObjectUrl
+from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
 from tailrace.storage.objects.bucket import bucket_of
 from tailrace.storage.streams.layer import Layer, layer, layers_of
 from tailrace.testing import BrokenContract, check_store, check_writable_store
@@ -65,9 +65,8 @@ def test_writing_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_
     assert lower.names() == []
 
 
-@pytest.mark.parametrize("kind", ["disk", "memory", "objects", "landing", "growing"])
-def test_reading(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TAILRACE_SPOOL", str(tmp_path / "spool"))
+@pytest.mark.parametrize("kind", ["disk", "memory", "objects", "growing"])
+def test_reading(kind: str, tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     forget_memory("stores")
     url = ObjectUrl.parse("memory://stores/log")
@@ -75,8 +74,7 @@ def test_reading(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "disk": (LocalStore(tmp_path / "log"), LocalFolder(tmp_path / "log")),
         "memory": (memory_folder("stores"), memory_folder("stores")),
         "objects": (ObjectStore(url), ObjectFolder(url)),
-        "landing": (ObjectStore(url), LandingFolder(url)),
-        "growing": (ObjectStore(url), LandingFolder(url).spool),
+        "growing": (ObjectStore(url), ObjectFolder(url).spool),
     }
     for name in bucket_of(url).list(url.key).objects:
         bucket_of(url).remove((url / name).key)
@@ -95,7 +93,7 @@ def test_writing(kind: str, wrapped: bool, tmp_path: Path) -> None:
 
 def test_writing_by_segments() -> None:
     url = ObjectUrl.parse("memory://stores/written")
-    check_writable_store(LandingFolder(url))
+    check_writable_store(ObjectFolder(url))
     assert not bucket_of(url).list(url.key).objects
 
 

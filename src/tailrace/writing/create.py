@@ -78,12 +78,13 @@ def create(
 
     ``target`` is the first file's path (``copy/binlog.000001``), a folder, such in a ``memory:`` or
     an object store's URL, or a store object (`tailrace.storage.WritableStore`), where the first
-    file is ``binlog.000001``. ``flavour`` is ``mysql`` or ``mariadb``, ``server_id`` a number of 32
-    bits. ``server_version`` is what readers take its server for. With ``server_uuid`` MySQL's
-    transactions get GTIDs of it by themselves; MariaDB's get those of the ``domain_id``. ``gtids``
-    were in the log before its first file (what was purged, or lies elsewhere). Without
-    ``gtid_strict_mode`` MariaDB's sequence numbers need not grow. ``checksum`` is ``crc32`` or
-    ``none``. ``now`` gives microseconds UTC. ``options`` are those of
+    file is ``binlog.000001``. In an object store a commit returns when it is in the store, if
+    ``sync`` is ``transaction``, the default. ``flavour`` is ``mysql`` or ``mariadb``, ``server_id``
+    a number of 32 bits. ``server_version`` is what readers take its server for. With
+    ``server_uuid`` MySQL's transactions get GTIDs of it by themselves; MariaDB's get those of the
+    ``domain_id``. ``gtids`` were in the log before its first file (what was purged, or lies
+    elsewhere). Without ``gtid_strict_mode`` MariaDB's sequence numbers need not grow. ``checksum``
+    is ``crc32`` or ``none``. ``now`` gives microseconds UTC. ``options`` are those of
     `tailrace.writing.WriterOptions`: ``metadata`` (``full``, ``minimal``, for MariaDB ``none``),
     ``image`` (``full``, ``minimal``, ``noblob``), ``compress``, ``max_rows_event_size`` and
     ``max_size`` in bytes, ``sync``, ``cache_limit``.

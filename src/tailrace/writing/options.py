@@ -45,13 +45,16 @@ class RowMetadata(StrEnum):
 class Sync(StrEnum):
     """When written bytes are made to survive a power cut (``sync_binlog``).
 
-    They survive the end of this process in any case.
+    They survive the end of this process in any case; in an object store without a sync only those
+    that were committed a second before.
     """
 
     TRANSACTION = "transaction"
     """Before each commit returns."""
     NONE = "none"
-    """When the operating system decides, and at `LogWriter.flush` and the end of a file."""
+    """When the operating system decides (in an object store within a second), and at
+    `LogWriter.flush` and the end of a file.
+    """
 
 
 @dataclass(frozen=True, slots=True)

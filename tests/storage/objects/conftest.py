@@ -79,19 +79,7 @@ def s3_server() -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where files wait that are not in the store yet."""
-    folder = tmp_path / "spool"
-    monkeypatch.setenv("TAILRACE_SPOOL", str(folder))
-    return folder
-
-
-@pytest.fixture
-def bucket(
-    s3_server: S3Server,
-    spool: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Bucket:
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
         monkeypatch.delenv(name)
     for name, value in s3_server.environment.items():

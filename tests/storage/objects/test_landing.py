@@ -12,11 +12,13 @@ from uuid import uuid4
 import pytest
 
 import tailrace
-from tailrace.errors import StorageError
+from tailrace.errors import StorageError, UsageError
 from tailrace.storage import EventReader, find
-from tailrace.storage.objects import LandingFolder, ObjectFolder, ObjectStore, ObjectUrl, landing
+from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
+from tailrace.storage.objects import folder as folders
+from tailrace.storage.objects import output as outputs
 from tailrace.storage.objects.bucket import PART, bucket_of
-from tailrace.storage.objects.landing import FAN
+from tailrace.storage.objects.output import FAN
 from tailrace.storage.objects.segments import SUFFIX
 from tests.storage.objects.test_find import CORPUS, FILES
 from tests.waiting import DEADLINE, wait_for
@@ -52,7 +54,7 @@ def stored(url: ObjectUrl, name: str = NAME) -> bytes:
 
 def forget() -> None:
     """The writer's process is gone."""
-    landing._OPEN.clear()
+    outputs.OPEN.clear()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -62,7 +64,7 @@ def test_all_that_can_be_done_to_a_file(bucket: Bucket, seed: int) -> None:
     """
     chance = random.Random(seed)
     url = ObjectUrl.parse(f"{bucket.url}/deep/er")
-    folder = LandingFolder(url)
+    folder = ObjectFolder(url)
     wanted = bytearray(HEAD)
     output = folder.spool.create(NAME, HEAD)
     for _ in range(120):
@@ -79,7 +81,7 @@ def test_all_that_can_be_done_to_a_file(bucket: Bucket, seed: int) -> None:
             case 2:
                 output.close()
                 forget()
-                folder = LandingFolder(url)
+                folder = ObjectFolder(url)
                 output = folder.spool.reopen(NAME)
             case _:
                 data = chance.randbytes(chance.choice([1, 20, 20, 20, 1000, PART // 3]))
@@ -92,10 +94,15 @@ def test_all_that_can_be_done_to_a_file(bucket: Bucket, seed: int) -> None:
             output.sync()
             assert ObjectStore(url).read(NAME, some, 1 << 30) == wanted[some:]
             assert ObjectStore(url).listing() == {NAME: len(wanted)}
+    with pytest.raises(UsageError):
+        output.truncate(len(wanted) + 1)
+    with pytest.raises(UsageError):
+        output.update(len(wanted), b"x")
     output.close()
     assert stored(url) == wanted
     assert folder.names() == folder.spool.names() == [NAME]
     folder.complete(NAME)
+    folder.drain()
     assert folder.spool.names() == []
     assert (bucket.folder / "deep/er" / NAME).read_bytes() == wanted
     assert not segments(url)
@@ -155,8 +162,8 @@ def test_killed_at_every_change(monkeypatch: pytest.MonkeyPatch, after: bool) ->
         mortal = Mortal(real(url), n, after=after)
         synced = 0
         with monkeypatch.context() as dying:
-            dying.setattr(landing, "bucket_of", lambda _url, mortal=mortal: mortal)
-            folder = LandingFolder(url)
+            dying.setattr(folders, "bucket_of", lambda _url, mortal=mortal: mortal)
+            folder = ObjectFolder(url)
             with suppress(Killed):
                 output = folder.spool.create(NAME, HEAD)
                 synced = len(HEAD)
@@ -166,7 +173,9 @@ def test_killed_at_every_change(monkeypatch: pytest.MonkeyPatch, after: bool) ->
                     synced += len(piece)
                     folder._worker.drain()
                 folder.complete(NAME)
+                folder.drain()
                 folder.clean()
+                folder.drain()
         forget()
         there = ObjectStore(url).listing().get(NAME)
         if there is None:
@@ -177,14 +186,16 @@ def test_killed_at_every_change(monkeypatch: pytest.MonkeyPatch, after: bool) ->
         assert len(found) == there >= synced
         assert content.startswith(found)
         merged += sum(segments(url).values()) > there
-        again = LandingFolder(url)
+        again = ObjectFolder(url)
         again.clean()
+        again.drain()
         assert NAME in again.names()
         if NAME in again.spool.names():
             with closing(again.spool.reopen(NAME)) as output:
                 output.write(content[len(found) :])
             assert stored(url) == content
             again.complete(NAME)
+            again.drain()
         else:
             completed += 1
         assert not segments(url)
@@ -205,7 +216,7 @@ def test_a_reader_at_every_moment(bucket: Bucket) -> None:
     chance = random.Random(3)
     content = bytearray(HEAD)
     synced = len(HEAD)
-    folder = LandingFolder(url, later=True)
+    folder = ObjectFolder(url)
     output = folder.spool.create(NAME, HEAD)
     wrong: list[str] = []
     looks = 0
@@ -260,7 +271,7 @@ def test_a_reader_at_every_moment(bucket: Bucket) -> None:
 def test_many_small_groups_are_few_segments() -> None:
     """So that a file of a million commits is resumed by some hundred requests."""
     url = a_folder()
-    folder = LandingFolder(url)
+    folder = ObjectFolder(url)
     output = folder.spool.create(NAME, HEAD)
     for number in range(2000):
         output.write(number.to_bytes(4, "big"))
@@ -274,9 +285,9 @@ def test_many_small_groups_are_few_segments() -> None:
 def test_two_writers_of_a_file(bucket: Bucket) -> None:
     """On two machines: the one that stores second at an offset is stopped, and changes nothing."""
     url = ObjectUrl.parse(bucket.url)
-    first = LandingFolder(url).spool.create(NAME, HEAD)
+    first = ObjectFolder(url).spool.create(NAME, HEAD)
     forget()  # the other machine's process
-    second = LandingFolder(url).spool.reopen(NAME)
+    second = ObjectFolder(url).spool.reopen(NAME)
     first.write(b"one")
     first.sync()
     second.write(b"two, and more")
@@ -287,13 +298,13 @@ def test_two_writers_of_a_file(bucket: Bucket) -> None:
     assert stored(url) == HEAD + b"one after another"
     forget()
     with pytest.raises(StorageError, match="File exists"):
-        LandingFolder(url).spool.create(NAME, HEAD)
+        ObjectFolder(url).spool.create(NAME, HEAD)
 
 
 def test_a_request_that_was_carried_out_and_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answer was lost: the same request again is no other writer's, also with more bytes."""
     url = a_folder()
-    output = LandingFolder(url).spool.create(NAME, HEAD)
+    output = ObjectFolder(url).spool.create(NAME, HEAD)
     lower: Any = output._bucket  # type: ignore[attr-defined]
     put = lower.put
 
@@ -317,7 +328,7 @@ def test_the_store_is_away_when_a_file_is_complete(
 ) -> None:
     """It stays readable by its segments, and is completed with the next one."""
     url = a_folder()
-    folder = LandingFolder(url, later=True)
+    folder = ObjectFolder(url)
     for name in (NAME, "binlog.000002"):
         folder.spool.create(name, HEAD).close()
     lower: Any = folder._bucket
@@ -341,7 +352,7 @@ def test_the_store_is_away_when_a_file_is_complete(
 def test_nothing_waits_for_a_file_that_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The latency of what is received next is that of its own request."""
     url = a_folder()
-    folder = LandingFolder(url, later=True)
+    folder = ObjectFolder(url)
     folder.spool.create(NAME, HEAD).close()
     lower: Any = folder._bucket
     upload = lower.upload
@@ -397,7 +408,7 @@ def test_golden_version_1_is_read(bucket: Bucket) -> None:
     assert [event.encode() for event in tailrace.open(f"{bucket.url}/binlog.000002")] == second
     assert ObjectFolder(url).size("binlog.000002") == len(last)
     assert ObjectFolder(url).names() == ["binlog.000001", "binlog.000002", "binlog.index"]
-    folder = LandingFolder(url)
+    folder = ObjectFolder(url)
     folder.clean()
     with closing(folder.spool.reopen("binlog.000002")):
         pass
@@ -411,7 +422,7 @@ def test_golden_version_1_is_read(bucket: Bucket) -> None:
 
 def test_golden_version_1_is_written(bucket: Bucket) -> None:
     """The names and bytes of segments are those of version 1."""
-    output = LandingFolder(ObjectUrl.parse(f"{bucket.url}/logs")).spool.create(NAME, b"\xfebin")
+    output = ObjectFolder(ObjectUrl.parse(f"{bucket.url}/logs")).spool.create(NAME, b"\xfebin")
     output.write(b"one")
     output.write(b"two")
     output.sync()
@@ -447,7 +458,7 @@ def test_a_log_is_followed(bucket: Bucket, tmp_path: Path) -> None:
     """From the segments of a file through its object into the segments of the next one."""
     url = ObjectUrl.parse(f"{bucket.url}/logs")
     local = tmp_path / "log"
-    folder = LandingFolder(url, later=True)
+    folder = ObjectFolder(url)
     seen: list[str] = []
     with new_log(local / NAME, "mysql") as writer:
         output = folder.spool.create(NAME, (local / NAME).read_bytes())
@@ -500,7 +511,7 @@ def test_readers_of_a_log_in_progress(bucket: Bucket) -> None:
     path = max((CORPUS / "mysql-9.7.in-use").glob("*.0*"))
     content = path.read_bytes()
     url = ObjectUrl.parse(f"{bucket.url}/logs")
-    with closing(LandingFolder(url).spool.create(path.name, content[:130])) as output:
+    with closing(ObjectFolder(url).spool.create(path.name, content[:130])) as output:
         for at in range(130, len(content), 500):
             output.write(content[at : at + 500])
             output.sync()
@@ -514,8 +525,9 @@ def test_readers_of_a_log_in_progress(bucket: Bucket) -> None:
         assert tailrace.stat(there).transactions == tailrace.stat(path).transactions
         (series,) = find(there)
         task = pickle.dumps(series.files)  # as Spark's driver sends it to a task
-    folder = LandingFolder(url)
+    folder = ObjectFolder(url)
     folder.complete(path.name)
+    folder.drain()
     (file,) = pickle.loads(task)
     assert file.size == len(content)
     assert list(EventReader(file)) == list(EventReader(path))

@@ -25,8 +25,8 @@ from tailrace.storage.keyring import open as open_keyring
 from tailrace.storage.layered import LayeredFolder, check_layers, layered_folder
 from tailrace.storage.local import LocalFolder, missing_folders
 from tailrace.storage.memory import is_memory, memory_folder
-from tailrace.storage.objects.landing import LandingFolder
-from tailrace.storage.objects.url import ObjectUrl, names_object
+from tailrace.storage.objects.folder import ObjectFolder
+from tailrace.storage.objects.url import names_object
 from tailrace.storage.store import CompletingStore
 from tailrace.storage.streams.layer import layers_of
 from tailrace.storage.target import place
@@ -141,7 +141,7 @@ class CopyFolder(EncryptedFolder):
         if isinstance(spool, LocalFolder):
             return _lock_file(spool.folder)
         unlock = _lock_name(self.path(""))
-        if not isinstance(self._folder, LandingFolder):
+        if not isinstance(self._folder, ObjectFolder):
             return unlock
         folder = self._folder
         try:
@@ -191,7 +191,7 @@ def _folder(into: Target) -> WritableStore:
             raise UsageError(f"{text}: a folder in memory is memory:name")
         return memory_folder(name)
     if names_object(text):
-        return LandingFolder(ObjectUrl.parse(text), later=True)
+        return ObjectFolder(text)
     path = local_path(into)
     if path.exists() and not path.is_dir():
         raise UsageError(f"{into}: a copy is kept in a folder, and this is a file")

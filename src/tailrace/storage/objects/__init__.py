@@ -8,13 +8,11 @@ from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
     from tailrace.storage.objects.folder import ObjectFolder, object_place
-    from tailrace.storage.objects.landing import LandingFolder
     from tailrace.storage.objects.store import ObjectStore
     from tailrace.storage.objects.url import SCHEMES, ObjectUrl, names_object
 
 __all__ = [
     "SCHEMES",
-    "LandingFolder",
     "ObjectFolder",
     "ObjectStore",
     "ObjectUrl",
@@ -23,7 +21,6 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "LandingFolder": "landing",
     "ObjectFolder": "folder",
     "ObjectStore": "store",
     "ObjectUrl": "url",

@@ -4,8 +4,9 @@ The format, version 1 (docs/design/segments.md). The file ``NAME`` of a folder c
 objects ``NAME.segments-v1/START``. START is the offset in the file at which the object's bytes
 begin, in 20 decimal digits: the segments in the order of their names, each from its offset on, are
 the file. Two segments may hold the same bytes of the file (one that several were merged into, and
-those); none is missing in between. When the file is complete it is the object ``NAME`` instead, and
-segments of that name, which are deleted then, no longer count.
+those); none is missing in between. An empty one keeps other writers from its offset. When the file
+is complete it is the object ``NAME`` instead, and segments of that name, which are deleted then, no
+longer count.
 """
 
 from __future__ import annotations
@@ -57,10 +58,12 @@ class Chain:
     def of(cls, sizes: Mapping[int, int]) -> Chain | None:
         """Those of a listing, by offset; None if bytes are missing between two of them.
 
-        A segment whose bytes are all in those before it is left out.
+        A segment whose bytes are all in those before it is left out, and so is an empty one.
         """
         found, end = [], 0
         for start, size in sorted(sizes.items()):
+            if not size:
+                continue
             if start > end:
                 return None
             if start + size > end:

@@ -1,0 +1,324 @@
+"""A file in an object store that grows by segments, being written: what is synced is in the store.
+
+`tailrace.storage.objects.segments` has the format. Nothing is kept on this machine's disk: bytes
+are held in memory until `SegmentOutput.sync`, which makes one segment of them, by a conditional
+request: it fails if there is a segment at that offset. So of two writers of a file, on any
+machines, one ends with an error as soon as both have written at the same offset.
+
+Segments are merged as their number grows, sixteen into one and those again, in another thread: a
+file of many small groups is read, and resumed, by few requests. The first segment stays as it is:
+it has the file's flags, which are changed in place.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock, RLock, Timer
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import StorageError
+from tailrace.storage.objects.bucket import PART, ObjectExists
+from tailrace.storage.objects.segments import Chain, read_file, segment_key
+from tailrace.storage.streams.base import check_cut, check_within, end_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tailrace.storage.objects.bucket import Bucket
+    from tailrace.storage.streams.base import Data
+
+_log: Final = logging.getLogger("tailrace.storage")
+FAN: Final = 16
+"""Segments that are merged into one."""
+_LARGE: Final = PART // FAN
+"""Bytes of a segment that is not merged any more."""
+FLUSHED: Final = 1.0
+"""Seconds after which flushed bytes are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """``writes`` counts those that it holds, as far as this process knows."""
+
+    start: int
+    size: int
+    writes: int = 1
+
+    @property
+    def level(self) -> int:
+        """Those of one level are merged; 0: it is not merged any more."""
+        return 0 if self.size > _LARGE else self.writes
+
+
+class Worker:
+    """One thread for what nobody waits for: merging segments, completing files."""
+
+    def __init__(self, name: str) -> None:
+        self._pool = ThreadPoolExecutor(1, name)
+
+    def later(self, job: Callable[[], None]) -> None:
+        """Do it after the jobs before it. A store's error is logged: the job is tried again when
+        there is more of its kind, or by the next writer.
+        """
+        self._pool.submit(_logged, job)
+
+    def drain(self) -> None:
+        """Wait until all jobs are done."""
+        self._pool.submit(lambda: None).result()
+
+
+def _logged(job: Callable[[], None]) -> None:
+    try:
+        job()
+    except StorageError as error:
+        _log.warning("%s; it is tried again later", error)
+
+
+class SegmentOutput:
+    """A file that grows by segments, being written.
+
+    ``size`` includes what is held in memory: at most a part of an upload, more is stored at once.
+    A thread may `sync` while another one writes: a request takes all that is held, and those that
+    wait for it meanwhile share the next one.
+    """
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        key: str,
+        path: str,
+        chain: Chain,
+        worker: Worker,
+        empty: Iterable[int] = (),
+    ) -> None:
+        self.path = path
+        self._bucket = bucket
+        self._key = key
+        self._worker = worker
+        self._segments = [_Segment(*each) for each in chain.segments]
+        self._stored = chain.end
+        self._held = bytearray()
+        self._lock = Lock()
+        """Protects what is stored and held; no request is made under it."""
+        self._storing = RLock()
+        """One request at a time; it is taken first."""
+        self._empty = set(empty)
+        """Offsets of segments that were empty when the file was opened, or were made so since."""
+        self._lost = ""
+        self._merging = False
+        self._timer: Timer | None = None
+
+    @property
+    def size(self) -> int:
+        """The file's bytes."""
+        with self._lock:
+            return self._stored + len(self._held)
+
+    def write(self, data: Data, /) -> None:
+        """Append to what is held."""
+        with self._lock:
+            self._held += data
+            full = len(self._held) >= PART
+        if full:
+            self._put()
+
+    def sync(self) -> None:
+        """Return when everything written is in the store: one request, if there is any."""
+        self._put()
+
+    def flush(self) -> None:
+        """Have everything written stored within a second, without waiting for it."""
+        with self._lock:
+            if not self._held or self._timer is not None:
+                return
+            self._timer = Timer(FLUSHED, _logged, [self._put_flushed])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _put_flushed(self) -> None:
+        with self._lock:
+            self._timer = None
+        if OPEN.get(self.path) is self and not self._lost:
+            self._put()
+
+    def _put(self) -> None:
+        """Make segments of what was written before this call."""
+        wanted = self.size
+        with self._storing:
+            while self._held and self._stored < wanted:
+                self._check()
+                with self._lock:
+                    data, start = bytes(self._held), self._stored
+                count = self._put_segment(start, data)
+                with self._lock:
+                    self._segments.append(_Segment(start, count))
+                    self._stored += count
+                    del self._held[:count]
+                self._merge_if_due()
+
+    def _put_segment(self, start: int, data: bytes) -> int:
+        """Store a segment; how many of the bytes it has.
+
+        A request that seemed to fail may have stored it, with less. Raises StorageError if there is
+        another one at its offset, and from then on.
+        """
+        key = segment_key(self._key, start)
+        try:
+            self._bucket.put(key, data, new=True)
+        except ObjectExists:
+            found = bytes(self._bucket.read(key, 0, len(data) + 1)[0])
+        else:
+            return len(data)
+        if found and data.startswith(found):
+            return len(found)
+        if not found and start in self._empty:
+            self._bucket.put(key, data)
+            return len(data)
+        self._lose(start)
+        return 0
+
+    def _lose(self, start: int) -> None:
+        """Another writer has continued from an offset: change nothing of this file any more."""
+        self._lost = (
+            f"{self.path}: another receiver or writer has stored what follows offset {start}; give"
+            " each a folder of its own. If no other is running, start again: it resumes after what"
+            " is stored"
+        )
+        self._check()
+
+    def _check(self) -> None:
+        if self._lost:
+            raise StorageError(self._lost)
+
+    def read(self, offset: int, count: int) -> bytes:
+        """A piece of the file, also of what is held."""
+        with self._lock:
+            chain, stored = self._chain(), self._stored
+            held = bytes(self._held[max(offset - stored, 0) : max(offset + count - stored, 0)])
+        count = min(count, stored - offset)
+        if count <= 0:
+            return held
+        return bytes(read_file(self._bucket, self._key, offset, count, chain)[0]) + held
+
+    def _chain(self) -> Chain:
+        return Chain(tuple((each.start, each.size) for each in self._segments))
+
+    def update(self, offset: int, data: Data, /) -> None:
+        """Overwrite existing bytes: their segments are replaced, after all was stored."""
+        check_within(offset, len(data), self.size)
+        with self._storing:
+            self._put()
+            self._check()
+            self._worker.drain()
+            end = offset + len(data)
+            for each in self._segments:
+                begin, stop = max(offset, each.start), min(end, each.start + each.size)
+                if begin < stop:
+                    key = segment_key(self._key, each.start)
+                    content = bytearray(self._bucket.read(key, 0, each.size)[0])
+                    before = bytes(content)
+                    content[begin - each.start : stop - each.start] = data[
+                        begin - offset : stop - offset
+                    ]
+                    if content != before:
+                        self._bucket.put(key, bytes(content))
+
+    def truncate(self, size: int, /) -> None:
+        """Cut the file back: its last segments are deleted, and the one that is cut replaced.
+
+        An empty segment is stored at its end before: whoever else writes this file cannot continue
+        from there, and gets an error instead.
+        """
+        with self._storing:
+            check_cut(size, self.size)
+            self._check()
+            with self._lock:
+                cut = size < self._stored
+                del self._held[max(size - self._stored, 0) :]
+            if cut:
+                self._worker.drain()
+                self._keep_others_from(self._stored)
+                self._cut(size)
+
+    def _keep_others_from(self, end: int) -> None:
+        if end not in self._empty:
+            try:
+                self._bucket.put(segment_key(self._key, end), b"", new=True)
+            except ObjectExists:
+                self._lose(end)
+            self._empty.add(end)
+
+    def _cut(self, size: int) -> None:
+        last = self._segments[-1]
+        while last.start >= size and last.start:
+            self._bucket.remove(segment_key(self._key, last.start))
+            self._cut_to(last.start, self._segments[:-1])
+            last = self._segments[-1]
+        if last.start + last.size > size:
+            key, kept = segment_key(self._key, last.start), size - last.start
+            self._bucket.put(key, bytes(self._bucket.read(key, 0, kept)[0]) if kept else b"")
+            if kept:
+                self._cut_to(size, [*self._segments[:-1], _Segment(last.start, kept, last.writes)])
+            else:
+                self._empty.add(last.start)
+                self._cut_to(size, self._segments[:-1])
+
+    def _cut_to(self, size: int, segments: list[_Segment]) -> None:
+        with self._lock:
+            self._segments, self._stored = segments, size
+
+    def close(self) -> None:
+        """Store what is held, and end; another writer may open the file then."""
+        if OPEN.get(self.path) is not self:
+            return
+        try:
+            if not self._lost:
+                self._put()
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._worker.drain()
+            del OPEN[self.path]
+            end_output(self)
+
+    # --- merging ---------------------------------------------------------------------------------
+
+    def _merge_if_due(self) -> None:
+        if not self._merging and self._due() is not None:
+            self._merging = True
+            self._worker.later(self._merge)
+
+    def _due(self) -> slice | None:
+        """The segments to merge next: of one level, neither the first nor the last."""
+        with self._lock:
+            levels = [each.level for each in self._segments]
+        end = len(levels) - 1
+        while end > FAN:
+            begin = end
+            while begin > 1 and levels[begin - 1] == levels[end - 1]:
+                begin -= 1
+            if end - begin >= FAN and levels[begin]:
+                return slice(begin, begin + FAN)
+            end = min(begin, end - 1)
+        return None
+
+    def _merge(self) -> None:
+        """Put the bytes of several into the first of them, then delete the others."""
+        try:
+            while (due := self._due()) is not None:
+                merged = self._segments[due]
+                start, size = merged[0].start, sum(each.size for each in merged)
+                data = read_file(self._bucket, self._key, start, size, self._chain())[0]
+                self._bucket.put(segment_key(self._key, start), bytes(data))
+                with self._lock:
+                    writes = sum(each.writes for each in merged)
+                    self._segments[due] = [_Segment(start, size, writes)]
+                self._bucket.remove(*(segment_key(self._key, each.start) for each in merged[1:]))
+        finally:
+            self._merging = False
+
+
+OPEN: Final[dict[str, SegmentOutput]] = {}
+"""The files that this process writes, by path: nobody else in it may open them to write."""

@@ -1,0 +1,291 @@
+"""Issue 20: a program's commit returns when it is in the object store, by segments."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tailrace
+from tailrace.errors import StorageError
+from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
+from tailrace.storage.objects import output as outputs
+from tests.waiting import DEADLINE, wait_for
+from tests.writing.made import FLAVOURS, UUID, check_files, orders, row, transactions_of
+from tests.writing.made import log as new_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.writing import LogWriter
+    from tests.storage.objects.conftest import Bucket
+
+NAME = "binlog.000001"
+
+
+def insert(log: LogWriter, *numbers: int) -> None:
+    """A transaction."""
+    with log.transaction() as trx:
+        trx.insert(orders(log.flavour), [row(number) for number in numbers])
+
+
+def forget() -> None:
+    """The writer's process is gone, with its machine."""
+    outputs.OPEN.clear()
+
+
+def again(url: object, flavour: str, **given: Any) -> LogWriter:
+    if flavour == "mysql":
+        given.setdefault("server_uuid", UUID)
+    return tailrace.append(url, **given)
+
+
+@pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_commit_is_in_the_store_when_it_returns(
+    bucket: Bucket, flavour: str, encrypt: bool, tmp_path: Path
+) -> None:
+    """Issue 20: a commit can be acknowledged only when it is durable in an object store. All that
+    reads the folder sees it; a writer without the local disk continues after it.
+    """
+    url = f"{bucket.url}/logs"
+    given: dict[str, Any] = {}
+    if encrypt:
+        given = {"keyring": tailrace.storage.keyring.make(tmp_path / "ring", "1")}
+    create = {"encrypt": True, "key_id": "1"} if encrypt else {}
+    log = new_log(f"{url}/{NAME}", flavour, sync="transaction", **given, **create)
+    for number in range(1, 7):
+        insert(log, number)
+        if number == 3:
+            log.rotate()
+        there = ObjectStore(ObjectUrl.parse(url)).listing()[log.position.file]
+        assert there is not None
+        assert there - log.position.offset == (512 if encrypt and flavour == "mysql" else 0)
+        with tailrace.open(url, **given) as found:
+            assert len(list(found.transactions())) == number
+        assert sum(1 for _ in tailrace.rows(url, **given)) == number
+        assert sum(each.num_rows for each in tailrace.changes(url, **given)) == number
+    forget()
+    with again(url, flavour, **given) as log:
+        assert log.recovery is None
+        assert log.position.file == "binlog.000002"
+        insert(log, 7)
+    assert bucket.names("logs") == [NAME, "binlog.000002", "binlog.index"]
+    with tailrace.open(url, **given) as found:
+        assert len(list(found.transactions())) == 7
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_torn_tail_is_cut_as_it_is_on_disk(bucket: Bucket, flavour: str, tmp_path: Path) -> None:
+    """Issue 20: append on a machine without the local disk. Wherever a transaction was torn between
+    its requests, the same bytes are left as on disk, and the log continues there.
+    """
+    whole = tmp_path / "whole"
+    log = new_log(whole / NAME, flavour)
+    insert(log, 1, 2, 3)
+    kept = log.position.offset
+    insert(log, *range(4, 304))
+    log.flush()
+    content = (whole / NAME).read_bytes()
+    for part in range(1, 4):
+        url = f"{bucket.url}/torn{part}"
+        end = kept + 3000 * part
+        assert end < len(content)
+        for start, stop in ((0, kept), *((at, at + 1000) for at in range(kept, end, 1000))):
+            key = f"torn{part}/{NAME}.segments-v1/{start:020}"
+            bucket.put(key, content[start:stop])
+        bucket.put(f"torn{part}/binlog.index", f"./{NAME}\n".encode())
+        local = tmp_path / f"torn{part}"
+        local.mkdir()
+        (local / NAME).write_bytes(content[:end])
+        (local / "binlog.index").write_text(f"./{NAME}\n")
+        told = []
+        for place in (url, local):
+            with again(
+                place, flavour, recovered=told.append, now=lambda: 1_800_000_000_000_000
+            ) as log:
+                assert log.position.offset == kept
+                insert(log, *range(500, 800))
+        assert [(each.size, each.kept, each.reason) for each in told[:1]] == [
+            (each.size, each.kept, each.reason) for each in told[1:]
+        ]
+        assert told[0].kept == kept
+        stored = (bucket.folder / f"torn{part}" / NAME).read_bytes()
+        assert stored == (local / NAME).read_bytes()
+        assert len(transactions_of(url)) == 2
+
+
+def test_who_is_replaced_while_it_commits_gets_an_error(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer hangs between two requests of a transaction, another one takes over, cuts what is
+    torn and commits; then the first one wakes up: its commit fails, and changes nothing.
+    """
+    for place in ("storage.objects.output.PART", "writing.cache._PIECE"):
+        monkeypatch.setattr(f"tailrace.{place}", 1 << 18)
+    large = [{**row(number), "note": "x" * 5000} for number in range(500)]
+    url = f"{bucket.url}/logs"
+    first = new_log(url, "mysql", sync="transaction")
+    insert(first, 1)
+    put = outputs.SegmentOutput._put_segment
+    stored = []
+
+    def taken_over(self: Any, start: int, data: bytes) -> int:
+        if self.path == path and len(stored) == 2:
+            monkeypatch.setattr(outputs.SegmentOutput, "_put_segment", put)
+            forget()
+            second.append(again(url, "mysql", recovered=cut.append))
+            insert(second[0], *range(500, 900))
+            assert second[0].position.offset < start
+        stored.append(start)
+        return put(self, start, data)
+
+    path = f"{url}/{NAME}"
+    second: list[LogWriter] = []
+    cut: list[Any] = []
+    monkeypatch.setattr(outputs.SegmentOutput, "_put_segment", taken_over)
+    with (
+        pytest.raises(StorageError, match="another receiver or writer has stored what follows"),
+        first.transaction() as trx,
+    ):
+        trx.insert(orders("mysql"), large)
+    assert cut
+    assert len(stored) == 3
+    with pytest.raises(StorageError, match=r"could not be rolled back; tailrace\.append"):
+        insert(first, 3)
+    with pytest.raises(StorageError):
+        first.close()
+    insert(second[0], 900)
+    second[0].close()
+    assert [each["id"] for each in tailrace.rows(url)] == [1, *range(500, 901)]
+    check_files(bucket.folder / "logs" / NAME, restarts=True)
+
+
+def test_a_commit_that_the_store_did_not_take(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is as it was, and continues when the store is back."""
+    url = f"{bucket.url}/logs"
+    log = new_log(url, "mariadb", sync="transaction")
+    insert(log, 1)
+    before = log.position
+    store = type(log._folder._bucket)
+
+    def away(*_: object, **__: object) -> None:
+        raise StorageError("no route to host")
+
+    with monkeypatch.context() as gone:
+        gone.setattr(store, "put", away)
+        with pytest.raises(StorageError, match="no route to host"):
+            insert(log, 2)
+    assert log.position == before
+    insert(log, 3)
+    assert [each["id"] for each in tailrace.rows(url)] == [1, 3]
+    with monkeypatch.context() as gone:
+        gone.setattr(store, "upload", away)
+        with pytest.raises(StorageError, match="no route to host"):
+            log.close()
+    assert bucket.names("logs") == [f"{NAME}.segments-v1", "binlog.index"]
+    assert [each["id"] for each in tailrace.rows(url)] == [1, 3]
+    with again(url, "mariadb") as log:
+        insert(log, 4)
+    assert bucket.names("logs") == [NAME, "binlog.000002", "binlog.index"]
+    assert [each["id"] for each in tailrace.rows(url)] == [1, 3, 4]
+
+
+def test_what_is_not_synced_is_stored_within_a_second(bucket: Bucket) -> None:
+    """With sync="none" a commit does not wait, and its bytes are in the store soon."""
+    url = f"{bucket.url}/logs"
+    log = new_log(url, "mysql")
+    bucket.asked()
+    before = time.monotonic()
+    for number in range(1, 201):
+        insert(log, number)
+    asked = bucket.asked()["put"]
+    assert asked <= 1 + (time.monotonic() - before) / outputs.FLUSHED
+    wait_for(lambda: len(transactions_of(url)) == 200)
+    log.close()
+
+
+def test_threads_that_sync_share_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 20: several threads' commits share one object. A thread writes while another one syncs;
+    each sync returns when what was written before it is stored.
+    """
+    url = ObjectUrl.parse("memory://commit/shared")
+    file = ObjectFolder(url).spool.create(NAME, b"head")
+    lower: Any = file._bucket  # type: ignore[attr-defined]
+    put, requests, short = lower.put, [], []
+
+    def slow(key: str, data: bytes, **given: Any) -> None:
+        requests.append(len(data))
+        time.sleep(0.01)
+        put(key, data, **given)
+
+    monkeypatch.setattr(lower, "put", slow)
+    lock = threading.Lock()
+
+    def commit(number: int) -> None:
+        for _ in range(20):
+            with lock:
+                file.write(bytes([number]) * 10)
+                end = file.size
+            file.sync()
+            if len(ObjectStore(url).read(NAME, 0, 10_000)) < end:
+                short.append(end)
+
+    threads = [threading.Thread(target=commit, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE)
+    file.close()
+    assert not short
+    found = ObjectStore(url).read(NAME, 4, 10_000)
+    pieces = [found[at : at + 10] for at in range(0, len(found), 10)]
+    assert sorted(pieces) == sorted(bytes([number]) * 10 for number in range(8) for _ in range(20))
+    commits = [each for each in requests if each <= 80]
+    assert len(commits) < 80  # of 160
+    assert max(commits) > 20
+
+
+def test_commits_of_several_threads_share_an_object(bucket: Bucket) -> None:
+    """Issue 20: committed in groups, also by a program."""
+    url = f"{bucket.url}/logs"
+    log = new_log(url, "mariadb", sync="transaction")
+    bucket.asked()
+
+    def commit(first: int) -> None:
+        for number in range(first, first + 20):
+            insert(log, number)
+
+    threads = [threading.Thread(target=commit, args=(100 * number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE)
+    assert bucket.asked()["put"] < 120  # of 160 commits, with what was merged
+    assert len(transactions_of(url)) == 160
+    log.close()
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_readers_follow_a_program(bucket: Bucket, flavour: str) -> None:
+    """From the segments of a file through its object into the segments of the next one."""
+    url = f"{bucket.url}/logs"
+    log = new_log(url, flavour, sync="transaction")
+    seen: list[int] = []
+    follower = tailrace.rows(url, follow=True)
+    reader = threading.Thread(target=lambda: seen.extend(each["id"] for each in follower))
+    reader.start()
+    for number in range(30):
+        insert(log, number)
+        if number == 15:
+            wait_for(lambda: len(seen) > 10)
+            log.rotate()
+    wait_for(lambda: len(seen) == 30)
+    follower.close()
+    reader.join(DEADLINE)
+    assert seen == [*range(30)]
+    log.close()
