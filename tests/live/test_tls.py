@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
@@ -211,6 +212,21 @@ def test_client_certificates(tls_server, authority, tmp_path):
         connect(given, given.hosts[0])
     if isinstance(caught.value, ConnectionLost):  # MariaDB says nothing
         assert "ssl-cert" in str(caught.value)
+
+
+def test_what_is_wrong_with_a_certificate_or_its_key(authority, tmp_path):
+    cert, key = authority.issue("one")
+    other, _ = authority.issue("other")
+    for given, says in (
+        ((other, key), f"ssl-key {key}: the key of another certificate"),
+        ((cert, None), f"ssl-cert {cert}: it has no private key"),
+        ((cert, cert), f"ssl-key {cert}: not a private key in PEM form"),
+        ((key, key), f"ssl-cert {key}: not a certificate in PEM form"),
+        ((tmp_path / "none", key), f"ssl-cert {tmp_path / 'none'}: No such file"),
+    ):
+        tls = Tls(cert=str(given[0]), key=given[1] and str(given[1]))
+        with pytest.raises(UsageError, match=f"^{re.escape(says)}"):
+            tls.context(TlsMode.REQUIRED)
 
 
 def logins(log) -> list[str]:

@@ -6,9 +6,12 @@ import ssl
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import UsageError
+
+if TYPE_CHECKING:
+    import os
 
 
 class TlsMode(StrEnum):
@@ -76,7 +79,7 @@ class Tls:
         if mode.verifies:
             self._believe(context)
         if self.cert:
-            self._present(context, self.cert)
+            load_certificate(context, self.cert, self.key)
         if self.versions:
             known = [_VERSIONS[version] for version in self.versions]
             context.minimum_version, context.maximum_version = min(known), max(known)
@@ -95,16 +98,52 @@ class Tls:
                 f"ssl-ca {self.ca or self.capath}: it holds no certificates in PEM form"
             ) from error
 
-    def _present(self, context: ssl.SSLContext, cert: str) -> None:
-        _require("ssl-cert", cert)
-        _require("ssl-key", self.key)
+
+def load_certificate(
+    context: ssl.SSLContext,
+    cert: str | os.PathLike[str],
+    key: str | os.PathLike[str] | None,
+    *,
+    prefix: str = "ssl-",
+) -> None:
+    """Load our own certificate and its key; without ``key`` both are in one file.
+
+    Raises UsageError, which says what is wrong, by the option's name (``ssl-cert``, ``ssl-key``).
+    """
+    try:
+        context.load_cert_chain(cert, key, password=_no_passphrase)
+    except OSError as error:
+        raise UsageError(_unusable(cert, key, prefix, error)) from error
+
+
+def _unusable(
+    cert: str | os.PathLike[str], key: str | os.PathLike[str] | None, prefix: str, error: OSError
+) -> str:
+    """What is wrong with a certificate and its key that were rejected with this error."""
+    raw = {}
+    for part, path in (("cert", cert), ("key", key)):
         try:
-            context.load_cert_chain(cert, self.key, password=_no_passphrase)
-        except OSError as error:
-            raise UsageError(
-                f"ssl-cert {cert} and ssl-key {self.key or cert}: not a certificate and its key in"
-                " PEM form, the key without a passphrase"
-            ) from error
+            raw[part] = b"" if path is None else Path(path).read_bytes()
+        except OSError as unread:
+            return f"{prefix}{part} {path}: {unread.strerror}"
+    if b"CERTIFICATE-----" not in raw["cert"]:
+        return f"{prefix}cert {cert}: not a certificate in PEM form"
+    part = "cert" if key is None else "key"
+    place = f"{prefix}{part} {key or cert}"
+    if b"PRIVATE KEY-----" not in raw[part]:
+        if key is None:
+            return f"{place}: it has no private key: give the key's file with {prefix}key"
+        return f"{place}: not a private key in PEM form"
+    if b"ENCRYPTED" in raw[part]:
+        return (
+            f"{place}: the key has a passphrase: give one without"
+            " (openssl pkey -in KEY -out NEW_KEY writes it)"
+        )
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    if reason == "KEY_VALUES_MISMATCH":
+        return f"{place}: the key of another certificate"
+    said = (reason or "OpenSSL rejects them").replace("_", " ").lower()
+    return f"{prefix}cert {cert} and its key cannot be used: {said}"
 
 
 def _no_passphrase() -> str:

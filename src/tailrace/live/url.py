@@ -35,6 +35,16 @@ _SWITCHES: Final = frozenset({"ssl", "skip-ssl", "ssl-verify-server-cert"})
 _HOST: Final = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::([0-9]{1,5}))?")
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address is this machine's own, which no other machine reaches."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """One address of a server: name or IP address and port, or the path of a socket."""
@@ -46,12 +56,7 @@ class Host:
     @property
     def is_local(self) -> bool:
         """Whether the name is of this machine: the loopback, or a socket."""
-        if self.socket is not None or self.name.lower().rstrip(".") == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.name.partition("%")[0]).is_loopback
-        except ValueError:
-            return False
+        return self.socket is not None or is_loopback(self.name)
 
     def __str__(self) -> str:
         if self.socket is not None:

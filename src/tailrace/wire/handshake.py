@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.errors import UsageError
 from tailrace.events.fields import Builder
-from tailrace.wire.packets import PacketCursor, name, number
+from tailrace.wire.packets import AUTOCOMMIT, PacketCursor, name, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +64,7 @@ class Handshake:
     capabilities: int
     plugin: str
     charset: int = UTF8MB4
-    status: int = 2
+    status: int = AUTOCOMMIT
     mariadb_capabilities: int = 0
 
     @classmethod
@@ -258,11 +258,11 @@ def more_data(data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class OkPacket:
-    """OK, without the parts that SESSION_TRACK adds. ``status`` 2 is autocommit."""
+    """OK, without the parts that SESSION_TRACK adds."""
 
     affected: int = 0
     inserted: int = 0
-    status: int = 2
+    status: int = AUTOCOMMIT
     warnings: int = 0
     info: bytes = b""
 

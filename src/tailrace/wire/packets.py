@@ -24,6 +24,8 @@ LARGEST: Final = 0xFFFFFF
 """The largest payload of a packet; a payload of exactly this length continues in the next one."""
 OK: Final = 0x00
 """The first byte of every event in a dump, but not of a packet that continues an event."""
+AUTOCOMMIT: Final = 2
+"""The status of a session in which each statement is a transaction, as servers say it at first."""
 _ERROR: Final = 0xFF
 _END: Final = 0xFE
 _END_SIZE: Final = 9

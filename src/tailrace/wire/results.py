@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tailrace.errors import MalformedPacket
 from tailrace.events.fields import Builder
 from tailrace.wire.handshake import UTF8MB4
-from tailrace.wire.packets import EndPacket, PacketCursor, is_end
+from tailrace.wire.packets import AUTOCOMMIT, EndPacket, PacketCursor, is_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +126,7 @@ class ResultSet:
         """The inverse of `decode`."""
         head = Builder()
         head.lenenc(len(self.columns), "the number of columns")
-        end = EndPacket(status=2).encode()
+        end = EndPacket(status=AUTOCOMMIT).encode()
         rows = []
         for row in self.rows:
             out = Builder()

@@ -22,6 +22,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.errors import UsageError
+from tailrace.live.url import is_loopback
 from tailrace.printable import printable
 from tailrace.replication.source.connection import ReplicaConnection
 from tailrace.replication.source.login import Login, State
@@ -434,14 +435,6 @@ def _plain(host: str) -> str:
     found = ipaddress.ip_address(host.partition("%")[0])
     mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
     return str(mapped or found)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host's name or address is this machine's own, which no other machine reaches."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _network(host: str) -> str:

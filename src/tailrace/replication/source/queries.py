@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError, ServerError, UsageError
+from tailrace.replication.source.refusals import refused
 from tailrace.schema.tokens import Kind, SqlToken, tokenize
 from tailrace.wire.handshake import OkPacket
 from tailrace.wire.results import ResultSet
@@ -97,12 +98,8 @@ def answer(sql: str, source: Source, client: Client) -> ResultSet | OkPacket:
     try:
         tokens = tokenize(sql, source.flavour)
     except SchemaError as error:
-        raise _refused(1064, "42000", f"You have an error in your SQL syntax: {error}") from error
+        raise refused(1064, "42000", f"You have an error in your SQL syntax: {error}") from error
     return _Statement(sql, tokens, source, client).run()
-
-
-def _refused(code: int, state: str, text: str) -> ServerError:
-    return ServerError(text, code=code, sqlstate=state, text=text)
 
 
 class _Statement:
@@ -167,7 +164,7 @@ class _Statement:
     def _unsupported(self) -> ServerError:
         shown = " ".join(self._sql.split())
         shown = shown if len(shown) <= 80 else f"{shown[:80]}..."
-        return _refused(
+        return refused(
             1235, "42000", f"This is a source of binary logs: it does not support '{shown}'"
         )
 
@@ -224,7 +221,7 @@ class _Statement:
             name = (self._kind(Kind.NAME) or "").lower()
         found = self._source.variables().get(name)
         if found is None:
-            raise _refused(1193, "HY000", f"Unknown system variable '{name[:64]}'")
+            raise refused(1193, "HY000", f"Unknown system variable '{name[:64]}'")
         return found()
 
     def _function(self, name: str) -> Value:
@@ -266,12 +263,12 @@ class _Statement:
         try:
             self._client.variables.update(values)
         except UsageError as error:
-            raise _refused(1041, "HY000", str(error)) from error
+            raise refused(1041, "HY000", str(error)) from error
         return OkPacket()
 
     def _assignment(self, values: dict[str, Value]) -> None:
         if self._take("GLOBAL") or self._next.value.lower().startswith("@@global."):
-            raise _refused(1227, "42000", "Access denied: a source's settings are its options")
+            raise refused(1227, "42000", "Access denied: a source's settings are its options")
         if self._take("SESSION") or self._take("LOCAL"):
             pass
         target = self._kind(Kind.VARIABLE, Kind.WORD) or self._reject()
@@ -288,7 +285,7 @@ class _Statement:
             return
         name = name.lower().removeprefix("session.").removeprefix("local.")
         if name not in _SETTINGS:
-            raise _refused(1193, "HY000", f"Unknown system variable '{name[:64]}'")
+            raise refused(1193, "HY000", f"Unknown system variable '{name[:64]}'")
         if self._kind(Kind.WORD) is None:
             self._expression()
 
@@ -382,7 +379,7 @@ class _Statement:
         if not number.isdigit() or not self._source.kill(
             int(number), self._client.user, only_statement=only_statement
         ):
-            raise _refused(1094, "HY000", f"Unknown thread id: {number[:20]}")
+            raise refused(1094, "HY000", f"Unknown thread id: {number[:20]}")
         return OkPacket()
 
 

@@ -48,6 +48,11 @@ _LONGEST_SETS: Final = 200
 """Characters of the sets in the text: a server's has 512 bytes in all."""
 
 
+def refused(code: int, state: str, text: str) -> ServerError:
+    """The error of a server with this code, SQL state and text."""
+    return ServerError(text, code=code, sqlstate=state, text=text)
+
+
 def fatal(text: str, flavour: Flavour = Flavour.MYSQL, reason: str = "") -> ServerError:
     """Error 1236 with this text. ``{source}`` and ``{Replica}`` in it are the flavour's words.
 

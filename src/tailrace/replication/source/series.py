@@ -18,7 +18,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import (
-    FILE_FLAGS_AT,
     GTID_TYPES,
     HEADER_SIZE,
     MAGIC,
@@ -27,7 +26,7 @@ from tailrace.constants import (
     Flavour,
 )
 from tailrace.errors import LogError, LogReset, StorageError, TailraceError, UsageError
-from tailrace.events.format_description import check_magic
+from tailrace.events.format_description import check_magic, file_flags
 from tailrace.events.walk import event_at, walk
 from tailrace.gtid import GtidState, advanced
 from tailrace.gtid.state import STATES
@@ -158,7 +157,7 @@ class ServedFile:
         return same
 
     def _grow(self, stream: InputFile, size: int, head: FileHead) -> None:
-        flags = read_exactly(stream, FILE_FLAGS_AT, 1)[0]
+        flags = file_flags(read_exactly(stream, 0, head.begin))
         if not self._walked and not flags & EventFlag.IN_USE:
             self.end = self._walked = size  # its writer has ended it: nothing in it is unfinished
             return

@@ -9,19 +9,21 @@ import resource
 import ssl
 import uuid
 from functools import partial
-from pathlib import Path
 from threading import Event, Lock, Thread, current_thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
 from tailrace.constants import Flavour
-from tailrace.errors import ServerError, UsageError
+from tailrace.errors import UsageError
 from tailrace.gtid import GtidList
 from tailrace.gtid.ids import parse_uuid
+from tailrace.live.tls import load_certificate
+from tailrace.live.url import is_loopback
 from tailrace.observers.plugins import add
 from tailrace.observers.transmit import TransmitDelegate
-from tailrace.replication.source.listener import Limits, Listener, address_of, is_loopback
+from tailrace.replication.source.listener import Limits, Listener, address_of
+from tailrace.replication.source.refusals import refused
 from tailrace.replication.source.series import ServedLogs
 from tailrace.replication.source.session import Session
 from tailrace.replication.source.transmit import Transmit
@@ -31,6 +33,7 @@ from tailrace.wire.packets import ErrorPacket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from tailrace.observers.delegate import Observer
     from tailrace.position import Position
@@ -143,7 +146,7 @@ class SourceServer(Closing):
         self._stopped.set()
         self._listener.stop()
         for session in self.sessions:
-            session.end(_error(1053, "08S01", "Server shutdown in progress"))
+            session.end(refused(1053, "08S01", "Server shutdown in progress"))
         deadline = monotonic() + _STOP_SECONDS
         with self._lock:
             threads = list(self._threads.values())
@@ -231,7 +234,7 @@ class SourceServer(Closing):
             )
             if same:
                 other.end(
-                    _error(
+                    refused(
                         1236,
                         "HY000",
                         "A replica with the same server_uuid/server_id as this replica has"
@@ -360,7 +363,7 @@ class SourceServer(Closing):
             return False
         if only_statement and session.transmit is None:
             return True  # other statements have ended before another could kill them
-        session.end(_error(1317, "70100", "Query execution was interrupted"))
+        session.end(refused(1317, "70100", "Query execution was interrupted"))
         return True
 
 
@@ -370,10 +373,6 @@ def _check_version(version: str, flavour: Flavour) -> None:
     if not _VERSION.fullmatch(version) or ("mariadb" in version.lower()) != mariadb:
         known = "MariaDB is as 11.8.2-MariaDB-log" if mariadb else "MySQL is as 9.7.0"
         raise UsageError(f"--server-version: a version of {known}, not {version[:60]!r}")
-
-
-def _error(code: int, state: str, text: str) -> ServerError:
-    return ServerError(text, code=code, sqlstate=state, text=text)
 
 
 def serve(
@@ -480,38 +479,5 @@ def _context(
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(cert, key, password=lambda: "")
-    except OSError as error:
-        raise UsageError(_unusable(cert, key, error)) from error
+    load_certificate(context, cert, key, prefix="--tls-")
     return context
-
-
-def _unusable(
-    cert: str | os.PathLike[str], key: str | os.PathLike[str] | None, error: OSError
-) -> str:
-    """What is wrong with a certificate and its key that were rejected with this error."""
-    raw = {}
-    for option, path in (("--tls-cert", cert), ("--tls-key", key)):
-        try:
-            raw[option] = b"" if path is None else Path(path).read_bytes()
-        except OSError as unread:
-            return f"{option} {path}: {unread.strerror}"
-    if b"CERTIFICATE-----" not in raw["--tls-cert"]:
-        return f"--tls-cert {cert}: not a certificate in PEM form"
-    option = "--tls-cert" if key is None else "--tls-key"
-    place = f"{option} {key or cert}"
-    if b"PRIVATE KEY-----" not in raw[option]:
-        if key is None:
-            return f"{place}: it has no private key: give the key's file with --tls-key"
-        return f"{place}: not a private key in PEM form"
-    if b"ENCRYPTED" in raw[option]:
-        return (
-            f"{place}: the key has a passphrase: give one without"
-            " (openssl pkey -in KEY -out NEW_KEY writes it)"
-        )
-    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-    if reason == "KEY_VALUES_MISMATCH":
-        return f"{place}: the key of another certificate"
-    said = (reason or "OpenSSL rejects them").replace("_", " ").lower()
-    return f"--tls-cert {cert} and its key cannot be used: {said}"

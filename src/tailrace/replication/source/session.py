@@ -18,11 +18,11 @@ from tailrace.errors import (
 )
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.replication.source.queries import answer
-from tailrace.replication.source.refusals import unavailable
+from tailrace.replication.source.refusals import refused, unavailable
 from tailrace.replication.source.request import DumpRequest
 from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, RegisterReplica
 from tailrace.wire.handshake import OkPacket
-from tailrace.wire.packets import EndPacket, ErrorPacket
+from tailrace.wire.packets import AUTOCOMMIT, EndPacket, ErrorPacket
 from tailrace.wire.results import ResultSet
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ _REGISTER: Final = 0x15
 _SET_OPTION: Final = 0x1B
 _DUMP_GTID: Final = 0x1E
 _RESET: Final = 0x1F
-_AUTOCOMMIT: Final = 2
 _LONGEST_QUERY: Final = 1 << 20
 _IDLE: Final = 8 * 3600.0
 """Seconds for which a client may send no command (the servers' ``wait_timeout``)."""
@@ -70,7 +69,7 @@ class Session:
             _STATISTICS: lambda _: self._write(self._source.statistics().encode()),
             _PING: lambda _: self._ok(),
             _REGISTER: self._register,
-            _SET_OPTION: lambda _: self._write(EndPacket(0, _AUTOCOMMIT).encode()),
+            _SET_OPTION: lambda _: self._write(EndPacket(0, AUTOCOMMIT).encode()),
             _RESET: self._reset,
         }
 
@@ -112,10 +111,10 @@ class Session:
             _LOG.info("%s", error)
         except ProtocolError as error:
             _LOG.warning("%s: %s", connection.name, error)
-            self._last(ServerError("Malformed communication packet", code=1835, sqlstate="HY000"))
+            self._last(refused(1835, "HY000", "Malformed communication packet"))
         except TailraceError as error:
             _LOG.error("%s: %s", connection.name, error)
-            self._last(ServerError(str(error), code=1105, sqlstate="HY000"))
+            self._last(refused(1105, "HY000", str(error)))
         finally:
             connection.release()
 
@@ -136,12 +135,12 @@ class Session:
     def _command(self, command: int, payload: bytes) -> None:
         known = self._commands.get(command)
         if known is None:
-            raise _refused(1047, "08S01", "Unknown command")
+            raise refused(1047, "08S01", "Unknown command")
         known(payload)
 
     def _query(self, payload: bytes) -> None:
         if len(payload) > _LONGEST_QUERY:
-            raise _refused(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+            raise refused(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
         sql = payload[1:].decode(errors="replace")
         try:
             found = answer(sql, self._source, self.connection)
@@ -150,9 +149,7 @@ class Session:
             raise unavailable(error) from error
         except LogError as error:
             _LOG.error("%s: %s", self.connection.name, error)
-            raise _refused(
-                1105, "HY000", "The logs cannot be read: see the source's log"
-            ) from error
+            raise refused(1105, "HY000", "The logs cannot be read: see the source's log") from error
         if isinstance(found, ResultSet):
             for each in found.encode():
                 self._write(each)
@@ -162,7 +159,7 @@ class Session:
     def _register(self, payload: bytes) -> None:
         replica = RegisterReplica.decode(payload)
         if replica.server_id == self._source.server_id:
-            raise _refused(
+            raise refused(
                 1593, "HY000", f"The replica has the source's server id, {replica.server_id}"
             )
         self.replica = replica
@@ -214,7 +211,7 @@ class Session:
         until: GtidList | None = None
         if payload[0] == _DUMP_GTID:
             if flavour is not Flavour.MYSQL:
-                raise _refused(1047, "08S01", "Unknown command")
+                raise refused(1047, "08S01", "Unknown command")
             by_gtid = BinlogDumpGtid.decode(payload)
             server_id, flags, gtids = by_gtid.server_id, by_gtid.flags, by_gtid.gtids
             file, position = by_gtid.file, by_gtid.position
@@ -264,14 +261,10 @@ class Session:
 _CHECKSUMS: Final = {"NONE": ChecksumAlgorithm.NONE, "CRC32": ChecksumAlgorithm.CRC32}
 
 
-def _refused(code: int, state: str, text: str) -> ServerError:
-    return ServerError(text, code=code, sqlstate=state, text=text)
-
-
 def _gtid_list(text: str | None) -> GtidList | None:
     if text is None:
         return None
     try:
         return GtidList.parse(text)
     except GtidError as error:
-        raise _refused(1941, "HY000", f"Could not parse GTID list: {error}") from error
+        raise refused(1941, "HY000", f"Could not parse GTID list: {error}") from error

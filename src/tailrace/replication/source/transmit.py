@@ -52,8 +52,8 @@ from tailrace.replication.source.by_gtid import mariadb_start, mysql_start
 from tailrace.replication.source.left_out import Everything, MariadbSelection, MysqlSelection
 from tailrace.storage.streams.base import read_exactly
 from tailrace.wire.commands import DumpFlag
+from tailrace.wire.packets import AUTOCOMMIT, LARGEST, OK, Data, EndPacket
 from tailrace.wire.packets import HEADER_SIZE as PACKET_HEADER
-from tailrace.wire.packets import LARGEST, OK, Data, EndPacket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,8 +68,6 @@ if TYPE_CHECKING:
 
 _CREATED_AT: Final = 71
 """Offset in a format description event of the time at which its server started: four bytes."""
-_STATUS: Final = 2
-"""Of the EOF packet: autocommit is on, as servers say."""
 _LOOKS: Final = 1.0
 """Seconds after which a waiting dump checks whether its replica is still there."""
 _PIECE: Final = 1 << 18
@@ -201,7 +199,7 @@ class Transmit:
                 raise self._fatal(refusals.NO_NEXT_FILE)
             file, position = following, len(MAGIC)
         if not self._stopped:
-            self._connection.write(EndPacket(0, _STATUS).encode())
+            self._connection.write(EndPacket(0, AUTOCOMMIT).encode())
             self._connection.flush()
 
     def _wait_for_head(self, file: ServedFile) -> FileHead | None:
