@@ -22,6 +22,7 @@ NAMES = (
     "objects",
     "pipeline",
     "semisync",
+    "semisync_source",
     "serve",
     "source",
     "streams",

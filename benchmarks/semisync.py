@@ -31,10 +31,12 @@ from tools.servers import Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_ROOT: Final = Path(__file__).resolve().parents[1]
+    from benchmarks.semisync_clients import Commits
+
+ROOT: Final = Path(__file__).resolve().parents[1]
 _CLIENTS: Final = (1, 8, 32)
-_NEVER: Final = 4294967295
-_WAIT: Final = 60.0
+NEVER: Final = 4294967295
+WAIT: Final = 60.0
 _OURS: Final = "our receiver"
 _STORED: Final = "our receiver, into S3"
 _DURABLE: Final = "replica, sync_relay_log=1"
@@ -47,7 +49,7 @@ class _Bench:
     def __init__(self, name: str, stack: ExitStack) -> None:
         mysql = name.startswith("mysql")
         self.word, self.other = ("source", "replica") if mysql else ("master", "slave")
-        never = f"--rpl-semi-sync-{self.word}-timeout={_NEVER}"
+        never = f"--rpl-semi-sync-{self.word}-timeout={NEVER}"
         plugins = ["--plugin-load-add=semisync_source.so", "--gtid-mode=OFF"] if mysql else []
         self.source = stack.enter_context(Server(name, [*plugins, never]))
         plugins = ["--plugin-load-add=semisync_replica.so", "--gtid-mode=OFF"] if mysql else []
@@ -71,9 +73,9 @@ class _Bench:
         def run(
             attached: Callable[[], Iterator[None]],
         ) -> Callable[[int, float], tuple[float, float]]:
-            def measured(clients: int, seconds: float) -> tuple[float, float]:
+            def measured(number: int, seconds: float) -> tuple[float, float]:
                 with contextmanager(attached)():
-                    return _commits(self.source.port, clients, seconds)
+                    return clients(self.source.port, number, seconds)[:2]
 
             return measured
 
@@ -96,7 +98,7 @@ class _Bench:
         command = [sys.executable, "-m", "tailrace", *arguments]
         with subprocess.Popen(
             command,
-            cwd=_ROOT,
+            cwd=ROOT,
             env=os.environ | self.bucket.environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -133,7 +135,7 @@ class _Bench:
         source.execute(f"SET GLOBAL rpl_semi_sync_{self.word}_enabled = 1")
         self._until("clients", "1")
         self._until("status", "ON")
-        _commits(source.port, 1, 0.0)  # returns when all before it is acknowledged
+        clients(source.port, 1, 0.0)  # returns when all before it is acknowledged
         before = self._counter("no_tx")
         yield
         if self._counter("no_tx") != before:
@@ -142,7 +144,7 @@ class _Bench:
 
     def gone(self) -> None:
         """Wait until the source has no replica any more."""
-        deadline = time.monotonic() + _WAIT
+        deadline = time.monotonic() + WAIT
         while self.source.query(
             "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
         )[0][0]:
@@ -156,20 +158,21 @@ class _Bench:
         return str(self.source.query(f"SHOW GLOBAL STATUS LIKE '{like}'")[0][1])
 
     def _until(self, name: str, value: str) -> None:
-        deadline = time.monotonic() + _WAIT
+        deadline = time.monotonic() + WAIT
         while (now := self._counter(name)) != value:
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{name} is {now}, not {value}, after {_WAIT:.0f} s")
+                raise RuntimeError(f"{name} is {now}, not {value}, after {WAIT:.0f} s")
             time.sleep(0.02)
 
 
-def _commits(port: int, clients: int, seconds: float) -> tuple[float, float]:
-    command = [sys.executable, "-m", "benchmarks.semisync_clients", *map(str, (port, clients))]
+def clients(port: int, number: int, seconds: float) -> Commits:
+    """Run so many clients of a server for so long."""
+    command = [sys.executable, "-m", "benchmarks.semisync_clients", *map(str, (port, number))]
     done = subprocess.run(
-        [*command, str(seconds)], cwd=_ROOT, check=True, capture_output=True, text=True
+        [*command, str(seconds)], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    count, took, median = map(float, done.stdout.split())
-    return count / took, median
+    count, took, median, late = map(float, done.stdout.split())
+    return count / took, median, late
 
 
 def run(*, quick: bool) -> None:
@@ -179,23 +182,23 @@ def run(*, quick: bool) -> None:
         with ExitStack() as stack:
             bench = _Bench(name, stack)
             print(f"{name}, {rounds} rounds of {seconds:g} s:")
-            for clients in _CLIENTS:
-                _compare(bench, clients, rounds, seconds)
+            for number in _CLIENTS:
+                _compare(bench, number, rounds, seconds)
 
 
-def _compare(bench: _Bench, clients: int, rounds: int, seconds: float) -> None:
+def _compare(bench: _Bench, number: int, rounds: int, seconds: float) -> None:
     contenders = bench.contenders()
     rates: dict[str, list[float]] = {name: [] for name in contenders}
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for number in range(rounds + 1):
+    for turn in range(rounds + 1):
         for at in range(len(contenders)):
-            contender = list(contenders)[(at + number) % len(contenders)]
-            rate, took = contenders[contender](clients, seconds)
+            contender = list(contenders)[(at + turn) % len(contenders)]
+            rate, took = contenders[contender](number, seconds)
             bench.gone()
-            if number:
+            if turn:
                 rates[contender].append(rate)
                 times[contender].append(took)
-    print(f"  {clients} clients")
+    print(f"  {number} clients")
     for contender, found in rates.items():
         line = f"    {contender:30} {statistics.median(found):8,.0f} commits/s"
         line += f"  {statistics.median(times[contender]):8,.0f} us each"

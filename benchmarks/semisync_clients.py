@@ -2,7 +2,8 @@
 
 PORT CLIENTS SECONDS. Each inserts rows of one statement, committed by itself; the packet is made
 beforehand and its answer's first byte looked at, so that clients cost next to nothing. Prints how
-many commits returned, the seconds, and the median time that one took, in microseconds.
+many commits returned, the seconds, and the median and the 99th percentile of the time that one
+took, in microseconds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
 
 _COM_QUERY = b"\x03"
 STATEMENT = b"INSERT INTO bench.t (v) VALUES (REPEAT('x', 100))"
+
+
+Commits = tuple[float, float, float]
+"""Commits a second, and the median and the 99th percentile of their times, in microseconds."""
+
+
+def said(took: list[float], seconds: float) -> str:
+    """What is printed of commits that took so long each, in ``seconds`` altogether."""
+    late = sorted(took)[len(took) * 99 // 100]
+    return f"{len(took)} {seconds} {1e6 * statistics.median(took)} {1e6 * late}"
 
 
 def main(port: int, clients: int, seconds: float) -> None:
@@ -53,7 +64,7 @@ def main(port: int, clients: int, seconds: float) -> None:
             if now - start < seconds:
                 sent[number] = now
                 sockets[number].sendall(packet)
-    print(len(took), now - start, 1e6 * statistics.median(took))
+    print(said(took, now - start))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet, WeakValueDictionary
 
 if TYPE_CHECKING:
-    from threading import Event
+    from threading import Condition, Event
 
 _waiting: Final[WeakSet[Event]] = WeakSet()
+_reading: Final[WeakSet[Readers]] = WeakSet()
 _growing: Final[WeakValueDictionary[str, GrowingFile]] = WeakValueDictionary()
 _lock: Final = Lock()
 
@@ -22,19 +23,24 @@ class GrowingFile:
     """A file that a writer in this process adds to, up to where others are to see it.
 
     The file itself may have more: what is not synced yet, or is being rolled back. As long as the
-    object exists and is not closed, `end_of` gives its ``end``, in bytes of the plain log.
+    object exists and is not closed, `growing_at` gives it. ``end`` is in bytes of the plain log:
+    the end of a transaction.
     """
 
     def __init__(self, path: str, end: int) -> None:
-        self._place = realpath(path)
+        self._place = place_of(path)
         self.end = end
         with _lock:
             _growing[self._place] = self
 
     def reached(self, end: int) -> None:
-        """It can be read up to here: wake whoever waits for that."""
+        """It can be read up to here: wake whoever waits for that. Never waits."""
         self.end = end
-        has_grown()
+        if _reading:
+            with _lock:
+                readers = list(_reading)
+            for each in readers:
+                each.wake()
 
     def close(self) -> None:
         """It can be read to its end, and nothing is added."""
@@ -44,10 +50,35 @@ class GrowingFile:
         has_grown()
 
 
-def end_of(path: str) -> int | None:
-    """Up to where a file can be read that a writer in this process adds to; None for others."""
-    growing = _growing.get(realpath(path))
-    return None if growing is None else growing.end
+class Readers:
+    """Threads that wait for a `GrowingFile` to grow by ``changed``.
+
+    If another thread has that condition's lock at the moment, ``later`` is set instead.
+    """
+
+    def __init__(self, changed: Condition, later: Event) -> None:
+        self._changed = changed
+        self._later = later
+        with _lock:
+            _reading.add(self)
+
+    def wake(self) -> None:
+        """Have them look."""
+        if self._changed.acquire(blocking=False):
+            self._changed.notify_all()
+            self._changed.release()
+        else:
+            self._later.set()
+
+
+def place_of(path: str) -> str:
+    """What identifies a file, for `growing_at`."""
+    return realpath(path)
+
+
+def growing_at(place: str) -> GrowingFile | None:
+    """The file that a writer in this process adds to; None for others."""
+    return _growing.get(place)
 
 
 def tell_growth_to(flag: Event) -> None:

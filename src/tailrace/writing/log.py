@@ -283,9 +283,9 @@ class LogWriter:
             )
             self._output.mark(in_use=False)
             self._output.sync()
-            self._growing.close()
         finally:
             self._output.close()
+            self._growing.close()
 
     def purge(self, *, to: str | None = None, before: int | None = None) -> list[str]:
         """Delete old files of the log, never the one in use. See `LogIndex.purge`."""

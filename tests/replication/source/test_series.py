@@ -196,6 +196,15 @@ def test_what_this_process_writes_is_sent_at_once(memory, monkeypatch):
         logs.close()
 
 
+def test_a_file_that_was_made_a_moment_ago_is_found(memory):
+    """A replica that asks for a new file stops for good if it is told that there is none."""
+    with made(f"memory:{memory}") as log, closing(ServedLogs(f"memory:{memory}")) as logs:
+        for number in range(2, 5):
+            assert logs.file(f"binlog.{number:06}") is None
+            log.rotate()
+            assert logs.file(f"binlog.{number:06}") is not None
+
+
 def test_what_this_process_has_not_synced_is_not_sent(tmp_path, monkeypatch):
     """As mysqld with ``sync_binlog=1``: a replica gets a transaction after its source has synced
     it, and never one that the sync's failure rolls back.

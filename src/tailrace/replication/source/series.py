@@ -34,7 +34,7 @@ from tailrace.position import Position
 from tailrace.replication.source.blocks import BlockCache
 from tailrace.storage import find
 from tailrace.storage.files import successor
-from tailrace.storage.growth import end_of, tell_growth_to
+from tailrace.storage.growth import Readers, growing_at, place_of, tell_growth_to
 from tailrace.storage.head import FileHead, lasting
 from tailrace.storage.search import gtid_events
 from tailrace.storage.streams.base import read_exactly
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tailrace.events import DecodeContext
     from tailrace.gtid import AnyGtid
     from tailrace.storage import LogFile
+    from tailrace.storage.growth import GrowingFile
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.base import InputFile
     from tailrace.storage.streams.layer import Layers
@@ -90,6 +91,8 @@ class ServedFile:
     end: int = 0
     head: FileHead | None = None
     replaced: bool = False
+    _place: str = ""
+    _growing: GrowingFile | None = None
     _first: bytes = b""
     _size: int = 0
     _walked: int = 0
@@ -113,11 +116,15 @@ class ServedFile:
         if self.final:
             return False
         before, closed = self.end, self.closed
+        self._place = self._place or place_of(self.log.path)
+        growing = growing_at(self._place)
+        if growing is not None and growing is self._growing:  # it has whole transactions only
+            self.end = self._walked = self._size = growing.end
+            return self.end != before
         stream = self._stream = self._stream or self.log.open()
         size = stream.size()
-        written = end_of(self.log.path)
-        if written is not None:  # what a program in this process has not synced is not sent
-            size = min(size, written)
+        if growing is not None:  # what this process has not synced is not sent
+            size = min(size, growing.end)
         if self.head is None:
             self.head = self._read_head(stream, size, grows=not closed)
         if self.head is not None and size != self._size and size >= self.end:
@@ -125,10 +132,16 @@ class ServedFile:
             self._size = size
             if len(self._first) < _FIRST:
                 self._first = lasting(stream, 0, min(self.end, _FIRST))
-        if closed:
+            if self.end == size and len(self._first) == _FIRST:
+                self._growing = growing
+        if closed and growing is None:
             self.final = True
             self.release()
         return self.end != before
+
+    def is_written_here(self) -> bool:
+        """Whether this process adds to it: then no other follows it yet."""
+        return growing_at(self._place) is not None
 
     def _read_head(self, stream: InputFile, size: int, *, grows: bool) -> FileHead | None:
         read = _reader(stream)
@@ -274,6 +287,7 @@ class ServedLogs:
         self._error: TailraceError | None = None
         self._closed = False
         tell_growth_to(self._grown)
+        self._readers = Readers(self._changed, self._grown)
         with self._changed:
             self._list()
             first = self._files[0]
@@ -380,7 +394,12 @@ class ServedLogs:
         files = self.files()
         if not name:
             return files[0]
-        return next((file for file in files if file.name == name), None)
+        found = next((file for file in files if file.name == name), None)
+        if found is None:  # it may have been made a moment ago
+            with self._changed:
+                self._list()
+                found = next((file for file in self._files if file.name == name), None)
+        return found
 
     def following(self, file: ServedFile) -> ServedFile | None:
         """The file after this one; None as long as there is none. Raises StorageError, LogReset."""
@@ -399,6 +418,8 @@ class ServedLogs:
         if file in self._files[:-1]:
             return self._files[self._files.index(file) + 1]
         if self._files and file is self._files[-1]:
+            if file.is_written_here():
+                return None
             log = successor(file.log)
             if log is None:
                 return None
@@ -460,6 +481,8 @@ class ServedLogs:
                     _still_served(file)
                     if self._error is not None:
                         raise self._error
+                    if not self._closed:
+                        self._look(file)
                 return file.end > offset or file.closed
             finally:
                 self._waiting -= 1
