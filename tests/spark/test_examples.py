@@ -22,6 +22,8 @@ from tests.spark.replay import differences
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHOP = EXAMPLES / "shop"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""As our own session has it: half the processor's time in a process that soon ends."""
 EXPECTED = json.loads((SHOP / "expected.json").read_text())["mysql"]["tables"]
 
 
@@ -82,6 +84,8 @@ def test_a_cluster_in_miniature(tmp_path):
             Path(sys.executable).with_name("spark-submit"),
             *("--master", "local-cluster[2,1,1024]"),
             *("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"),
+            *("--driver-java-options", QUICK),
+            *("--conf", f"spark.executor.extraJavaOptions={QUICK}"),
             EXAMPLES / "cluster" / "mirror.py",
             *("mirror", SHOP / "mysql", "--into", lake),
         ],
