@@ -6,6 +6,8 @@ import pytest
 
 from tailrace.spark import session
 from tests.spark.following import FLAVOURS
+from tests.storage.objects.conftest import bucket, s3_server  # noqa: F401 - fixtures
+from tools.s3 import available
 
 
 @pytest.fixture(scope="session", params=FLAVOURS)
@@ -15,8 +17,15 @@ def server(request):
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """A local session of our own making, on two cores."""
-    running = session(2)
+def spark(request):
+    """A local session of our own making, on two cores.
+
+    Its workers have the environment that it was started with: the credentials of the S3 server.
+    """
+    with pytest.MonkeyPatch.context() as environment:
+        if available() is None:
+            for name, value in request.getfixturevalue("s3_server").environment.items():
+                environment.setenv(name, value)
+        running = session(2)
     yield running
     running.stop()

@@ -23,7 +23,6 @@ from tailrace.times import Time
 from tailrace.transaction import Boundary, BoundaryParser
 from tailrace.transports.gtids import ReadGtids
 from tests.recorded import CORPUS
-from tests.storage.objects.conftest import bucket, s3_server  # noqa: F401 - fixtures
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 CASES = [
@@ -250,7 +249,7 @@ def test_a_log_that_is_away_while_it_is_reset(reader, tmp_path, monkeypatch):
     assert len(looks) == 1
 
 
-def test_a_bucket(reader, bucket):  # noqa: F811 - the fixture
+def test_a_bucket(reader, bucket):
     files = [Path(log.path) for log in find(SHOP / "mysql")[0].files]
     for path in files[:2]:
         bucket.put(f"logs/{path.name}", path)
