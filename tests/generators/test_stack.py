@@ -39,9 +39,9 @@ def stack():
     return Stack([TransactionGenerator, StatementGenerator, RowGenerator])
 
 
-def offer(stack, change, number, *, rolled_back=False, savepoint=None):
+def offer(stack, change, number, *, rolled_back=False, savepoint=None, held=False):
     context = KeptContext({"local_transaction_id": number, "savepoint": savepoint})
-    stack.offer(Offer(change, context, number, rolled_back))
+    stack.offer(Offer(change, context, number, rolled_back, held))
 
 
 def test_transactions_that_interleave_are_told_apart_by_their_local_ids(stack):
@@ -104,6 +104,39 @@ def test_rolled_back_ranges_are_told_to_who_has_trx_rollback(stack):
     names = [name for _, name in told.events]
     assert names == ["trx_start", "stmt_query", "trx_rollback s", "stmt_query", "trx_commit"]
     assert [name for _, name in plain.events] == ["trx_start", "stmt_query", "trx_commit"]
+
+
+def test_what_was_held_until_the_commit_is_told_to_those_without_trx_rollback(stack):
+    """The others were told of it when it was made."""
+    told, at_once = Told(), ToldOfRollbacks()
+    stack["row"].register(told)
+    stack["row"].register(at_once)
+    for change in (Change.START, Change.STATEMENT):
+        offer(stack, change, 1, rolled_back=True)
+    assert told.events == []
+    for change in (Change.START, Change.STATEMENT):
+        offer(stack, change, 1, held=True)
+    offer(stack, Change.COMMIT, 1)
+    assert told.events == at_once.events
+    assert told.events == [(1, "trx_start"), (1, "stmt_query"), (1, "trx_commit")]
+
+
+def test_no_other_thread_offers_between_what_is_offered_together(stack):
+    told = Told()
+    stack["row"].register(told)
+
+    def another():
+        for change in (Change.START, Change.COMMIT):
+            offer(stack, change, 2)
+
+    thread = threading.Thread(target=another)
+    with stack.together():
+        offer(stack, Change.START, 1)
+        thread.start()
+        thread.join(0.2)
+        offer(stack, Change.COMMIT, 1)
+    thread.join(10)
+    assert [number for number, _ in told.events] == [1, 1, 2, 2]
 
 
 def test_cancel_inside_a_callback(stack):

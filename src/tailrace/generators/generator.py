@@ -48,13 +48,16 @@ class Offer:
 
     ``change`` is a `Change`, or the source's own kind. ``context`` is what events read from.
     ``transaction`` is the local id of its transaction. ``rolled_back`` is set for a change that its
-    transaction, or a ROLLBACK TO in it, undoes later: only consumers that want rollbacks get it.
+    transaction, or a ROLLBACK TO in it, rolls back, or that may still be rolled back (of a local
+    transaction): only consumers that want rollbacks get it. ``held`` is set for a change that was
+    offered to them before, and that was held for the others until it was committed.
     """
 
     change: str
     context: Context
     transaction: int
     rolled_back: bool = False
+    held: bool = False
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import entry_points
 from threading import RLock
@@ -169,6 +170,12 @@ class Stack:
                 tuple(each for each in self._told.registrations if each is not registration)
             )
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is offered inside is told without offers of other threads in between."""
+        with self._flow:
+            yield
+
     def offer(self, offer: Offer) -> None:
         """Hand a change to the generator on top, which takes or defers it; tell consumers.
 
@@ -207,7 +214,7 @@ class Stack:
             told, left_out = self._told, set(self._late.get(number, ()))
         if offer.rolled_back:
             left_out.update(each for each in told.registrations if not each.wants_rollbacks)
-        elif again:
+        elif again or offer.held:
             left_out.update(each for each in told.registrations if each.wants_rollbacks)
         return told, left_out
 

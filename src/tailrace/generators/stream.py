@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 from tailrace.closing import Closing
 from tailrace.errors import UsageError
-from tailrace.events import (
-    AnnotateRowsEvent,
-    ExecuteLoadQueryEvent,
-    LoadBlockEvent,
-    RowsEvent,
-    RowsQueryEvent,
-)
-from tailrace.generators.generator import Change as Kind
-from tailrace.generators.generator import Offer
-from tailrace.generators.log_context import (
-    BlockContext,
-    EndContext,
-    HeadContext,
-    LoadQueryContext,
-    LogRowsContext,
-    OtherContext,
-    QueryContext,
-    StatementEdgeContext,
-    xa_of,
-)
+from tailrace.generators.offers import TransactionOffers
 from tailrace.generators.stack import Stack, generators
-from tailrace.log.changes import Change, Companion, Ended, Logged, RolledBack
+from tailrace.log.changes import Ended, RolledBack
 from tailrace.log.iteration import Iteration
 from tailrace.log.sources import Reading
-from tailrace.log_name import file_number
-from tailrace.schema.session import is_half
 from tailrace.transaction import Boundary, TransactionKind
-from tailrace.transaction.statements import savepoint_of_rollback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tailrace.events import Event
-    from tailrace.generators.event import Context
     from tailrace.generators.generator import Generator
     from tailrace.gtid import GtidState
     from tailrace.log.reader import Step
@@ -50,22 +26,6 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
-
-
-@dataclass(slots=True)
-class _Open:
-    """A transaction that events are given of."""
-
-    number: int
-    first: Event
-    last: Event
-    rows_query: str | None = None
-    statement: Event | None = None
-    """The last event of a statement that has not ended: of its rows, or of its file's blocks."""
-    rolled_back: bool = False
-    """Whether that statement was rolled back."""
-    started: bool | None = None
-    """Whether its start was offered: True to all, False to those that want rollbacks."""
 
 
 class _LogIteration(Iteration):
@@ -79,7 +39,7 @@ class _LogIteration(Iteration):
         numbers = self.numbers
         first: Event | None = None
         last: Step | None = None
-        opened: _Open | None = None
+        opened: TransactionOffers | None = None
 
         def steps() -> Iterator[Step]:
             nonlocal first, last
@@ -99,8 +59,15 @@ class _LogIteration(Iteration):
                 continue
             if isinstance(item, Ended):
                 if item.event is not None and item.kind is not TransactionKind.XA_PREPARE:
-                    opened = opened or _Open(next(numbers), first or item.event, item.event)
-                    self._end(opened, item)
+                    opened = opened or TransactionOffers(
+                        self.stack, next(numbers), first or item.event, item.event
+                    )
+                    opened.end(
+                        item.event,
+                        rolled_back=item.kind is TransactionKind.ROLLBACK,
+                        gtid=None if item.group is None else item.group.gtid,
+                        prepared=None if item.prepared is None else item.prepared.gtid,
+                    )
                 opened = first = None
                 self._advance(self._resume_after(last))
                 yield None
@@ -108,126 +75,15 @@ class _LogIteration(Iteration):
                     return
                 continue
             if opened is None:
-                opened = _Open(next(numbers), first or last.event, last.event)
+                opened = TransactionOffers(
+                    self.stack, next(numbers), first or last.event, last.event
+                )
             opened.last = last.event
             if not isinstance(item, RolledBack):
-                self._offer(opened, item, rolled_back=False)
+                opened.offer(item, rolled_back=False)
             elif self.stack.wants_rollbacks:
-                self._offer(opened, item.item, rolled_back=True)
+                opened.offer(item.item, rolled_back=True)
         self.in_doubt += self.changes.prepared
-
-    def _tell(self, kind: Kind, opened: _Open, context: Context, *, rolled_back: bool) -> None:
-        self.stack.offer(Offer(kind, context, opened.number, rolled_back))
-
-    def _start(self, opened: _Open, *, rolled_back: bool) -> None:
-        if opened.started or (rolled_back and opened.started is not None):
-            return
-        opened.started = not rolled_back
-        context = HeadContext(opened.first, opened.number, xa_of(opened.first, opened.last))
-        self._tell(Kind.START, opened, context, rolled_back=rolled_back)
-
-    def _offer(
-        self, opened: _Open, item: Change | Logged | Companion, *, rolled_back: bool
-    ) -> None:
-        event = item.event
-        self._start(opened, rolled_back=rolled_back)
-        if isinstance(item, Change):
-            self._rows(opened, item, rolled_back=rolled_back)
-        elif isinstance(item, Companion):
-            self._companion(opened, event, rolled_back=rolled_back)
-        else:
-            self._statement(opened, item, rolled_back=rolled_back)
-
-    def _rows(self, opened: _Open, item: Change, *, rolled_back: bool) -> None:
-        if opened.statement is not None and not _same_statement(opened.statement, item.event):
-            self._end_statement(opened)
-        self._start_statement(opened, item.event, rolled_back=rolled_back)
-        rows = LogRowsContext(item, opened.number)
-        self._tell(Kind.ROWS, opened, rows, rolled_back=rolled_back)
-        if item.event.stmt_end:
-            self._end_statement(opened)
-
-    def _statement(self, opened: _Open, item: Logged, *, rolled_back: bool) -> None:
-        event, number = item.event, opened.number
-        loads = isinstance(event, ExecuteLoadQueryEvent)
-        if not (loads and isinstance(opened.statement, LoadBlockEvent)):
-            self._end_statement(opened)
-        if rolled_back and (name := savepoint_of_rollback(event.sql)) is not None:
-            back = EndContext(event, number, first=opened.first, savepoint=name)
-            self._tell(Kind.ROLLBACK, opened, back, rolled_back=True)
-            return
-        if is_half(event):
-            return
-        self._start_statement(opened, event, rolled_back=rolled_back)
-        if loads:
-            load = LoadQueryContext(item, number)
-            self._tell(Kind.LOAD_DATA, opened, load, rolled_back=rolled_back)
-        else:
-            query = QueryContext(item, number)
-            self._tell(Kind.STATEMENT, opened, query, rolled_back=rolled_back)
-        self._end_statement(opened)
-
-    def _companion(self, opened: _Open, event: Event, *, rolled_back: bool) -> None:
-        if isinstance(event, (RowsQueryEvent, AnnotateRowsEvent)):
-            self._end_statement(opened)
-            opened.rows_query = event.sql
-        elif isinstance(event, LoadBlockEvent):
-            if not isinstance(opened.statement, LoadBlockEvent):
-                self._end_statement(opened)
-            self._start_statement(opened, event, rolled_back=rolled_back)
-            block = BlockContext(event, opened.number)
-            self._tell(Kind.LOAD_DATA_BLOCK, opened, block, rolled_back=rolled_back)
-        else:
-            other = OtherContext(event, opened.number)
-            self._tell(Kind.OTHER, opened, other, rolled_back=rolled_back)
-
-    def _start_statement(self, opened: _Open, event: Event, *, rolled_back: bool) -> None:
-        """An event belongs to a statement, which starts if it has not."""
-        if opened.statement is None:
-            edge = StatementEdgeContext(event, opened.number, opened.rows_query)
-            opened.rows_query = None
-            self._tell(Kind.STATEMENT_START, opened, edge, rolled_back=rolled_back)
-        opened.statement, opened.rolled_back = event, rolled_back
-
-    def _end_statement(self, opened: _Open) -> None:
-        """End the statement that has not ended, if there is one."""
-        if opened.statement is not None:
-            edge = StatementEdgeContext(opened.statement, opened.number)
-            self._tell(Kind.STATEMENT_END, opened, edge, rolled_back=opened.rolled_back)
-            opened.statement = None
-
-    def _end(self, opened: _Open, ended: Ended) -> None:
-        """The transaction was decided."""
-        event = opened.last if ended.event is None else ended.event
-        self._end_statement(opened)
-        rolled_back = ended.kind is TransactionKind.ROLLBACK
-        if rolled_back and not self.stack.wants_rollbacks:
-            return
-        self._start(opened, rolled_back=rolled_back)
-        context = EndContext(
-            event,
-            opened.number,
-            first=opened.first,
-            gtid=None if ended.group is None else ended.group.gtid,
-            prepared=None if ended.prepared is None else ended.prepared.gtid,
-            xa=xa_of(opened.first, event),
-        )
-        kind = Kind.ROLLBACK if rolled_back else Kind.COMMIT
-        self._tell(kind, opened, context, rolled_back=rolled_back)
-
-
-def _same_statement(before: Event, rows: RowsEvent) -> bool:
-    """Whether rows belong to the statement of an event before them.
-
-    A statement's table maps come before all of its rows. Its last rows event, which is flagged, is
-    not seen if it is of a table that is not wanted.
-    """
-    return isinstance(before, RowsEvent) and _place(rows.table_map) < _place(before)
-
-
-def _place(event: Event) -> tuple[int, int, int]:
-    number = file_number(event.file or "") or 0
-    return number, event.offset or 0, event.inner_index or 0
 
 
 class EventStream(Closing):
