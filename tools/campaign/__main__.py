@@ -42,6 +42,7 @@ from tools.campaign import (
     written,
     zeroloss,
 )
+from tools.campaign.report import Report, conclude
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
@@ -122,23 +123,19 @@ def _differential(given: argparse.Namespace) -> int:
     )
     codes, rounds = _VALUES[given.values]
     reports = []
-    values: list[characters.Report | documents.Report] = []
+    values: list[list[Report]] = [[], []]
     for name in given.server or NAMES:
         with Server(name) as server:
             reports.append(differential.run(server, plan))
-            values.append(characters.run(server, given.seed, codes))
-            values.append(documents.run(server, given.seed, rounds))
-    print(differential.HEADER)
-    for report in reports:
-        print(report.lines())
-    for kind in (characters, documents):
-        print(f"\n{kind.HEADER}")
-        for each in values:
-            if isinstance(each, kind.Report):
-                print(each.line())
-                for failure in each.failures:
-                    print(f"FAILED {each.server}: {failure}")
-    return int(any(report.failures for report in [*reports, *values]))
+            values[0].append(characters.run(server, given.seed, codes))
+            values[1].append(documents.run(server, given.seed, rounds))
+    failed = conclude(differential.HEADER, reports)
+    for kind, found in zip((characters, documents), values, strict=True):
+        for report in found:
+            for failure in report.failures:
+                print(f"FAILED {report.cells()[0]}: {failure}")
+        failed |= conclude(f"\n{kind.HEADER}", found)
+    return failed
 
 
 def _written(given: argparse.Namespace) -> int:
@@ -147,25 +144,16 @@ def _written(given: argparse.Namespace) -> int:
     if given.schemas:
         plan = replace(plan, schemas=given.schemas)
     reports = [written.run(name, plan) for name in given.server or NAMES]
-    print(written.HEADER)
-    for report in reports:
-        print(report.line())
-    return int(any(report.failures for report in reports))
+    return conclude(written.HEADER, reports)
 
 
 def _killed(given: argparse.Namespace) -> int:
     began = time.monotonic()
     reports = killed.run(killed.SIZES[given.size], given.seed)
-    failures = [failure for report in reports for failure in report.failures]
-    for failure in failures:
+    for failure in [failure for report in reports for failure in report.failures]:
         print(f"FAILED {failure}")
-    print(killed.HEADER)
-    for report in reports:
-        print(report.line())
-    kills = sum(report.kills for report in reports)
-    print(f"seed {given.seed}: {kills} kills in {time.monotonic() - began:.0f} s")
-    print(f"{len(failures)} failures")
-    return int(bool(failures))
+    kills, seconds = sum(report.kills for report in reports), time.monotonic() - began
+    return conclude(killed.HEADER, reports, f"seed {given.seed}: {kills} kills in {seconds:.0f} s")
 
 
 def _verdicts(given: argparse.Namespace) -> int:
@@ -185,13 +173,7 @@ def _bad_input(given: argparse.Namespace) -> int:
     if given.verdicts or given.endings:
         return _verdicts(given)
     report = badinput.run(given.seed, seconds=60 * given.minutes, first=given.first)
-    for failure in report.failures:
-        print(f"FAILED {failure}")
-    print(f"seed {report.seed}: {report.tried} broken logs in {report.seconds:.0f} s")
-    for outcome, count in sorted(report.outcomes.items()):
-        print(f"{count:8} {outcome}")
-    print(f"{len(report.failures)} failures")
-    return int(bool(report.failures))
+    return report.conclude(f"{report.tried} broken logs in {report.seconds:.0f} s")
 
 
 if __name__ == "__main__":

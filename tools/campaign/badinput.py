@@ -11,12 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tools.campaign.mutate import MUTATIONS
+from tools.campaign.report import Tries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,17 +58,6 @@ _SECONDS: Final = 120
 _ADDRESS_SPACE: Final = 8 << 30
 
 
-@dataclass
-class Report:
-    """What a campaign came to."""
-
-    seed: int
-    tried: int = 0
-    seconds: float = 0.0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list)
-
-
 def logs() -> list[tuple[str, bytes]]:
     """The sound logs, by name."""
     found = []
@@ -93,9 +81,9 @@ def broken(
         number += 1
 
 
-def run(seed: int, *, seconds: float, most: int = 1 << 40, first: int = 0) -> Report:
+def run(seed: int, *, seconds: float, most: int = 1 << 40, first: int = 0) -> Tries:
     """Try broken logs for so long, or so many of them."""
-    report = Report(seed)
+    report = Tries(seed)
     began = time.monotonic()
     number, last = first, first + most
     with tempfile.TemporaryDirectory(prefix="tailrace-badinput-", dir=_memory()) as folder:
@@ -111,7 +99,7 @@ def _memory() -> str | None:
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
-def _child(report: Report, folder: Path, seed: int, first: int, last: int, seconds: float) -> int:
+def _child(report: Tries, folder: Path, seed: int, first: int, last: int, seconds: float) -> int:
     """Run a process on the logs from ``first`` on; gives the number to go on with."""
     progress, results = folder / "progress", folder / "results"
     progress.write_text(f"{first - 1} nothing yet")

@@ -22,6 +22,7 @@ from tailrace.values.charsets import encode
 from tailrace.values.row import RowSet
 from tailrace.values.surrogates import has_surrogates, unescaped
 from tools.campaign.recording import recording, rows_events
+from tools.campaign.report import Report
 from tools.campaign.witnesses import json_lines
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ Row = tuple[bytes, str]
 
 
 @dataclass
-class Report:
+class CharactersReport(Report):
     """What came of one server."""
 
     server: str
@@ -66,14 +67,11 @@ class Report:
     values: dict[str, int] = field(default_factory=dict)
     surrogates: int = 0
     seconds: float = 0.0
-    failures: list[str] = field(default_factory=list)
 
-    def line(self) -> str:
-        """The report as Markdown: a line of a table."""
-        return (
-            f"| {self.server} | {self.seed} | {len(self.values)} | {sum(self.values.values())} | "
-            f"{self.surrogates} | {self.seconds:.0f} | {len(self.failures)} |"
-        )
+    def cells(self) -> list[object]:
+        """See `HEADER`."""
+        counts = [len(self.values), sum(self.values.values()), self.surrogates]
+        return [self.server, self.seed, *counts, f"{self.seconds:.0f}"]
 
 
 HEADER: Final = (
@@ -121,9 +119,9 @@ def _code(charset: str, number: int) -> bytes:
     return bytes([0x81 + first, 0x30 + second, 0x81 + third, 0x30 + fourth])
 
 
-def run(server: Server, seed: int, most: int | None) -> Report:
+def run(server: Server, seed: int, most: int | None) -> CharactersReport:
     """Each character set of a server, with ``most`` codes by chance or with all."""
-    report = Report(f"{server.name} ({server.version})", seed)
+    report = CharactersReport(f"{server.name} ({server.version})", seed)
     began = time.monotonic()
     names = server.query("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")
     charsets = sorted(charset for (charset,) in names if charset != "binary")

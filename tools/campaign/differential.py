@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.columns.read.committed import committed_in
 from tools.campaign import second, selected, source
 from tools.campaign.replay import Replayed
+from tools.campaign.report import Report
 from tools.campaign.witnesses import (
     arrow_changes,
     counted,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Report:
+class DifferentialReport(Report):
     """What a campaign on one server came to."""
 
     server: str
@@ -47,14 +48,13 @@ class Report:
     tables: int = 0
     changes: Counter[str] = field(default_factory=Counter)
     rows: int = 0
-    cells: int = 0
+    cells_read: int = 0
     ways: Counter[str] = field(default_factory=Counter)
     refused: int = 0
     seconds: float = 0.0
     types: Counter[str] = field(default_factory=Counter)
     features: Counter[str] = field(default_factory=Counter)
     """Schemas that have what only MariaDB has."""
-    failures: list[str] = field(default_factory=list)
 
     def count(self, recorded: Recorded) -> None:
         """Take in one schema's size."""
@@ -68,19 +68,16 @@ class Report:
         for table in recorded.tables.values():
             self.tables += 1
             self.rows += len(table.rows)
-            self.cells += len(table.rows) * len(table.columns)
+            self.cells_read += len(table.rows) * len(table.columns)
             self.types.update(column.base for column in table.columns.values())
 
-    def lines(self) -> str:
-        """The report as Markdown: a line of a table."""
+    def cells(self) -> list[object]:
+        """See `HEADER`."""
         changes = " / ".join(str(self.changes[name]) for name in ("insert", "update", "delete"))
         counted = {**self.ways, **+self.features}
         ways = ", ".join(f"{way} {count}" for way, count in counted.items())
-        return (
-            f"| {self.version} | {self.seed} | {self.schemas} | {self.tables} | "
-            f"{len(self.types)} | {changes} | {self.rows} | {self.cells} | {ways} | "
-            f"{self.seconds:.0f} | {len(self.failures)} |"
-        )
+        counts = [self.schemas, self.tables, len(self.types), changes, self.rows, self.cells_read]
+        return [self.version, self.seed, *counts, ways, f"{self.seconds:.0f}"]
 
 
 HEADER: Final = (
@@ -140,7 +137,7 @@ class Ways:
     """The tables that have changes at all; others cannot be read by name."""
 
 
-def check(recorded: Recorded, ways: Ways, report: Report) -> None:
+def check(recorded: Recorded, ways: Ways, report: DifferentialReport) -> None:
     """Hold every way through Tailrace against SELECT. Raises what Tailrace or a comparison does."""
     altered = any(sql.startswith("ALTER") for sql in recorded.statements)
     chosen: dict[str, tuple[Callable[[], Iterator[Change]], bool]] = {
@@ -222,10 +219,10 @@ class Plan:
     """Every n-th is made again and taken back by SQL on a second server (`second`)."""
 
 
-def run(server: Server, plan: Plan, *, say: Callable[[str], None] = print) -> Report:
+def run(server: Server, plan: Plan, *, say: Callable[[str], None] = print) -> DifferentialReport:
     """Write and check schemas; failures are said and counted, the rest goes on."""
     workload = Workload(server, odd=True)
-    report = Report(server.name, f"{server.name} ({server.version})", plan.seed)
+    report = DifferentialReport(server.name, f"{server.name} ({server.version})", plan.seed)
     spark = source.start() if plan.spark_every else None
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tailrace-campaign-") as folder, ExitStack() as stack:
@@ -255,7 +252,7 @@ def _one(
     number: int,
     folder: Path,
     spark: SparkSession | None,
-    report: Report,
+    report: DifferentialReport,
 ) -> None:
     with_spark = plan.spark_every and number % plan.spark_every == 0
     ways = Ways(recorded, folder, spark if with_spark else None)

@@ -11,7 +11,7 @@ import json
 import random
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pymysql.err import OperationalError
@@ -21,6 +21,7 @@ from tailrace.values.row import RowSet
 from tailrace.values.surrogates import unescaped
 from tools.campaign import selected
 from tools.campaign.recording import recording, rows_events
+from tools.campaign.report import Report
 from tools.campaign.values import TEXTS
 from tools.campaign.witnesses import json_lines
 
@@ -44,7 +45,7 @@ _SQL: Final = str.maketrans({"\\": "\\\\", "'": "''"})
 
 
 @dataclass
-class Report:
+class DocumentsReport(Report):
     """What came of one server."""
 
     server: str
@@ -53,14 +54,11 @@ class Report:
     values: int = 0
     not_text: int = 0
     seconds: float = 0.0
-    failures: list[str] = field(default_factory=list)
 
-    def line(self) -> str:
-        """The report as Markdown: a line of a table."""
-        return (
-            f"| {self.server} | {self.seed} | {self.documents} | {self.values} | {self.not_text} | "
-            f"{self.seconds:.0f} | {len(self.failures)} |"
-        )
+    def cells(self) -> list[object]:
+        """See `HEADER`."""
+        counts = [self.documents, self.values, self.not_text]
+        return [self.server, self.seed, *counts, f"{self.seconds:.0f}"]
 
 
 HEADER: Final = (
@@ -144,9 +142,9 @@ _COLUMNS: Final[dict[str, tuple[str, Any]]] = {
 """Columns out of which documents are made: type, and a literal by chance."""
 
 
-def run(server: Server, seed: int, rounds: int) -> Report:
+def run(server: Server, seed: int, rounds: int) -> DocumentsReport:
     """``rounds`` rows of every type, each made into documents, and these changed in part."""
-    report = Report(f"{server.name} ({server.version})", seed)
+    report = DocumentsReport(f"{server.name} ({server.version})", seed)
     began = time.monotonic()
     rng = random.Random(f"{seed}/{server.name}")
     write = _mysql if server.flavour == "mysql" else _mariadb
@@ -259,7 +257,7 @@ def _document(rng: random.Random, depth: int) -> Any:
 
 
 def _check(
-    series: LogSeries, rows: dict[int, bytes], unlike: dict[int, str], report: Report
+    series: LogSeries, rows: dict[int, bytes], unlike: dict[int, str], report: DocumentsReport
 ) -> None:
     expected = {
         number: unlike[number]
@@ -280,7 +278,9 @@ def _check(
     _compare("json", dict(_records(series)), parsed, report)
 
 
-def _compare(way: str, found: dict[int, Any], expected: dict[int, Any], report: Report) -> None:
+def _compare(
+    way: str, found: dict[int, Any], expected: dict[int, Any], report: DocumentsReport
+) -> None:
     for number, value in expected.items():
         if found.get(number) != value:
             text = f"{way} {number}: {found.get(number)!a}, SELECT {value!a}"

@@ -28,8 +28,8 @@ from tailrace.storage.encryption.mariadb.streams import MariadbBegin
 from tailrace.storage.keyring import Keyring
 from tools.campaign.mutate import Parsed
 from tools.campaign.verdicts import (
-    Report,
     Verdict,
+    VerdictsReport,
     bases,
     batch_rows,
     by_columns,
@@ -114,9 +114,11 @@ def difference(log: LogSeries) -> tuple[str | None, Verdict]:
     return None, objects
 
 
-def run(seed: int, every: int, *, say: Callable[[str], None] = lambda _text: None) -> Report:
+def run(
+    seed: int, every: int, *, say: Callable[[str], None] = lambda _text: None
+) -> VerdictsReport:
     """Compare one in ``every`` of all endings; with 1 each."""
-    report, rng = Report(seed), random.Random(f"endings/{seed}")
+    report, rng = VerdictsReport(seed), random.Random(f"endings/{seed}")
     for name, base in bases():
         plain = renumbered(base)
         for way, log in (("clear", plain), *encrypted(plain)):

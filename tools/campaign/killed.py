@@ -31,6 +31,7 @@ from tools.campaign.killed_writer import (
     arguments,
     rows_of,
 )
+from tools.campaign.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +75,7 @@ SIZES: Final = {
 
 
 @dataclass
-class Report:
+class KilledReport(Report):
     """What a case came to."""
 
     case: Case
@@ -82,25 +83,23 @@ class Report:
     phases: Counter[str] = field(default_factory=Counter)
     torn: int = 0
     transactions: int = 0
-    failures: list[str] = field(default_factory=list)
 
     @property
     def kills(self) -> int:
         """How many writers were killed."""
         return self.phases.total()
 
-    def line(self) -> str:
-        """A row under `HEADER`."""
+    def cells(self) -> list[object]:
+        """See `HEADER`."""
         phases = [self.phases[name] for name in ("opening", "purging", "closing")]
-        cells = [self.case, self.kills, self.torn, *phases, self.transactions, len(self.failures)]
-        return f"| {' | '.join(map(str, cells))} |"
+        return [self.case, self.kills, self.torn, *phases, self.transactions]
 
 
 class Wrong(AssertionError):
     """The log is not as it must be."""
 
 
-def run(size: Size, seed: int) -> list[Report]:
+def run(size: Size, seed: int) -> list[KilledReport]:
     """All cases of a size."""
     reports = []
     for case in size.cases:
@@ -109,7 +108,7 @@ def run(size: Size, seed: int) -> list[Report]:
     return reports
 
 
-def run_case(case: Case, place: Path, seed: int, kills: int) -> Report:
+def run_case(case: Case, place: Path, seed: int, kills: int) -> KilledReport:
     """Kill writers of one log, in ``place / "log"``; an error ends the case and is reported."""
     if case.keyring:
         ring = place / "keyring"
@@ -117,7 +116,7 @@ def run_case(case: Case, place: Path, seed: int, kills: int) -> Report:
         case = replace(case, keyring=str(ring))
     folder = place / "log"
     folder.mkdir()
-    report = Report(case, seed)
+    report = KilledReport(case, seed)
     look = _Look(case, folder, seed, report)
     with (
         (place / "errors").open("w+") as errors,
@@ -154,7 +153,7 @@ def run_case(case: Case, place: Path, seed: int, kills: int) -> Report:
 class _Look:
     """Looks at a log after each kill."""
 
-    def __init__(self, case: Case, folder: Path, seed: int, report: Report) -> None:
+    def __init__(self, case: Case, folder: Path, seed: int, report: KilledReport) -> None:
         self._case = case
         self._folder = folder
         self._seed = seed

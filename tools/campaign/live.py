@@ -25,6 +25,7 @@ import pymysql
 from tailrace.position import Position
 from tools.campaign import live_files
 from tools.campaign.live_consumers import LAST, Consumer, Events, Gtids, Raw, Rows
+from tools.campaign.report import Report, conclude
 from tools.load import Load
 from tools.proxy import Proxy
 from tools.servers import NAMES, Server
@@ -71,7 +72,7 @@ SIZES: Final = {
 
 
 @dataclass
-class Report:
+class LiveReport(Report):
     """What came of one server."""
 
     server: str
@@ -84,11 +85,10 @@ class Report:
     size: int = 0
     transactions: int = 0
     rows: int = 0
-    failures: list[str] = field(default_factory=list)
 
-    def line(self) -> str:
-        """A row under `HEADER`."""
-        cells = [
+    def cells(self) -> list[object]:
+        """See `HEADER`."""
+        return [
             self.server,
             self.breaks.total(),
             *[self.breaks[kind] for kind in _KINDS],
@@ -98,14 +98,12 @@ class Report:
             round(self.size / 1e6),
             self.transactions,
             self.rows,
-            len(self.failures),
         ]
-        return f"| {' | '.join(map(str, cells))} |"
 
 
-def run(name: str, size: Size, seed: int) -> Report:
+def run(name: str, size: Size, seed: int) -> LiveReport:
     """Read one server through all breaks. What goes wrong is in the report."""
-    report = Report(name, seed)
+    report = LiveReport(name, seed)
     options = {**_OPTIONS, **(_GTIDS if name.startswith("mysql") else {})}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-live-")))
@@ -159,7 +157,7 @@ def _end(server: Server, consumers: list[Consumer]) -> None:
         consumer.join(max(0.0, deadline - time.monotonic()))
 
 
-def _compare(server: Server, consumers: list[Consumer], report: Report) -> None:
+def _compare(server: Server, consumers: list[Consumer], report: LiveReport) -> None:
     paths = server.binlogs()
     wanted = [event for path in paths for event in live_files.events(path)]
     report.events = len(wanted)
@@ -181,7 +179,7 @@ class _Breaker:
     """Breaks what connects the readers and the server, and waits until they are back."""
 
     def __init__(
-        self, server: Server, proxies: list[Proxy], consumers: list[Consumer], report: Report
+        self, server: Server, proxies: list[Proxy], consumers: list[Consumer], report: LiveReport
     ) -> None:
         self._server = server
         self._proxies = proxies
@@ -316,12 +314,10 @@ def command(given: argparse.Namespace) -> int:
         reports.append(run(name, size, given.seed))
         for failure in reports[-1].failures:
             print(f"FAILED {name}: {failure}", flush=True)
-    print(HEADER)
-    for report in reports:
-        print(report.line())
     total = sum((report.load for report in reports), Counter[str]())
-    print(f"seed {given.seed}, {time.monotonic() - began:.0f} s; the load's actions:")
-    print(", ".join(f"{kind} {count}" for kind, count in sorted(total.items())))
-    failures = sum(len(report.failures) for report in reports)
-    print(f"{failures} failures")
-    return int(bool(failures))
+    return conclude(
+        HEADER,
+        reports,
+        f"seed {given.seed}, {time.monotonic() - began:.0f} s; the load's actions:",
+        ", ".join(f"{kind} {count}" for kind, count in sorted(total.items())),
+    )

@@ -14,9 +14,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +29,7 @@ from tailrace.wire.authentication import METHODS
 from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag, RegisterReplica
 from tailrace.wire.handshake import Capability, Handshake, HandshakeResponse, TlsRequest
 from tailrace.wire.packets import ErrorPacket, frame, payloads
+from tools.campaign.report import Tries
 
 if TYPE_CHECKING:
     import argparse
@@ -53,14 +53,9 @@ _SECONDS: Final = 20.0
 
 
 @dataclass
-class Report:
+class LoginsReport(Tries):
     """What became of the tries."""
 
-    seed: int
-    tried: int = 0
-    seconds: float = 0.0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list)
     grown: int = 0
     dumps: int = 0
     """Whole dumps that another client read meanwhile."""
@@ -280,7 +275,7 @@ def _rest(sock: socket.socket, held: bytearray, first: bytes) -> str:
 # --- the campaign --------------------------------------------------------------------------------
 
 
-def _reader(port: int, report: Report, stop: threading.Event) -> None:
+def _reader(port: int, report: LoginsReport, stop: threading.Event) -> None:
     """Dump after dump by another client: each has every event."""
     url = f"mysql://mysql_native_password:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}/"
     expected = sum(1 for _ in tailrace.open(_LOGS))
@@ -296,9 +291,9 @@ def _reader(port: int, report: Report, stop: threading.Event) -> None:
         report.dumps += 1
 
 
-def run(count: int, seed: int, *, first: int = 0, workers: int = 4) -> Report:
+def run(count: int, seed: int, *, first: int = 0, workers: int = 4) -> LoginsReport:
     """Try so many connections."""
-    report = Report(seed)
+    report = LoginsReport(seed)
     began = time.monotonic()
     lock = threading.Lock()
     numbers = iter(range(first, first + count))
@@ -345,7 +340,7 @@ def run(count: int, seed: int, *, first: int = 0, workers: int = 4) -> Report:
     return report
 
 
-def _after(served: Served, report: Report, base: int) -> None:
+def _after(served: Served, report: LoginsReport, base: int) -> None:
     """The source is as it was: it runs, has forgotten all clients, and did not grow."""
     if not served.alive:
         report.failures.append("the source has ended")
@@ -381,13 +376,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def command(given: argparse.Namespace) -> int:
     """Run it, and print the report."""
     report = run(given.count or SIZES[given.size], given.seed, first=given.first)
-    for failure in report.failures:
-        print(f"FAILED {failure}")
-    print(
-        f"seed {report.seed}: {report.tried} connections in {report.seconds:.0f} s,"
+    return report.conclude(
+        f"{report.tried} connections in {report.seconds:.0f} s,"
         f" {report.dumps} whole dumps meanwhile, memory grew by {report.grown >> 10} KiB"
     )
-    for outcome, number in report.outcomes.most_common():
-        print(f"{number:8} {outcome}")
-    print(f"{len(report.failures)} failures")
-    return int(bool(report.failures))

@@ -34,6 +34,7 @@ from tools.campaign.mirrored_aside import Poisoned, run_poisoned
 from tools.campaign.mirrored_checks import MARKS, Found, Moments, check
 from tools.campaign.mirrored_lake import Wrong
 from tools.campaign.mirrored_process import PLACES, Mirror
+from tools.campaign.report import Report, conclude
 from tools.load import Load
 from tools.servers import NAMES, Server
 
@@ -79,7 +80,7 @@ SIZES: Final = {
 
 
 @dataclass
-class Report:
+class MirroredReport(Report):
     """What came of one server and format."""
 
     server: str
@@ -88,21 +89,19 @@ class Report:
     killing: float = 0.0
     batches: int = 0
     found: Found = field(default_factory=Found)
-    failures: list[str] = field(default_factory=list)
 
-    def line(self) -> str:
-        """A row under `HEADER`."""
+    def cells(self) -> list[object]:
+        """See `HEADER`."""
         found, kills = self.found, self.places.total()
         cells = [self.server, self.format, kills, *(self.places[place] for place in PLACES)]
         cells.append(f"{self.killing / kills:.1f}" if kills else "")
         cells += [self.batches, found.tables, found.verified, found.refused, found.changes]
-        cells += [found.replayed, found.moments, found.versions, len(self.failures)]
-        return f"| {' | '.join(map(str, cells))} |"
+        return [*cells, found.replayed, found.moments, found.versions]
 
 
-def run(name: str, format: str, size: Size, seed: int) -> Report:  # noqa: A002
+def run(name: str, format: str, size: Size, seed: int) -> MirroredReport:  # noqa: A002
     """Follow one server into a lake of one format, with kills, and look at what is there then."""
-    report = Report(name, format)
+    report = MirroredReport(name, format)
     rng = random.Random(f"{seed}/{name}/{format}")
     folder = Path(tempfile.mkdtemp(prefix="tailrace-mirrored-"))
     with Server(name, _OPTIONS) as server:
@@ -127,7 +126,12 @@ def run(name: str, format: str, size: Size, seed: int) -> Report:  # noqa: A002
 
 
 def _under_load(
-    server: Server, mirror: Mirror, load: Load, size: Size, rng: random.Random, report: Report
+    server: Server,
+    mirror: Mirror,
+    load: Load,
+    size: Size,
+    rng: random.Random,
+    report: MirroredReport,
 ) -> Moments:
     """Kill, and note moments between."""
     moments = Moments(server)
@@ -204,12 +208,9 @@ def command(given: argparse.Namespace) -> int:
         print(report.line(), file=sys.stderr, flush=True)
         for failure in report.failures:
             print(f"FAILED {failure}", flush=True)
-    print(HEADER)
-    for report in reports:
-        print(report.line())
     kills = sum(report.places.total() for report in reports)
-    print(f"seed {given.seed}: {kills} kills in {time.monotonic() - began:.0f} s")
-    return int(any(report.failures for report in reports))
+    seconds = time.monotonic() - began
+    return conclude(HEADER, reports, f"seed {given.seed}: {kills} kills in {seconds:.0f} s")
 
 
 def _poison(given: argparse.Namespace, size: Size) -> int:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.storage import keyring
 from tools.campaign.received_copy import Copy, Wrong
+from tools.campaign.report import Report, conclude
 from tools.load import Load
 from tools.servers import NAMES, Server
 
@@ -82,7 +83,7 @@ SIZES: Final = {
 
 
 @dataclass
-class Report:
+class ReceivedReport(Report):
     """What came of one case."""
 
     server: str
@@ -90,17 +91,15 @@ class Report:
     places: Counter[str] = field(default_factory=Counter)
     files: int = 0
     size: int = 0
-    failures: list[str] = field(default_factory=list)
 
-    def line(self) -> str:
-        """A row under `HEADER`."""
+    def cells(self) -> list[object]:
+        """See `HEADER`."""
         places = [self.places[place] for place in PLACES]
         counts = [self.places.total(), *places, self.files, round(self.size / 1e6)]
-        cells = [self.server, self.case, *counts, len(self.failures)]
-        return f"| {' | '.join(map(str, cells))} |"
+        return [self.server, self.case, *counts]
 
 
-def run(name: str, size: Size, seed: int) -> tuple[list[Report], Counter[str]]:
+def run(name: str, size: Size, seed: int) -> tuple[list[ReceivedReport], Counter[str]]:
     """All cases against one server; with what the load did to it."""
     reports, counts = [], Counter[str]()
     with (
@@ -140,9 +139,9 @@ def _bytes(server: Server) -> int:
     return sum(path.stat().st_size for path in server.binlogs())
 
 
-def kill_receivers(server: Server, case: Case, place: Path, rng: random.Random) -> Report:
+def kill_receivers(server: Server, case: Case, place: Path, rng: random.Random) -> ReceivedReport:
     """Kill one receiver after the other; an error ends the case and is reported."""
-    report = Report(server.name, case)
+    report = ReceivedReport(server.name, case)
     receiver = _Receiver(server, case, place)
     for number in range(case.kills):
         if rng.random() < 0.4:  # the next one has something to catch up with
@@ -157,7 +156,7 @@ def kill_receivers(server: Server, case: Case, place: Path, rng: random.Random) 
     return report
 
 
-def finish(server: Server, report: Report, place: Path) -> None:
+def finish(server: Server, report: ReceivedReport, place: Path) -> None:
     """Rotate, let the last receiver come to the end of a source at rest, and compare everything.
 
     It is ended by SIGTERM; one behind it, that has nothing to do, must change nothing.
@@ -337,12 +336,10 @@ def command(given: argparse.Namespace) -> int:
         for report in found:
             for failure in report.failures:
                 print(f"FAILED {name} {failure}", flush=True)
-    print(HEADER)
-    for report in reports:
-        print(report.line())
     kills = sum(report.places.total() for report in reports)
-    print(f"seed {given.seed}: {kills} kills in {time.monotonic() - began:.0f} s; the load:")
-    print(", ".join(f"{kind} {count}" for kind, count in sorted(total.items())))
-    failures = sum(len(report.failures) for report in reports)
-    print(f"{failures} failures")
-    return int(bool(failures))
+    return conclude(
+        HEADER,
+        reports,
+        f"seed {given.seed}: {kills} kills in {time.monotonic() - began:.0f} s; the load:",
+        ", ".join(f"{kind} {count}" for kind, count in sorted(total.items())),
+    )

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pymysql
 
+from tools.campaign.report import Report, conclude
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
@@ -97,20 +98,19 @@ SIZES: Final = {"small": Size(5), "full": Size(34)}
 
 
 @dataclass
-class Report:
+class ServedReport(Report):
     """What came of one server."""
 
     server: str
     kills: Counter[str] = field(default_factory=Counter)
     transactions: int = 0
     size: int = 0
-    failures: list[str] = field(default_factory=list)
 
-    def line(self) -> str:
-        """A row under `HEADER`."""
+    def cells(self) -> list[object]:
+        """See `HEADER`."""
         counts = [self.kills[victim] for victim in VICTIMS]
         cells = [self.server, self.kills.total(), *counts, self.transactions]
-        return f"| {' | '.join(map(str, [*cells, round(self.size / 1e6), len(self.failures)]))} |"
+        return [*cells, round(self.size / 1e6)]
 
 
 class Load:
@@ -355,9 +355,9 @@ def _free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def run(name: str, size: Size, seed: int) -> Report:
+def run(name: str, size: Size, seed: int) -> ServedReport:
     """Kill and restart the processes around one server, and compare all tables in the end."""
-    report = Report(name)
+    report = ServedReport(name)
     chance = random.Random(f"{seed}/{name}")
     with tempfile.TemporaryDirectory(prefix="tailrace-served-") as folder, ExitStack() as stack:
         chain = _Chain(name, Path(folder), stack)
@@ -400,11 +400,6 @@ def command(given: argparse.Namespace) -> int:
         reports.append(run(name, SIZES[given.size], given.seed))
         for failure in reports[-1].failures:
             print(f"FAILED {name} {failure}", flush=True)
-    print(HEADER)
-    for report in reports:
-        print(report.line())
     kills = sum(report.kills.total() for report in reports)
-    failures = sum(len(report.failures) for report in reports)
-    print(f"seed {given.seed}: {kills} kills in {time.monotonic() - began:.0f} s")
-    print(f"{failures} failures")
-    return int(bool(failures))
+    seconds = time.monotonic() - began
+    return conclude(HEADER, reports, f"seed {given.seed}: {kills} kills in {seconds:.0f} s")

@@ -277,7 +277,7 @@ def _marks(events: Iterator[Any]) -> set[Any]:
 
 
 @dataclass
-class Report:
+class VerdictsReport:
     """What a comparison came to: how many logs, and those that differ."""
 
     seed: int
@@ -336,11 +336,11 @@ def run(
     *,
     first: int = 0,
     say: Callable[[str], None] = lambda _text: None,
-) -> Report:
+) -> VerdictsReport:
     """Compare so many broken logs from ``first`` on; ``say`` is told of each difference, and how
     far it is at times.
     """
-    report = Report(seed)
+    report = VerdictsReport(seed)
     for number in range(first, first + count):
         objects, columns, what = compare(seed, number)
         difference = objects.differs(columns)

@@ -31,6 +31,7 @@ from tools.applied import (
     insert_files,
     replicate,
 )
+from tools.campaign.report import Report
 from tools.campaign.workload import Workload
 from tools.campaign.written_manner import Manner, Written, full_images, parse_again, write
 from tools.servers import Server
@@ -51,7 +52,7 @@ _END: Final = "end_of_logs"
 
 
 @dataclass
-class Report:
+class WrittenReport(Report):
     """What a campaign on one release came to."""
 
     version: str
@@ -63,7 +64,6 @@ class Report:
     counts: Counter[str] = field(default_factory=Counter)
     ways: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
-    failures: list[str] = field(default_factory=list)
 
     def count(self, recorded: Recorded) -> None:
         """Take in one schema's size."""
@@ -73,14 +73,12 @@ class Report:
             self.rows += len(table.rows)
             self.types.update(column.base for column in table.columns.values())
 
-    def line(self) -> str:
-        """The report as a line of a Markdown table."""
+    def cells(self) -> list[object]:
+        """See `HEADER`."""
         ways = ", ".join(f"{way} {count}" for way, count in sorted(self.ways.items()))
         written = ", ".join(f"{what} {count}" for what, count in sorted(self.counts.items()))
-        return (
-            f"| {self.version} | {self.seed} | {self.schemas} | {self.tables} | {len(self.types)} |"
-            f" {self.rows} | {written} | {ways} | {self.seconds:.0f} | {len(self.failures)} |"
-        )
+        counts = [self.schemas, self.tables, len(self.types), self.rows]
+        return [self.version, self.seed, *counts, written, ways, f"{self.seconds:.0f}"]
 
 
 @dataclass(frozen=True)
@@ -117,10 +115,10 @@ class Campaign:
         self.origin = origin
         self.taker = taker
         self.plan = plan
-        self.report = Report(f"{origin.name} ({origin.version})", plan.seed)
+        self.report = WrittenReport(f"{origin.name} ({origin.version})", plan.seed)
         self._workload = Workload(origin)
 
-    def run(self, say: Callable[[str], None] = print) -> Report:
+    def run(self, say: Callable[[str], None] = print) -> WrittenReport:
         """Write and compare schemas; failures are said and counted, the rest goes on."""
         began = time.monotonic()
         plan = self.plan
@@ -263,7 +261,7 @@ class Campaign:
         return database
 
 
-def run(name: str, plan: Plan, *, say: Callable[[str], None] = print) -> Report:
+def run(name: str, plan: Plan, *, say: Callable[[str], None] = print) -> WrittenReport:
     """A campaign on two servers of that release."""
     options = server_options(name)
     with (

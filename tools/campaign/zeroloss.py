@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree, which
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow.compute as pc
 
 import tailrace
+from tools.campaign.report import Report, conclude
 from tools.campaign.zeroloss_clients import DATABASE, TABLE, Load
 from tools.s3 import S3Server
 from tools.servers import NAMES, Server
@@ -106,7 +107,7 @@ class Round:
 
 
 @dataclass
-class Report:
+class ZerolossReport(Report):
     """What the rounds on a server came to."""
 
     server: str
@@ -117,24 +118,22 @@ class Report:
     unseen: int = 0
     unwaited: int = 0
     """The server's count of commits that it did not wait for."""
-    failures: list[str] = field(default_factory=list)
 
-    def line(self) -> str:
-        """A row under `HEADER`."""
-        cells = [self.server, self.rounds, self.killed, self.power, self.seen, self.unseen]
-        cells.append(self.unwaited)
-        return f"| {' | '.join(map(str, [*cells, len(self.failures)]))} |"
+    def cells(self) -> list[object]:
+        """See `HEADER`."""
+        counts = [self.rounds, self.killed, self.power, self.seen, self.unseen, self.unwaited]
+        return [self.server, *counts]
 
 
 class Wrong(AssertionError):
     """Something that was acknowledged is lost, or the round is not what it is to be."""
 
 
-def run(size: Size, seed: int, into: Into = "disk") -> list[Report]:
+def run(size: Size, seed: int, into: Into = "disk") -> list[ZerolossReport]:
     """All rounds of a size."""
     reports = []
     for name, rounds in size.rounds.items():
-        report = Report(name)
+        report = ZerolossReport(name)
         reports.append(report)
         for number in range(rounds):
             run_round(Round.of(name, seed * 1000 + number, into), report)
@@ -143,7 +142,7 @@ def run(size: Size, seed: int, into: Into = "disk") -> list[Report]:
     return reports
 
 
-def run_round(given: Round, report: Report) -> None:
+def run_round(given: Round, report: ZerolossReport) -> None:
     """One round; an error in it is reported."""
     with tempfile.TemporaryDirectory(prefix="tailrace-zeroloss-") as folder:
         place = Path(folder)
@@ -195,7 +194,7 @@ def receiver_command(given: Round, server: Server, into: str) -> list[str]:
 
 
 def _load_and_kill(
-    given: Round, place: Path, into: str, report: Report
+    given: Round, place: Path, into: str, report: ZerolossReport
 ) -> dict[tuple[int, int], int]:
     chance = random.Random(given.seed)
     server = Server(given.server, _options(given.server), folder=place / "server")
@@ -241,7 +240,7 @@ def _end(
     server: Server,
     receiver: subprocess.Popen[bytes],
     place: Path,
-    report: Report,
+    report: ZerolossReport,
 ) -> None:
     """The server's end, and the receiver's."""
     if given.end == "with":
@@ -257,7 +256,9 @@ def _end(
         raise Wrong(f"the receiver that was asked to end ended with {code}")
 
 
-def _kill(receiver: subprocess.Popen[bytes], given: Round, place: Path, report: Report) -> None:
+def _kill(
+    receiver: subprocess.Popen[bytes], given: Round, place: Path, report: ZerolossReport
+) -> None:
     """Kill it; with a copy in a bucket, its disk is deleted."""
     receiver.kill()
     receiver.wait()
@@ -331,7 +332,7 @@ def _copied(into: str) -> dict[tuple[int, int], int]:
 
 
 def _compare(
-    seen: dict[tuple[int, int], int], copied: dict[tuple[int, int], int], report: Report
+    seen: dict[tuple[int, int], int], copied: dict[tuple[int, int], int], report: ZerolossReport
 ) -> None:
     report.seen += len(seen)
     report.unseen += len(copied.keys() - seen.keys())
@@ -360,13 +361,5 @@ def command(given: argparse.Namespace) -> int:
     }
     began = time.monotonic()
     reports = run(replace(size, rounds=rounds), given.seed, given.into)
-    print(HEADER)
-    for report in reports:
-        print(report.line())
-    print(
-        f"seed {given.seed}: {sum(report.rounds for report in reports)} rounds in"
-        f" {time.monotonic() - began:.0f} s"
-    )
-    failures = sum(len(report.failures) for report in reports)
-    print(f"{failures} failures")
-    return int(bool(failures))
+    rounds_done, seconds = sum(report.rounds for report in reports), time.monotonic() - began
+    return conclude(HEADER, reports, f"seed {given.seed}: {rounds_done} rounds in {seconds:.0f} s")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tools.campaign import zeroloss
-from tools.campaign.zeroloss import Report, Round
+from tools.campaign.zeroloss import Round, ZerolossReport
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def _round(server, **settings):
     ids=lambda given: f"{given.server} {given.into} {given.end}",
 )
 def test_every_commit_that_was_seen_is_in_the_copy(given):
-    report = Report(given.server)
+    report = ZerolossReport(given.server)
     zeroloss.run_round(given, report)
     assert report.failures == []
     assert report.seen > 5
@@ -64,7 +64,7 @@ def test_a_receiver_that_acknowledges_what_is_not_synced_is_found(monkeypatch, i
         return [*arguments[:at], "-c", WITHOUT_SYNC, *arguments[at + 2 :]]
 
     monkeypatch.setattr(zeroloss, "receiver_command", broken)
-    report = Report("mariadb-11.8")
+    report = ZerolossReport("mariadb-11.8")
     for seed in range(1, 8):  # a round in which a file ended just before, synced, loses nothing
         zeroloss.run_round(_round("mariadb-11.8", kills=0, seed=seed, into=into), report)
         if report.failures:
