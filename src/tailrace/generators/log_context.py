@@ -110,15 +110,14 @@ class HeadContext(LogContext):
 def _table_sorts(first: Event, last: Event | None = None) -> tuple[bool | None, bool | None]:
     """Whether tables with transactions took part, and ones without: as far as the log tells.
 
-    MariaDB flags a transaction that can be rolled back; MySQL ends one that changed tables with
-    transactions by XID, and one that changed only others by COMMIT (facts sheet, section 9).
+    MariaDB flags a transaction that can be rolled back. Both servers end one that changed tables
+    with transactions by XID, and one that changed only others by COMMIT (facts sheet, section 9).
     """
     if isinstance(first, MariadbGtidEvent):
         if first.flags & MariadbGtidFlag.DDL:
             return None, None
         if first.flags & MariadbGtidFlag.TRANSACTIONAL:
             return True, False
-        return None, True
     if isinstance(last, XidEvent):
         return True, None
     if isinstance(last, QueryEvent) and last.sql_bytes == b"COMMIT":

@@ -53,7 +53,7 @@ class TransactionEvent(ReplicationEvent):
         "Whether tables with transactions took part; None if unknown."
     )
     non_transactional_tables: Accessor[bool | None] = accessor(
-        "Whether tables without transactions took part; None if unknown."
+        "Whether tables without transactions took part, or temporary ones; None if unknown."
     )
     xa: Accessor[XaName | None] = accessor("The name of an XA transaction; None for others.")
 

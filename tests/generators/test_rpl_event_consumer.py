@@ -1,0 +1,166 @@
+"""MWL#120 `rpl_event_consumer_transaction`, `_statement`, `_row`, and their registration."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace import generators
+from tailrace.errors import UsageError
+from tailrace.generators import RowConsumer, StatementConsumer, TransactionConsumer
+
+TRANSACTION = {"trx_start", "trx_commit", "trx_rollback"}
+STATEMENT = {"stmt_start", "stmt_end", "stmt_query", "stmt_load_data_block", "stmt_load_query"}
+ROW = {"row_write", "row_update", "row_delete", "row_batch"}
+
+
+def methods(interface):
+    return {name for name in dir(interface) if name.partition("_")[0] in ("trx", "stmt", "row")}
+
+
+def test_each_interface_inherits_that_of_the_generator_below():
+    assert methods(TransactionConsumer) == TRANSACTION
+    assert methods(StatementConsumer) == TRANSACTION | STATEMENT
+    assert methods(RowConsumer) == TRANSACTION | STATEMENT | ROW
+    assert issubclass(RowConsumer, StatementConsumer)
+    assert issubclass(StatementConsumer, TransactionConsumer)
+
+
+@pytest.mark.parametrize(
+    "interface", [generators.Consumer, TransactionConsumer, StatementConsumer, RowConsumer]
+)
+def test_an_interface_cannot_be_instantiated(interface):
+    with pytest.raises(TypeError, match="is an interface"):
+        interface()
+
+
+def consumer(base, *names):
+    """A consumer with these methods, that notes what they are called with."""
+
+    def method(name):
+        def call(self, event):
+            self.calls.append((name, event.name))
+
+        return call
+
+    made = type("Made", (base,), {name: method(name) for name in names})()
+    made.calls = []
+    return made
+
+
+def calls(recording, generator, base, *names):
+    made = consumer(base, *names)
+    with generators.EventStream(recording.log) as stream:
+        stream.stack[generator].register(made)
+        stream.run()
+    return made.calls
+
+
+@pytest.mark.parametrize("name", sorted(TRANSACTION))
+def test_rpl_event_consumer_transaction(recorded, name):
+    for recording in recorded.values():
+        found = calls(recording, "transaction", TransactionConsumer, "trx_rollback", name)
+        found = [each for each in found if each[0] == name]
+        assert found == [(name, name)] * len(recording.named(name))
+        assert found or name == "trx_rollback"
+
+
+@pytest.mark.parametrize("name", sorted(STATEMENT - {"stmt_query"}))
+def test_rpl_event_consumer_statement(statements, name):
+    found = calls(statements, "statement", StatementConsumer, "trx_rollback", name)
+    found = [each for each in found if each[0] == name]
+    assert found == [(name, name)] * len(statements.named(name))
+    assert found
+
+
+def test_rpl_event_consumer_statement_stmt_load_query_falls_back_to_stmt_query(statements):
+    found = calls(statements, "statement", StatementConsumer, "stmt_query")
+    assert ("stmt_query", "stmt_load_query") in found
+    both = calls(statements, "statement", StatementConsumer, "stmt_query", "stmt_load_query")
+    assert ("stmt_load_query", "stmt_load_query") in both
+    assert ("stmt_query", "stmt_load_query") not in both
+    assert len(both) == len(found)
+
+
+@pytest.mark.parametrize("name", sorted(ROW - {"row_batch"}))
+def test_rpl_event_consumer_row(rows, name):
+    found = calls(rows, "row", RowConsumer, "trx_rollback", name)
+    found = [each for each in found if each[0] == name]
+    assert found == [(name, name)] * len(rows.named(name))
+    assert found
+
+
+def test_the_most_specific_callback_once_per_registration(recorded):
+    """`event` gets what no other method gets."""
+    for recording in recorded.values():
+        made = consumer(RowConsumer, "event", "trx_commit", "stmt_query", "trx_rollback")
+        with generators.EventStream(recording.log) as stream:
+            stream.row.register(made)
+            stream.run()
+        expected = [
+            (
+                {"stmt_load_query": "stmt_query"}.get(event.name, event.name)
+                if event.name in {"trx_commit", "trx_rollback", "stmt_query", "stmt_load_query"}
+                else "event",
+                event.name,
+            )
+            for event in recording.events
+        ]
+        assert made.calls == expected
+
+
+def test_rpl_event_transaction_register_gives_transaction_calls_only(recorded):
+    """Also to a consumer of rows."""
+    for recording in recorded.values():
+        found = calls(recording, "transaction", RowConsumer, "event")
+        assert {name for _, name in found} == {"trx_start", "trx_commit"}
+
+
+def test_rpl_event_statement_register_gives_no_rows(recorded):
+    for recording in recorded.values():
+        found = calls(recording, "statement", RowConsumer, "event", "row_write")
+        assert not ROW & {name for _, name in found}
+        assert {"stmt_start", "trx_commit"} <= {name for _, name in found}
+
+
+def test_rpl_event_row_register(rows):
+    found = calls(rows, "row", RowConsumer, "event")
+    assert {name for _, name in found} >= {"trx_start", "stmt_start", "stmt_query", "row_write"}
+
+
+@pytest.mark.parametrize(
+    ("generator", "base"), [("row", StatementConsumer), ("statement", TransactionConsumer)]
+)
+def test_a_consumer_of_a_generator_below_cannot_register_above(generator, base):
+    with generators.EventStream("examples/shop/mysql") as stream:
+        with pytest.raises(UsageError, match=f"consumers of the {generator} generator derive from"):
+            stream.stack[generator].register(consumer(base, "event"))
+        with pytest.raises(UsageError, match="has no generator 'pbxt'"):
+            stream.stack["pbxt"]
+        with pytest.raises(UsageError, match="on_error"):
+            stream.row.register(consumer(RowConsumer, "event"), on_error="retry")
+
+
+def test_events_that_an_upper_generator_takes_are_not_fired_below(rows):
+    """The row generator takes rows: the statement generator is not offered them."""
+    made = consumer(RowConsumer, "event")
+    with generators.EventStream(rows.log) as stream:
+        stream.row.register(made)
+        stream.run()
+        counts = stream.stack.counts
+    assert counts["row"].offered == counts["row"].taken + counts["row"].deferred
+    assert counts["statement"].offered == counts["row"].deferred
+    assert counts["transaction"].offered == counts["statement"].deferred
+    assert counts["transaction"].deferred == 0
+    assert stream.stack.unclaimed == 0
+
+
+def test_de_register_and_register_again(rows):
+    made = consumer(RowConsumer, "trx_commit")
+    with generators.EventStream(rows.log) as stream:
+        registration = stream.row.register(made)
+        next(stream)
+        registration.cancel()
+        next(stream)
+        stream.row.register(made)
+        next(stream)
+    assert len(made.calls) == 2
