@@ -6,8 +6,24 @@ with the generator of that level.
 """
 
 from tailrace.generators.consumer import Consumer, Registration
-from tailrace.generators.event import Accessor, Context, KeptContext, ReplicationEvent, accessor
+from tailrace.generators.event import (
+    OUT_OF_BUFFER,
+    Accessor,
+    Context,
+    KeptContext,
+    ReplicationEvent,
+    accessor,
+)
+from tailrace.generators.formats import MaterialisedFormat, MaterialisedReader, MaterialisedWriter
 from tailrace.generators.generator import Change, Counts, Generator, Offer
+from tailrace.generators.materialise import (
+    MaterialisedStream,
+    Materialiser,
+    Record,
+    UnknownEvent,
+    de_materialise,
+    register_record,
+)
 from tailrace.generators.row import (
     ModifiedTable,
     RowBatch,
@@ -44,6 +60,7 @@ from tailrace.generators.transaction import (
 )
 
 __all__ = [
+    "OUT_OF_BUFFER",
     "Accessor",
     "Change",
     "Consumer",
@@ -53,8 +70,14 @@ __all__ = [
     "Generator",
     "GlobalTransactionId",
     "KeptContext",
+    "MaterialisedFormat",
+    "MaterialisedReader",
+    "MaterialisedStream",
+    "MaterialisedWriter",
+    "Materialiser",
     "ModifiedTable",
     "Offer",
+    "Record",
     "Registration",
     "ReplicationEvent",
     "RowBatch",
@@ -81,6 +104,9 @@ __all__ = [
     "TransactionGenerator",
     "TransactionRollback",
     "TransactionStart",
+    "UnknownEvent",
     "UserVariable",
     "accessor",
+    "de_materialise",
+    "register_record",
 ]

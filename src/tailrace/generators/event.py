@@ -8,22 +8,55 @@ program said. What nobody asks for is never decoded.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    NamedTuple,
+    Self,
+    TypeVar,
+    overload,
+)
 
 from tailrace.errors import UsageError
+from tailrace.generators.formats import format_named, output_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from tailrace.generators.formats import Output
     from tailrace.position import Position
 
 T = TypeVar("T")
+
+
+OUT_OF_BUFFER: Final = -2
+"""What `ReplicationEvent.materialise` returns for a buffer that is too small (MWL#120)."""
+
+
+class Place(NamedTuple):
+    """The transaction of an event: its local id; whether the event is rolled back later."""
+
+    transaction: int
+    rolled_back: bool
+
+
+NO_PLACE: Final = Place(0, rolled_back=False)
 
 
 class Context(ABC):
     """What events read from: one per change that a source tells of."""
 
     __slots__ = ()
+
+    @property
+    def extra(self) -> Sequence[str]:
+        """Names that it has values for, those among them that the event's class does not declare;
+        () if it has no others.
+        """
+        return ()
 
     @abstractmethod
     def read(self, accessor: str) -> Any:
@@ -37,6 +70,11 @@ class KeptContext(Context):
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = dict(values)
+
+    @property
+    def extra(self) -> Sequence[str]:
+        """The names of its values."""
+        return tuple(self._values)
 
     def read(self, accessor: str) -> Any:
         """The value that was read; None for an accessor of a later version."""
@@ -77,9 +115,10 @@ class ReplicationEvent:
     can be set on it.
     """
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "_place")
 
     _context: Context | None
+    _place: Place
     name: ClassVar[str] = ""
     """The name of the event, which is that of the consumers' method for it: ``trx_start``."""
     is_batch: ClassVar[bool] = False
@@ -97,6 +136,7 @@ class ReplicationEvent:
         if not self.name:
             raise TypeError(f"{type(self).__name__} is a base: only kinds of it can be made")
         object.__setattr__(self, "_context", context)
+        object.__setattr__(self, "_place", NO_PLACE)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -118,14 +158,70 @@ class ReplicationEvent:
         """Whether the accessors can be read."""
         return self._context is not None
 
+    @property
+    def is_rolled_back(self) -> bool:
+        """Whether its transaction, or a ROLLBACK TO in it, undoes it later."""
+        return self._place.rolled_back
+
     def values(self) -> dict[str, Any]:
-        """The values of all accessors, by name."""
+        """The values of all accessors, by name; also those that a stream has in addition."""
         read = context_of(self).read
-        return {each: read(each) for each in self.accessors}
+        return {each: read(each) for each in names_of(self)}
 
     def keep(self) -> Self:
         """A copy that lasts after the callback. It reads every accessor, once."""
-        return type(self)(KeptContext(self.values()))
+        return self.replace()
+
+    def replace(self, **values: Any) -> Self:
+        """A copy that lasts, with other values of some accessors.
+
+        Names that its class does not declare are added to it: `values` has them, and streams.
+        """
+        made = type(self)(KeptContext(self.values() | values))
+        put_in(made, self._place)
+        return made
+
+    @overload
+    def materialise(self, to: None = None, *, format: str = "native") -> bytes: ...
+    @overload
+    def materialise(self, to: object, *, format: str = "native") -> int: ...
+    def materialise(self, to: object = None, *, format: str = "native") -> bytes | int:  # noqa: A002 - so the field calls it
+        """The event as bytes, which `tailrace.generators.de_materialise` makes an event of again.
+
+        Without ``to`` it returns the bytes. Into a ``bytearray`` or a writable ``memoryview``, from
+        its beginning, it returns how many bytes it wrote; `OUT_OF_BUFFER` if they do not fit, and
+        nothing is written then. A function is called with the bytes, in pieces; an object with
+        ``write`` (a file, a stream of the storage layer) or ``sendall`` (a socket) gets them:
+        returns how many they were.
+
+        ``format`` is the name of an entry point of the group ``tailrace.materialised_formats``.
+        Raises UsageError for a format that is not there and for what it cannot hold, and when the
+        event is over.
+        """
+        pieces: list[bytes] = []
+        if to is None or isinstance(to, (bytearray, memoryview)):
+            self._write_to(pieces.append, format)
+            data = b"".join(pieces)
+            if to is None:
+                return data
+            with memoryview(to) as view, view.cast("B") as flat:
+                if len(data) > len(flat):
+                    return OUT_OF_BUFFER
+                flat[: len(data)] = data
+            return len(data)
+        return self._write_to(output_to(to), format)
+
+    def _write_to(self, output: Output, name: str) -> int:
+        written = 0
+
+        def counted(data: bytes) -> None:
+            nonlocal written
+            output(data)
+            written += len(data)
+
+        with format_named(name).writer(counted) as writer:
+            writer.event(self)
+        return written
 
     def __repr__(self) -> str:
         if not self.is_valid:
@@ -145,6 +241,22 @@ def context_of(event: ReplicationEvent) -> Context:
     return found
 
 
+def names_of(event: ReplicationEvent) -> tuple[str, ...]:
+    """The names of an event's accessors, and of the other values that it has."""
+    extra = context_of(event).extra
+    return tuple(dict.fromkeys((*event.accessors, *extra))) if extra else event.accessors
+
+
+def place_of(event: ReplicationEvent) -> Place:
+    """The transaction that an event is in."""
+    return event._place  # noqa: SLF001 - of this module
+
+
+def put_in(event: ReplicationEvent, place: Place) -> None:
+    """Say which transaction an event is in."""
+    object.__setattr__(event, "_place", place)
+
+
 def end(event: ReplicationEvent) -> None:
     """The callbacks are over: the event is not valid any more."""
     object.__setattr__(event, "_context", None)
@@ -153,6 +265,6 @@ def end(event: ReplicationEvent) -> None:
 def kinds_of(base: type[ReplicationEvent]) -> Iterator[type[ReplicationEvent]]:
     """The kinds of events that derive from one, those that can be made."""
     for each in base.__subclasses__():
-        if each.name:
+        if isinstance(each.name, str) and each.name:  # of some, each object has a name of its own
             yield each
         yield from kinds_of(each)

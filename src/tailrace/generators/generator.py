@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from tailrace.generators.event import ReplicationEvent, kinds_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tailrace.generators.consumer import Consumer, OnError, Registration
-    from tailrace.generators.event import Context, ReplicationEvent
+    from tailrace.generators.event import Context
     from tailrace.generators.stack import Stack
 
 
@@ -46,11 +48,12 @@ class Change(StrEnum):
 class Offer:
     """A change that a source offers to the generators.
 
-    ``change`` is a `Change`, or the source's own kind. ``context`` is what events read from.
-    ``transaction`` is the local id of its transaction. ``rolled_back`` is set for a change that its
-    transaction, or a ROLLBACK TO in it, rolls back, or that may still be rolled back (of a local
-    transaction): only consumers that want rollbacks get it. ``held`` is set for a change that was
-    offered to them before, and that was held for the others until it was committed.
+    ``change`` is a `Change`, the source's own kind, or the name of an event: then the generator
+    whose ``interface`` adds the method for such events takes it. ``context`` is what events read
+    from. ``transaction`` is the local id of its transaction. ``rolled_back`` is set for a change
+    that its transaction, or a ROLLBACK TO in it, rolls back, or that may still be rolled back (of a
+    local transaction): only consumers that want rollbacks get it. ``held`` is set for a change that
+    was offered to them before, and that was held for the others until it was committed.
     """
 
     change: str
@@ -88,6 +91,17 @@ class Generator(ABC):
         self.stack = stack
         self.below = below
         self.counts = Counts()
+        self._named: dict[str, tuple[type[ReplicationEvent], ...]] = {}
+
+    def named(self, change: str) -> tuple[type[ReplicationEvent], ...]:
+        """The kind of events that a change names, if this generator gives such events."""
+        found = self._named.get(change)
+        if found is None:
+            lower = None if self.below is None else self.below.interface
+            own = hasattr(self.interface, change) and not hasattr(lower, change)
+            kinds = (kind for kind in kinds_of(ReplicationEvent) if kind.name == change)
+            found = self._named[change] = tuple(kinds) if own else ()
+        return found
 
     @abstractmethod
     def kinds(self, offer: Offer) -> tuple[type[ReplicationEvent], ...]:

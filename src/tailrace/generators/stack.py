@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LogError, ObserverError, SchemaError, TailraceError, UsageError
 from tailrace.generators.consumer import Consumer, Registration, name_of
-from tailrace.generators.event import end
+from tailrace.generators.event import Place, end, put_in
 from tailrace.generators.generator import Change, Counts, Generator, Offer
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class Stack:
         kinds: tuple[type[ReplicationEvent], ...] = ()
         while generator is not None:
             generator.counts.offered += 1
-            kinds = generator.kinds(offer)
+            kinds = generator.kinds(offer) or generator.named(offer.change)
             if kinds:
                 break
             generator.counts.deferred += 1
@@ -232,12 +232,14 @@ class Stack:
             self.unclaimed += 1
             return
         generator.counts.taken += 1
+        place = Place(offer.transaction, offer.rolled_back)
         for kind, calls in told.calls(kinds):
             wanted = [each for each in calls if each[0] not in left_out] if left_out else calls
             if not wanted:
                 continue
             for event in generator.events(offer, kind):
                 generator.counts.made += 1
+                put_in(event, place)
                 try:
                     if not self._tell(event, wanted):
                         break

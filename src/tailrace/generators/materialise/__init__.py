@@ -1,0 +1,23 @@
+"""Materialised events: as bytes, as streams, and back (MWL#120, "Materialisation")."""
+
+from tailrace.generators.materialise.frames import NativeReader, UnknownEvent
+from tailrace.generators.materialise.native import NativeFormat
+from tailrace.generators.materialise.records import Record, register_record
+from tailrace.generators.materialise.stream import (
+    MaterialisedStream,
+    Materialiser,
+    de_materialise,
+)
+from tailrace.generators.materialise.writer import NativeWriter
+
+__all__ = [
+    "MaterialisedStream",
+    "Materialiser",
+    "NativeFormat",
+    "NativeReader",
+    "NativeWriter",
+    "Record",
+    "UnknownEvent",
+    "de_materialise",
+    "register_record",
+]

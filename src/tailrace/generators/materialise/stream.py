@@ -1,0 +1,195 @@
+"""Writing the stream that a generator gives, and reading it as a source (MWL#120)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from tailrace.closing import Closing
+from tailrace.errors import EventDecodeError
+from tailrace.generators.event import ReplicationEvent, kinds_of
+from tailrace.generators.formats import format_named, output_to
+from tailrace.generators.generator import Change, Offer
+from tailrace.generators.stack import Stack, generators
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tailrace.generators.consumer import Consumer, OnError, Registration
+    from tailrace.generators.formats import MaterialisedWriter, Source
+    from tailrace.generators.generator import Generator
+
+
+class Materialiser(Closing):
+    """Writes the events of generators to a stream: what a consumer of that level is told.
+
+    ``target`` is a function that takes bytes, a bytearray, an object with ``write`` (a file, a
+    stream of the storage layer) or with ``sendall`` (a socket); it stays open. ``format`` is the
+    name of an entry point of the group ``tailrace.materialised_formats``. With
+    ``flush_at_commit``, each transaction is handed to the target at its end; otherwise a block at a
+    time, and what is left when the materialiser is closed, which also writes the stream's end.
+
+    >>> import tailrace.generators as generators
+    >>> stream, events = bytearray(), []
+    >>> with generators.EventStream("examples/shop/mysql") as log:
+    ...     with generators.Materialiser(stream) as materialiser:
+    ...         registration = materialiser.register(log.row)
+    ...         log.run()
+    >>> class Names(generators.RowConsumer):
+    ...     def event(self, event):
+    ...         events.append(event.name)
+    >>> with generators.MaterialisedStream(stream) as read:
+    ...     registration = read.row.register(Names())
+    ...     read.run()
+    >>> events[0], events[-1]
+    ('trx_start', 'trx_commit')
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        *,
+        format: str = "native",  # noqa: A002 - so the field calls it
+        flush_at_commit: bool = False,
+    ) -> None:
+        self._writer: MaterialisedWriter = format_named(format).writer(output_to(target))
+        self._flush_at_commit = flush_at_commit
+
+    def register(
+        self, generator: Generator, *, rollbacks: bool = False, on_error: OnError = "stop"
+    ) -> Registration:
+        """Write what a generator gives from now on.
+
+        Rows come in batches, as the source has them; the reader gives them one by one to those that
+        want that. With ``rollbacks`` the stream also has what was rolled back, for readers that
+        want it.
+        """
+        return generator.register(self._consumer(generator, rollbacks), on_error=on_error)
+
+    def _consumer(self, generator: Generator, rollbacks: bool) -> Consumer:
+        """A consumer of the generator's interface, whatever package that is of."""
+        interface = generator.interface
+        names = {each.name for each in kinds_of(ReplicationEvent) if each.is_batch}
+        methods = {"event", *(name for name in names if hasattr(interface, name))}
+        if rollbacks:
+            methods.add("trx_rollback")
+
+        def write(_: Consumer, event: ReplicationEvent, /) -> None:
+            self.write(event)
+
+        kind = type("Materialiser", (interface,), dict.fromkeys(methods, write))
+        made: Consumer = kind()
+        return made
+
+    def write(self, event: ReplicationEvent) -> None:
+        """Write an event, from wherever it is. Raises UsageError for what cannot be held."""
+        self._writer.event(event)
+        if self._flush_at_commit and event.name in {"trx_commit", "trx_rollback"}:
+            self._writer.flush()
+
+    def flush(self) -> None:
+        """Hand what was written to the target."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write the stream's end. The target stays open."""
+        self._writer.close()
+
+
+class MaterialisedStream(Closing):
+    """A stream of materialised events as a source: consumers see the calls of the first source.
+
+    ``source`` is bytes, an object with ``read`` (a file, a stream of the storage layer) or with
+    ``recv`` (a socket); it stays open. Consumers register with one of its generators, as with those
+    of `EventStream`, and `run` tells them. ``also`` names generators of other packages. Events of
+    a kind that no generator here gives are passed over; ``stack.unclaimed`` counts them.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        format: str = "native",  # noqa: A002
+        also: Iterable[str] = (),
+    ) -> None:
+        self.stack = Stack(generators(also))
+        self._reader = format_named(format).reader(source)
+        self._running: Iterator[None] | None = None
+        self._stopped = False
+
+    @property
+    def transaction(self) -> Generator:
+        """The generator of transactions."""
+        return self.stack["transaction"]
+
+    @property
+    def statement(self) -> Generator:
+        """The generator of statements."""
+        return self.stack["statement"]
+
+    @property
+    def row(self) -> Generator:
+        """The generator of rows."""
+        return self.stack["row"]
+
+    def run(self) -> None:
+        """Tell the consumers of all that the stream has, until its end or `stop`.
+
+        Raises what a consumer raised whose rule is to stop, and LogError for a stream that is
+        damaged or ends without its end mark, after the events before.
+        """
+        for _ in self:
+            pass
+
+    def __iter__(self) -> Self:
+        """An iterator that tells of the events up to the end of a transaction at each step."""
+        return self
+
+    def __next__(self) -> None:
+        """Tell the consumers of the next events; StopIteration at the end."""
+        if self._stopped:
+            raise StopIteration
+        if self._running is None:
+            self._running = self._all()
+        next(self._running)
+
+    def _all(self) -> Iterator[None]:
+        started: dict[int, Offer | None] = {}
+        for offer in self._reader.offers():
+            number = offer.transaction
+            if offer.change == Change.START:
+                started[number] = offer if offer.rolled_back else None
+            elif not offer.rolled_back and (first := started.get(number)) is not None:
+                # Those that want no rollbacks are told of the start before the first that counts.
+                started[number] = None
+                self.stack.offer(Offer(first.change, first.context, number))
+            self.stack.offer(offer)
+            if _ends(offer):
+                started.pop(number, None)
+                yield None
+
+    def stop(self) -> None:
+        """Let `run` return after the transaction that is being told of. Any thread may call it."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """End the reading. The source stays open."""
+        self._stopped = True
+
+
+def _ends(offer: Offer) -> bool:
+    if offer.change == Change.ROLLBACK:
+        return offer.context.read("savepoint") is None
+    return offer.change == Change.COMMIT
+
+
+def de_materialise(data: Any, *, format: str = "native") -> ReplicationEvent:  # noqa: A002
+    """The event of `ReplicationEvent.materialise`: it lasts, and reads its bytes when it is asked.
+
+    ``data`` is bytes, or what a stream is read from. An event of an unknown kind is an
+    `UnknownEvent`. Raises LogError for damaged bytes, and if there is no event, or more than one.
+    """
+    events = format_named(format).reader(data).events()
+    found = next(events, None)
+    if found is None or next(events, None) is not None:
+        raise EventDecodeError("these are the bytes of several events, or of none, not of one")
+    return found

@@ -1,0 +1,294 @@
+"""MWL#120 `rpl_event_base::materialise`, and the facility for streams."""
+
+from __future__ import annotations
+
+import io
+import socket
+import subprocess
+import sys
+from typing import ClassVar
+
+import pytest
+
+from tailrace import generators
+from tailrace.errors import UsageError
+from tailrace.generators import Offer, Stack
+from tailrace.generators.generator import Change
+from tailrace.storage.streams.memory import MemoryOutput
+from tests.generators.materialise.test_calls import ALL, compare, exact, register
+from tests.generators.materialise.test_values import TABLE, event
+from tests.recorded import ROOT
+
+SHOP = ROOT / "examples/shop/mysql"
+SMALL = ROOT / "tests/corpus/mariadb-11.8.xa"
+
+
+class Some(generators.RowConsumer):
+    """Materialises the first event of each name while it is valid."""
+
+    def __init__(self):
+        self.found = {}
+
+    def event(self, event):
+        if event.name not in self.found:
+            self.found[event.name] = event.materialise(), event.keep()
+
+
+def test_each_event_of_a_log_comes_back_with_the_same_accessors():
+    """`de_materialise` constructs an event from a buffer; it lasts."""
+    some = Some()
+    with generators.EventStream(SHOP) as stream:
+        stream.row.register(some)
+        stream.run()
+    assert len(some.found) >= 8
+    for data, kept in some.found.values():
+        again = generators.de_materialise(data)
+        assert type(again) is type(kept)
+        assert again.is_valid
+        assert exact(again.values()) == exact(kept.values())
+
+
+def test_materialise_into_a_buffer_that_the_caller_gives():
+    """`int materialise(uchar *buffer, size_t buflen)`: -2 on out-of-buffer, nothing written."""
+    made = event(after_image={"id": 1})
+    data = made.materialise()
+    buffer = bytearray(len(data) + 5)
+    assert made.materialise(buffer) == len(data)
+    assert buffer == data + bytes(5)
+    with memoryview(bytearray(len(data))) as view:
+        assert made.materialise(view) == len(data)
+        assert view == data
+    small = bytearray(b"." * (len(data) - 1))
+    assert made.materialise(small) == generators.OUT_OF_BUFFER == -2
+    assert small == b"." * (len(data) - 1)
+
+
+def test_materialise_through_a_writer_function():
+    """`int materialise(int (*writer)(uchar *data, size_t len, void *context))`: in pieces."""
+    made = event(value=bytes(3 << 20))
+    pieces = []
+    assert made.materialise(pieces.append) == sum(map(len, pieces))
+    assert len(pieces) > 3
+    assert max(map(len, pieces)) <= 1 << 20
+    assert b"".join(pieces) == made.materialise()
+
+
+def test_materialise_to_a_stream_of_the_storage_layer():
+    """In place of the memroot: the bytes go where the caller says."""
+    made, stream = event(value=1), MemoryOutput()
+    assert made.materialise(stream) == stream.size
+    assert stream.data == made.materialise()
+    again = generators.de_materialise(stream.input())
+    assert exact(again.values()) == exact(made.values())
+
+
+def test_an_error_of_the_writer_reaches_the_caller():
+    def fails(data):
+        raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        event(value=1).materialise(fails)
+    with pytest.raises(UsageError, match="written to a function"):
+        event(value=1).materialise(3)
+    with pytest.raises(UsageError, match="no format of materialised events is called 'x'"):
+        event(value=1).materialise(format="x")
+
+
+def test_an_event_that_is_over_cannot_be_materialised():
+    kept = []
+
+    class Keeps(generators.TransactionConsumer):
+        def trx_start(self, event):
+            kept.append(event)
+
+    with generators.EventStream(SHOP) as stream:
+        stream.transaction.register(Keeps())
+        next(stream)
+    with pytest.raises(UsageError, match="is over"):
+        kept[0].materialise()
+
+
+def test_materialised_events_after_each_other_are_a_stream():
+    data = b"".join(event(value=number).materialise() for number in range(3))
+    found = list(generators.materialise.NativeReader(data).events())
+    assert [each.values()["value"] for each in found] == [0, 1, 2]
+
+
+def test_small_events_stay_small():
+    """Names, tables and columns are defined once."""
+    out = bytearray()
+    with generators.Materialiser(out) as written:
+        sizes = []
+        for number in range(3):
+            made = event(
+                table=TABLE,
+                modified_tables=(TABLE,),
+                write_set=("id", "note"),
+                after_image={"id": number, "note": "x"},
+            )
+            written.write(made)
+            written.flush()
+            sizes.append(len(out))
+    assert sizes[2] - sizes[1] == sizes[1] - sizes[0] < 70
+
+
+@pytest.mark.parametrize("give", ["file", "folder", "storage", "function"])
+def test_a_stream_is_written_to_each_sort_of_target(give, tmp_path):
+    whole = compare(SMALL, wanted=())[2]
+    pieces = []
+    target = {
+        "file": io.BytesIO,
+        "folder": lambda: (tmp_path / "stream").open("w+b", buffering=0),
+        "storage": MemoryOutput,
+        "function": lambda: pieces.append,
+    }[give]()
+    with generators.EventStream(SMALL) as log, generators.Materialiser(target) as written:
+        written.register(log.row, rollbacks=True)
+        log.run()
+    if give == "function":
+        data = b"".join(pieces)
+    elif give == "storage":
+        data = target.data
+    else:
+        target.seek(0)
+        data = target.read()
+        target.close()
+    assert data == whole
+
+
+def test_a_stream_is_sent_over_a_socket_between_two_processes():
+    """A generic network transport: the other process sees the same calls."""
+    program = """
+import socket, sys
+from tailrace import generators
+with socket.socket() as sender:
+    sender.connect(("127.0.0.1", int(sys.argv[1])))
+    with generators.EventStream(sys.argv[2]) as log:
+        with generators.Materialiser(sender, flush_at_commit=True) as written:
+            written.register(log.row, rollbacks=True)
+            log.run()
+"""
+    told, _, _, _ = compare(SMALL)
+    again = {}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        with subprocess.Popen([sys.executable, "-c", program, port, str(SMALL)]) as sender:
+            server.settimeout(60)
+            taken, _ = server.accept()
+            with taken, generators.MaterialisedStream(taken) as read:
+                register(read, again, ALL)
+                read.run()
+            assert sender.wait(60) == 0
+    assert again == told
+
+
+class PageEvent(generators.ReplicationEvent):
+    """An event of an engine's own replication, as PBXT's: in no package but this test."""
+
+    name: ClassVar[str] = "page_write"
+
+    page = generators.accessor("The number of the page.")
+    content = generators.accessor("Its bytes.")
+
+
+class PageConsumer(generators.RowConsumer, interface=True):
+    def page_write(self, event, /):
+        """A page was written."""
+
+
+class PageGenerator(generators.Generator):
+    name: ClassVar[str] = "page"
+    stands_on: ClassVar[str] = "row"
+    interface = PageConsumer
+
+    def kinds(self, offer):
+        return (PageEvent,) if offer.change == "page" else ()
+
+    def events(self, offer, kind):
+        yield kind(offer.context)
+
+
+class Pages(PageConsumer):
+    def __init__(self):
+        self.calls = []
+
+    def page_write(self, event):
+        self.calls.append((event.page, event.content, event.keep().values()))
+
+    def trx_start(self, event):
+        self.calls.append("start")
+
+
+def page_stream(rolled_back=False):
+    """A source with changes of a kind of its own, materialised."""
+    stack = Stack([*generators.stack.generators(), PageGenerator])
+    out, told = bytearray(), Pages()
+    stack["page"].register(told)
+    with generators.Materialiser(out) as written:
+        written.register(stack["page"])
+        for change in (Change.START, "page", Change.COMMIT):
+            context = generators.KeptContext({"page": 7, "content": b"\0\1"})
+            stack.offer(Offer(change, context, 12))
+    return out, told
+
+
+def test_a_fourth_generator_brings_its_own_materialisation():
+    """Its accessors are declared: its events are written and read without code."""
+    out, told = page_stream()
+    read = generators.MaterialisedStream(out)
+    read.stack = Stack([*generators.stack.generators(), PageGenerator])
+    again = Pages()
+    read.stack["page"].register(again)
+    read.run()
+    assert len(told.calls) == 2
+    assert again.calls == told.calls
+    assert read.stack.counts["page"].taken == 1
+
+
+def test_a_reader_that_does_not_know_an_event_counts_it_and_gives_the_others():
+    out, _ = page_stream()
+    names = []
+
+    class Names(generators.RowConsumer):
+        def event(self, event):
+            names.append(event.name)
+
+    with generators.MaterialisedStream(out) as read:
+        read.row.register(Names())
+        read.run()
+        assert names == ["trx_start", "trx_commit"]
+        assert read.stack.unclaimed == 1
+
+
+def test_an_unknown_event_is_shown_and_passed_on():
+    """Self-describing: who does not know an event has its name, its values, and its bytes."""
+    program = """
+import sys
+from tailrace import generators
+data = sys.stdin.buffer.read()
+found = list(generators.materialise.NativeReader(data).events())
+page = found[1]
+assert type(page) is generators.UnknownEvent and page.name == "page_write", page
+assert (page.page, page.content) == (7, b"\\0\\1")
+with generators.Materialiser(sys.stdout.buffer) as written:
+    for each in found:
+        written.write(each)
+"""
+    out, told = page_stream()
+    ran = subprocess.run(
+        [sys.executable, "-c", program], input=bytes(out), capture_output=True, check=True
+    )
+    again = Pages()
+    read = generators.MaterialisedStream(ran.stdout)
+    read.stack = Stack([*generators.stack.generators(), PageGenerator])
+    read.stack["page"].register(again)
+    read.run()
+    assert again.calls == told.calls
+
+
+def test_an_accessor_of_a_later_version_is_passed_on():
+    """A reader that does not know an accessor has its value under its name."""
+    again = generators.de_materialise(event(value=1, later="x").materialise())
+    assert again.values()["later"] == "x"
+    assert generators.de_materialise(again.materialise()).values()["later"] == "x"
+    assert again.keep().values()["later"] == "x"
