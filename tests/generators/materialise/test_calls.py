@@ -98,7 +98,7 @@ def test_a_stream_without_rollbacks_has_what_counts_only():
         assert calls == told[level, tuple(each for each in more if each != "trx_rollback")]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=logs())
 def test_random_logs_give_the_same_calls(data, tmp_path_factory):
     """The property over logs that nobody chose."""
