@@ -202,6 +202,9 @@ def _servers_as_before_the_file(request: pytest.FixtureRequest) -> Iterator[None
 
 @pytest.fixture(autouse=True)
 def _servers_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.node.get_closest_marker("server") is None:  # it has none: see `_require`
+        yield
+        return
     before = {shared: shared.state() for shared in _shared}
     yield
     started = {shared: shared.at_start for shared in _shared if shared not in before}

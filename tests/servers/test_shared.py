@@ -15,6 +15,15 @@ def shared(request, fresh_server):
     found.close()
 
 
+def test_it_is_asked_again_only_when_anybody_said_anything(shared, monkeypatch):
+    before = shared.state()
+    with monkeypatch.context() as nobody:
+        nobody.setattr(shared, "_state", lambda: pytest.fail("asked again"))
+        assert [shared.state() is before for _ in range(3)] == [True] * 3
+    shared.server.execute("SELECT 1")
+    assert shared.state() is not before
+
+
 def test_what_is_put_back(shared):
     server = shared.server
     before = shared.state()
