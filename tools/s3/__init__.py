@@ -20,7 +20,7 @@ from tools.servers import ServersUnavailable
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["S3Server", "available"]
+__all__ = ["S3Server", "available", "dies_with_parent", "free_port"]
 
 _START_SECONDS: Final = 300.0
 _KINDS: Final = {
@@ -83,7 +83,7 @@ class S3Server:
     def start(self) -> None:
         """Start it on a free port, and wait until it answers."""
         for _ in range(3):
-            self.port = _free_port()
+            self.port = free_port()
             self._spawn()
             if self._answers():
                 return
@@ -115,7 +115,7 @@ class S3Server:
 
     def _spawn(self) -> None:
         argv = [
-            *_dies_with_parent(),
+            *dies_with_parent(),
             str(program()),
             *("serve", "s3", str(self.folder)),
             f"--addr={self.host}:{self.port}",
@@ -168,11 +168,13 @@ class S3Server:
         self.stop()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _dies_with_parent() -> list[str]:
+def dies_with_parent() -> list[str]:
+    """What to put before a command so that it ends with this process, where that can be had."""
     return ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []

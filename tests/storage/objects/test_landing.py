@@ -62,12 +62,17 @@ def test_all_that_can_be_done_to_a_file(bucket: Bucket, seed: int) -> None:
     """Writes, changes and cuts at random: what was synced is what any reader gets, also a writer
     on another machine, who resumes it; completed, it is one object.
     """
+    change_at_random(f"{bucket.url}/deep/er", seed, 120)
+
+
+def change_at_random(place: str, seed: int, steps: int) -> None:
+    """The test above, in a folder of any store."""
     chance = random.Random(seed)
-    url = ObjectUrl.parse(f"{bucket.url}/deep/er")
+    url = ObjectUrl.parse(place)
     folder = ObjectFolder(url)
     wanted = bytearray(HEAD)
     output = folder.spool.create(NAME, HEAD)
-    for _ in range(120):
+    for _ in range(steps):
         match chance.randrange(12):
             case 0:
                 at = chance.randrange(len(wanted) + 1)
@@ -104,7 +109,8 @@ def test_all_that_can_be_done_to_a_file(bucket: Bucket, seed: int) -> None:
     folder.complete(NAME)
     folder.drain()
     assert folder.spool.names() == []
-    assert (bucket.folder / "deep/er" / NAME).read_bytes() == wanted
+    key = (url / NAME).key
+    assert bytes(bucket_of(url).read(key, 0, len(wanted) + 1)[0]) == wanted
     assert not segments(url)
     assert stored(url) == wanted
     folder.remove(NAME)

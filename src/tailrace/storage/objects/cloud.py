@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from tailrace.storage.objects.url import ObjectUrl
 
 _PARTS_AT_ONCE: Final = 3
-_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_ENDPOINTS: Final = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    "gs": (),
+}
+_KINDS: Final = {"s3a": "s3", "abfs": "az", "abfss": "az"}
 _VARIABLES: Final = {
     "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
     "s3a": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
@@ -43,7 +48,8 @@ class CloudStore:
 
     def __init__(self, url: ObjectUrl) -> None:
         self._url = url
-        endpoint = next((value for name in _ENDPOINTS if (value := os.environ.get(name))), "")
+        names = _ENDPOINTS[_KINDS.get(url.scheme, url.scheme)]
+        endpoint = next((value for name in names if (value := os.environ.get(name))), "")
         try:
             self._store = from_url(
                 url.root,

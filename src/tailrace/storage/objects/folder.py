@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import FILE_FLAGS_AT, HEADER_SIZE, MAGIC
 from tailrace.errors import StorageError
 from tailrace.events.format_description import file_flags, with_in_use
 from tailrace.log_name import LogName, file_number, plain_name
 from tailrace.storage.index import INDEX_SUFFIX
-from tailrace.storage.objects.bucket import PART, NoSuchObject, bucket_of
+from tailrace.storage.objects.bucket import PART, NoSuchObject, ObjectExists, bucket_of
 from tailrace.storage.objects.output import OPEN, SegmentOutput, Worker
 from tailrace.storage.objects.segments import (
     Chain,
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tailrace.storage.streams.base import RandomOutput, SpillOutput
+
+
+_CONDITIONAL: Final[set[str]] = set()
+"""The buckets that were seen to support conditional writes."""
 
 
 class GrowingFiles:
@@ -77,8 +81,28 @@ class GrowingFiles:
         """A new file: its first segment. Raises StorageError if there is one of that name."""
         if file_size(self._bucket, self._key(name)) is not None:
             raise StorageError(f"{self.path(name)}: File exists")
-        self._bucket.put(segment_key(self._key(name), 0), head, new=True)
+        first = segment_key(self._key(name), 0)
+        self._bucket.put(first, head, new=True)
+        self._check_conditional(first, head)
         return self._opened(name, Chain(((0, len(head)),)))
+
+    def _check_conditional(self, key: str, content: bytes) -> None:
+        """Raise StorageError if the store creates an object that exists: then two writers of a file
+        would replace what the other one was told is stored. One request in each process.
+        """
+        if self.url.root in _CONDITIONAL:
+            return
+        try:
+            self._bucket.put(key, content, new=True)
+        except ObjectExists:
+            _CONDITIONAL.add(self.url.root)
+            return
+        self._bucket.remove(key)
+        raise StorageError(
+            f"{self.url.root}: this store replaces an object that was to be created: it does not"
+            " support conditional writes (If-None-Match), without which no log can be written into"
+            " it"
+        )
 
     def reopen(self, name: str) -> RandomOutput:
         """Open a file to append to. Raises StorageError for a complete one."""

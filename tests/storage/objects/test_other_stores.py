@@ -1,0 +1,119 @@
+"""Issue 20, zero-loss landing: other stores than rclone's, each with the same tests.
+
+moto is another S3 implementation, Azurite is Microsoft's own emulator of Azure's blobs.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tailrace
+from tailrace.errors import StorageError
+from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
+from tailrace.storage.objects import folder as folders
+from tailrace.storage.objects.bucket import PART, bucket_of
+from tailrace.testing import check_store, check_writable_store
+from tests.storage.objects import test_landing as landing
+from tests.storage.objects.test_commit import again, forget, insert
+from tests.writing.made import log as new_log
+from tools.stores import Azurite, Moto
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tools.stores import OtherStore
+
+
+class Place:
+    """A folder of the store, for tests that want a bucket of their own."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+
+@pytest.fixture(scope="module", params=[Moto, Azurite], ids=lambda kind: kind.name)
+def store(request: pytest.FixtureRequest) -> Iterator[OtherStore]:
+    if reason := request.param.available():
+        text = f"needs {request.param.name}: {reason}"
+        if os.environ.get("TAILRACE_REQUIRE_SERVERS") == "1":
+            pytest.fail(text, pytrace=False)
+        pytest.skip(text)
+    with request.param() as running:
+        yield running
+
+
+@pytest.fixture
+def place(
+    store: OtherStore, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Place:
+    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    return Place(f"{store.url}/{request.node.originalname}-{len(request.node.name)}")
+
+
+def test_the_contract(place: Place) -> None:
+    """Of `tailrace.testing`, which other people's stores are tested by, too."""
+    check_writable_store(ObjectFolder(place.url))
+    url = ObjectUrl.parse(f"{place.url}/read")
+    folder = ObjectFolder(url)
+    check_store(ObjectStore(url), lambda name, content: folder.create(name, content).close())
+
+
+def test_all_that_can_be_done_to_a_file(place: Place) -> None:
+    landing.change_at_random(place.url, 1, 25)
+
+
+def test_a_large_file_is_one_object(place: Place) -> None:
+    """It is uploaded in parts, and read in pieces."""
+    content = os.urandom(PART + 1000)
+    folder = ObjectFolder(place.url)
+    with closing(folder.create("binlog.000001", b"head")) as output:
+        for at in range(0, len(content), 1 << 20):
+            output.write(content[at : at + (1 << 20)])
+    assert folder.spool.names() == []
+    with closing(ObjectStore(ObjectUrl.parse(place.url)).open("binlog.000001")) as stream:
+        assert b"".join(iter(lambda: stream.read(1 << 20), b"")) == b"head" + content
+
+
+def test_two_writers_of_a_file(place: Any) -> None:
+    """The conditional request of each store: the second at an offset changes nothing."""
+    landing.test_two_writers_of_a_file(place)
+
+
+def test_a_program_commits(place: Place) -> None:
+    """Commits are there when they return, many small ones are merged, a writer without the local
+    disk continues, and each file is one object in the end.
+    """
+    log = new_log(place.url, "mariadb", sync="transaction")
+    for number in range(40):
+        insert(log, number)
+        if number == 35:
+            log.rotate()
+    assert [row["id"] for row in tailrace.rows(place.url)] == [*range(40)]
+    forget()
+    with again(place.url, "mariadb") as log:
+        assert log.recovery is None
+        insert(log, 40)
+    assert [row["id"] for row in tailrace.rows(place.url)] == [*range(41)]
+    url = ObjectUrl.parse(place.url)
+    listing = bucket_of(url).list(url.key)
+    assert sorted(listing.objects) == ["binlog.000001", "binlog.000002", "binlog.index"]
+    assert listing.folders == []
+
+
+def test_a_store_without_conditional_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would replace what a commit was told is stored: no log is written into it."""
+    url = ObjectUrl.parse("memory://unconditional/logs")
+    lower: Any = bucket_of(url)
+    put = lower.put
+    monkeypatch.setattr(lower, "put", lambda key, content, **_: put(key, content))
+    monkeypatch.setattr(folders, "_CONDITIONAL", set())
+    with pytest.raises(StorageError, match=r"memory://unconditional: .* \(If-None-Match\)"):
+        new_log(str(url), "mysql")
+    assert ObjectStore(url).listing() == {}

@@ -1,0 +1,255 @@
+"""Other object stores than rclone's on the loopback, for tests: moto's S3, Azurite's Azure.
+
+Both come from package registries, by the versions and checksums of the lock files here, into the
+folder of the servers; nothing is installed on the machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import http.client
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from email.utils import formatdate
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from tools.s3 import dies_with_parent, free_port
+from tools.servers import ServersUnavailable
+from tools.servers.fetch import locked
+from tools.servers.prefix import root_folder
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_HERE: Final = Path(__file__).parent
+_START_SECONDS: Final = 120.0
+_HOST: Final = "127.0.0.1"
+_ACCOUNT: Final = "tailrace"
+_BUCKET: Final = "landing"
+_VERSION: Final = "2021-12-02"
+"""Of Azure's protocol, for creating a container."""
+
+
+class OtherStore:
+    """A server of one bucket; a context manager. ``environment`` leads a client to it."""
+
+    name: str
+    scheme: str
+    environment: dict[str, str]
+
+    def __init__(self) -> None:
+        self._work = Path(tempfile.mkdtemp(prefix="tailrace-store-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = free_port()
+
+    @property
+    def url(self) -> str:
+        """The bucket's URL."""
+        return f"{self.scheme}://{_BUCKET}"
+
+    @classmethod
+    def program(cls) -> list[str]:
+        """The command that starts it, fetched where it is not there yet.
+
+        Raises ServersUnavailable.
+        """
+        target = root_folder() / "stores" / cls.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target.parent / f".{cls.name}.lock"):
+            if not target.is_dir():
+                with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as work:
+                    made = Path(work) / cls.name
+                    shutil.copytree(_HERE / cls.name, made)
+                    print(f"servers: fetching {cls.name} ...", file=sys.stderr, flush=True)
+                    cls.fetch(made)
+                    made.rename(target)
+        return cls.command(target)
+
+    @classmethod
+    def available(cls) -> str | None:
+        """None where the server is there or could be fetched just now, else the reason."""
+        try:
+            cls.program()
+        except ServersUnavailable as error:
+            return str(error)
+        return None
+
+    @classmethod
+    def fetch(cls, folder: Path) -> None:
+        """Fetch its packages into a folder that holds the lock file."""
+        raise NotImplementedError
+
+    @classmethod
+    def command(cls, folder: Path) -> list[str]:
+        """What starts it, of what was fetched."""
+        raise NotImplementedError
+
+    def options(self) -> list[str]:
+        """The options to start it with."""
+        raise NotImplementedError
+
+    def create(self) -> None:
+        """Create the bucket."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [*dies_with_parent(), *self.program(), *self.options()],
+            cwd=self._work,
+            env={"HOME": str(self._work), "PATH": os.environ.get("PATH", "/usr/bin:/bin")}
+            | self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + _START_SECONDS
+        while self._process.poll() is None and time.monotonic() < deadline:
+            try:
+                self.create()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return self
+        self.__exit__(None, None, None)
+        raise ServersUnavailable(f"{self.name} did not start")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def _put(self, path: str, headers: dict[str, str], expected: int) -> None:
+        connection = http.client.HTTPConnection(_HOST, self.port, timeout=30)
+        try:
+            connection.request("PUT", path, headers={"Content-Length": "0", **headers})
+            status = connection.getresponse().status
+        finally:
+            connection.close()
+        if status != expected:
+            raise ServersUnavailable(f"{self.name}: creating the bucket was answered with {status}")
+
+
+class Moto(OtherStore):
+    """S3 by moto, a Python implementation."""
+
+    name = "moto"
+    scheme = "s3"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.environment = {
+            "AWS_ACCESS_KEY_ID": "moto",
+            "AWS_SECRET_ACCESS_KEY": "moto-takes-any",
+            "AWS_ENDPOINT_URL": f"http://{_HOST}:{self.port}",
+            "AWS_REGION": "us-east-1",
+        }
+
+    @classmethod
+    def fetch(cls, folder: Path) -> None:
+        """By uv."""
+        uv = os.environ.get("UV") or shutil.which("uv")
+        if uv is None:
+            raise ServersUnavailable("moto is fetched by uv: use ./run")
+        _fetch([uv, "sync", "--locked", "--quiet", "--project", str(folder)], UV_LINK_MODE="copy")
+
+    @classmethod
+    def command(cls, folder: Path) -> list[str]:
+        """Its Python, whose environment may have been moved."""
+        return [str(folder / ".venv/bin/python"), "-m", "moto.server"]
+
+    def options(self) -> list[str]:
+        """The address."""
+        return ["-H", _HOST, "-p", str(self.port)]
+
+    def create(self) -> None:
+        """Create the bucket."""
+        self._put(f"/{_BUCKET}", {}, http.client.OK)
+
+
+class Azurite(OtherStore):
+    """Azure's blobs by Azurite, Microsoft's emulator."""
+
+    name = "azurite"
+    scheme = "az"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._key = base64.b64encode(os.urandom(32)).decode()
+        self.environment = {
+            "AZURE_STORAGE_ACCOUNT_NAME": _ACCOUNT,
+            "AZURE_STORAGE_ACCOUNT_KEY": self._key,
+            "AZURE_STORAGE_ENDPOINT": f"http://{_HOST}:{self.port}/{_ACCOUNT}",
+            "AZURITE_ACCOUNTS": f"{_ACCOUNT}:{self._key}",
+        }
+
+    @classmethod
+    def fetch(cls, folder: Path) -> None:
+        """By npm."""
+        npm = shutil.which("npm")
+        if npm is None:
+            raise ServersUnavailable("azurite is fetched by npm, which is not on this machine")
+        _fetch(
+            [npm, "ci", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--silent"],
+            cwd=folder,
+        )
+
+    @classmethod
+    def command(cls, folder: Path) -> list[str]:
+        """Only its blobs."""
+        node = shutil.which("node")
+        if node is None:
+            raise ServersUnavailable("azurite runs on Node.js, which is not on this machine")
+        return [node, str(folder / "node_modules/azurite/dist/src/blob/main.js")]
+
+    def options(self) -> list[str]:
+        """The address; objects in memory."""
+        return [
+            *("--blobHost", _HOST, "--blobPort", str(self.port)),
+            *("--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry"),
+        ]
+
+    def create(self) -> None:
+        """Create the container, by a request with a shared key's signature."""
+        date = formatdate(usegmt=True)
+        path = f"/{_ACCOUNT}/{_BUCKET}"
+        headers = f"x-ms-date:{date}\nx-ms-version:{_VERSION}\n"
+        signed = "PUT" + "\n" * 12 + headers + f"/{_ACCOUNT}{path}\nrestype:container"
+        digest = hmac.digest(base64.b64decode(self._key), signed.encode(), hashlib.sha256)
+        self._put(
+            f"{path}?restype=container",
+            {
+                "x-ms-date": date,
+                "x-ms-version": _VERSION,
+                "Authorization": f"SharedKey {_ACCOUNT}:{base64.b64encode(digest).decode()}",
+            },
+            http.client.CREATED,
+        )
+
+
+def _fetch(argv: list[str], cwd: Path | None = None, **environment: str) -> None:
+    kept = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env=kept | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ServersUnavailable(f"{argv[0]} {argv[1]}: {(done.stderr or done.stdout)[-1000:]}")
