@@ -365,6 +365,30 @@ def test_transmit_stop_of_those_before_an_observer_that_rejects_the_dump():
     assert calls == ["start", "stop"]
 
 
+def test_transmit_stop_of_one_that_is_removed_while_dumps_run():
+    calls = []
+
+    class Counts(TransmitObserver):
+        def transmit_start(self, io, file, position):
+            calls.append(("start", io.server_id))
+
+        def transmit_stop(self, io):
+            calls.append(("stop", io.server_id))
+
+    counts = Counts()
+    delegate = TransmitDelegate([counts, Counts()])
+    ios = [TransmitIo(7), TransmitIo(8)]
+    for io in ios:
+        delegate.transmit_start(io, "b.000001", 4)
+    delegate.transmit_stop(ios[0])
+    calls.clear()
+    delegate.remove(counts)
+    assert calls == [("stop", 8)]
+    for io in ios:
+        delegate.transmit_stop(io)
+    assert calls == [("stop", 8)] * 2  # the other one's
+
+
 def test_observers_that_come_or_go_during_a_dump_leave_its_packets_layout():
     first, second, late = Header(2, 0xAA), Header(1, 0xBB), Header(1, 0xCC)
     delegate, io = TransmitDelegate([first, second]), TransmitIo(7)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from tailrace.observers.delegate import Delegate, Observer, call, call_all
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tailrace.observers.variables import UserVariables
 
@@ -105,7 +105,9 @@ class TransmitObserver(Observer):
         return None
 
     def transmit_stop(self, io: TransmitIo) -> None:
-        """The dump ended, whatever the reason. Called if its start was."""
+        """The dump ended, whatever the reason, or the observer was removed. Called if its start
+        was.
+        """
 
     def reserve_header(self, io: TransmitIo) -> bytes:  # noqa: ARG002 - for subclasses
         """The bytes to put before the next event, after the 00 byte and the bytes of observers that
@@ -146,6 +148,11 @@ class TransmitDelegate(Delegate[TransmitObserver]):
     packet has them: if the observer is removed, as it last reserved them.
     """
 
+    def __init__(self, observers: Iterable[TransmitObserver] = ()) -> None:
+        self._dumps: set[TransmitIo] = set()
+        """Those that run, and that observers were told of."""
+        super().__init__(observers)
+
     kind = TransmitObserver
     points: ClassVar[Mapping[str, object]] = {
         point: getattr(TransmitObserver, point)
@@ -162,6 +169,7 @@ class TransmitDelegate(Delegate[TransmitObserver]):
         if self.is_empty:
             return
         seen = self._enter()
+        self._dumps.add(io)
         try:
             for observer in seen.observers:
                 method = seen.method(observer, "transmit_start")
@@ -182,8 +190,10 @@ class TransmitDelegate(Delegate[TransmitObserver]):
 
     def transmit_stop(self, io: TransmitIo) -> None:
         """The dump ended. A second time does nothing."""
-        started = io.watched.started
-        io.watched.started, io.watched.packets = [], []
+        with self._lock:
+            self._dumps.discard(io)
+            started = io.watched.started
+            io.watched.started, io.watched.packets = [], []
         if not started or not self.calls("transmit_stop"):
             return
         seen = self._enter()
@@ -192,6 +202,21 @@ class TransmitDelegate(Delegate[TransmitObserver]):
             call_all("transmit_stop", [pair for pair in methods if pair[1] is not None], io)
         finally:
             self._leave(seen)
+
+    def remove(self, observer: TransmitObserver) -> None:
+        """Remove an observer, as `Delegate.remove`; of the dumps that run, it is told that they
+        stopped.
+        """
+        super().remove(observer)
+        dumps: list[TransmitIo] = []
+        with self._lock:
+            for io in self._dumps:
+                left = [each for each in io.watched.started if each is not observer]
+                if len(left) < len(io.watched.started):
+                    io.watched.started = left
+                    dumps.append(io)
+        for io in dumps:
+            call(observer, "transmit_stop", observer.transmit_stop, io)
 
     def wants_packets(self, io: TransmitIo) -> bool:
         """Whether the packets of this dump must be sent one by one through the three calls below;

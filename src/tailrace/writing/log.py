@@ -417,8 +417,14 @@ class LogWriter:
                 finally:
                     ended = self._foreign.ended()
         finally:
+            failures: list[BaseException] = []
             for group, waiting in ended:
-                self._finish(group, waiting)
+                try:
+                    self._finish(group, waiting)
+                except BaseException as error:  # noqa: BLE001 - the others wait for their sync, too
+                    failures.append(error)
+            if failures:
+                raise failures[0]
 
     def _finish(self, group: Group, waiting: Waiting | None) -> None:
         """The second part of what `place` has begun; ``waiting`` is None if it was dropped."""

@@ -251,6 +251,25 @@ def test_a_new_dump_from_the_logs_end_switches_it_on_again(chain):
     assert replica.wanted
 
 
+def test_one_that_is_removed_counts_no_replica_and_the_dumps_go_on(chain):
+    """WL#4398: plugins come and go; the replica still expects the two bytes."""
+    it = chain()
+    replica = it.replica(22)
+    fill(it.log, 1)
+    wait_for(lambda: it.source.replicas[0].acknowledgements, "the acknowledgement")
+    it.delegate.remove(it.source)
+    assert it.source.status.clients == 0
+    assert it.source.replicas == []
+    it.log.remove_observer(it.source)
+    fill(it.log, 2, first=2)
+    ends = [it.log.position.offset]
+    wait_for(lambda: [end for _, _, end in replica.events][-1:] == ends, "the events")
+    assert replica.headers == {b"\xef\0", b"\xef\1"}
+    assert replica.wanted != ends
+    replica.stop()
+    assert it.source.status.clients == 0
+
+
 def test_two_acknowledgements_are_of_two_replicas(chain):
     it = chain(replicas=2)
     first, again = it.replica(22), it.replica(22)
