@@ -25,6 +25,7 @@ from tests.writing.made import (
     FLAVOURS,
     UUID,
     check_files,
+    events_of,
     log,
     orders,
     row,
@@ -32,6 +33,35 @@ from tests.writing.made import (
 )
 
 both = pytest.mark.parametrize("flavour", FLAVOURS)
+
+
+@both
+def test_events_that_are_made_once_have_each_transactions_time_server_and_thread(
+    tmp_path: Path, flavour: str
+) -> None:
+    given = [(1_600_000_000, 7, 1), (1_600_000_001, 9, 1), (1_600_000_002, 9, 5)] * 2
+    with log(tmp_path / "binlog.000001", flavour) as out:
+        for number, (timestamp, server_id, thread_id) in enumerate(given):
+            with out.transaction(
+                timestamp=timestamp, server_id=server_id, thread_id=thread_id
+            ) as trx:
+                trx.insert(orders(out.flavour), [row(number)])
+        for _ in range(2):
+            trx = out.transaction(timestamp=1 << 32)
+            with pytest.raises(EventEncodeError, match="timestamp"):
+                trx.insert(orders(out.flavour), [row(1)])
+            trx.rollback()
+    events = events_of(tmp_path / "binlog.000001")
+    found = [
+        (event.timestamp, event.server_id)
+        for event in events
+        if event.name in {"QUERY", "TABLE_MAP", "XID"}
+    ]
+    each = len(found) // len(given)
+    assert each == (3 if flavour == "mysql" else 2)
+    assert found == [one[:2] for one in given for _ in range(each)]
+    begins = [event.thread_id for event in events if event.name == "QUERY"]
+    assert begins == [one[2] for one in given][: len(begins)]
 
 
 @both

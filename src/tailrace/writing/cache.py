@@ -7,6 +7,7 @@ nothing of its place (``log_pos`` 0). When the transaction is committed, its pla
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from importlib.util import find_spec
 from struct import Struct
@@ -29,7 +30,7 @@ from tailrace.events.walk import LENGTH_AT, frames
 from tailrace.storage.binlog_cache import BinlogCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from tailrace.events import Event, GtidEvent, MariadbGtidEvent
     from tailrace.gtid import AnyGtid
@@ -44,6 +45,9 @@ _LEVEL: Final = 3
 _ROOM: Final = 1 << 10
 """Room for the bytes of an event in addition to the payload."""
 _FLAGS_AT: Final = HEADER_SIZE + 6
+_SERVER_ID_AT: Final = 5
+_MADE: Final = 1000
+"""Events that are kept to be used again."""
 _PLACE: Final = Struct("<II")  # length and log_pos, side by side in the header
 _U32: Final = Struct("<I")
 _LARGE: Final = 1 << 20
@@ -58,6 +62,30 @@ def cached(event: Event) -> bytes:
             EventEncodeError,
         )
     return event.encode(ChecksumAlgorithm.NONE, log_pos=0)
+
+
+class MadeEvents:
+    """Events in cache form that differ by their time and server alone: each is made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, bytes] = {}
+
+    def get(
+        self, key: Hashable, make: Callable[[], Event], timestamp: int, server_id: int
+    ) -> bytearray:
+        """The event that ``make`` gives, of this time and server: what it gave for the same key."""
+        known = self._made.get(key)
+        if known is None:
+            if len(self._made) >= _MADE:
+                self._made.clear()
+            known = self._made[key] = cached(make())
+        event = bytearray(known)
+        try:
+            _U32.pack_into(event, 0, timestamp)
+            _U32.pack_into(event, _SERVER_ID_AT, server_id)
+        except struct.error:
+            return bytearray(cached(make()))  # it says what is wrong
+        return event
 
 
 class EventCache:

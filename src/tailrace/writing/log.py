@@ -25,7 +25,7 @@ from tailrace.observers import (
 from tailrace.position import Position
 from tailrace.storage.binlog_file import BinlogFile
 from tailrace.storage.growth import GrowingFile
-from tailrace.writing.cache import EventCache, stamp
+from tailrace.writing.cache import EventCache, MadeEvents, stamp
 from tailrace.writing.foreign import ForeignEvents
 from tailrace.writing.group_commit import GroupCommit, Waiting
 from tailrace.writing.options import Sync
@@ -111,6 +111,7 @@ class LogWriter:
         self._tables: dict[Table, WrittenTable] = {}
         self._table_id = table_id
         self._xid = xid
+        self.made = MadeEvents()
         self._foreign = ForeignEvents(self)
         self._disk_writes = 0
         self._transactions = TransactionDelegate()

@@ -35,7 +35,7 @@ from tailrace.writing.foreign import OF_THE_FILE
 from tailrace.writing.rows import LEAST_COMPRESSED, RowsSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
     from types import TracebackType
 
     from tailrace.events import Event
@@ -215,9 +215,8 @@ class TransactionWriter:
                 f" {self._log.flavour}"
             )
         known = self._log.table(table)
-        table_map = known.table_map.replace(timestamp=self.timestamp, server_id=self.server_id)
         source = RowsSource(
-            known, table_map, kind, self._log.options, flags=self._flags, header=self._header
+            known, known.table_map, kind, self._log.options, flags=self._flags, header=self._header
         )
         with self._whole():
             held = None
@@ -226,7 +225,12 @@ class TransactionWriter:
                     self._begin(table.database)
                     if statement is not None:
                         self._annotate(statement)
-                    self._append(table_map)
+                    self._append_made(
+                        ("TABLE_MAP", known.table_map.table_id),
+                        lambda: known.table_map.replace(
+                            timestamp=self.timestamp, server_id=self.server_id
+                        ),
+                    )
                 else:
                     self._cache.append(held.data, held.count)
                 held = chunk
@@ -359,10 +363,16 @@ class TransactionWriter:
             return
         self._is_started = True
         if self._log.flavour is Flavour.MYSQL:
-            self._append(self._query("BEGIN", database, flags=EventFlag.SUPPRESS_USE))
+            self._append_made(
+                ("BEGIN", database, self._thread_id),
+                lambda: self._query("BEGIN", database, flags=EventFlag.SUPPRESS_USE),
+            )
 
     def _append(self, event: Event) -> None:
         self._cache.append(cached(event))
+
+    def _append_made(self, key: Hashable, make: Callable[[], Event]) -> None:
+        self._cache.append(self._log.made.get(key, make, self.timestamp, self.server_id))
 
     def _check_fits(self, what: str) -> None:
         if self._done:
@@ -392,12 +402,10 @@ class TransactionWriter:
                 return None
             if not self._alone:
                 self._begin("")
-                end: Event
                 if empty:
-                    end = self._query("COMMIT", "", flags=EventFlag.SUPPRESS_USE)
+                    self._append(self._query("COMMIT", "", flags=EventFlag.SUPPRESS_USE))
                 else:
-                    end = XidEvent.make(xid=self._log.next_xid(), **self._header)
-                self._append(end)
+                    self._append(XidEvent.make(xid=self._log.next_xid(), **self._header))
             group = Group(
                 self._cache if empty else self._packed(),
                 None,

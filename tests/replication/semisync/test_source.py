@@ -251,6 +251,41 @@ def test_a_new_dump_from_the_logs_end_switches_it_on_again(chain):
     assert replica.wanted
 
 
+def test_of_transactions_that_are_sent_at_once_the_last_ones_acknowledgement_is_for_all(chain):
+    """But a small one does not wait until a large one is sent."""
+    it = chain()
+    commits = [it.commit(number) for number in range(4)]
+    wait_for(lambda: it.source.status.wait_sessions == 4, "the waits")
+    small = it.log.position.offset
+
+    def large():
+        with it.log.transaction() as transaction:
+            transaction.query(f"create table t (a int) comment '{'x' * 300_000}'", "shop")
+
+    commits.append(threading.Thread(target=large, daemon=True))
+    commits[-1].start()
+    wait_for(lambda: it.source.status.wait_sessions == 5, "the last one's wait")
+    replica = it.replica(22)
+    for commit in commits:
+        commit.join(WAIT)
+        assert not commit.is_alive()
+    assert replica.wanted[-2:] == [small, it.log.position.offset]
+    status = it.source.status
+    assert (status.yes_tx, status.tx_waits, status.no_tx) == (5, 5, 0)
+    assert status.net_waits == len(replica.wanted) == 5  # small ones that are far from the end
+
+    fill(it.log, 1, first=10)
+    replica.stop()
+    commits = [it.commit(number) for number in range(20, 24)]
+    wait_for(lambda: it.source.status.wait_sessions == 4, "the waits")
+    again = it.replica(22, file="binlog.000001")
+    for commit in commits:
+        commit.join(WAIT)
+        assert not commit.is_alive()
+    assert again.wanted[-1] == it.log.position.offset
+    assert len(again.wanted) == 1
+
+
 def test_one_that_is_removed_counts_no_replica_and_the_dumps_go_on(chain):
     """WL#4398: plugins come and go; the replica still expects the two bytes."""
     it = chain()

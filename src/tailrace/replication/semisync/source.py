@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import count
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -63,6 +63,9 @@ _LOOKS: Final = 0.5
 """Seconds after which bytes are looked for that TLS has decrypted already."""
 _QUIT: Final = b"\x01"
 _COM_QUIT_OR_NOTHING: Final = frozenset({b"", _QUIT})
+
+_NEAR: Final = 1 << 18
+"""Bytes that are sent before an acknowledgement is asked for, if they are there already."""
 
 Place = tuple[int, int]
 """A position that can be compared: the file's number, and the offset."""
@@ -143,6 +146,8 @@ class _Replica:
         """Up to where it has stored all events."""
         self.asked = False
         """Whether an acknowledgement was asked for with the current packet."""
+        self.until = _START
+        """The transaction whose acknowledgement is for those before it, too."""
 
 
 class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
@@ -192,7 +197,7 @@ class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
         self._ends: deque[Place] = deque()
         self._open: set[Place] = set()
         """The ends of transactions that are not acknowledged yet, in order, and as a set."""
-        self._waiting: list[tuple[Place, int, Event]] = []
+        self._waiting: list[tuple[Place, int, Lock]] = []
         self._number = count()
         self._stored_by: dict[int, Place] = {}
         """Up to where each replica has stored all events, by server id, even if it is gone."""
@@ -283,16 +288,20 @@ class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
             if place < self._waited_for:
                 status.wait_pos_backtraverse += 1
             self._waited_for = max(self._waited_for, place)
-            woken = Event()
+            woken = Lock()
+            woken.acquire()
             waiter = (place, next(self._number), woken)
             heapq.heappush(self._waiting, waiter)
+        was_woken = False
         try:
-            woken.wait(self.timeout)
+            was_woken = woken.acquire(timeout=self.timeout)
         finally:
             with self._lock:
-                if waiter in self._waiting:
+                if not was_woken and waiter in self._waiting:
                     self._waiting.remove(waiter)
                     heapq.heapify(self._waiting)
+                else:
+                    was_woken = True
                 status = self._status
                 status.tx_waits += 1
                 status.tx_wait_time += int((monotonic() - begun) * 1_000_000)
@@ -300,7 +309,7 @@ class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
                     status.yes_tx += 1
                 else:
                     status.no_tx += 1
-                    if not woken.is_set():
+                    if not was_woken:
                         self._switch_off(
                             f"no acknowledgement of {file}:{position} in {self.timeout:g} s"
                         )
@@ -324,7 +333,7 @@ class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
         _log.warning("semi-synchronous replication is switched off: %s", why)
         waiting, self._waiting = self._waiting, []
         for _, _, woken in waiting:
-            woken.set()
+            woken.release()
 
     # --- dumps -----------------------------------------------------------------------------------
 
@@ -365,6 +374,8 @@ class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
     ) -> None:
         """Ask for an acknowledgement at the end of a transaction that has none yet.
 
+        Of transactions that follow one another at once, the last one's is for all of them.
+
         A dump may be ahead of `after_flush`, as bytes can be read before they are synced: then each
         event that may end a transaction is asked for.
         """
@@ -379,6 +390,11 @@ class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
             wanted = code in _MAY_END and _BEGIN not in bytes(event[-_BEGIN_SIZE:])
         elif self._status.status:
             wanted = place in self._open and place > replica.place
+            if wanted:
+                if place > replica.until:
+                    near = newest[0] == place[0] and newest[1] - place[1] <= _NEAR
+                    replica.until = newest if near else place
+                wanted = place == replica.until
         else:
             wanted = place == newest
         replica.asked = wanted
@@ -408,7 +424,7 @@ class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
             self._open.clear()
             self._stored_by.clear()
             for replica in self._dumps.values():
-                replica.place = replica.sent = _START
+                replica.place = replica.sent = replica.until = _START
 
     # --- acknowledgements ------------------------------------------------------------------------
 
@@ -443,7 +459,7 @@ class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
         while self._ends and self._ends[0] <= enough:
             self._open.discard(self._ends.popleft())
         while self._waiting and self._waiting[0][0] <= enough:
-            heapq.heappop(self._waiting)[2].set()
+            heapq.heappop(self._waiting)[2].release()
         if not self._status.status and self._newest is not None and enough >= self._newest:
             self._status.status = True
             _log.info("semi-synchronous replication is switched on: its replicas have caught up")
