@@ -81,6 +81,8 @@ def main(folder: str, flavour: str, sync: str) -> None:
             if word == "file":
                 log.rotate()
                 print(log.position.file, flush=True)
+            elif word == "end":
+                print(log.position.offset, flush=True)
             elif word == "clients":
                 print(semisync.status.clients, flush=True)
             else:

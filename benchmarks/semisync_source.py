@@ -9,18 +9,22 @@ of commits (``sync_binlog=1``, ``sync="transaction"``) or never (``sync_binlog=0
 ``sync="none"``); InnoDB's own log is not (``innodb_flush_log_at_trx_commit=2``), as ours has no
 engine. Both wait after the sync. Everything lies in the folder for temporary files.
 
-Prints commits a second, the median and the 99th percentile of the time that a commit takes, and
-how ours compare: above 1 is faster of rates, below 1 of times; medians and ranges of rounds.
+Prints commits a second, the median and the 99th percentile of the time that a commit takes, the
+time of the processor that the source's process took for one, and how ours compare: above 1 is
+better of rates, below 1 of times; medians and ranges of rounds. Where other jobs share the
+processors, the processor's time is the steadiest of these. Ours has the clients in it.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from benchmarks.semisync import NEVER, ROOT, WAIT, clients
@@ -33,17 +37,27 @@ if TYPE_CHECKING:
     from benchmarks.semisync_clients import Commits
 
 _CLIENTS: Final = (1, 8, 32)
+_Found = tuple[float, float, float, float]
 _SYNCS: Final = {"transaction": 1, "none": 0}
 
 
 class _Source:
     """One of the two: where it is, and how it is asked."""
 
-    def __init__(self, port: int, user: str, password: str) -> None:
-        self.port, self.user, self.password = port, user, password
+    def __init__(self, port: int, user: str, password: str, pid: int) -> None:
+        self.port, self.user, self.password, self._pid = port, user, password, pid
+
+    def cpu(self) -> float:
+        """Seconds of the processor that its process took."""
+        times = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
     def fresh(self) -> str:
         """Begin a new log file; its name."""
+        raise NotImplementedError
+
+    def end(self) -> int:
+        """Where its log file ends."""
         raise NotImplementedError
 
     def replicas(self) -> int:
@@ -57,7 +71,7 @@ class _Source:
 
 class _Theirs(_Source):
     def __init__(self, server: Server, sync: int) -> None:
-        super().__init__(server.port, "root", "")
+        super().__init__(server.port, "root", "", server.pid or 0)
         self._server, self._sync = server, sync
         self._word = "source" if server.flavour == "mysql" else "master"
 
@@ -65,6 +79,9 @@ class _Theirs(_Source):
         self._server.execute(f"SET GLOBAL sync_binlog = {self._sync}")
         self._server.execute("FLUSH BINARY LOGS")
         return str(self._server.query("SHOW BINARY LOGS")[-1][0])
+
+    def end(self) -> int:
+        return int(self._server.query("SHOW BINARY LOGS")[-1][1])
 
     def replicas(self) -> int:
         return int(self._status("clients"))
@@ -90,7 +107,7 @@ class _Ours(_Source):
                 command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
         )
-        super().__init__(int(self._read()), USER, PASSWORD)
+        super().__init__(int(self._read()), USER, PASSWORD, self._process.pid)
 
     def _read(self) -> str:
         assert self._process.stdout is not None
@@ -107,6 +124,9 @@ class _Ours(_Source):
 
     def fresh(self) -> str:
         return self._ask("file")
+
+    def end(self) -> int:
+        return int(self._ask("end"))
 
     def replicas(self) -> int:
         return int(self._ask("clients"))
@@ -207,24 +227,31 @@ def run(*, quick: bool) -> None:
 
 
 def _compare(bench: _Bench, sync: str, rounds: int, seconds: float) -> None:
-    found: dict[int, tuple[list[Commits], list[Commits]]] = {each: ([], []) for each in _CLIENTS}
+    found: dict[int, tuple[list[_Found], list[_Found]]] = {each: ([], []) for each in _CLIENTS}
+    sizes = [0, 0]
     for number in range(rounds + 1):
         for at in (0, 1) if number % 2 else (1, 0):
             source = bench.sources[sync][at]
             with bench.attached(source):
+                before = source.end()
                 source.commits(1, 0.0)  # returns when the replica follows
+                sizes[at] = source.end() - before
                 for clients_ in _CLIENTS:
-                    commits = source.commits(clients_, seconds)
+                    begun = source.cpu()
+                    rate, median, late = source.commits(clients_, seconds)
+                    cpu = 1e6 * (source.cpu() - begun) / (rate * seconds)
                     if number:  # the first round warms up
-                        found[clients_][at].append(commits)
-    print(f'  sync="{sync}", sync_binlog={_SYNCS[sync]}')
+                        found[clients_][at].append((rate, median, late, cpu))
+    print(f'  sync="{sync}", sync_binlog={_SYNCS[sync]}, bytes: {sizes[0]} and {sizes[1]}')
     for clients_, (ours, theirs) in found.items():
-        print(f"    {clients_:2} clients  {'commits/s':>22}  {'median':>19}  {'p99':>20}")
+        print(
+            f"    {clients_:2} clients  {'commits/s':>22}  {'median':>19}  {'p99':>19}  {'CPU':>19}"
+        )
         for who, all_ in (("ours", ours), ("theirs", theirs)):
-            rate, median, late = (statistics.median(each[at] for each in all_) for at in (0, 1, 2))
-            print(f"      {who:8} {rate:24,.0f} {median:18,.0f} us {late:18,.0f} us")
+            rate, *times = (statistics.median(each[at] for each in all_) for at in range(4))
+            print(f"      {who:8} {rate:24,.0f}", *(f"{each:18,.0f} us" for each in times))
         line = "      ratio    "
-        for at in (0, 1, 2):
+        for at in range(4):
             ratios = sorted(a[at] / b[at] for a, b in zip(ours, theirs, strict=True))
             line += f"  {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
         print(line, flush=True)
