@@ -17,6 +17,7 @@ NAMES = (
     "handlers",
     "latency",
     "live",
+    "materialise",
     "memory",
     "mirror",
     "objects",

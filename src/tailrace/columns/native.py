@@ -68,14 +68,17 @@ KERNELS: dict[str, tuple[str, int]] = {
     "gather_events": ("decrypt", 1),
     "scatter_events": ("decrypt", 1),
     "unframe": ("unframe", 4),
+    "filter_frames": ("filter_frames", 1),
 }
 """Kernel name: the module below ``kernels`` that holds it, and its number of arguments."""
 
 WRITING: Final = frozenset({"encode_rows", "stamp_events", "json_binary", "charset_bytes"})
 """The kernels that only writers need: readers do not wait for them."""
 
-RARE: Final = frozenset({"unframe", "uncompressed", "inflate_rows"})
-"""Compiled when first used: needed to read from a running server, and for what MariaDB deflates."""
+RARE: Final = frozenset({"unframe", "uncompressed", "inflate_rows", "filter_frames"})
+"""Compiled when first used: needed to read from a running server, for what MariaDB deflates, and
+for filters of materialised streams.
+"""
 
 PRINTING: Final = frozenset(
     {

@@ -17,11 +17,14 @@ from tailrace.generators.event import (
 from tailrace.generators.formats import MaterialisedFormat, MaterialisedReader, MaterialisedWriter
 from tailrace.generators.generator import Change, Counts, Generator, Offer
 from tailrace.generators.materialise import (
+    Action,
+    Filter,
     MaterialisedStream,
     Materialiser,
     Record,
     UnknownEvent,
     de_materialise,
+    injected,
     register_record,
 )
 from tailrace.generators.row import (
@@ -62,11 +65,13 @@ from tailrace.generators.transaction import (
 __all__ = [
     "OUT_OF_BUFFER",
     "Accessor",
+    "Action",
     "Change",
     "Consumer",
     "Context",
     "Counts",
     "EventStream",
+    "Filter",
     "Generator",
     "GlobalTransactionId",
     "KeptContext",
@@ -108,5 +113,6 @@ __all__ = [
     "UserVariable",
     "accessor",
     "de_materialise",
+    "injected",
     "register_record",
 ]

@@ -185,13 +185,13 @@ def stream_of(*values):
 
 def test_a_stream_that_is_cut_off_is_an_error_with_its_offset():
     data = stream_of("a", "b")
-    for size in range(1, len(data)):
+    for size in range(len(data)):
         with pytest.raises(LogError) as failed:
             list(generators.materialise.NativeReader(data[:size]).events())
         assert isinstance(failed.value, TruncatedEvent)
         assert failed.value.offset is not None
         assert failed.value.offset <= size
-    assert list(generators.materialise.NativeReader(b"").events()) == []
+    assert len(list(generators.materialise.NativeReader(data).events())) == 2
 
 
 def test_every_bit_that_is_flipped_is_found():

@@ -1,5 +1,6 @@
 """Materialised events: as bytes, as streams, and back (MWL#120, "Materialisation")."""
 
+from tailrace.generators.materialise.filter import Action, Filter, injected
 from tailrace.generators.materialise.frames import NativeReader, UnknownEvent
 from tailrace.generators.materialise.native import NativeFormat
 from tailrace.generators.materialise.records import Record, register_record
@@ -11,6 +12,8 @@ from tailrace.generators.materialise.stream import (
 from tailrace.generators.materialise.writer import NativeWriter
 
 __all__ = [
+    "Action",
+    "Filter",
     "MaterialisedStream",
     "Materialiser",
     "NativeFormat",
@@ -19,5 +22,6 @@ __all__ = [
     "Record",
     "UnknownEvent",
     "de_materialise",
+    "injected",
     "register_record",
 ]

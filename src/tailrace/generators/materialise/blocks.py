@@ -78,7 +78,7 @@ class BlockReader:
         """Read a stream's head; its depth, or None at the end of all."""
         start = self.offset
         head = self._exactly(t.STREAM.size)
-        if not head:
+        if not head and start:
             return None
         self.offset += len(head)
         magic = head[: len(t.MAGIC)]
@@ -99,6 +99,8 @@ class BlockReader:
         return int(depth)
 
     def __iter__(self) -> Iterator[Block]:
+        if self.offset:
+            raise UsageError("a stream is read once")
         while (depth := self._begin()) is not None:
             begins = True
             while (block := self._block(depth, begins=begins)) is not None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _F64: Final = Struct("<d")
 _TIMEDELTA: Final = Struct("<iii")
 _DEEPEST: Final = 100
+_MOST_KIND: Final = 0xFFFF
 _FIXED: Final = {t.NONE: 0, t.FALSE: 0, t.TRUE: 0, t.FLOAT: 8, t.TIMEDELTA: 12}
 
 
@@ -92,9 +93,18 @@ class Dictionary:
         number, at = self.value(data, at, end)
         if not isinstance(sort, str) or not isinstance(number, int):
             raise EventDecodeError("a definition without sort and number")
+        known: dict[str, dict[int, Any]] = {
+            "event": self.kinds,
+            "value": self.shared,
+            "record": self._records,
+        }
+        if sort in known and not 1 <= number >> t.DEPTH_BITS <= len(known[sort]) + 1:
+            raise EventDecodeError(f"the definition of {sort} {number}, before lower numbers")
         if sort == "event":
             name, accessors = self._named(data, at, end)
             index = {each: place for place, each in enumerate(accessors)}
+            if number > _MOST_KIND:
+                raise EventDecodeError(f"the definition of kind {number}")
             self.kinds[number] = Kind(name, accessors, index)
         elif sort == "record":
             self._records[number] = self._named(data, at, end)

@@ -252,10 +252,22 @@ class Frame:
     def event(self) -> ReplicationEvent:
         """The event, which lasts."""
         name = self.context.kind.name
-        known = next((each for each in kinds_of(ReplicationEvent) if each.name == name), None)
+        known = _known(name)
         made = UnknownEvent(self.context, name) if known is None else known(self.context)
         put_in(made, self.place)
         return made
+
+
+_found: Final[dict[str, type[ReplicationEvent]]] = {}
+
+
+def _known(name: str) -> type[ReplicationEvent] | None:
+    """The class of events of a name, if there is one by now."""
+    if name not in _found:
+        for each in kinds_of(ReplicationEvent):
+            if each.name == name:
+                _found[name] = each
+    return _found.get(name)
 
 
 def frame_at(

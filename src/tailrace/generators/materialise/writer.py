@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tailrace.generators.formats import Output
 
 _PIECE: Final = 1 << 20
+_LARGE: Final = 1 << 16
 _MOST_KINDS: Final = (1 << 16 - t.DEPTH_BITS) - 1
 
 
@@ -108,7 +109,11 @@ class NativeWriter(MaterialisedWriter):
     def passed(self, head: bytes, frames: bytes) -> None:
         """Write a block of another stream as it is."""
         self._begin()
-        self._out(head + frames)
+        if len(frames) < _LARGE:
+            self._output(head + frames)
+        else:  # copying them would take as long as all else
+            self._output(head)
+            self._out(frames)
 
     def _begin(self) -> None:
         if not self._begun:
