@@ -1,9 +1,9 @@
 """Materialised streams: a filter that decodes nothing, and writing and reading, on one core.
 
-Streams are in memory, and the processor's time is measured. The filter passes everything; drops every second table's rows (what passes is
-copied in runs and gets a checksum of its own); its rates are of what it reads, with the checks of
-all checksums. Writing and reading are Python's, an event at a time: of the events of the examples'
-log, against only decoding them.
+Streams are in memory, and the processor's time is measured. The filter passes everything, or drops
+every second table's rows: then what passes is copied in runs, with checksums of its own. Its rates
+are of what it reads; all checksums are verified. Writing and reading are Python's, an event at a
+time: the examples' log, against only decoding it.
 """
 
 from __future__ import annotations

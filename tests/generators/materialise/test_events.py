@@ -292,3 +292,48 @@ def test_an_accessor_of_a_later_version_is_passed_on():
     assert again.values()["later"] == "x"
     assert generators.de_materialise(again.materialise()).values()["later"] == "x"
     assert again.keep().values()["later"] == "x"
+
+
+class LinesFormat(generators.MaterialisedFormat):
+    """A format of another package: the names of events, one a line."""
+
+    name = "lines"
+
+    def writer(self, output):
+        return LinesWriter(output)
+
+    def reader(self, source):
+        raise NotImplementedError
+
+
+class LinesWriter(generators.MaterialisedWriter):
+    def __init__(self, output):
+        self.output = output
+
+    def event(self, event):
+        self.output(event.name.encode() + b"\n")
+
+    def flush(self):
+        pass
+
+    def close(self):
+        self.output(b"end\n")
+
+
+def test_a_format_of_another_package_stands_alongside(tmp_path, monkeypatch):
+    """Found by the entry point that the package installed."""
+    installed = tmp_path / "lines-1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: lines\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text(
+        f"[tailrace.materialised_formats]\nlines = {__name__}:LinesFormat\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[LinesFormat.__module__])
+    assert event(value=1).materialise(format="lines") == b"row_write\nend\n"
+    out = bytearray()
+    log = generators.EventStream(SMALL)
+    with log, generators.Materialiser(out, format="lines") as written:
+        written.register(log.transaction)
+        log.run()
+    assert out.startswith(b"trx_start\ntrx_commit\n")
