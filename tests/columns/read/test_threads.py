@@ -68,7 +68,7 @@ def test_damage(folder, tmp_path):
     (series, *_) = find(folder)
     content = Path(series.files[0].path).read_bytes()
     errors = 0
-    for number in range(40):
+    for number in range(16):
         damaged = bytearray(content)
         at = chance.randrange(len(content) // 4, len(content))
         if number % 4:
