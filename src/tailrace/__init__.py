@@ -3,8 +3,9 @@
 `open` iterates over a log's events, `rows` and `transactions` over what was committed, as objects,
 `changes` over its rows as Arrow record batches; `table` is one table's rows as one Arrow table.
 `stat` counts what a log holds, `undo` and `redo` make SQL of it. `create` makes a log, `append`
-continues one, and a `Table` describes the rows to be written to it. `receive` keeps a
-byte-identical copy of a server's logs, and `serve` serves logs to replicas of MySQL and MariaDB.
+continues one, and a `Table` describes the rows to be written to it. `local` makes a program's own
+transactions a stream of events for consumers. `receive` keeps a byte-identical copy of a server's
+logs, and `serve` serves logs to replicas of MySQL and MariaDB.
 
 Families have modules of their own, such as `tailrace.events`, `tailrace.errors` and
 `tailrace.storage`.
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tailrace.schema.table import Table
     from tailrace.sql.scripts import redo, undo
     from tailrace.writing import append, create
+    from tailrace.writing.local import local
 
     __version__: str
 
@@ -42,6 +44,7 @@ __all__ = [
     "append",
     "changes",
     "create",
+    "local",
     "open",
     "receive",
     "redo",
@@ -62,6 +65,7 @@ _MODULES: Final = {
     "append": "writing",
     "changes": "columns",
     "create": "writing",
+    "local": "writing.local",
     "open": "log.events",
     "receive": "replication.receiver",
     "redo": "sql.scripts",

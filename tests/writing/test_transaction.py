@@ -353,3 +353,32 @@ def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -
         assert len(out.gtids) == 2
     assert memory_folder("full").names() == ["binlog.000001", "binlog.index"]
     forget_memory("full")
+
+
+@both
+def test_a_statement_of_several_tables(tmp_path: Path, flavour: str) -> None:
+    """All table maps come before the rows; a change that fails leaves the others."""
+    table, lines = orders(flavour), Table("shop.lines", "id int primary key", flavour=flavour)
+    with log(tmp_path / "binlog.000001", flavour) as out, out.transaction() as trx:
+        with pytest.raises(UsageError, match="given where it begins"), trx.statement(table):
+            trx.insert(lines, [(1,)])
+        with trx.statement(table, lines, statement="delete ..."):
+            trx.delete(table, [row(1)])
+            with pytest.raises(ValueRejected):
+                trx.delete(lines, [(1,), ("x",)])
+            with pytest.raises(UsageError, match="not over"):
+                trx.query("insert into t values (1)")
+            trx.delete(lines, [(2,)])
+        with pytest.raises(ValueRejected), trx.statement(table, lines):
+            trx.delete(table, [(1,)])
+        with trx.statement(table, lines):
+            pass
+    check_files(tmp_path / "binlog.000001")
+    (found,) = transactions_of(tmp_path)
+    names = [each.name for each in found.events]
+    at = names.index("TABLE_MAP")
+    assert names[at - 1] in ("ROWS_QUERY", "ANNOTATE_ROWS")
+    assert names[at : at + 2] == ["TABLE_MAP", "TABLE_MAP"]
+    rows = [each for each in found.events if isinstance(each, RowsEvent)]
+    assert [each.table_map.table for each in rows] == ["orders", "lines"]
+    assert [each.stmt_end for each in rows] == [False, True]

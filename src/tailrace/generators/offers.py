@@ -116,17 +116,17 @@ class TransactionOffers:
     def _rows(self, item: Change, *, rolled_back: bool) -> None:
         before = self._statement_event
         if before is not None and not _same_statement(before, item.event):
-            self._end_statement()
+            self.end_statement()
         self._start_statement(item.event, rolled_back=rolled_back)
         self._tell(Kind.ROWS, self.rows_context(item), rolled_back=rolled_back)
         if item.event.stmt_end:
-            self._end_statement()
+            self.end_statement()
 
     def _statement(self, item: Logged, *, rolled_back: bool) -> None:
         event = item.event
         loads = isinstance(event, ExecuteLoadQueryEvent)
         if not (loads and isinstance(self._statement_event, LoadBlockEvent)):
-            self._end_statement()
+            self.end_statement()
         if rolled_back and (name := savepoint_of_rollback(event.sql)) is not None:
             back = self.end_context(event, savepoint=name)
             self._tell(Kind.ROLLBACK, back, rolled_back=True)
@@ -140,15 +140,15 @@ class TransactionOffers:
         else:
             query = QueryContext(item, self.number)
             self._tell(Kind.STATEMENT, query, rolled_back=rolled_back)
-        self._end_statement()
+        self.end_statement()
 
     def _companion(self, event: Event, *, rolled_back: bool) -> None:
         if isinstance(event, (RowsQueryEvent, AnnotateRowsEvent)):
-            self._end_statement()
+            self.end_statement()
             self._rows_query = event.sql
         elif isinstance(event, LoadBlockEvent):
             if not isinstance(self._statement_event, LoadBlockEvent):
-                self._end_statement()
+                self.end_statement()
             self._start_statement(event, rolled_back=rolled_back)
             block = BlockContext(event, self.number)
             self._tell(Kind.LOAD_DATA_BLOCK, block, rolled_back=rolled_back)
@@ -164,7 +164,7 @@ class TransactionOffers:
             self._tell(Kind.STATEMENT_START, edge, rolled_back=rolled_back)
         self._statement_event, self._rolled_back = event, rolled_back
 
-    def _end_statement(self) -> None:
+    def end_statement(self) -> None:
         """End the statement that has not ended, if there is one."""
         if self._statement_event is not None:
             edge = self.edge_context(self._statement_event)
@@ -180,8 +180,8 @@ class TransactionOffers:
         prepared: str | None = None,
     ) -> None:
         """It was decided, by this event; ``prepared`` is the GTID of its XA PREPARE."""
-        self._end_statement()
-        if rolled_back and not self.stack.wants_rollbacks:
+        self.end_statement()
+        if rolled_back and self._started is None and not self.stack.wants_rollbacks:
             return
         self.start(rolled_back=rolled_back)
         context = self.end_context(event, gtid=gtid, prepared=prepared)

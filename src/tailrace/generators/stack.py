@@ -200,7 +200,7 @@ class Stack:
                         self._late.pop(offer.transaction, None)
 
     def _audience(self, offer: Offer) -> tuple[_Told, set[Registration]]:
-        """The registrations, and which of them are not told of a change."""
+        """The registrations, and which of them are left out of a change."""
         number, again = offer.transaction, False
         with self._lock:
             if offer.change == Change.START:

@@ -174,14 +174,16 @@ class BinlogCache(Closing):
         for at in range(0, len(self), _PIECE):
             output.write(self.read(at, _PIECE))
 
-    def whole_events(self, block: int) -> Iterator[memoryview]:
-        """The bytes, if they are events, in pieces of whole events of about ``block`` bytes.
+    def whole_events(self, block: int, start: int = 0) -> Iterator[memoryview]:
+        """The bytes, if they are events, in pieces of whole events of about ``block`` bytes; from
+        an event's offset ``start`` on.
 
         A piece is valid until the next is requested; nothing may be written meanwhile.
         """
-        if not self._in_file and 0 < len(self._held) <= block:
-            return iter((memoryview(self._held),))
-        return whole_events(self.read_into, len(self), block)
+        size = len(self) - start
+        if not self._in_file and 0 < size <= block:
+            return iter((memoryview(self._held)[start:],))
+        return whole_events(lambda at, view: self.read_into(start + at, view), size, block)
 
     def take_events(self, block: int, padding: int) -> Iterator[memoryview]:
         """As `whole_events`, once: then it is empty. What is in memory comes as one piece, not

@@ -130,12 +130,12 @@ class EventCache:
         self._cache.truncate(size)
         self.count = count
 
-    def pieces(self) -> Iterator[memoryview]:
-        """The events from the first on, in pieces of whole events, of 4 MiB or one event.
+    def pieces(self, start: int = 0) -> Iterator[memoryview]:
+        """The events from the one at ``start`` on, in pieces of whole events of 4 MiB, or of one.
 
         A piece is valid until the next is requested.
         """
-        return self._cache.whole_events(_PIECE)
+        return self._cache.whole_events(_PIECE, start)
 
     def compressed(self, header: dict[str, Any]) -> EventCache:
         """A cache with the one payload event; the same one where no event could hold the payload.
@@ -191,7 +191,8 @@ class Group:
     non-transactional tables; ``rolled_back``: it ends with a rollback.
 
     ``position`` is where it ends in the log, None until it was written; ``failure`` is what an
-    observer raised when it was told so, or what interrupted the wait for it.
+    observer raised when it was told so, or what interrupted the wait for it. ``head`` is the GTID
+    event that it got.
     """
 
     cache: EventCache
@@ -207,6 +208,7 @@ class Group:
     rolled_back: bool = False
     position: Position | None = None
     failure: BaseException | None = None
+    head: Event | None = None
 
 
 def stamp(events: bytes | bytearray | memoryview, position: int, *, checksum: bool) -> bytes:

@@ -112,21 +112,22 @@ def create(
     >>> [row["total"] for row in tailrace.rows("logs")]
     [Decimal('9.50'), Decimal('3.20')]
     """
-    flavour = _flavour(flavour)
-    made = _options(options, flavour)
-    _check_server(server_id, server_uuid, flavour)
-    form = FormatDescription.of(
+    dialect = dialect_of(
         flavour,
-        server_version=server_version or _VERSIONS[flavour],
-        checksum_algorithm=checksum_of(checksum, "checksum"),
+        server_id=server_id,
+        server_version=server_version,
+        server_uuid=server_uuid,
+        domain_id=domain_id,
+        gtid_strict_mode=gtid_strict_mode,
+        checksum=checksum,
+        gtids=gtids,
     )
+    made = writer_options(options, dialect.form.flavour)
     folder, name = first_name(target, layers)
     if encrypt != (keyring is not None):
         raise UsageError("encrypt=True and a keyring with the key go together")
     if keyring is not None:
         folder = EncryptedFolder(folder, open_keyring(keyring), key_id=key_id, mode=encrypt_mode)
-    before = _gtids(gtids, flavour)
-    dialect = _dialect(form, before, server_id, server_uuid, domain_id, strict=gtid_strict_mode)
     log = LogWriter(
         folder,
         LogIndex(folder, name.base),
@@ -184,7 +185,7 @@ def append(
     form = last.form
     if form is None:  # _scan gives no such file
         raise StorageError(f"{last.path}: it has no format description")
-    made = _options(options, form.flavour)
+    made = writer_options(options, form.flavour)
     identity = last.server_id if server_id is None else server_id
     _check_server(identity, server_uuid, form.flavour)
     dialect = _dialect(
@@ -250,6 +251,29 @@ def _scan(folder: WritableStore, name: LogName) -> tuple[RecoveredLog, Recovery 
     return previous, Recovery(last.path, last.size, 0, last.reason or "it holds no whole head")
 
 
+def dialect_of(
+    flavour: Flavour | str,
+    *,
+    server_id: int,
+    server_version: str | None = None,
+    server_uuid: str | None = None,
+    domain_id: int = 0,
+    gtid_strict_mode: bool = True,
+    checksum: ChecksumAlgorithm | str = "crc32",
+    gtids: GtidState | str | None = None,
+) -> Dialect:
+    """What a new log of a server is written with; the arguments are those of `create`."""
+    flavour = _flavour(flavour)
+    _check_server(server_id, server_uuid, flavour)
+    form = FormatDescription.of(
+        flavour,
+        server_version=server_version or _VERSIONS[flavour],
+        checksum_algorithm=checksum_of(checksum, "checksum"),
+    )
+    before = _gtids(gtids, flavour)
+    return _dialect(form, before, server_id, server_uuid, domain_id, strict=gtid_strict_mode)
+
+
 def _dialect(
     form: FormatDescription,
     written: GtidState,
@@ -283,7 +307,7 @@ def _flavour(given: Flavour | str) -> Flavour:
         raise UsageError(f"flavour: {given!r} is neither 'mysql' nor 'mariadb'") from None
 
 
-def _options(given: CreateOptions, flavour: Flavour) -> WriterOptions:
+def writer_options(given: CreateOptions, flavour: Flavour) -> WriterOptions:
     if unknown := sorted(set(given) - set(_OPTIONS)):
         raise UsageError(f"{unknown[0]}: no such option; there are {', '.join(_OPTIONS)}")
     options = WriterOptions(**cast("dict[str, Any]", given))

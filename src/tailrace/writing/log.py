@@ -497,7 +497,7 @@ class LogWriter:
                 self.rotate()
             if ready is not None:
                 ready(group)
-            first = self.dialect.gtid_event(group, body, tail=tail, now=self.now())
+            group.head = first = self.dialect.gtid_event(group, body, tail=tail, now=self.now())
             pieces = self._stamped(first.encode(ChecksumAlgorithm.NONE, log_pos=0), group)
             data = b"".join(pieces) if together else b""
             if not together:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tailrace.constants import EventFlag, EventType, Flavour, RowsFlag
 from tailrace.errors import BoundaryError, UsageError
@@ -42,10 +43,11 @@ if TYPE_CHECKING:
     from tailrace.gtid import AnyGtid
     from tailrace.position import Position
     from tailrace.schema.table import Table
-    from tailrace.writing.cache import EventCache
+    from tailrace.writing.cache import EventCache, MadeEvents, RowsChunk
+    from tailrace.writing.dialect import Dialect
     from tailrace.writing.gtids import AskedGtid
-    from tailrace.writing.log import LogWriter
-    from tailrace.writing.rows import Change
+    from tailrace.writing.options import WriterOptions
+    from tailrace.writing.rows import Change, WrittenTable
 
 
 _DEFINITIONS: Final = frozenset(
@@ -100,6 +102,49 @@ _REJECTED: Final = OF_THE_FILE | {
 """What the writer writes itself, or what belongs to no transaction."""
 
 
+class TransactionLog(Protocol):
+    """What a transaction needs of the log that it is committed to; `LogWriter` documents it."""
+
+    dialect: Dialect
+    options: WriterOptions
+    server_id: int
+    now: Callable[[], int]
+    made: MadeEvents
+
+    @property
+    def flavour(self) -> Flavour:
+        """Whose log it is."""
+
+    def table(self, table: Table, /) -> WrittenTable:
+        """A table with its id."""
+
+    def cache(self) -> EventCache:
+        """An empty cache for a transaction."""
+
+    def next_xid(self) -> int:
+        """A number for a commit."""
+
+    def write_group(
+        self, group: Group, ready: Callable[[Group], None] | None, /
+    ) -> Position | None:
+        """Write it; where it ends."""
+
+    def announce(self, group: Group, /) -> None:
+        """Tell observers that it was written."""
+
+    def rolled_back(self, error: BaseException | None = None, /) -> None:
+        """Tell observers that it was not."""
+
+
+@dataclass(slots=True)
+class _Statement:
+    """A statement whose rows are being added: its tables and text, and its last rows so far."""
+
+    tables: dict[Table, WrittenTable]
+    text: str | None
+    held: RowsChunk | None = None
+
+
 class TransactionWriter:
     """A transaction in the making. Made by `LogWriter.transaction`; a context manager.
 
@@ -116,7 +161,7 @@ class TransactionWriter:
 
     def __init__(
         self,
-        log: LogWriter,
+        log: TransactionLog,
         gtid: AskedGtid = None,
         *,
         tag: str | None = None,
@@ -147,6 +192,7 @@ class TransactionWriter:
             self._flags |= RowsFlag.NO_FOREIGN_KEY_CHECKS
         if not unique_checks:
             self._flags |= RowsFlag.RELAXED_UNIQUE_CHECKS
+        self._statement: _Statement | None = None
         self._start()
         self._wanted = self._asked is not None
         self.gtid: AnyGtid | None = None
@@ -200,6 +246,36 @@ class TransactionWriter:
         """Rows that were deleted, as they were."""
         self._rows(table, "delete", rows, None, statement)
 
+    @contextmanager
+    def statement(self, *tables: Table, statement: str | None = None) -> Iterator[None]:
+        """One statement that changes rows of several tables, as a multi-table UPDATE does: all
+        rows that are added inside, which are of these ``tables``. An error leaves nothing of it.
+
+        ``statement`` is its text, as in `insert`.
+        """
+        if not tables:
+            raise UsageError("tables: a statement changes rows of one table at least")
+        names = ", ".join(f"{table.database}.{table.name}" for table in tables)
+        self._check_fits(f"rows of {names}")
+        opened = _Statement({table: self._known(table) for table in tables}, statement)
+        with self._whole():
+            self._statement = opened
+            try:
+                yield
+            finally:
+                self._statement = None
+            if opened.held is not None:
+                opened.held.end_statement()
+                self._cache.append(opened.held.data, opened.held.count)
+
+    def _known(self, table: Table) -> WrittenTable:
+        if table.flavour is not self._log.flavour:
+            raise UsageError(
+                f"{table.database}.{table.name} is a table of {table.flavour}, the log is of"
+                f" {self._log.flavour}"
+            )
+        return self._log.table(table)
+
     def _rows(
         self,
         table: Table,
@@ -208,35 +284,45 @@ class TransactionWriter:
         after: Iterable[Any] | None,
         statement: str | None,
     ) -> None:
-        self._check_fits(f"rows of {table.database}.{table.name}")
-        if table.flavour is not self._log.flavour:
+        if self._statement is None:
+            with self.statement(table, statement=statement):
+                self._rows(table, kind, before, after, None)
+            return
+        opened = self._statement
+        if table not in opened.tables or statement is not None:
             raise UsageError(
-                f"{table.database}.{table.name} is a table of {table.flavour}, the log is of"
-                f" {self._log.flavour}"
+                f"{table.database}.{table.name}: the tables and the text of a statement are given"
+                " where it begins"
             )
-        known = self._log.table(table)
+        known = opened.tables[table]
         source = RowsSource(
             known, known.table_map, kind, self._log.options, flags=self._flags, header=self._header
         )
-        with self._whole():
-            held = None
-            for chunk in source.of(before, after):
-                if held is None:
-                    self._begin(table.database)
-                    if statement is not None:
-                        self._annotate(statement)
-                    self._append_made(
-                        ("TABLE_MAP", known.table_map.table_id),
-                        lambda: known.table_map.replace(
-                            timestamp=self.timestamp, server_id=self.server_id
-                        ),
-                    )
-                else:
-                    self._cache.append(held.data, held.count)
-                held = chunk
-            if held is not None:
-                held.end_statement()
-                self._cache.append(held.data, held.count)
+        held = opened.held
+        try:
+            with self._whole():
+                for chunk in source.of(before, after):
+                    if opened.held is None:
+                        self._begin_rows(opened)
+                    else:
+                        self._cache.append(opened.held.data, opened.held.count)
+                    opened.held = chunk
+        except BaseException:
+            opened.held = held
+            raise
+
+    def _begin_rows(self, opened: _Statement) -> None:
+        """What comes before a statement's first rows."""
+        self._begin(next(iter(opened.tables)).database)
+        if opened.text is not None:
+            self._annotate(opened.text)
+        for known in opened.tables.values():
+            self._append_made(
+                ("TABLE_MAP", known.table_map.table_id),
+                partial(
+                    known.table_map.replace, timestamp=self.timestamp, server_id=self.server_id
+                ),
+            )
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -377,6 +463,8 @@ class TransactionWriter:
     def _check_fits(self, what: str) -> None:
         if self._done:
             raise UsageError(f"{what} cannot be added: the transaction is {self._done}")
+        if self._statement is not None:
+            raise UsageError(f"{what} cannot be added: a statement of several tables is not over")
         if self._alone:
             self._commit_and_start_next()
 
@@ -417,8 +505,7 @@ class TransactionWriter:
                 ddl=self._ddl,
                 rolled_back=self._xa_rollback,
             )
-            self.position = self._log.write_group(group, self._choose)
-            self.gtid = group.gtid
+            self._write(group)
             self._done = "committed"
         except BaseException as error:
             self._done = "discarded"
@@ -428,6 +515,11 @@ class TransactionWriter:
             self._cache.close()
         self._log.announce(group)
         return self.position
+
+    def _write(self, group: Group) -> None:
+        """Give the whole transaction to the log."""
+        self.position = self._log.write_group(group, self._choose)
+        self.gtid = group.gtid
 
     def _packed(self) -> EventCache:
         """The events; in a payload where the log is to be compressed."""
