@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventFlag, RowsFlag
-from tailrace.errors import UnsupportedType
+from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.events import (
     ExecuteLoadQueryEvent,
     GtidEvent,
@@ -294,7 +295,8 @@ def _user_variable(event: UserVarEvent) -> UserVariable:
             charset = charset_of(event.collation or 0)
             collation = collation_name(event.collation or 0, event.form.flavour)
             if charset != "binary":
-                value = decode(charset, value)
+                with suppress(EventDecodeError):
+                    value = decode(charset, value)
         case UserVarType.DECIMAL:
             value = Decimal(number_text(value[2:], value[0], value[1]))
         case None | UserVarType.INT | UserVarType.REAL:
@@ -315,6 +317,9 @@ def _collations(context: QueryContext) -> tuple[tuple[str, str], ...]:
 QueryContext.READERS = {
     **LogContext.READERS,
     "current_database": lambda context: context.event.database or None,
+    "uses_current_database": lambda context: not (
+        context.event.header.flags & EventFlag.SUPPRESS_USE
+    ),
     "query_string": _query_string,
     "query_bytes": lambda context: bytes(context.event.sql_bytes),
     "error_code": lambda context: context.event.error_code,

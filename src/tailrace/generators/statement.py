@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class UserVariable(NamedTuple):
     """A user variable that a statement reads.
 
-    ``value`` is None for NULL, a number, text, or a Decimal; bytes for a string that is binary.
-    ``collation`` is the name of a string's collation.
+    ``value`` is None for NULL, a number, text, or a Decimal; bytes for a string that is binary, or
+    not well-formed. ``collation`` is the name of a string's collation.
     """
 
     name: str
@@ -77,6 +77,10 @@ class StatementQuery(StatementEvent):
     name: ClassVar[str] = "stmt_query"
 
     query_string: Accessor[str] = accessor("The statement, in the client's character set.")
+    uses_current_database: Accessor[bool | None] = accessor(
+        "Whether it is executed in the current database, which must exist then (not the flag"
+        " SUPPRESS_USE)."
+    )
     query_bytes: Accessor[bytes] = accessor("Its bytes, as they were sent.")
     error_code: Accessor[int | None] = accessor(
         "The error that it ended with on the server; a replica expects the same one."

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import EventFlag
-from tailrace.errors import UnsupportedType
-from tailrace.events import IntVarEvent, RandEvent, UserVarEvent
-from tailrace.events.status_vars import StatusVariable
-from tailrace.events.variables import IntVarKind, UserVarType
+from tailrace.generators.log_context import QueryContext
+from tailrace.generators.statement import StatementQuery
 from tailrace.schema.classify import StatementKind, classify, of_database
 from tailrace.schema.clauses import RenameTable
 from tailrace.schema.ddl import (
@@ -25,14 +23,15 @@ from tailrace.schema.tokens import quoted_name
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, quoted
 from tailrace.transaction.statements import without_start_transaction
-from tailrace.values.charsets import charset_of, collation_name
-from tailrace.values.decimals import number_text
+from tailrace.values.charsets import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tailrace.events import Event, QueryEvent
+    from tailrace.events import QueryEvent
+    from tailrace.generators.statement import UserVariable
     from tailrace.log.changes import Logged
+    from tailrace.log.reader import TransactionHead
     from tailrace.schema.ddl import Effect
     from tailrace.sql.settings import Settings
 
@@ -86,86 +85,71 @@ def _tables(effect: Effect, database: str) -> list[Table]:
             return [pair(effect.name)]
 
 
-_V: Final = StatusVariable
-_AUTO_IS_NULL, _NO_FOREIGN_KEYS, _RELAXED = 0x4000, 0x4000000, 0x8000000
 _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
 """Character sets whose characters may contain a byte that is a quote or a backslash in ASCII."""
 
 
 def statement_of(item: Logged) -> Statement:
+    """The statement of a log, as `statement_of_query` gives it."""
+    return statement_of_query(StatementQuery(QueryContext(item, 0)), item.group)
+
+
+def statement_of_query(query: StatementQuery, group: TransactionHead | None = None) -> Statement:
     """The statement, as its server executed it.
 
     ``CREATE TABLE ... START TRANSACTION``, which only a replica may execute, loses its last words:
     the rows follow in a separate transaction. Raises UnsupportedType for a user variable of an
     unknown type.
     """
-    event = item.event
-    shorter = without_start_transaction(event.sql_bytes)
-    raw = event.sql_bytes if shorter is None else shorter
-    kind = classify(event.sql)
-    uses = event.database and not event.header.flags & EventFlag.SUPPRESS_USE
-    uses = uses and not of_database(event.sql)
-    charset = _client_charset(event)
+    raw, text = query.query_bytes, query.query_string
+    shorter = without_start_transaction(raw)
+    raw = raw if shorter is None else shorter
+    kind = classify(text)
+    uses = query.uses_current_database is not False and not of_database(text)
+    charset = query.character_set_client
     return Statement(
         raw.decode("utf-8", "surrogateescape"),
-        _settings(event),
-        item.group,
-        event.database if uses else None,
-        tuple(_one_shots(item.before)),
+        _settings(query),
+        group,
+        query.current_database if uses else None,
+        tuple(_one_shots(query)),
         alone=not kind.changes_rows or kind is StatementKind.CREATE_SELECT,
         logged=True,
         charset=charset if charset in _NOT_SINGLE and not raw.isascii() else None,
     )
 
 
-def _client_charset(event: QueryEvent) -> str | None:
-    collation = event.client_collation
-    return None if collation is None else charset_of(collation)
-
-
-def _settings(event: QueryEvent) -> Settings:
-    """The session variables that are set by the event's status variables."""
-    status = event.status_value
-    flags = status(_V.FLAGS2) or 0
+def _settings(query: StatementQuery) -> Settings:
+    """The session variables that the statement reads."""
     settings = {
-        "sql_mode": str(status(_V.SQL_MODE) or 0),
-        "foreign_key_checks": "01"[not flags & _NO_FOREIGN_KEYS],
-        "unique_checks": "01"[not flags & _RELAXED],
-        "sql_auto_is_null": "01"[bool(flags & _AUTO_IS_NULL)],
-        "timestamp": _moment(event.timestamp_us),
-        "lc_time_names": str(status(_V.LC_TIME_NAMES) or 0),
+        "sql_mode": str(query.sql_mode or 0),
+        "foreign_key_checks": "01"[query.foreign_key_checks is not False],
+        "unique_checks": "01"[query.unique_checks is not False],
+        "sql_auto_is_null": "01"[bool(query.auto_is_null)],
+        "timestamp": "DEFAULT" if query.timestamp is None else _moment(query.timestamp),
+        "lc_time_names": str(query.lc_time_names or 0),
+        "auto_increment_increment": str(query.auto_increment_increment or 1),
+        "auto_increment_offset": str(query.auto_increment_offset or 1),
     }
-    step, first = status(_V.AUTO_INCREMENT) or (1, 1)
-    settings |= {"auto_increment_increment": str(step), "auto_increment_offset": str(first)}
-    if (charset := status(_V.CHARSET)) is not None:
-        client, connection, server = charset
-        flavour = event.form.flavour
-        settings["character_set_client"] = charset_of(client)
-        settings["collation_connection"] = collation_name(connection, flavour)
-        settings["collation_server"] = collation_name(server, flavour)
-    if zone := status(_V.TIME_ZONE):
+    for variable in ("character_set_client", "collation_connection", "collation_server"):
+        if (name := getattr(query, variable)) is not None:
+            settings[variable] = name
+    if zone := query.time_zone:
         settings["time_zone"] = quoted(zone)
-    for code, variable in _FLAGS.items():
-        if (value := status(code)) is not None:
-            settings[variable] = str(value)
-    if pairs := status(_V.CHARACTER_SET_COLLATIONS):
-        known = (
-            (charset_of(charset), collation_name(to, event.form.flavour)) for charset, to in pairs
-        )
+    if (switch := query.explicit_defaults_for_timestamp) is not None:
+        settings["explicit_defaults_for_timestamp"] = str(int(switch))
+    if (collation := query.default_collation_for_utf8mb4) is not None:
+        settings["default_collation_for_utf8mb4"] = collation
+    for variable in ("sql_require_primary_key", "default_table_encryption"):
+        if (switch := getattr(query, variable)) is not None:
+            settings[variable] = str(int(switch))
+    if pairs := query.character_set_collations:
         settings["character_set_collations"] = quoted(
-            ",".join(f"{charset}={collation}" for charset, collation in known)
+            ",".join(f"{charset}={collation}" for charset, collation in pairs)
         )
-    if event.header.flags & EventFlag.THREAD_SPECIFIC:
-        settings["pseudo_thread_id"] = str(event.thread_id)
+    if query.uses_temporary_tables and query.connection_id is not None:
+        settings["pseudo_thread_id"] = str(query.connection_id)
     return tuple(settings.items())
-
-
-_FLAGS: Final = {
-    _V.EXPLICIT_DEFAULTS_FOR_TIMESTAMP: "explicit_defaults_for_timestamp",
-    _V.DEFAULT_COLLATION_FOR_UTF8MB4: "default_collation_for_utf8mb4",
-    _V.SQL_REQUIRE_PRIMARY_KEY: "sql_require_primary_key",
-    _V.DEFAULT_TABLE_ENCRYPTION: "default_table_encryption",
-}
 
 
 def _moment(microseconds: int) -> str:
@@ -173,35 +157,33 @@ def _moment(microseconds: int) -> str:
     return f"{seconds}.{fraction:06}" if fraction else str(seconds)
 
 
-def _one_shots(events: tuple[Event, ...]) -> Iterator[str]:
-    for event in events:
-        match event:
-            case IntVarEvent():
-                last = event.kind is IntVarKind.LAST_INSERT_ID
-                yield f"SET @@session.{'last_insert_id' if last else 'insert_id'} = {event.value}"
-            case RandEvent():
-                yield f"SET @@session.rand_seed1 = {event.seed1}"
-                yield f"SET @@session.rand_seed2 = {event.seed2}"
-            case UserVarEvent():
-                yield f"SET @{quoted_name(event.variable)} = {_user_value(event)}"
+def _one_shots(query: StatementQuery) -> Iterator[str]:
+    if (last := query.last_insert_id) is not None:
+        yield f"SET @@session.last_insert_id = {last}"
+    if (generated := query.insert_id) is not None:
+        yield f"SET @@session.insert_id = {generated}"
+    if (seeds := query.random_seeds) is not None:
+        yield f"SET @@session.rand_seed1 = {seeds[0]}"
+        yield f"SET @@session.rand_seed2 = {seeds[1]}"
+    for each in query.user_variables or ():
+        yield f"SET @{quoted_name(each.name)} = {_user_value(each)}"
 
 
-def _user_value(event: UserVarEvent) -> str:
-    value: Any = event.value
-    match event.value_type:
-        case None:
-            return "NULL"
-        case UserVarType.STRING:
-            charset = charset_of(event.collation or 0)
-            if charset == "binary":
-                return f"_binary {hexadecimal(value)}"
-            collated = collation_name(event.collation or 0, event.form.flavour)
-            return f"_{charset} {hexadecimal(value)} COLLATE {collated}"
-        case UserVarType.INT:
-            return f"CAST({value} AS UNSIGNED)" if event.unsigned else str(value)
-        case UserVarType.REAL:
-            text = repr(value)
-            return text if "e" in text else f"{text}e0"
-        case UserVarType.DECIMAL:
-            return number_text(value[2:], value[0], value[1])
-    raise UnsupportedType(f"user variable {event.variable} of type {event.value_type}")
+def _user_value(variable: UserVariable) -> str:
+    value, collation = variable.value, variable.collation
+    if value is None:
+        return "NULL"
+    if isinstance(value, (str, bytes)):
+        charset = (collation or "utf8mb4").partition("_")[0]
+        if charset == "binary":
+            data = value if isinstance(value, bytes) else value.encode()
+            return f"_binary {hexadecimal(data)}"
+        data = value if isinstance(value, bytes) else encode(charset, value)
+        literal = f"_{charset} {hexadecimal(data)}"
+        return literal if collation is None else f"{literal} COLLATE {collation}"
+    if isinstance(value, float):
+        text = repr(value)
+        return text if "e" in text else f"{text}e0"
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return f"CAST({value} AS UNSIGNED)" if variable.unsigned else str(value)
