@@ -317,8 +317,8 @@ def _collations(context: QueryContext) -> tuple[tuple[str, str], ...]:
 QueryContext.READERS = {
     **LogContext.READERS,
     "current_database": lambda context: context.event.database or None,
-    "uses_current_database": lambda context: not (
-        context.event.header.flags & EventFlag.SUPPRESS_USE
+    "uses_current_database": lambda context: (
+        not (context.event.header.flags & EventFlag.SUPPRESS_USE)
     ),
     "query_string": _query_string,
     "query_bytes": lambda context: bytes(context.event.sql_bytes),
