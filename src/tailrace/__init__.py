@@ -5,7 +5,8 @@
 `stat` counts what a log holds, `undo` and `redo` make SQL of it. `create` makes a log, `append`
 continues one, and a `Table` describes the rows to be written to it. `local` makes a program's own
 transactions a stream of events for consumers. `receive` keeps a byte-identical copy of a server's
-logs, and `serve` serves logs to replicas of MySQL and MariaDB.
+logs, `serve` serves logs to replicas of MySQL and MariaDB, and `apply` carries out their changes in
+another database.
 
 Families have modules of their own, such as `tailrace.events`, `tailrace.errors` and
 `tailrace.storage`.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
+    from tailrace.applier.applier import apply
     from tailrace.columns import changes, table
     from tailrace.columns.text.statistics import stat
     from tailrace.gtid import GtidList, GtidSet
@@ -42,6 +44,7 @@ __all__ = [
     "Table",
     "__version__",
     "append",
+    "apply",
     "changes",
     "create",
     "local",
@@ -63,6 +66,7 @@ _MODULES: Final = {
     "Position": "position",
     "Table": "schema.table",
     "append": "writing",
+    "apply": "applier.applier",
     "changes": "columns",
     "create": "writing",
     "local": "writing.local",

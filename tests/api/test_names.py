@@ -20,6 +20,7 @@ NAMES = [
     "Table",
     "__version__",
     "append",
+    "apply",
     "changes",
     "create",
     "open",

@@ -84,6 +84,7 @@ COMMANDS_ONLY = {
     "stat": {"as", "html", "include_gtids", "exclude_gtids", "server_id", "skip_checksums"},
     "receive": {"plugin", "progress", "skip_torn_tail"},
     "serve": {"plugin", "wait"},
+    "apply": set(),
     "mirror": {"cores", "fail_on_set_aside", "skip_torn_tail"},
     "verify": {"cores"},
 }
@@ -93,7 +94,9 @@ COMMANDS_ONLY = {
 @pytest.mark.parametrize("name", COMMANDS_ONLY)
 def test_an_option_has_the_name_of_the_functions_parameter(name):
     """One name for one option, in the API and the command line."""
-    function = getattr(tailrace if name in {"stat", "receive", "serve"} else tailrace.spark, name)
+    function = getattr(
+        tailrace if name in {"stat", "receive", "serve", "apply"} else tailrace.spark, name
+    )
     known = app[name].assemble_argument_collection()
     options = {each.name[2:].replace("-", "_") for each in known if each.name.startswith("--")}
     assert options - inspect.signature(function).parameters.keys() == COMMANDS_ONLY[name]
@@ -128,6 +131,11 @@ def source(fresh_server):
 
 
 @pytest.fixture(scope="module")
+def target(fresh_server):
+    return fresh_server("mysql-9.7", server_id=2)
+
+
+@pytest.fixture(scope="module")
 def place(tmp_path_factory, shop):
     """The folder where examples run, one after another: the lake of one is there for the next."""
     folder = tmp_path_factory.mktemp("examples")
@@ -139,8 +147,13 @@ def place(tmp_path_factory, shop):
 
 
 @pytest.mark.parametrize("arguments", EXAMPLES)
-def test_an_example(run, begin, source, place, monkeypatch, arguments):
+def test_an_example(run, begin, source, place, request, monkeypatch, arguments):
     monkeypatch.chdir(place)
+    if "db2" in arguments:
+        target = request.getfixturevalue("target")
+        for database in ("shop", "tailrace"):
+            target.execute(f"DROP DATABASE IF EXISTS {database}")
+        arguments = arguments.replace("mysql://root@db2/", url_of(target))
     given = shlex.split(arguments.replace("mysql://root@db1/", url_of(source)))
     if given[0] == "serve":  # of a copy that is there, whichever example was chosen
         given = [each.replace(":3307", ":0").replace("copy", "logs") for each in given]

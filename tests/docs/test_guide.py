@@ -49,6 +49,7 @@ NOT_RUN = {
     "docs/evidence/pipeline.md": 3,
     "docs/evidence/speed.md": 4,
     "docs/evidence/written.md": 1,
+    "docs/guide/applying.md": 2,
     "docs/guide/from-debezium.md": 1,
     "docs/guide/from-flink-cdc.md": 1,
     "docs/guide/lake-history.md": 1,

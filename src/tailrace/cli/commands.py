@@ -165,6 +165,26 @@ COMMANDS: Final = (
         (("0", "SIGTERM ended it"), _ERROR, _STOPPED),
     ),
     Command(
+        "apply",
+        "tailrace.cli.apply:apply",
+        COPY,
+        "[OPTIONS] SOURCE… --to URL",
+        "Carry out the changes of logs in another server.",
+        "Rows, statements and definitions are applied in the order of commits, each transaction "
+        "once: the server keeps how far it has come in a table of its own, in the same "
+        "transaction. You can kill the command at any time: run again, it continues there. It ends "
+        "at the present end of the logs, unless ``--follow`` is given; then Ctrl-C and SIGTERM end "
+        "it at a transaction's end.",
+        (
+            ("a folder of logs", "apply logs --to mysql://root@db2/"),
+            (
+                "what a server does now, until Ctrl-C",
+                "apply --follow mysql://root@db1/ --start oldest --to mysql://root@db2/",
+            ),
+        ),
+        (("0", "the logs were applied to their end"), _ERROR, _STOPPED),
+    ),
+    Command(
         "mirror",
         "tailrace.cli.mirror.command:mirror",
         LAKE,

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     class _Base(Connection[Cursor]):
         """The private parts of PyMySQL that are used here; a test fails when they change."""
 
+        client_flag: int
         ctx: Any
         protocol_version: int
         salt: bytes
@@ -84,6 +85,9 @@ else:
 
 _ATTRIBUTES: Final = {"_client_role": "binary_log_listener", "program_name": "tailrace"}
 """The connection attributes that the server's performance schema shows, as for any replica."""
+_COM_QUERY: Final = 3
+_BLOCK: Final = 1 << 20
+"""Bytes of a file in one packet."""
 _PROTOCOL: Final = 10
 _LOGIN: Final = 256 << 10
 """Bytes that a server may send before the login has succeeded; it needs some hundreds."""
@@ -107,17 +111,25 @@ _SAID: Final = 200
 """Characters of an error's cause that are put into a message."""
 
 
-def connect(source: Source, host: Host, *, wake: socket.socket | None = None) -> ServerConnection:
+def connect(
+    source: Source, host: Host, *, wake: socket.socket | None = None, applies: bool = False
+) -> ServerConnection:
     """A connection to one of a source's hosts, authenticated, to be closed by the caller.
 
     It has utf8mb4, autocommit, and TLS as the source says. It is made within
     ``source.connect_timeout``; then the server has ``source.answer_timeout`` seconds for each
-    answer. ``wake`` becomes readable when waiting has to end. Raises ConnectionLost if the host is
-    unknown, unreachable or does not answer in time, and if the wait was woken; AccessDenied;
-    TlsError; ProtocolError if it is no such server; UsageError for files of certificates and keys.
+    answer. ``wake`` becomes readable when waiting has to end. ``applies`` prepares the connection
+    for `ServerConnection.send_several`; its answers may take any time. Raises ConnectionLost if the
+    host is unknown, unreachable or does not answer in time, and if the wait was woken;
+    AccessDenied; TlsError; ProtocolError if it is no such server; UsageError for files of
+    certificates and keys.
     """
     connection = ServerConnection(source, host, source.tls.mode_for(local=host.is_local), wake)
+    if applies:
+        connection.client_flag |= CLIENT.LOCAL_FILES | CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS
     connection.connect()
+    if applies:
+        connection.wait_for_ever()
     return connection
 
 
@@ -339,6 +351,42 @@ class ServerConnection(_Base):
     def next_result(self, unbuffered: bool = False) -> Any:
         del unbuffered
         raise self._malformed("one statement was sent, and the answer has several results")
+
+    def wait_for_ever(self) -> None:
+        """Answers may take any time from now on."""
+        self._read_timeout = None
+
+    def send_several(self, statements: bytes) -> None:
+        """Send one statement, or several with a semicolon after each but the last.
+
+        The server executes them up to the first that fails. `read_answer` is to be called for each.
+        """
+        self._execute_command(_COM_QUERY, statements)
+
+    def read_answer(self, blocks: bytes | None = None) -> int:
+        """Read the answer to the next of the statements; gives the number of rows it concerned.
+
+        ``blocks`` is what a LOAD DATA LOCAL is given as its file. Rows of a result are dropped.
+        Raises PyMySQL's error for a statement that failed: there are no answers after it.
+        """
+        with self._parsed():
+            packet = self._read_packet()
+            if packet.is_load_local_packet():
+                data = b"" if blocks is None else blocks
+                for at in range(0, len(data), _BLOCK):
+                    self.write_packet(data[at : at + _BLOCK])
+                self.write_packet(b"")
+                packet = self._read_packet()
+            if packet.is_ok_packet():
+                packet.advance(1)
+                count = packet.read_length_encoded_integer()
+            else:
+                count = packet.read_length_encoded_integer()
+                for _ in range(2):  # the columns, the rows
+                    while not self._read_packet().is_eof_packet():
+                        self._bound(_ANSWER)
+        self._bound(_ANSWER)
+        return int(count or 0)
 
     def _read_ok_packet(self) -> Any:
         with self._parsed():

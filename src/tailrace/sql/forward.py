@@ -72,7 +72,7 @@ def with_stretches(
         if isinstance(item, Change):
             yield from triggers.before_rows((item.schema.database, item.schema.table))
             yield from guard.before_rows(item)
-            for statement in row_statements(item, tables, _row):
+            for statement in row_statements(item, tables, repeat):
                 if done:
                     done -= 1
                 else:
@@ -131,7 +131,8 @@ def row_statements(
         raise error.at(event.file, event.offset, event.name) from None
 
 
-def _row(table: TableSql, row: Row) -> RowSql | None:
+def repeat(table: TableSql, row: Row) -> RowSql | None:
+    """The statement that changes a row as it was changed; None if only generated columns differ."""
     before, after = row.before, row.after
     if before is None:
         return None if after is None else table.insert(after)

@@ -1,0 +1,346 @@
+"""The applier: a consumer that carries out what it is told of."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.applier.transaction import Transaction
+from tailrace.closing import Closing
+from tailrace.errors import UsageError
+from tailrace.generators import EventStream, RowConsumer
+from tailrace.generators.event import context_of
+from tailrace.generators.log_context import QueryContext
+from tailrace.gtid.ids import parse_gtid
+from tailrace.live.scheme import names_server
+from tailrace.log.readable import rows_not_logged
+from tailrace.sql.logged import concerns
+from tailrace.table_filter import TableFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tailrace.applier.target import Conflicts, Progress, Target
+    from tailrace.generators import (
+        Registration,
+        ReplicationEvent,
+        RowBatch,
+        StatementLoadDataBlock,
+        StatementLoadQuery,
+        StatementQuery,
+        TransactionCommit,
+        TransactionRollback,
+        TransactionStart,
+    )
+    from tailrace.gtid import AnyGtid
+    from tailrace.log.sources import Source
+    from tailrace.position import Position
+    from tailrace.storage.keyring.base import Keyring
+    from tailrace.storage.streams.layer import Layers
+
+_MOST_BYTES: Final = 32 << 20
+"""Bytes of transactions that wait to be applied."""
+_MOST: Final = 4096
+"""Transactions that wait."""
+_TOGETHER: Final = 256
+"""Transactions that are given to the target together, if so many wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was applied: transactions, events of rows, statements; ``skipped`` transactions were
+    applied earlier. ``position`` and ``gtids`` (as text) are where the target now is in the source.
+    """
+
+    transactions: int
+    row_events: int
+    statements: int
+    skipped: int
+    position: Position | None
+    gtids: str
+
+
+class _Committed(RowConsumer):
+    """Is told only of what was committed and not rolled back, before the applier is told of it."""
+
+    def __init__(self) -> None:
+        self.last: Any = None
+
+    def row_batch(self, event: RowBatch) -> None:
+        self.last = context_of(event)
+
+    def stmt_query(self, event: StatementQuery) -> None:
+        self.last = context_of(event)
+
+
+class Applier(RowConsumer, Closing):
+    """A consumer of rows that applies what it is told of to a target.
+
+    `register` makes it a consumer of a stream. Transactions wait in a queue, and are applied by a
+    thread of its own, in the order of their commits; `flush` waits for that thread. An error of the
+    target is raised by the next call. ``wants`` says whose definitions are executed, if the stream
+    has the rows of some tables only: a change that was logged as its statement is then an error
+    (StatementChange). ``resume`` gives the position from which the stream has to be
+    read to find the transaction that is being told of.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        wants: TableFilter | None = None,
+        resume: Callable[[], Position | None] | None = None,
+    ) -> None:
+        self._target = target
+        self._wants = TableFilter() if wants is None else wants
+        self._resume = resume
+        self._progress: Progress = target.progress
+        self._committed = _Committed()
+        self._now = Transaction()
+        self._blocks: dict[int, list[bytes]] = {}
+        self._rows = self._new_rows = self._statements = self._new_statements = 0
+        self._transactions = self._skipped = 0
+        self._waiting: deque[Transaction] = deque()
+        self._bytes = 0
+        self._busy = False
+        self._ending = False
+        self._failed: BaseException | None = None
+        self._changed = Condition()
+        self._thread = Thread(target=self._work, name="tailrace-apply", daemon=True)
+        self._thread.start()
+
+    def register(self, stream: EventStream) -> Registration:
+        """Make it a consumer of a stream's rows."""
+        stream.row.register(self._committed)
+        return stream.row.register(self)
+
+    # --- what it is told -------------------------------------------------------------------------
+
+    def trx_start(self, _event: TransactionStart) -> None:
+        """Nothing is executed before the transaction's end is known."""
+        self._begin()
+
+    def row_batch(self, event: RowBatch) -> None:
+        """Rows."""
+        self._keep(event, self._target.rows(event))
+        self._new_rows += 1
+
+    def stmt_query(self, event: StatementQuery) -> None:
+        """A statement."""
+        if self._is_wanted(event):
+            self._keep(event, self._target.statement(event, None))
+            self._new_statements += 1
+
+    def stmt_load_data_block(self, event: StatementLoadDataBlock) -> None:
+        """A block of a file."""
+        self._blocks.setdefault(event.file_id, []).append(event.block)
+
+    def stmt_load_query(self, event: StatementLoadQuery) -> None:
+        """The statement that loads the file of the blocks before it."""
+        blocks = b"".join(self._blocks.pop(event.file_id, ()))
+        if self._is_wanted(event):
+            self._keep(event, self._target.statement(event, blocks))
+            self._new_statements += 1
+
+    def _is_wanted(self, event: StatementQuery) -> bool:
+        if self._wants.takes_all:
+            return True
+        context = context_of(event)
+        if not isinstance(context, QueryContext):
+            raise UsageError("statements of some tables can be told only in a log")
+        if event.is_row_statement:
+            raise rows_not_logged(context.event)
+        return concerns(context.event, self._wants)
+
+    def trx_commit(self, event: TransactionCommit) -> None:
+        """The transaction is applied."""
+        self._end(event, rolled_back=False)
+
+    def trx_rollback(self, event: TransactionRollback) -> None:
+        """It is executed and rolled back, as its source did: tables without transactions changed.
+
+        What was rolled back to a savepoint is left out.
+        """
+        if event.savepoint is None:
+            self._end(event, rolled_back=True)
+
+    def _begin(self) -> None:
+        self._now = Transaction()
+        self._blocks.clear()
+        self._new_rows = self._new_statements = 0
+
+    def _keep(self, event: ReplicationEvent, made: tuple[Any, int] | None) -> None:
+        if made is None:
+            return
+        committed = context_of(event) is self._committed.last
+        item, size = made
+        self._now.add((committed, item), size)
+
+    def _end(self, event: TransactionCommit | TransactionRollback, *, rolled_back: bool) -> None:
+        transaction = self._now
+        transaction.gtid = _gtid(event.global_transaction_id)
+        transaction.prepared = _gtid(event.prepared_transaction_id)
+        transaction.position = event.position
+        transaction.resume = None if self._resume is None else self._resume()
+        transaction.rolled_back = rolled_back
+        transaction.non_transactional = bool(event.non_transactional_tables)
+        rows, statements = self._new_rows, self._new_statements
+        self._begin()
+        if self._progress.has(transaction.gtid, transaction.position):
+            self._skipped += 1
+            transaction.items.close()
+            return
+        state = self._progress.add(transaction.gtid, transaction.prepared)
+        transaction.gtids = None if state is None else state.copy()
+        self._progress.position = transaction.position
+        if not rolled_back:
+            self._rows += rows
+            self._statements += statements
+        self._put(transaction)
+
+    # --- the queue -------------------------------------------------------------------------------
+
+    def _put(self, transaction: Transaction) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._failed is not None
+                    or (self._bytes < _MOST_BYTES and len(self._waiting) < _MOST)
+                )
+            )
+            self._check()
+            self._waiting.append(transaction)
+            self._bytes += transaction.size
+            self._changed.notify_all()
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+
+    def flush(self) -> None:
+        """Wait until all that came so far is applied. Raises what the target raises."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._failed is not None or not (self._waiting or self._busy)
+            )
+            self._check()
+
+    def _work(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    self._busy = False
+                    self._changed.notify_all()
+                    self._changed.wait_for(lambda: self._waiting or self._ending)
+                    if self._ending:
+                        return
+                    count = min(len(self._waiting), _TOGETHER)
+                    taken = [self._waiting.popleft() for _ in range(count)]
+                    self._bytes -= sum(each.size for each in taken)
+                    self._busy = True
+                    self._changed.notify_all()
+                self._target.apply(taken)
+                self._transactions += len(taken)
+                for each in taken:
+                    each.items.close()
+        except BaseException as error:  # noqa: BLE001 - raised where the next call is made
+            with self._changed:
+                self._failed, self._busy = error, False
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the thread after the transactions that it applies, and close the target."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        self._thread.join()
+        self._target.close()
+
+    @property
+    def applied(self) -> Applied:
+        """What was applied so far, once `flush` has returned."""
+        progress = self._progress
+        texts = (str(progress.mysql), str(progress.mariadb))
+        return Applied(
+            self._transactions,
+            self._rows,
+            self._statements,
+            self._skipped,
+            progress.position,
+            ",".join(each for each in texts if each),
+        )
+
+
+def _gtid(told: object) -> AnyGtid | None:
+    return None if told is None else parse_gtid(str(told))
+
+
+def target_of(
+    to: str, *, channel: str = "default", table: str = "tailrace.applied", conflicts: Conflicts
+) -> Target:
+    """The target of a URL. Raises UsageError for a URL that names no known database."""
+    if conflicts not in {"stop", "skip", "overwrite"}:
+        raise UsageError(f"conflicts is stop, skip or overwrite, and not {conflicts!r}")
+    if names_server(to):
+        from tailrace.applier.server.target import ServerTarget  # noqa: PLC0415 - with PyMySQL
+
+        return ServerTarget(to, channel=channel, table=table, conflicts=conflicts)
+    raise UsageError(f"{to!r:.80} is no URL of a server: mysql://user@host/, mariadb://user@host/")
+
+
+def apply(
+    source: Source,
+    to: str,
+    *,
+    start: object = None,
+    until: object = None,
+    follow: bool = False,
+    tables: str | Sequence[str] | TableFilter | None = None,
+    exclude: str | Sequence[str] | None = None,
+    schema: str | Path | None = None,
+    keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
+    channel: str = "default",
+    table: str = "tailrace.applied",
+    conflicts: Conflicts = "stop",
+    on_start: Callable[[EventStream], object] | None = None,
+) -> Applied:
+    """Carry out the changes of a source in another database, each once.
+
+    ``to`` is the URL of a MySQL or MariaDB server. The arguments before ``channel`` are those of
+    `tailrace.rows`; without ``start`` it continues where the target is. How far that is the target
+    itself knows, in the row ``channel`` of its ``table``, which is created. ``conflicts`` says what
+    happens where its rows are not as they were on the source (`Conflicts`). ``on_start`` is given
+    the stream, whose ``stop`` ends the call after a transaction.
+
+    Raises what reading raises, ServerError for a statement that the target rejects, and UsageError
+    if another applier has the channel. All before it is applied; the next call continues there.
+    """
+    target = target_of(to, channel=channel, table=table, conflicts=conflicts)
+    try:
+        where = target.progress.resume if start is None else start
+        stream = EventStream(
+            source,
+            start=where,
+            until=until,
+            follow=follow,
+            tables=tables,
+            exclude=exclude,
+            schema=schema,
+            keyring=keyring,
+            layers=layers,
+        )
+    except BaseException:
+        target.close()
+        raise
+    wants = TableFilter.of(tables, exclude)
+    with stream, Applier(target, wants=wants, resume=lambda: stream.position) as applier:
+        applier.register(stream)
+        if on_start is not None:
+            on_start(stream)
+        stream.run()
+        applier.flush()
+        return applier.applied

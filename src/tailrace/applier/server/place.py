@@ -1,0 +1,106 @@
+"""The table in which a server keeps how far it has come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tailrace.applier.target import Progress
+from tailrace.errors import UsageError
+from tailrace.gtid import GtidList, GtidSet
+from tailrace.position import Position
+from tailrace.schema.tokens import quoted_name, quoted_table
+from tailrace.sql.text import string
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.applier.transaction import Transaction
+
+_LONGEST_CHANNEL: Final = 40
+
+
+class Place:
+    """The row of a channel. ``table`` is ``database.name``."""
+
+    def __init__(self, table: str, channel: str) -> None:
+        database, dot, name = table.partition(".")
+        if not (database and dot and name):
+            raise UsageError(f"the table of positions is DATABASE.NAME, and not {table!r:.80}")
+        if not (channel and len(channel) <= _LONGEST_CHANNEL and channel.isprintable()):
+            raise UsageError(
+                f"a channel has a name of 1 to {_LONGEST_CHANNEL} characters, not {channel!r:.80}"
+            )
+        self.table = database, name
+        self.channel = channel
+        self._name = quoted_table(database, name)
+        self._where = f"WHERE channel = {string(channel)}"
+
+    @property
+    def lock(self) -> str:
+        """The name of the lock that one applier at a time holds."""
+        return string(f"tailrace apply {self.channel}")
+
+    def create(self, query: Callable[[str], list[tuple[object, ...]]]) -> None:
+        """Create the table and the row, where they are not."""
+        database, table = map(string, self.table)
+        found = query(
+            "SELECT 1 FROM information_schema.tables"  # noqa: S608 - literals of our own
+            f" WHERE table_schema = {database} AND table_name = {table}"
+        )
+        if found and query(self.query):
+            return
+        query(f"CREATE DATABASE IF NOT EXISTS {quoted_name(self.table[0])}")
+        query(
+            f"CREATE TABLE IF NOT EXISTS {self._name} (channel VARCHAR({_LONGEST_CHANNEL})"
+            " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PRIMARY KEY,"
+            " log_file VARCHAR(512), log_pos BIGINT, resume_file VARCHAR(512), resume_pos BIGINT,"
+            " mysql_gtids MEDIUMTEXT, mariadb_gtids"
+            " MEDIUMTEXT, pending VARCHAR(255)) ENGINE=InnoDB CHARACTER SET utf8mb4"
+        )
+        channel = string(self.channel)
+        query(f"INSERT IGNORE INTO {self._name} (channel) VALUES ({channel})")  # noqa: S608 - as above
+
+    @property
+    def query(self) -> str:
+        """The statement that reads the row."""
+        return (
+            "SELECT log_file, log_pos, resume_file, resume_pos, mysql_gtids, mariadb_gtids,"  # noqa: S608 - quoted
+            " pending"
+            f" FROM {self._name} {self._where}"
+        )
+
+    @staticmethod
+    def read(row: tuple[object, ...]) -> Progress:
+        """What the row says."""
+        file, at, resume_file, resume_at, mysql, mariadb, pending = (
+            None if each is None else str(each) for each in row
+        )
+        return Progress(
+            None if file is None else Position(file, int(at or 0)),
+            None if resume_file is None else Position(resume_file, int(resume_at or 0)),
+            GtidSet.parse(mysql or ""),
+            GtidList.parse(mariadb or ""),
+            pending,
+        )
+
+    def note(self, transaction: Transaction, *, with_gtids: bool) -> bytes:
+        """The statement that notes a transaction as applied."""
+        parts = ["pending = NULL"]
+        for prefix, position in (("log", transaction.position), ("resume", transaction.resume)):
+            if position is not None and position.file:
+                parts.append(f"{prefix}_file = {string(position.file)}")
+                parts.append(f"{prefix}_pos = {position.offset}")
+        if with_gtids and transaction.gtids is not None:
+            flavour = transaction.gtids.flavour.value
+            parts.append(f"{flavour}_gtids = {string(str(transaction.gtids))}")
+        return f"UPDATE {self._name} SET {', '.join(parts)} {self._where}".encode()  # noqa: S608 - quoted
+
+    def pending(self, transaction: Transaction) -> bytes:
+        """The statement that notes what is about to be executed, and commits by itself."""
+        text = string(pending_name(transaction))
+        return f"UPDATE {self._name} SET pending = {text} {self._where}".encode()  # noqa: S608 - quoted
+
+
+def pending_name(transaction: Transaction) -> str:
+    """A transaction in the table: its GTID, or its position."""
+    return str(transaction.gtid or transaction.position)

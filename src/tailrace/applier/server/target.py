@@ -1,0 +1,623 @@
+"""A server of MySQL or MariaDB as a target.
+
+Transactions are sent in packets of many statements, which the server executes up to the first that
+fails: a packet that fails in one transaction has committed those before it, and none after. Rows of
+the server's own flavour are sent as the log's events in BINLOG statements, which the server applies
+as a replica does; others as SQL.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.applier.server.place import Place, pending_name
+from tailrace.applier.server.steps import (
+    FLUSH,
+    LoggedStatement,
+    Step,
+    binlog,
+    can_be_binlog,
+    description,
+    ended,
+    rows_event,
+    too_large,
+)
+from tailrace.applier.target import Conflicts, Progress, Target
+from tailrace.constants import Flavour
+from tailrace.errors import (
+    AccessDenied,
+    ConnectionLost,
+    ServerError,
+    TailraceError,
+    UnsupportedType,
+    UsageError,
+)
+from tailrace.generators.event import context_of
+from tailrace.generators.log_context import LogRowsContext
+from tailrace.gtid import GtidList, GtidSet, MariadbGtid
+from tailrace.live.connect import connect
+from tailrace.live.driver import ServerAnswer, err, numbered_error, translated
+from tailrace.live.url import Source
+from tailrace.log.changes import Change
+from tailrace.sql.forward import repeat, row_statements
+from tailrace.sql.rows import TableSql, once_per_table
+from tailrace.sql.settings import SessionState
+from tailrace.sql.statement import Statement, multi_row
+from tailrace.sql.triggers import Guard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tailrace.applier.transaction import Transaction
+    from tailrace.generators import RowBatch, StatementQuery
+    from tailrace.gtid import AnyGtid
+    from tailrace.live.connect import ServerConnection
+    from tailrace.sql.rows import RowSql
+    from tailrace.values.row import Row
+
+_PACKET: Final = 512 << 10
+"""Bytes of statements that are sent together, if they are not one statement."""
+_EVENTS: Final = 128 << 10
+"""Bytes of events in one BINLOG statement, if they are not one event."""
+_JOINED: Final = 500
+"""Rows in one INSERT."""
+_LOCK_SECONDS: Final = 30
+_DUPLICATE: Final = frozenset({1022, 1062, 1169, 1586})
+_NOT_FOUND: Final = frozenset({1032})
+_BUSY: Final = frozenset({1205, 1213})
+"""Lock wait timeout, deadlock: the transaction is executed again."""
+_ATTEMPTS: Final = 10
+_DONE: Final = frozenset(
+    {1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1151, 1304, 1305, 1359, 1360, 1396}
+    | {1517, 1537, 1539, 1826, 4031, 4091, 4092}
+)
+"""What a definition that was executed already answers when it is executed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A step of the transaction of that number."""
+
+    number: int
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """A run of a transaction's changes, by their numbers."""
+
+    target: ServerTarget
+    transaction: Transaction
+    start: int
+    end: int | None
+
+    def __iter__(self) -> Iterator[Any]:
+        return islice(self.target.items(self.transaction), self.start, self.end)
+
+
+class _StepError(Exception):
+    """A statement failed, of the transaction of that number."""
+
+    def __init__(self, number: int, code: int, error: TailraceError) -> None:
+        super().__init__(str(error))
+        self.number = number
+        self.code = code
+        self.error = error
+
+
+class ServerTarget(Target):
+    """A server of MySQL or MariaDB."""
+
+    def __init__(self, url: str, *, channel: str, table: str, conflicts: Conflicts) -> None:
+        self._place = Place(table, channel)
+        self._conflicts = conflicts
+        source = Source.parse(url)
+        self._connection: ServerConnection = connect(source, source.hosts[0], applies=True)
+        self.name = self._connection.name
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        self._flavour = (
+            Flavour.MARIADB
+            if "mariadb" in self._connection.server_version.lower()
+            else Flavour.MYSQL
+        )
+        lock = self._ask(f"SELECT GET_LOCK({self._place.lock}, {_LOCK_SECONDS})")
+        if lock.text_or_none() != "1":
+            raise UsageError(
+                f"{self.name}: another applier has the channel {self._place.channel!r}: end it, or"
+                " give this one a channel of its own"
+            )
+        self._run("SET SESSION wait_timeout = 2147483")
+        self._most = self._ask("SELECT @@max_allowed_packet").whole() - 1024
+        self._place.create(self._query)
+        self._progress = self._place.read(self._query(self._place.query)[0])
+        self._executed = False
+        if self._flavour is Flavour.MYSQL:
+            self._sets_gtids = self._ask("SELECT @@GLOBAL.gtid_mode").text() == "ON"
+            if self._sets_gtids:
+                executed = GtidSet.parse(self._ask("SELECT @@GLOBAL.gtid_executed").text())
+                self._progress.mysql = self._progress.mysql | executed
+        else:
+            self._sets_gtids = True
+            found = self._ask("SELECT @@gtid_domain_id, @@server_id")
+            self._own_gtids = (
+                f"SET @@session.gtid_domain_id = {found.whole()}, @@session.server_id ="
+                f" {found.whole(1)}, @@session.gtid_seq_no = 0"
+            ).encode()
+            self._resolve_by_binlog()
+        self._unsure = self._progress.pending
+        self._takes_binlog: bool | None = None
+        self._form: bytes | None = None
+        self._session = SessionState()
+        self._tables = once_per_table(TableSql)
+        self._guard = Guard()
+
+    def _resolve_by_binlog(self) -> None:
+        """MariaDB's own log knows whether the statement that was pending was executed."""
+        pending = self._progress.pending
+        if pending is None or ":" in pending or pending.count("-") != 2:
+            return
+        if self._ask("SELECT @@GLOBAL.log_bin").text() != "1":
+            return
+        state = GtidList.parse(self._ask("SELECT @@GLOBAL.gtid_binlog_state").text())
+        gtid = MariadbGtid.parse(pending)
+        if state.includes(gtid):
+            self._progress.mariadb.add(gtid)
+        self._progress.pending = None
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    def _query(self, sql: str) -> list[tuple[Any, ...]]:
+        with translated(self.name), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def _ask(self, sql: str) -> ServerAnswer:
+        return ServerAnswer(self._query(sql), 1, server=self.name, asked=sql)
+
+    def _run(self, sql: str) -> None:
+        self._query(sql)
+
+    def close(self) -> None:
+        """Close the connection; what was not committed is rolled back."""
+        if self._connection.open:
+            with suppress(err.MySQLError, TailraceError, OSError):
+                self._connection.close()
+
+    # --- what it makes of events -----------------------------------------------------------------
+
+    @property
+    def progress(self) -> Progress:
+        """As the table says; of MySQL with ``gtid_mode=ON``, also all that it executed."""
+        return self._progress
+
+    def rows(self, event: RowBatch) -> tuple[Any, int] | None:
+        """The rows event of the log."""
+        context = context_of(event)
+        if not isinstance(context, LogRowsContext):
+            raise UnsupportedType(
+                f"rows of a {type(context).__name__} cannot be applied to a server"
+            )
+        change = context.change
+        if (change.schema.database, change.schema.table) == self._place.table:
+            return None
+        return change, change.event.header.length
+
+    def statement(self, event: StatementQuery, blocks: bytes | None) -> tuple[Any, int] | None:
+        """The statement with its session settings."""
+        made = LoggedStatement.of(event, blocks)
+        return made, made.statement.size + len(blocks or b"")
+
+    # --- applying --------------------------------------------------------------------------------
+
+    def apply(self, transactions: Sequence[Transaction]) -> None:
+        """Apply transactions in their order; those before one that fails are committed."""
+        at = attempts = 0
+        while at < len(transactions):
+            try:
+                self._send_all(
+                    sent
+                    for number in range(at, len(transactions))
+                    for sent in self._numbered(number, transactions[number])
+                )
+                break
+            except _StepError as failed:
+                attempts = attempts + 1 if failed.number == at else 1
+                at = failed.number
+                self._recover()
+                if failed.code in _BUSY and attempts < _ATTEMPTS:
+                    continue
+                if failed.code not in _DUPLICATE | _NOT_FOUND or self._conflicts == "stop":
+                    raise self._told(transactions[at], failed) from failed
+                self._with_conflicts(transactions[at])
+                at += 1
+                attempts = 0
+
+    def _told(self, transaction: Transaction, failed: _StepError) -> TailraceError:
+        """The error that is raised for one of the server's."""
+        error = failed.error
+        if isinstance(error, ConnectionLost):
+            return error
+        advice = ""
+        if failed.code in _DUPLICATE | _NOT_FOUND:
+            advice = (
+                ": the target's rows are not those of the source; conflicts=skip leaves them,"
+                " conflicts=overwrite replaces them (--conflicts)"
+            )
+        text = f"{error.args[0]}: in {transaction.name}{advice}"
+        if isinstance(error, ServerError):
+            return type(error)(text, code=error.code, sqlstate=error.sqlstate, text=error.text)
+        error.add_note(text)
+        return error
+
+    def _recover(self) -> None:
+        """After an error: nothing is open, and nothing is known of the session's settings."""
+        if not self._connection.open:
+            return
+        self._run("ROLLBACK")
+        if self._flavour is Flavour.MYSQL and self._sets_gtids:
+            self._run("SET SESSION gtid_next = 'AUTOMATIC'")
+        elif self._flavour is Flavour.MARIADB:
+            self._run("SET SESSION sql_log_bin = 1")
+        self._session = SessionState()
+
+    # --- sending ---------------------------------------------------------------------------------
+
+    def _send_all(self, steps: Iterator[_Sent]) -> None:
+        held: list[_Sent] = []
+        size = 0
+        for each in steps:
+            if each.step is FLUSH:
+                if held:
+                    self._send(held)
+                held, size = [], 0
+                continue
+            length = len(each.step.text) + 2
+            if held and (each.step.begins or size + length > min(_PACKET, self._most)):
+                self._send(held)
+                held, size = [], 0
+            if length > self._most:
+                raise _StepError(each.number, 0, too_large(each.step.text, self._most, self.name))
+            held.append(each)
+            size += length
+            if each.step.ends:
+                self._send(held)
+                held, size = [], 0
+        if held:
+            self._send(held)
+
+    def _send(self, sent: list[_Sent]) -> None:
+        connection = self._connection
+        at = 0
+        try:
+            connection.send_several(b";\n".join(each.step.text for each in sent))
+            for at, each in enumerate(sent):  # noqa: B007 - it is used after an error
+                connection.read_answer(each.step.blocks)
+                if each.step.error_code:
+                    raise self._no_error(each)
+        except err.MySQLError as error:
+            code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+            if code and code == sent[at].step.error_code:
+                return  # only the last of a packet expects one
+            own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
+            raise _StepError(sent[at].number, code, own) from error
+        except ConnectionLost as error:
+            raise _StepError(sent[at].number, 0, error) from error
+
+    def _no_error(self, each: _Sent) -> _StepError:
+        text = each.step.text[:200].decode(errors="replace")
+        return _StepError(
+            each.number,
+            0,
+            ServerError(
+                f"{self.name}: a statement that failed with error {each.step.error_code} on its"
+                f" source does not fail here: {text!r}",
+                code=0,
+            ),
+        )
+
+    # --- what is sent for a transaction ----------------------------------------------------------
+
+    def _numbered(self, number: int, transaction: Transaction) -> Iterator[_Sent]:
+        try:
+            for step in self._steps(transaction):
+                yield _Sent(number, step)
+        except _StepError as failed:
+            failed.number = number
+            raise
+
+    def _steps(self, transaction: Transaction) -> Iterator[Step]:
+        parts = self._parts(transaction)
+        if any(isinstance(each, LoggedStatement) for each in parts):
+            yield from self._with_definitions(transaction, parts)
+        else:
+            yield from self._as_one(transaction)
+
+    def _parts(self, transaction: Transaction) -> list[LoggedStatement | _Items]:
+        """Statements that commit by themselves, and runs of other changes between them.
+
+        In a transaction of which a part is in a file, only the first change is such a statement:
+        CREATE TABLE ... SELECT.
+        """
+        parts: list[LoggedStatement | _Items] = []
+        for number, item in enumerate(self.items(transaction)):
+            if isinstance(item, LoggedStatement) and item.alone:
+                parts.append(item)
+            elif not parts or isinstance(parts[-1], LoggedStatement):
+                parts.append(_Items(self, transaction, number, number + 1))
+                if transaction.items.in_file:
+                    parts[-1] = _Items(self, transaction, number, None)
+                    break
+            else:
+                parts[-1] = _Items(self, transaction, parts[-1].start, number + 1)
+        return parts
+
+    def items(self, transaction: Transaction) -> Iterator[Any]:
+        """The changes that are executed."""
+        for committed, item in transaction.items:
+            if committed or transaction.rolled_back:
+                yield item
+
+    def _as_one(self, transaction: Transaction) -> Iterator[Step]:
+        gtid = transaction.gtid
+        yield from self._empty(transaction.prepared)
+        yield from self._forms(self.items(transaction))
+        yield from self._next_gtid(gtid)
+        yield Step(b"BEGIN")
+        empty = True
+        for step in self._changes(self.items(transaction)):
+            empty = False
+            yield step
+        if transaction.rolled_back:
+            yield Step(b"ROLLBACK")
+            yield from self._next_gtid(gtid)
+            yield Step(b"BEGIN")
+            empty = True
+        executed = self._is_in_executed(gtid)
+        if not (executed and (empty or transaction.non_transactional)):
+            yield self._note(transaction)
+        yield Step(b"COMMIT")
+
+    def _with_definitions(
+        self, transaction: Transaction, parts: list[LoggedStatement | _Items]
+    ) -> Iterator[Step]:
+        """Statements that commit by themselves, and changes before and after them.
+
+        The last part has the GTID.
+        """
+        yield from self._empty(transaction.prepared)
+        executed = self._is_in_executed(transaction.gtid)
+        unsure, self._unsure = self._unsure == pending_name(transaction), None
+        if not executed or len(parts) > 1:
+            yield from self._aside(self._place.pending(transaction))
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            if isinstance(part, _Items):
+                yield from self._forms(iter(part))
+                yield from self._next_gtid(transaction.gtid if last else None)
+                yield Step(b"BEGIN")
+                yield from self._changes(iter(part))
+                if last:
+                    yield self._note(transaction)
+                yield Step(b"COMMIT")
+                continue
+            yield from self._next_gtid(transaction.gtid if last else None)
+            yield from self._prepared(part.statement)
+            if unsure:
+                yield FLUSH
+                self._again(part.step(), transaction)
+            else:
+                yield part.step()
+            self._session.forget_database()
+            self._guard.forget()
+            if last and not executed:
+                yield from self._aside(self._note(transaction).text)
+
+    def _again(self, step: Step, transaction: Transaction) -> None:
+        """Execute a definition of which it is unknown whether it was executed."""
+        try:
+            self._send([_Sent(0, step)])
+        except _StepError as failed:
+            if failed.code not in _DONE:
+                raise self._told(transaction, failed) from failed
+
+    def _empty(self, gtid: AnyGtid | None) -> Iterator[Step]:
+        """An empty transaction of a GTID, where the server keeps a set of them."""
+        if gtid is not None and self._is_in_executed(gtid):
+            yield from self._next_gtid(gtid)
+            yield Step(b"BEGIN")
+            yield Step(b"COMMIT")
+
+    def _is_in_executed(self, gtid: AnyGtid | None) -> bool:
+        """Whether the server itself notes a GTID as executed, with the transaction."""
+        return (
+            gtid is not None
+            and self._sets_gtids
+            and self._flavour is Flavour.MYSQL
+            and gtid.flavour is Flavour.MYSQL
+        )
+
+    def _next_gtid(self, gtid: AnyGtid | None) -> Iterator[Step]:
+        if not self._sets_gtids:
+            return
+        if self._flavour is Flavour.MYSQL:
+            known = gtid is not None and gtid.flavour is Flavour.MYSQL
+            yield Step(f"SET @@session.gtid_next = '{gtid if known else 'AUTOMATIC'}'".encode())
+        elif not isinstance(gtid, MariadbGtid):
+            yield Step(self._own_gtids)
+        else:
+            yield Step(
+                f"SET @@session.gtid_domain_id = {gtid.domain_id}, @@session.server_id ="
+                f" {gtid.server_id}, @@session.gtid_seq_no = {gtid.seq_no}".encode()
+            )
+
+    def _note(self, transaction: Transaction) -> Step:
+        return Step(
+            self._place.note(transaction, with_gtids=not self._is_in_executed(transaction.gtid))
+        )
+
+    def _aside(self, statement: bytes) -> Iterator[Step]:
+        """A statement about the transaction, which commits by itself and has no GTID of a source.
+
+        In MariaDB it is not logged: its GTID would be that of the next transaction.
+        """
+        if self._flavour is Flavour.MARIADB:
+            yield Step(b"SET @@session.sql_log_bin = 0")
+            yield Step(statement)
+            yield Step(b"SET @@session.sql_log_bin = 1")
+        else:
+            yield from self._next_gtid(None)
+            yield Step(statement)
+
+    # --- changes ---------------------------------------------------------------------------------
+
+    def _prepared(self, statement: Statement) -> Iterator[Step]:
+        for text in self._session.change(statement.settings, statement.database):
+            yield Step(text.encode("utf-8", "surrogateescape"))
+        for text in statement.before:
+            yield Step(text.encode("utf-8", "surrogateescape"))
+
+    def _changes(self, items: Iterator[Any]) -> Iterator[Step]:
+        events: list[bytes] = []
+        size = 0
+        for item in items:
+            if isinstance(item, Change) and self._is_binlog(item):
+                event = rows_event(item.event)
+                room = 3 * (self._most // 4) - 64
+                if events and size + len(event) > room:  # within a statement, if it is this large
+                    yield Step(binlog(ended(events)))
+                    events, size = [], 0
+                if len(event) <= room:
+                    events.append(event)
+                    size += len(event)
+                    if size > _EVENTS and item.event.stmt_end:
+                        yield Step(binlog(b"".join(events)))
+                        events, size = [], 0
+                    continue
+            if events:
+                yield Step(binlog(ended(events)))
+                events, size = [], 0
+            if isinstance(item, Change):
+                yield from self._as_sql(item)
+            else:
+                yield from self._prepared(item.statement)
+                yield item.step()
+        if events:
+            yield Step(binlog(ended(events)))
+
+    def _as_sql(self, change: Change) -> Iterator[Step]:
+        found = multi_row(row_statements(change, self._tables, repeat), _JOINED)
+        for each in chain(self._guard.before_rows(change), found):
+            if isinstance(each, Statement):
+                yield from self._prepared(each)
+                yield Step(each.text.encode("utf-8", "surrogateescape"))
+
+    # --- BINLOG ----------------------------------------------------------------------------------
+
+    def _is_binlog(self, change: Change) -> bool:
+        return bool(self._takes_binlog) and self._is_own(change)
+
+    def _is_own(self, change: Change) -> bool:
+        event = change.event
+        return event.form.flavour is self._flavour and can_be_binlog(event)
+
+    def _forms(self, items: Iterator[Any]) -> Iterator[Step]:
+        """The format of the log, where it is another than that of the events before."""
+        first = next((each for each in items if isinstance(each, Change)), None)
+        if first is None or not self._is_own(first) or self._takes_binlog is False:
+            return
+        form = description(first.event.form)
+        if form == self._form:
+            return
+        yield from self._next_gtid(None)
+        yield FLUSH
+        try:
+            self._send([_Sent(0, Step(form))])
+        except _StepError as failed:
+            if not isinstance(failed.error, AccessDenied):
+                raise
+            self._takes_binlog = False
+            return
+        self._form, self._takes_binlog = form, True
+
+    # --- conflicts -------------------------------------------------------------------------------
+
+    def _with_conflicts(self, transaction: Transaction) -> None:
+        """Apply a transaction row by row, and do as ``conflicts`` says."""
+        try:
+            self._row_by_row(transaction)
+        except _StepError as failed:
+            self._recover()
+            raise self._told(transaction, failed) from failed
+
+    def _row_by_row(self, transaction: Transaction) -> None:
+        for step in (*self._empty(transaction.prepared), *self._next_gtid(transaction.gtid)):
+            self._one(step)
+        self._one(Step(b"BEGIN"))
+        for item in self.items(transaction):
+            if not isinstance(item, Change):
+                for step in self._prepared(item.statement):
+                    self._one(step)
+                self._one(item.step())
+                continue
+            for guard in self._guard.before_rows(item):
+                self._one(Step(guard.text.encode()))
+            for row, statement in self._each_row(item):
+                for step in self._prepared(statement):
+                    self._one(step)
+                self._row(item, row, statement)
+        if not self._is_in_executed(transaction.gtid):
+            self._one(self._note(transaction))
+        self._one(Step(b"COMMIT"))
+
+    def _each_row(self, change: Change) -> Iterator[tuple[Row, Statement]]:
+        rows: list[Row] = []
+
+        def write(table: TableSql, row: Row) -> RowSql | None:
+            sql = repeat(table, row)
+            if sql is not None:
+                rows.append(row)
+            return sql
+
+        for statement in row_statements(change, self._tables, write):
+            yield rows[-1], statement
+
+    def _row(self, change: Change, row: Row, statement: Statement) -> None:
+        text = statement.text.encode("utf-8", "surrogateescape")
+        try:
+            found = self._one(Step(text))
+        except _StepError as failed:
+            if failed.code not in _DUPLICATE:
+                raise
+            if self._conflicts == "overwrite":
+                self._overwrite(change, row)
+            return
+        if not found and row.after is not None and self._conflicts == "overwrite":
+            self._overwrite(change, row)
+
+    def _overwrite(self, change: Change, row: Row) -> None:
+        """Put the row after in place of all rows that have one of its keys."""
+        table = self._tables(change.schema)
+        if row.after is None:
+            return
+        if row.before is not None:
+            self._one(Step(str(table.delete(row.before).text).encode("utf-8", "surrogateescape")))
+        insert = str(table.insert(row.after, whole=True).text).encode("utf-8", "surrogateescape")
+        self._one(Step(b"REPLACE" + insert[len(b"INSERT") :]))
+
+    def _one(self, step: Step) -> int:
+        try:
+            self._connection.send_several(step.text)
+            return self._connection.read_answer(step.blocks)
+        except err.MySQLError as error:
+            code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+            own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
+            raise _StepError(0, code, own) from error

@@ -1,0 +1,86 @@
+"""Where changes are applied: the interface of targets, and how far one has come."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from tailrace.closing import Closing
+from tailrace.gtid import GtidList, GtidSet, MariadbGtid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.applier.transaction import Transaction
+    from tailrace.generators import RowBatch, StatementQuery
+    from tailrace.gtid import AnyGtid
+    from tailrace.position import Position
+
+Conflicts = Literal["stop", "skip", "overwrite"]
+"""What happens where the target has other rows than the source had: stop with an error, leave the
+target's row, or replace it by the source's."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a target has come in a source.
+
+    ``position`` is that of the last event of the last transaction, ``resume`` where to read from.
+    ``mysql`` and ``mariadb`` are the GTIDs that are applied. ``pending`` is a transaction of which
+    it could not be determined whether its statement was executed, as its text (GTID or position).
+    """
+
+    position: Position | None
+    resume: Position | None
+    mysql: GtidSet
+    mariadb: GtidList
+    pending: str | None = None
+
+    def has(self, gtid: AnyGtid | None, position: Position | None) -> bool:
+        """Whether a transaction was applied: by its GTID, and without one by its position."""
+        if gtid is not None:
+            return self._of(gtid).includes(gtid)
+        return position is not None and self.position is not None and position <= self.position
+
+    def add(self, gtid: AnyGtid | None, prepared: AnyGtid | None) -> GtidSet | GtidList | None:
+        """Note a transaction; gives the GTIDs of its flavour, None without one.
+
+        MariaDB's state is one number for each domain and server: that of XA PREPARE is in it
+        already.
+        """
+        if gtid is None:
+            return None
+        state = self._of(gtid)
+        if prepared is not None and isinstance(state, GtidSet):
+            state.add(prepared)
+        state.add(gtid)
+        return state
+
+    def _of(self, gtid: AnyGtid) -> GtidSet | GtidList:
+        return self.mariadb if isinstance(gtid, MariadbGtid) else self.mysql
+
+
+class Target(Closing):
+    """A database that changes are applied to.
+
+    `rows` and `statement` make of each event what `apply` needs of it, with its size in bytes; None
+    where there is nothing to do. They are called by the thread that reads, `apply` by another.
+    """
+
+    @property
+    @abstractmethod
+    def progress(self) -> Progress:
+        """How far it has come, read when it was opened."""
+
+    @abstractmethod
+    def rows(self, event: RowBatch) -> tuple[Any, int] | None:
+        """Rows of one table that changed in one way."""
+
+    @abstractmethod
+    def statement(self, event: StatementQuery, blocks: bytes | None) -> tuple[Any, int] | None:
+        """A statement; ``blocks`` are the bytes of the file of a LOAD DATA."""
+
+    @abstractmethod
+    def apply(self, transactions: Sequence[Transaction]) -> None:
+        """Apply transactions, in their order, each as one with the note that it is applied."""

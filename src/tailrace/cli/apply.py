@@ -1,0 +1,118 @@
+"""``tailrace apply``: changes of logs carried out in another server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from cyclopts import Group, Parameter
+
+from tailrace.cli.options import (  # cyclopts reads them
+    Exclude,
+    Follow,
+    KeyringFile,
+    Layers,
+    SchemaFile,
+    Sources,
+    Start,
+    Tables,
+    Until,
+    chosen_tables,
+)
+from tailrace.cli.output import output_to, say, standard_output
+from tailrace.cli.signals import STATUS, on_signals
+
+if TYPE_CHECKING:
+    from tailrace.generators import EventStream
+
+_APPLY: Final = Group("Apply", sort_key=0)
+
+
+def apply(
+    *sources: Sources,
+    to: Annotated[
+        str,
+        Parameter(
+            name="--to",
+            metavar="URL",
+            group=_APPLY,
+            help="The server that the changes go to: ``mysql://user@host:3306/`` (or "
+            "``mariadb://``).",
+        ),
+    ],
+    channel: Annotated[
+        str,
+        Parameter(
+            name="--channel",
+            metavar="NAME",
+            group=_APPLY,
+            help="The name under which the server keeps how far it has come; sources that are "
+            "applied to one server have different ones.",
+        ),
+    ] = "default",
+    table: Annotated[
+        str,
+        Parameter(
+            name="--table",
+            metavar="DATABASE.NAME",
+            group=_APPLY,
+            help="The table in which it keeps that; it is created.",
+        ),
+    ] = "tailrace.applied",
+    conflicts: Annotated[
+        Literal["stop", "skip", "overwrite"],
+        Parameter(
+            name="--conflicts",
+            metavar="stop|skip|overwrite",
+            group=_APPLY,
+            help="What to do where a row has a key that is there, or is not there: ``stop`` "
+            "(default), ``skip`` the change, or ``overwrite`` what is there.",
+        ),
+    ] = "stop",
+    tables: Tables = (),
+    exclude: Exclude = (),
+    start: Start = None,
+    until: Until = None,
+    follow: Follow = False,
+    schema: SchemaFile = None,
+    keyring: KeyringFile = None,
+    layers: Layers = (),
+) -> int:
+    """Carry out the changes of logs in another server."""
+    from tailrace.applier.applier import apply as run  # noqa: PLC0415 - with PyMySQL
+    from tailrace.live.url import Source as Url  # noqa: PLC0415 - as above
+
+    signalled: list[int] = []
+
+    def started(stream: EventStream) -> None:
+        streams.append(stream)
+        say(f"applying to {Url.parse(to).name}")
+        if signalled:
+            stream.stop()
+
+    def stopped(number: int) -> None:
+        signalled.append(number)
+        for stream in streams:
+            stream.stop()
+
+    streams: list[EventStream] = []
+    with on_signals(stopped):
+        done = run(
+            list(sources),
+            to,
+            start=start,
+            until=until,
+            follow=follow,
+            tables=chosen_tables(tables, exclude),
+            schema=schema,
+            keyring=keyring,
+            layers=layers or None,
+            channel=channel,
+            table=table,
+            conflicts=conflicts,
+            on_start=started,
+        )
+    earlier = f", {done.skipped:,} were applied earlier" if done.skipped else ""
+    output = output_to(standard_output())
+    output.line((f"{done.transactions:,} transactions applied{earlier}; up to {done.position}", ""))
+    output.close()
+    return STATUS[signalled[0]] if signalled else 0

@@ -1,0 +1,61 @@
+"""A server whose log is applied to another one of its release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools.applied import forget, gtid_mode, same_tables
+from tools.servers import NAMES
+
+if TYPE_CHECKING:
+    from tests.conftest import FreshServer
+    from tools.servers import Server
+
+
+class Pair:
+    """A source and a target, both empty, with GTIDs."""
+
+    def __init__(self, source: Server, target: Server) -> None:
+        self.source = source
+        self.target = target
+
+    @property
+    def url(self) -> str:
+        return f"mysql://root@127.0.0.1:{self.target.port}/"
+
+    def empty(self) -> None:
+        for server in (self.source, self.target):
+            names = {str(name) for (name,) in server.query("SHOW DATABASES")}
+            forget(server, *names - {"information_schema", "mysql", "performance_schema", "sys"})
+
+    def log(self) -> str:
+        """The folder of the source's log, to its present end."""
+        self.source.disconnect()
+        self.source.rotate()
+        return str(self.source.data)
+
+    def check(self, *databases: str) -> None:
+        """Both hold the same, and the target's log has the source's GTIDs."""
+        same_tables(self.source, self.target, *databases)
+
+    def gtids(self, server: Server) -> str:
+        """The GTIDs that a server's log has."""
+        name = "gtid_executed" if server.flavour == "mysql" else "gtid_binlog_state"
+        return str(server.query(f"SELECT @@GLOBAL.{name}")[0][0])
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def servers(request: pytest.FixtureRequest, fresh_server: FreshServer) -> Pair:
+    pair = Pair(fresh_server(request.param), fresh_server(request.param, server_id=2))
+    if pair.source.flavour == "mysql":
+        gtid_mode(pair.source, "ON")
+        gtid_mode(pair.target, "ON")
+    return pair
+
+
+@pytest.fixture
+def pair(servers: Pair) -> Pair:
+    servers.empty()
+    return servers

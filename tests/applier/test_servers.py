@@ -1,0 +1,207 @@
+"""Logs of real servers, applied to servers of the same release."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import tailrace
+from tailrace.errors import ServerError, UsageError
+from tailrace.gtid import GtidList, GtidSet
+from tools.load import Load
+
+STATEMENT = "SET SESSION binlog_format = 'STATEMENT'"
+
+
+def gtids(pair, text):
+    return (GtidSet if pair.source.flavour == "mysql" else GtidList).parse(text)
+
+
+def test_a_random_load_gives_the_same_tables_and_gtids(pair):
+    """With statements, definitions, XA, savepoints, temporary tables, tables without transactions;
+    and a stream applied twice changes nothing.
+    """
+    with Load(
+        pair.source, seed=21, clients=3, tables=2, large=0.2, huge=0, statements=True
+    ) as load:
+        time.sleep(3)
+    assert load.counts["as_statement"] + load.counts["small"] > 10
+    logs = pair.log()
+    done = tailrace.apply(logs, pair.url, start="binlog.000001")
+    assert done.transactions > 50
+    assert done.skipped == 0
+    pair.check("random_load")
+    executed = pair.gtids(pair.target)
+    assert not gtids(pair, pair.gtids(pair.source)) - gtids(pair, executed)
+
+    second = tailrace.apply(logs, pair.url, start="binlog.000001")
+    assert (second.transactions, second.skipped) == (0, done.transactions)
+    third = tailrace.apply(logs, pair.url)
+    assert third.transactions == 0
+    assert third.position == done.position
+    pair.check("random_load")
+    assert pair.gtids(pair.target) == executed
+
+
+def test_each_change_is_applied_once_though_the_applier_is_killed(pair):
+    """Each transaction adds 1 to what is there: applied twice, or left out, the sum differs."""
+    server = pair.source
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.sum (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=InnoDB")
+    server.execute("INSERT INTO d.sum VALUES (1, 0), (2, 0)")
+    for number in range(120):
+        server.execute("SET SESSION binlog_format = %s", (("ROW", "STATEMENT")[number % 2],))
+        server.execute("UPDATE d.sum SET n = n + 1 WHERE id = 1")
+        if number % 4 == 0:
+            server.execute(f"CREATE TABLE d.t{number} AS SELECT * FROM d.sum")
+            server.execute(f"ALTER TABLE d.t{number} ADD COLUMN (c{number} INT)")
+    logs = pair.log()
+    rng = random.Random(21)
+    killed = 0
+    for _ in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tailrace", "apply", logs, "--to", pair.url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        deadline = time.monotonic() + 60
+        before = pair.gtids(pair.target)
+        while process.poll() is None and pair.gtids(pair.target) == before:
+            assert time.monotonic() < deadline
+        time.sleep(rng.uniform(0, 0.1))
+        process.send_signal(signal.SIGKILL)
+        _, err = process.communicate()
+        assert process.returncode in {0, -signal.SIGKILL}, err
+        killed += process.returncode != 0
+    assert killed
+    tailrace.apply(logs, pair.url)
+    pair.check("d")
+
+
+def test_a_statement_is_executed_with_all_that_it_reads_from_its_session(pair):
+    """User variables, RAND(), LAST_INSERT_ID(), AUTO_INCREMENT, time, character set, sql_mode."""
+    server = pair.source
+    server.execute("CREATE DATABASE d")
+    server.execute(
+        "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(200) CHARACTER SET utf8mb4,"
+        " b DOUBLE, c DATETIME(6), e BIGINT UNSIGNED, f DECIMAL(20, 5)) ENGINE=InnoDB"
+    )
+    for sql in (
+        STATEMENT,
+        "SET timestamp = 1700000000.25, time_zone = '+03:30', lc_time_names = 'de_DE'",
+        "SET @text = _latin1 X'E9', @number = 18446744073709551615, @real = 0.1e0",
+        "SET @decimal = 12345678.12345, @bytes = X'00FF', @nothing = NULL",
+        "USE d",
+        "SET auto_increment_increment = 5, auto_increment_offset = 3",
+        "INSERT INTO t (a, b, c, e, f) VALUES (@text, @real, NOW(6), @number, @decimal)",
+        "INSERT INTO t (a, b, c) VALUES (HEX(@bytes), RAND(), NOW(6)), (@nothing, RAND(), NULL)",
+        "INSERT INTO t (a, e) VALUES (DATE_FORMAT('2026-01-01', '%W %M'), LAST_INSERT_ID())",
+        "SET sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT', character_set_client = latin1",
+        "INSERT INTO t (a) VALUES ('x' || 'y')",
+        "CREATE TEMPORARY TABLE tmp (n INT)",
+        "INSERT INTO tmp VALUES (7)",
+        "INSERT INTO t (e) SELECT n FROM tmp",
+        "DROP TEMPORARY TABLE tmp",
+    ):
+        server.execute(sql.replace("%", "%%"))
+    server.disconnect()
+    logs = pair.log()
+    tailrace.apply(logs, pair.url)
+    pair.check("d")
+
+
+def test_load_data_that_was_logged_as_its_statement_is_loaded_from_its_blocks(pair, tmp_path):
+    server = pair.source
+    file = tmp_path / "rows.csv"
+    file.write_text("".join(f"{number},row {number}\n" for number in range(30_000)))
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(50)) ENGINE=InnoDB")
+    server.execute(STATEMENT)
+    server.execute("INSERT INTO d.t VALUES (5, 'is replaced')")
+    server.execute(
+        f"LOAD DATA LOCAL INFILE '{file}' REPLACE INTO TABLE d.t FIELDS TERMINATED BY ','"
+        " (id, @a) SET a = CONCAT(@a, '!')"
+    )
+    server.disconnect()
+    file.unlink()
+    logs = pair.log()
+    done = tailrace.apply(logs, pair.url)
+    assert done.statements == 4
+    pair.check("d")
+    assert pair.target.query("SELECT COUNT(*), MAX(a) FROM d.t") == [(30_000, "row 9999!")]
+
+
+@pytest.fixture
+def conflicting(pair):
+    """Changes of three rows, and a target where one is there already, and one is not."""
+    server = pair.source
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(50)) ENGINE=InnoDB")
+    server.execute("INSERT INTO d.t VALUES (1, 'one'), (2, 'two')")
+    middle = server.rotate()
+    server.execute("INSERT INTO d.t VALUES (3, 'three'), (4, 'four')")
+    server.execute("UPDATE d.t SET a = 'changed' WHERE id = 2")
+    server.execute("DELETE FROM d.t WHERE id = 1")
+    pair.log()
+    tailrace.apply(str(middle), pair.url)
+    server = pair.target
+    server.execute("INSERT INTO d.t VALUES (4, 'other')")
+    server.execute("DELETE FROM d.t WHERE id IN (1, 2)")
+    return pair
+
+
+def test_a_conflict_stops_with_an_error_that_names_it(conflicting):
+    with pytest.raises(ServerError, match=r"(?s)in the transaction .* ends at .*--conflicts"):
+        tailrace.apply(conflicting.log(), conflicting.url)
+    assert conflicting.target.query("SELECT * FROM d.t") == [(4, "other")]
+
+
+def test_conflicts_skip_leaves_what_the_target_has(conflicting):
+    tailrace.apply(conflicting.log(), conflicting.url, conflicts="skip")
+    assert conflicting.target.query("SELECT * FROM d.t") == [(3, "three"), (4, "other")]
+
+
+def test_conflicts_overwrite_makes_the_rows_those_of_the_source(conflicting):
+    tailrace.apply(conflicting.log(), conflicting.url, conflicts="overwrite")
+    conflicting.check("d")
+
+
+def test_only_the_tables_that_are_wanted_are_applied(pair):
+    server = pair.source
+    for name in ("wanted", "other"):
+        server.execute(f"CREATE DATABASE {name}")
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY) ENGINE=InnoDB")
+        server.execute(f"INSERT INTO {name}.t VALUES (1)")
+    logs = pair.log()
+    tailrace.apply(logs, pair.url, tables="wanted.*")
+    pair.check("wanted")
+    assert pair.target.query("SHOW DATABASES LIKE 'other'") == []
+
+
+def test_a_channel_has_one_applier_at_a_time(pair, monkeypatch):
+    pair.source.execute("CREATE DATABASE d")
+    logs = pair.log()
+    monkeypatch.setattr("tailrace.applier.server.target._LOCK_SECONDS", 1)
+    pair.target.query("SELECT GET_LOCK('tailrace apply default', 0)")
+    with pytest.raises(UsageError, match="another applier has the channel 'default'"):
+        tailrace.apply(logs, pair.url)
+    tailrace.apply(logs, pair.url, channel="second")
+    pair.target.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"conflicts": "never"}, "conflicts is stop, skip or overwrite"),
+        ({"to": "nowhere"}, "no URL of a server"),
+    ],
+)
+def test_wrong_arguments(given, error):
+    with pytest.raises(UsageError, match=error):
+        tailrace.apply("examples/shop/mysql", **({"to": "mysql://root@127.0.0.1:1/"} | given))
