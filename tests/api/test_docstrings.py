@@ -25,7 +25,7 @@ WITHOUT = {
     "tables": {"table"},  # it is of one
     "exclude": {"table"},
 }
-SERVER = {"receive"}
+SERVER = ("receive", "apply")
 
 
 def run_examples(name, **given):
@@ -48,10 +48,15 @@ def test_examples_run(name, tmp_path, monkeypatch):
 
 
 def test_examples_with_a_server_run(mysql97, tmp_path, monkeypatch):
+    shutil.copytree(TOP / "examples" / "shop", tmp_path / "examples" / "shop")
     monkeypatch.chdir(tmp_path)
     url = f"mysql://root@127.0.0.1:{mysql97.port}/?start=now"
-    for name in SERVER:
-        run_examples(name, url=url)
+    try:
+        for name in SERVER:
+            run_examples(name, url=url)
+    finally:
+        for database in ("shop", "tailrace"):
+            mysql97.execute(f"DROP DATABASE IF EXISTS {database}")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -298,7 +298,7 @@ def apply(
     start: object = None,
     until: object = None,
     follow: bool = False,
-    tables: str | Sequence[str] | TableFilter | None = None,
+    tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
@@ -318,6 +318,12 @@ def apply(
 
     Raises what reading raises, ServerError for a statement that the target rejects, and UsageError
     if another applier has the channel. All before it is applied; the next call continues there.
+
+    >>> import tailrace
+    >>> done = tailrace.apply("examples/shop/mysql", url)
+    >>> again = tailrace.apply("examples/shop/mysql", url, start="binlog.000001")
+    >>> done.transactions == again.skipped, again.transactions
+    (True, 0)
     """
     target = target_of(to, channel=channel, table=table, conflicts=conflicts)
     try:

@@ -16,7 +16,7 @@ from tailrace.cli.options import (  # cyclopts reads them
     Start,
     Tables,
     Until,
-    chosen_tables,
+    patterns,
 )
 from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.signals import STATUS, on_signals
@@ -102,7 +102,8 @@ def apply(
             start=start,
             until=until,
             follow=follow,
-            tables=chosen_tables(tables, exclude),
+            tables=patterns(tables) or None,
+            exclude=patterns(exclude) or None,
             schema=schema,
             keyring=keyring,
             layers=layers or None,

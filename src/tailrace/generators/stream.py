@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
-    from tailrace.table_filter import TableFilter
 
 
 class _LogIteration(Iteration):
@@ -117,7 +116,7 @@ class EventStream(Closing):
         start: object = None,
         until: object = None,
         follow: bool = False,
-        tables: str | Sequence[str] | TableFilter | None = None,
+        tables: str | Sequence[str] | None = None,
         exclude: str | Sequence[str] | None = None,
         schema: str | Path | None = None,
         keyring: Keyring | str | Path | None = None,
