@@ -362,6 +362,40 @@ def test_a_log_writer_goes_on_with_its_log(tmp_path):
     assert len(told.of("row_write")) == 1
 
 
+def test_a_log_that_is_open_has_its_own_options(tmp_path):
+    with tailrace.create(tmp_path, flavour="mysql", server_id=1) as log:
+        for given in ({"server_uuid": UUID}, {"compress": True}, {"gtids": f"{UUID}:1"}):
+            with pytest.raises(UsageError, match="its own"):
+                tailrace.local(log, **given)
+
+
+def test_a_materialised_stream_of_them_gives_the_same_calls():
+    """With what no log tells."""
+    orders, notes = table(), table("notes")
+    stream = bytearray()
+    with tailrace.local(server_uuid=UUID, non_transactional=[notes]) as server:
+        told = registered(server)
+        with generators.Materialiser(stream) as materialiser:
+            materialiser.register(server.row)
+            first, second = server.transaction(), server.transaction()
+            first.insert(orders, [(1, 1), (2, 2)], write_can_replace=True)
+            second.insert(notes, [(1, 1)])
+            with first.statement(orders, notes):
+                first.delete(orders, [(1, 1)])
+            second.commit()
+            first.query("CREATE TABLE shop.t (a INT)", "shop")
+            first.insert(orders, [(3, 3)])
+            first.rollback()
+    read = Told()
+    with generators.MaterialisedStream(stream) as source:
+        source.row.register(read)
+        source.run()
+    assert [(each.name, each.values()) for each in read.events] == [
+        (each.name, each.values()) for each in told.events
+    ]
+    assert [number for number, name in read.names if name == "trx_commit"] == [2, 1, 3]
+
+
 # --- errors --------------------------------------------------------------------------------------
 
 
@@ -406,6 +440,21 @@ def test_a_consumer_that_stops_while_a_change_is_made(tmp_path):
         with pytest.raises(ObserverError, match="row_write"), server.transaction() as transaction:
             transaction.insert(orders, [(1, 1)])
     assert list(tailrace.rows(tmp_path)) == []
+
+
+def test_a_commit_that_cannot_be_written_is_told_as_rolled_back(tmp_path):
+    log = tailrace.create(tmp_path, flavour="mysql", server_id=1)
+    with tailrace.local(log) as server:
+        told, at_once = registered(server), registered(server, ToldAtOnce)
+        transaction = server.transaction()
+        transaction.insert(table(), [(1, 1)])
+        log.close()
+        with pytest.raises(UsageError, match="closed"):
+            transaction.commit()
+        with pytest.raises(UsageError, match="closed"):
+            server.transaction()
+    assert told.events == []
+    assert at_once.names[-1] == (1, "trx_rollback")
 
 
 def test_a_consumer_that_is_dropped_leaves_the_others(caplog):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tailrace.events import Event, StatusVariable
     from tailrace.events.transaction import XaName
     from tailrace.generators.generator import Generator
-    from tailrace.gtid import GtidState
+    from tailrace.gtid import AnyGtid, GtidState
     from tailrace.position import Position
     from tailrace.schema.table import Table
     from tailrace.storage.target import Target
@@ -99,6 +99,8 @@ def local(
     stack = Stack(generators(also))
     target: TransactionLog
     if isinstance(log, LogWriter):
+        if options or (server_version, server_uuid, gtids) != (None, None, None):
+            raise UsageError("a log that is open has its own server, GTIDs and options")
         target = log
     elif log is None:
         dialect = dialect_of(**given)
@@ -127,6 +129,10 @@ class _NoLog:
     @property
     def flavour(self) -> Flavour:
         return self.dialect.form.flavour
+
+    def choose_gtid(self, gtid: AskedGtid, **source: Any) -> AnyGtid | None:
+        with self._lock:
+            return self.dialect.gtids.choose(gtid, **source)
 
     def table(self, table: Table, /) -> WrittenTable:
         with self._lock:

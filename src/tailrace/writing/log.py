@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from tailrace.constants import CHECKSUM_SIZE, MAGIC, ChecksumAlgorithm, Flavour
 from tailrace.errors import BoundaryError, StorageError, TailraceError, UsageError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from tailrace.events import Event
-    from tailrace.gtid import GtidState
+    from tailrace.gtid import AnyGtid, GtidState
     from tailrace.observers import Observer
     from tailrace.schema.table import Table
     from tailrace.storage.index import LogIndex
@@ -387,9 +387,13 @@ class LogWriter:
         ``unique_checks`` appliers make none for its rows. Raises GtidError for a GTID that the log
         has.
         """
+        return TransactionWriter(self, gtid, **given)
+
+    def choose_gtid(self, gtid: AskedGtid, **source: Any) -> AnyGtid | None:
+        """The GTID of a transaction that would be committed now, as `transaction` chooses it."""
         with self._lock:
             self._check_open()
-            return TransactionWriter(self, gtid, **given)
+            return self.dialect.gtids.choose(gtid, **source)
 
     def write(self, event: Event) -> None:
         """An event that comes from another log. See `ForeignEvents.write`."""

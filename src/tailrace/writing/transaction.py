@@ -115,6 +115,9 @@ class TransactionLog(Protocol):
     def flavour(self) -> Flavour:
         """Whose log it is."""
 
+    def choose_gtid(self, gtid: AskedGtid, **source: Any) -> AnyGtid | None:
+        """The GTID of the next transaction; raises if none can be added."""
+
     def table(self, table: Table, /) -> WrittenTable:
         """A table with its id."""
 
@@ -179,7 +182,7 @@ class TransactionWriter:
             "domain_id": domain_id,
             "server_id": server_id,
         }
-        chosen = log.dialect.gtids.choose(gtid, **self._source)
+        chosen = log.choose_gtid(gtid, **self._source)
         self._asked = None if gtid is None else chosen
         self.server_id = log.server_id if server_id is None else server_id
         if isinstance(chosen, MariadbGtid):
