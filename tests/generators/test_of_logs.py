@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import tailrace
 from tailrace import generators
 from tailrace.errors import UsageError
+from tests.recorded import CORPUS
 
 
 class Counted(generators.RowConsumer):
@@ -52,3 +55,33 @@ def test_an_event_is_valid_during_the_callback_only():
     assert copy.after_image["id"] == 1
     with pytest.raises(UsageError, match="only during the callback"):
         event.after_image  # noqa: B018 - it raises
+
+
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+def test_a_relay_log_of_a_real_replica_is_a_source(server):
+    """The rows make the tables that the replica had."""
+    folder = CORPUS / f"{server}.relay-log"
+    expected = json.loads((folder / "expected.json").read_text())["tables"]
+    rows = {}
+
+    class Tables(generators.RowConsumer):
+        def row_write(self, event):
+            row = event.after_image
+            name = f"{event.table.database}.{event.table.name}"
+            rows.setdefault(name, {})[row["id"]] = row
+
+        def row_update(self, event):
+            self.row_delete(event)
+            self.row_write(event)
+
+        def row_delete(self, event):
+            name = f"{event.table.database}.{event.table.name}"
+            del rows[name][event.before_image["id"]]
+
+    with generators.EventStream(folder) as stream:
+        stream.row.register(Tables())
+        stream.run()
+    assert expected
+    for name, table in expected.items():
+        at = table["columns"].index("id")
+        assert sorted(map(str, rows[name])) == sorted(row[at] for row in table["rows"])

@@ -1,0 +1,187 @@
+"""A generator of another package, found by entry point, with consumers in a third package (MWL#120:
+"a consumer in one plugin to register itself with a generator implemented in another plugin").
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace import generators
+from tailrace.errors import UsageError
+from tests.recorded import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENGINE = '''
+"""Engine-level events: the rows of the tables of one engine, as records with a key."""
+
+from tailrace.generators import RowConsumer, RowEvent, RowGenerator, RowsContext, accessor
+from tailrace.generators import Context, Generator
+
+
+class EngineEvent(RowEvent):
+    __slots__ = ()
+    key = accessor("The record's key.")
+
+
+class EnginePut(EngineEvent):
+    __slots__ = ()
+    name = "engine_put"
+    record = accessor("The record.")
+
+
+class EngineRemove(EngineEvent):
+    __slots__ = ()
+    name = "engine_remove"
+
+
+class EngineConsumer(RowConsumer, interface=True):
+    def engine_put(self, event, /):
+        """A record is there."""
+
+    def engine_remove(self, event, /):
+        """A record is gone."""
+
+
+class _Record(Context):
+    def __init__(self, row):
+        self.row = row
+
+    def read(self, accessor):
+        if accessor == "record":
+            return self.row.read("after_image")
+        if accessor == "key":
+            image = self.row.read("after_image") or self.row.read("before_image")
+            return image["id"]
+        return self.row.read(accessor)
+
+
+class EngineGenerator(Generator):
+    name = "engine"
+    stands_on = "row"
+    interface = EngineConsumer
+    tables = {"orders", "reviews"}
+
+    def kinds(self, offer):
+        context = offer.context
+        if not isinstance(context, RowsContext) or context.read("table").name not in self.tables:
+            return ()
+        return (EngineRemove,) if context.operation == "delete" else (EnginePut,)
+
+    def events(self, offer, kind):
+        return (kind(_Record(row)) for row in offer.context.rows())
+'''
+STORE = '''
+"""A consumer of the engine's events, in a package of its own."""
+
+from engine_package import EngineConsumer
+
+
+class Store(EngineConsumer):
+    def __init__(self):
+        self.records = {}
+        self.rows = set()
+
+    def engine_put(self, event):
+        self.records[event.table.name, event.key] = event.record
+
+    def engine_remove(self, event):
+        del self.records[event.table.name, event.key]
+
+    def row_write(self, event):
+        self.rows.add(event.table.name)
+'''
+PROGRAM = """
+import tailrace
+from tailrace import generators
+from store_package import Store
+
+class Rows(generators.RowConsumer):
+    def __init__(self):
+        self.tables = set()
+    def row_batch(self, event):
+        self.tables.add(event.table.name)
+
+store, rows = Store(), Rows()
+with generators.EventStream("examples/shop/mysql", also=["engine"]) as stream:
+    stream.stack["engine"].register(store)
+    stream.row.register(rows)
+    stream.run()
+    counts = stream.stack.counts
+
+current = {}
+with tailrace.rows("examples/shop/mysql", tables=["shop.orders", "shop.reviews"]) as found:
+    for row in found:
+        if row.operation == "delete":
+            del current[row.table, row.values["id"]]
+        else:
+            current[row.table, row.values["id"]] = row.values
+assert store.records == current, (len(store.records), len(current))
+assert not {"orders", "reviews"} & (store.rows | rows.tables), (store.rows, rows.tables)
+assert {"customers", "products"} <= store.rows & rows.tables, store.rows
+assert counts["engine"].taken and counts["engine"].deferred == counts["row"].offered
+print("as expected")
+"""
+
+
+def package(folder: Path, name: str, source: str, entries: str) -> None:
+    """A package with its metadata, as an installation leaves them."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").write_text(source)
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entries)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    entries = "[tailrace.generators]\nengine = engine_package:EngineGenerator\n"
+    package(tmp_path, "engine_package", ENGINE, entries)
+    package(tmp_path, "store_package", STORE, "")
+    return tmp_path
+
+
+def test_a_fourth_generator_claims_rows_and_its_consumers_are_of_a_third_package(site):
+    """Row consumers, also of the packages, do not get the rows that it takes."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(site), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "as expected\n", done.stderr
+
+
+@pytest.fixture
+def on_path(site, monkeypatch):
+    monkeypatch.syspath_prepend(str(site))
+    yield site
+    for name in ("engine_package", "store_package", "wrong_package"):
+        sys.modules.pop(name, None)
+
+
+def test_a_generator_by_name(on_path):
+    found = generators.EventStream("examples/shop/mysql", also=["engine"])
+    assert [each.name for each in found.stack] == ["transaction", "statement", "row", "engine"]
+    found.close()
+
+
+def test_mistakes_about_generators(on_path):
+    with pytest.raises(UsageError, match=r"no generator is called 'none'; known are engine, row"):
+        generators.EventStream("examples/shop/mysql", also=["none"])
+    entries = "[tailrace.generators]\nwrong = wrong_package:NAME\n"
+    package(on_path, "wrong_package", "NAME = 7\n", entries)
+    with pytest.raises(UsageError, match="wrong is 7, not a class of generators"):
+        generators.EventStream("examples/shop/mysql", also=["wrong"])
+    with pytest.raises(UsageError, match="stands on"):
+        generators.Stack([generators.RowGenerator])
+    with pytest.raises(UsageError, match="at least one generator"):
+        generators.Stack([])
