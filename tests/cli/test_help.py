@@ -130,6 +130,17 @@ def source(fresh_server):
     return made
 
 
+AUDIT = """
+import sys
+from tailrace.generators import StatementConsumer
+
+class Audit(StatementConsumer):
+    def stmt_start(self, event):
+        print(event.position, flush=True)
+"""
+"""The consumer of the examples of ``tap``."""
+
+
 @pytest.fixture(scope="module")
 def target(fresh_server):
     return fresh_server("mysql-9.7", server_id=2)
@@ -140,6 +151,7 @@ def place(tmp_path_factory, shop):
     """The folder where examples run, one after another: the lake of one is there for the next."""
     folder = tmp_path_factory.mktemp("examples")
     (folder / "logs").symlink_to(shop / "mysql")
+    (folder / "audit.py").write_text(AUDIT)
     certificate, key = Authority(folder).issue("served", "localhost")
     certificate.rename(folder / "cert.pem")
     key.rename(folder / "key.pem")
@@ -166,8 +178,8 @@ def test_an_example(run, begin, source, place, request, monkeypatch, arguments):
         return
     env = {**os.environ, "TAILRACE_SERVE_PASSWORD": "secret"}
     process = begin(*given, cwd=place, env=env)
-    seen = process.stdout if given[0] == "log" else process.stderr
-    if given[0] == "log":  # it says nothing until something comes
+    seen = process.stdout if given[0] in {"log", "tap"} else process.stderr
+    if given[0] in {"log", "tap"}:  # it says nothing until something comes
         while process.poll() is None and not _line_within(seen, 0.5):
             source.execute("INSERT INTO shop.orders SELECT max(id) + 1, 0 FROM shop.orders")
             source.connection.commit()

@@ -86,7 +86,7 @@ FILES = {
     "log --server-id many logs": "--server-id many: give a whole number",
     "log --server-id=-1 logs": "--server-id is a number from 0 to 4294967295, and not -1",
     "doctor now": "doctor takes no argument 'now' here: see `tailrace help doctor`",
-    "help nope": "there is no command 'nope': there are check, completion, doctor, help, log, mirror, receive, reset, serve, stat, verify",
+    "help nope": "there is no command 'nope': there are check, completion, doctor, help, log, mirror, receive, reset, serve, stat, tap, verify",
     "completion": "completion needs a SHELL: see `tailrace help completion`",
     "completion csh": "SHELL csh: give bash, zsh or fish",
     # where reading begins and ends
@@ -132,6 +132,13 @@ FILES = {
     "log --rows-per-insert 0 logs": "--rows-per-insert goes with --as sql and --as undo, and is 1 or more",
     "log --hexdump --as json logs": "--hexdump goes with --as text, not with --as json",
     "stat --html nowhere/page.html logs": "--html nowhere/page.html: the folder nowhere does not exist",
+    # tap
+    "tap logs --consumer audit": "--consumer is PACKAGE:CLASS, as audit:Audit, and not 'audit'",
+    "tap logs --consumer no_such:Audit": "--consumer no_such:Audit: No module named 'no_such'",
+    "tap logs --consumer tailrace.generators:Nothing": "--consumer tailrace.generators:Nothing: module 'tailrace.generators' has no attribute 'Nothing'",
+    "tap logs --consumer tailrace:Position": "--consumer tailrace:Position: it derives from none of the consumers' interfaces, as tailrace.generators.RowConsumer",
+    "tap logs --consumer tailrace.generators:RowConsumer": "--consumer tailrace.generators:RowConsumer: it cannot be made without arguments: RowConsumer is an interface: make a class that derives from it",
+    "tap logs --generator none": "no generator is called 'none'; known are row, statement, transaction. A package adds one by an entry point of the group 'tailrace.generators'",
     # receive, mirror, verify
     "receive mysql://root@db1/": "receive needs --into FOLDER: see `tailrace help receive`",
     "receive --into copy": "give a server to receive from: mysql://user@host:3306/",

@@ -103,6 +103,25 @@ COMMANDS: Final = (
         (("0", "all files are in order"), ("2", "a file is damaged, or another error")),
     ),
     Command(
+        "tap",
+        "tailrace.cli.tap:tap",
+        LOOK,
+        "[OPTIONS] SOURCE…",
+        "Tell a program of transactions, statements or rows.",
+        "A consumer is a class that derives from an interface of ``tailrace.generators``, and has "
+        "methods for the events that it wants. Only what was committed is told, in the order of "
+        "the commits. At the end the position is printed: ``--start`` takes it. If the consumer "
+        "raises an error, it is before the transaction in which that happened.",
+        (
+            ("what there is to be told", "tap --tables shop.orders logs"),
+            (
+                "a consumer of your own, until Ctrl-C",
+                "tap --follow --consumer audit:Audit mysql://root@db1/",
+            ),
+        ),
+        (("0", "the logs were read to their end, or SIGTERM ended it"), _ERROR, _STOPPED),
+    ),
+    Command(
         "receive",
         "tailrace.cli.receive:receive",
         COPY,

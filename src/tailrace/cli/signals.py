@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from tailrace.log.reader import Reader
 
 STATUS: Final[dict[int, int]] = {signal.SIGINT: 130, signal.SIGTERM: 0}
 """The command's status, by the number of the signal that ended it."""
@@ -36,8 +34,19 @@ class Ending:
     status = 0
 
 
+class Follows(Protocol):
+    """A reader, or a stream of events: it may follow its source."""
+
+    @property
+    def follow(self) -> bool:
+        """Whether it waits for more at the end."""
+
+    def stop(self) -> None:
+        """Let it end at a transaction's end."""
+
+
 @contextmanager
-def until_stopped(reader: Reader) -> Iterator[Ending]:
+def until_stopped(reader: Follows) -> Iterator[Ending]:
     """Let Ctrl-C and SIGTERM end a reader that follows, at a transaction's end.
 
     A second signal ends the process in the default way. Does nothing for other readers.

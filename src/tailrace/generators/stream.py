@@ -141,6 +141,7 @@ class EventStream(Closing):
         )
         self._iteration.stack = self.stack
         self._iteration.numbers = count(1)
+        self.follow = follow
         self._running: Iterator[Any] | None = None
         self._closed = False
         self._failed = False
