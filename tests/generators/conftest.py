@@ -162,7 +162,7 @@ def _record(server: Server, name: str, format_: str, folder: Path) -> Recording:
             server.execute(f"SET GLOBAL gtid_mode={mode}")
     server.execute("CREATE DATABASE g CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
     server.rotate()
-    _write(server, recording)
+    write_log(server, recording)
     shutil.copy(server.rotate(), recording.log)
     arguments = ["-v", "-v", "--base64-output=DECODE-ROWS"]
     recording.text = server.mysqlbinlog(*arguments, recording.log).stdout.decode("utf-8", "replace")
@@ -177,7 +177,8 @@ def _record(server: Server, name: str, format_: str, folder: Path) -> Recording:
     return recording
 
 
-def _write(server: Server, recording: Recording) -> None:
+def write_log(server: Server, recording: Recording) -> None:
+    """Have a server do what tests look for, in the recording's format, in its database ``g``."""
     facts = recording.facts
     one = _Session(server, recording)
     for sql in (

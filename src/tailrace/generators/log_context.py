@@ -33,6 +33,7 @@ from tailrace.transaction.statements import xa_name
 from tailrace.values.charsets import charset_of, collation_name, decode
 from tailrace.values.decimals import number_text
 from tailrace.values.schema import Logical
+from tailrace.values.sql_type import sql_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +46,10 @@ if TYPE_CHECKING:
     from tailrace.values.schema import TableSchema
 
 _V: Final = StatusVariable
-_AUTO_IS_NULL, _NO_FOREIGN_KEYS, _RELAXED = 0x4000, 0x4000000, 0x8000000
+AUTO_IS_NULL: Final = 0x4000
+NO_FOREIGN_KEYS: Final = 0x4000000
+RELAXED_UNIQUE: Final = 0x8000000
+"""Bits of a statement's FLAGS2."""
 _NO_FOREIGN_KEY_CHECKS: Final = int(RowsFlag.NO_FOREIGN_KEY_CHECKS)
 _RELAXED_UNIQUE_CHECKS: Final = int(RowsFlag.RELAXED_UNIQUE_CHECKS)
 
@@ -343,9 +347,9 @@ QueryContext.READERS = {
         context.event.header.flags & EventFlag.THREAD_SPECIFIC
     ),
     "table_map_for_update": _status(_V.TABLE_MAP_FOR_UPDATE),
-    "foreign_key_checks": _flag(_NO_FOREIGN_KEYS, off=True),
-    "unique_checks": _flag(_RELAXED, off=True),
-    "auto_is_null": _flag(_AUTO_IS_NULL),
+    "foreign_key_checks": _flag(NO_FOREIGN_KEYS, off=True),
+    "unique_checks": _flag(RELAXED_UNIQUE, off=True),
+    "auto_is_null": _flag(AUTO_IS_NULL),
     "invoker": _status(_V.INVOKER),
     "explicit_defaults_for_timestamp": _boolean(_V.EXPLICIT_DEFAULTS_FOR_TIMESTAMP),
     "default_collation_for_utf8mb4": _collation(_V.DEFAULT_COLLATION_FOR_UTF8MB4),
@@ -443,7 +447,7 @@ def _table_of(schema: TableSchema) -> ModifiedTable:
         tuple(
             TableColumn(
                 column.name,
-                column.type.name.lower() + (" unsigned" if column.unsigned else ""),
+                sql_type(column),
                 column.nullable,
                 None if column.logical is not Logical.TEXT else column.charset,
             )

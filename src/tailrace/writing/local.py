@@ -442,6 +442,9 @@ class LocalTransaction(TransactionWriter):
         error_code: int = 0,
         exec_time: int = 0,
         alone: bool | None = None,
+        thread_id: int | None = None,
+        uses_temporary_tables: bool = False,
+        uses_database: bool = True,
     ) -> None:
         """As `TransactionWriter.query`. What it reads from its session (INSERT_ID, user variables)
         is added before it, as events (`event`). SAVEPOINT and ROLLBACK TO are `savepoint` and
@@ -454,7 +457,15 @@ class LocalTransaction(TransactionWriter):
         if self._savepoint(text) or leading_words(text, 1) == ["RELEASE"]:
             return
         super().query(
-            sql, database, status=status, error_code=error_code, exec_time=exec_time, alone=alone
+            sql,
+            database,
+            status=status,
+            error_code=error_code,
+            exec_time=exec_time,
+            alone=alone,
+            thread_id=thread_id,
+            uses_temporary_tables=uses_temporary_tables,
+            uses_database=uses_database,
         )
         self._tell()
         if self._alone:
@@ -518,13 +529,15 @@ class LocalTransaction(TransactionWriter):
         finally:
             self._end()
 
-    def commit(self) -> Position | None:
+    def commit(
+        self, gtid: AskedGtid = None, *, original_commit_timestamp: int | None = None
+    ) -> Position | None:
         """As `TransactionWriter.commit`. Consumers were told when it returns; it raises what one
         of them raised that stopped the stream: the transaction is then committed nevertheless.
         """
         self._check_idle()
         try:
-            return super().commit()
+            return super().commit(gtid, original_commit_timestamp=original_commit_timestamp)
         finally:
             self._end()
 

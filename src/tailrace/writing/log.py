@@ -384,7 +384,8 @@ class LogWriter:
         by default the log's. ``timestamp`` is in seconds UTC, by default the present time;
         ``original_commit_timestamp`` in microseconds UTC, where the transaction was first committed
         elsewhere (MySQL). ``thread_id`` is the session's. Without ``foreign_key_checks`` or
-        ``unique_checks`` appliers make none for its rows. Raises GtidError for a GTID that the log
+        ``unique_checks`` appliers make none for its rows. With ``gtid_at_commit`` its GTID is given
+        to its `TransactionWriter.commit`. Raises GtidError for a GTID that the log
         has.
         """
         return TransactionWriter(self, gtid, **given)

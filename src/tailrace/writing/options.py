@@ -29,6 +29,7 @@ class TransactionOptions(TypedDict, total=False):
     thread_id: int
     foreign_key_checks: bool
     unique_checks: bool
+    gtid_at_commit: bool
 
 
 class RowMetadata(StrEnum):

@@ -175,6 +175,7 @@ class TransactionWriter:
         thread_id: int = 1,
         foreign_key_checks: bool = True,
         unique_checks: bool = True,
+        gtid_at_commit: bool = False,
     ) -> None:
         self._log = log
         self._source: dict[str, Any] = {
@@ -182,7 +183,7 @@ class TransactionWriter:
             "domain_id": domain_id,
             "server_id": server_id,
         }
-        chosen = log.choose_gtid(gtid, **self._source)
+        chosen = None if gtid_at_commit else log.choose_gtid(gtid, **self._source)
         self._asked = None if gtid is None else chosen
         self.server_id = log.server_id if server_id is None else server_id
         if isinstance(chosen, MariadbGtid):
@@ -190,11 +191,7 @@ class TransactionWriter:
         self.timestamp = log.now() // 1_000_000 if timestamp is None else timestamp
         self._original = original_commit_timestamp
         self._thread_id = thread_id
-        self._flags = 0
-        if not foreign_key_checks:
-            self._flags |= RowsFlag.NO_FOREIGN_KEY_CHECKS
-        if not unique_checks:
-            self._flags |= RowsFlag.RELAXED_UNIQUE_CHECKS
+        self.set_checks(foreign_keys=foreign_key_checks, unique=unique_checks)
         self._statement: _Statement | None = None
         self._start()
         self._wanted = self._asked is not None
@@ -222,6 +219,14 @@ class TransactionWriter:
         return self._cache.tmp_file_name
 
     # --- rows ------------------------------------------------------------------------------------
+
+    def set_checks(self, *, foreign_keys: bool, unique: bool) -> None:
+        """Which checks appliers make for the rows from here on."""
+        self._flags = 0
+        if not foreign_keys:
+            self._flags |= RowsFlag.NO_FOREIGN_KEY_CHECKS
+        if not unique:
+            self._flags |= RowsFlag.RELAXED_UNIQUE_CHECKS
 
     def insert(self, table: Table, rows: Iterable[Any], *, statement: str | None = None) -> None:
         """Rows that were inserted: mappings by column name, sequences in the table's order, rows
@@ -358,6 +363,9 @@ class TransactionWriter:
         error_code: int = 0,
         exec_time: int = 0,
         alone: bool | None = None,
+        thread_id: int | None = None,
+        uses_temporary_tables: bool = False,
+        uses_database: bool = True,
     ) -> None:
         """A statement, run in a default database.
 
@@ -365,7 +373,10 @@ class TransactionWriter:
         where the text does not tell. As on a server, it commits what comes before it; it then has
         the next GTID, and so has what follows it. ``status`` are status variables in addition to,
         or in place of, the usual ones: the session that a replica runs it in (no SQL modes,
-        utf8mb4, autocommit). Raises UsageError for transaction control, which is the writer's.
+        utf8mb4, autocommit). ``thread_id`` is the session's, by default the transaction's; whether
+        the statement ``uses_temporary_tables`` of it, appliers must know; without ``uses_database``
+        it is not executed in the database (the flag SUPPRESS_USE). Raises UsageError for
+        transaction control, which is the writer's.
         """
         text = sql.decode(errors="replace") if isinstance(sql, bytes) else sql
         standing = Standing.of(text)
@@ -377,9 +388,11 @@ class TransactionWriter:
             sql,
             database,
             status={**self._updated(database), **(status or {})},
-            flags=EventFlag.SUPPRESS_USE if standing.of_database else 0,
+            flags=EventFlag.SUPPRESS_USE * (standing.of_database or not uses_database)
+            | EventFlag.THREAD_SPECIFIC * uses_temporary_tables,
             error_code=error_code,
             exec_time=exec_time,
+            thread_id=thread_id,
         )
         with self._whole():
             if not alone:
@@ -416,6 +429,7 @@ class TransactionWriter:
         flags: int = 0,
         error_code: int = 0,
         exec_time: int = 0,
+        thread_id: int | None = None,
     ) -> QueryEvent:
         kind: type[QueryEvent] = QueryEvent
         options = self._log.options
@@ -429,7 +443,7 @@ class TransactionWriter:
             sql=sql,
             database=database,
             status={**self._log.dialect.status, **(status or {})},
-            thread_id=self._thread_id,
+            thread_id=self._thread_id if thread_id is None else thread_id,
             exec_time=exec_time,
             error_code=error_code,
             header_flags=flags,
@@ -477,16 +491,25 @@ class TransactionWriter:
         self._asked = None if self._asked is None else self._asked.following
         self._start()
 
-    def commit(self) -> Position | None:
+    def commit(
+        self, gtid: AskedGtid = None, *, original_commit_timestamp: int | None = None
+    ) -> Position | None:
         """Write the transaction; its end in the log. The ``with`` block's end does that.
 
-        A transaction without events is written only if its GTID was given: servers do so, too, so
-        that the number is used. Raises what `LogWriter.commit` does: the transaction is then
-        discarded, or, after an error of an observer, in the log at ``position``.
+        ``gtid`` and ``original_commit_timestamp`` are as for `LogWriter.transaction`, where they
+        were not known at its beginning. A transaction without events is written only if its GTID
+        was given: servers do so, too, so that the number is used. Raises what `LogWriter.commit`
+        does: the transaction is then discarded, or, after an error of an observer, in the log at
+        ``position``.
         """
         if self._done:
             raise UsageError(f"the transaction is {self._done} already")
         try:
+            if gtid is not None:
+                self._asked = self._log.choose_gtid(gtid, **self._source)
+                self._wanted = True
+            if original_commit_timestamp is not None:
+                self._original = original_commit_timestamp
             empty = not self._cache.count
             if empty and not self._wanted:
                 self._done = "committed"

@@ -1,0 +1,286 @@
+"""A consumer of generators that writes a binary log (MWL#120, "Generators and consumers")."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.constants import EventType, Flavour
+from tailrace.errors import UnsupportedType
+from tailrace.events import (
+    ExecuteLoadQueryEvent,
+    IntVarEvent,
+    LoadBlockEvent,
+    RandEvent,
+    StatusVariable,
+    UserVarEvent,
+)
+from tailrace.events.load import DuplicateHandling
+from tailrace.events.variables import IntVarKind, UserVarType
+from tailrace.generators import RowConsumer
+from tailrace.generators.log_context import AUTO_IS_NULL, NO_FOREIGN_KEYS, RELAXED_UNIQUE
+from tailrace.schema.table import Table
+from tailrace.transaction.statements import without_start_transaction
+from tailrace.values.charsets import charset_of, collation_id, default_collation, encode
+from tailrace.values.decimals import decimal_packer, unscaled
+
+if TYPE_CHECKING:
+    from tailrace.generators import (
+        ModifiedTable,
+        ReplicationEvent,
+        RowBatch,
+        StatementLoadDataBlock,
+        StatementLoadQuery,
+        StatementQuery,
+        StatementStart,
+        TransactionCommit,
+        TransactionStart,
+        UserVariable,
+    )
+    from tailrace.writing.log import LogWriter
+    from tailrace.writing.transaction import TransactionWriter
+
+_V = StatusVariable
+_MICROSECOND: Final = 1_000_000
+
+
+class LogConsumer(RowConsumer):
+    """Writes what it is told of into a log that `tailrace.create` or `append` opened.
+
+    Transactions keep their times, server ids and GTIDs; with ``gtids=False`` the log numbers them.
+    Statements have the context of their session, LOAD DATA its file. A transaction is in the log
+    when ``trx_commit`` returns. An XA transaction becomes one that was committed at once; of MySQL,
+    an empty one has the GTID of its XA PREPARE. What was rolled back is not written, nor what it
+    did to tables without transactions (see the guide, "Rollbacks and XA").
+
+    Raises what `LogWriter.transaction` and `Table` raise: GtidError for GTIDs of the other flavour,
+    SchemaError for columns whose definition is unknown, ValueRejected for rows that lack columns
+    (``binlog_row_image``) if the log's ``image`` is full.
+    """
+
+    def __init__(self, log: LogWriter, *, gtids: bool = True) -> None:
+        self._log = log
+        self._gtids = gtids
+        self._open: dict[int, TransactionWriter] = {}
+        self._starts: dict[int, str | None] = {}
+        self._tables: dict[ModifiedTable, Table] = {}
+        self._block = 0
+
+    def trx_start(self, event: TransactionStart, /) -> None:
+        """Nothing is written yet."""
+
+    def _transaction(self, event: Any) -> TransactionWriter:
+        """The transaction of an event; it begins in the log with its first change."""
+        found = self._open.get(event.local_transaction_id)
+        if found is None:
+            seconds = None if event.timestamp is None else event.timestamp // _MICROSECOND
+            found = self._open[event.local_transaction_id] = self._log.transaction(
+                server_id=event.server_id, timestamp=seconds, gtid_at_commit=self._gtids
+            )
+        return found
+
+    def trx_commit(self, event: TransactionCommit, /) -> None:
+        """Write the transaction."""
+        writer = self._transaction(event)
+        del self._open[event.local_transaction_id]
+        self._starts.pop(event.local_transaction_id, None)
+        prepared = event.prepared_transaction_id
+        if self._gtids and prepared is not None and self._log.flavour is Flavour.MYSQL:
+            self._log.transaction(str(prepared), timestamp=writer.timestamp).commit()
+        gtid = event.global_transaction_id if self._gtids else None
+        writer.commit(
+            None if gtid is None else str(gtid), original_commit_timestamp=event.commit_timestamp
+        )
+
+    def stmt_start(self, event: StatementStart, /) -> None:
+        """The text of a statement that was logged as rows goes with its rows."""
+        self._starts[event.local_transaction_id] = event.rows_query
+
+    def stmt_query(self, event: StatementQuery, /) -> None:
+        """Write a statement, and what it reads from its session."""
+        writer = self._before(event)
+        sql = event.query_bytes
+        writer.query(
+            sql,
+            event.current_database or "",
+            status=self._status(event),
+            error_code=event.error_code or 0,
+            exec_time=event.execution_time or 0,
+            alone=False if without_start_transaction(sql) is not None else None,
+            thread_id=event.connection_id,
+            uses_temporary_tables=bool(event.uses_temporary_tables),
+            uses_database=event.uses_current_database is not False,
+        )
+
+    def stmt_load_data_block(self, event: StatementLoadDataBlock, /) -> None:
+        """Write a block of a file."""
+        first = event.file_id != self._block
+        self._block = event.file_id
+        self._transaction(event).event(
+            LoadBlockEvent.make(
+                type=EventType.BEGIN_LOAD_QUERY if first else EventType.APPEND_BLOCK,
+                file_id=event.file_id,
+                data=event.block,
+                **self._header(event),
+            )
+        )
+
+    def stmt_load_query(self, event: StatementLoadQuery, /) -> None:
+        """Write the LOAD DATA over the blocks."""
+        writer = self._before(event)
+        self._block = 0
+        start, end = event.file_name_at
+        writer.event(
+            ExecuteLoadQueryEvent.make(
+                sql=event.query_bytes,
+                database=event.current_database or "",
+                status={**self._log.dialect.status, **self._status(event)},
+                thread_id=event.connection_id or 0,
+                exec_time=event.execution_time or 0,
+                error_code=event.error_code or 0,
+                file_id=event.file_id,
+                name_start=start,
+                name_end=end,
+                duplicates=DuplicateHandling[(event.duplicates or "error").upper()],
+                **self._header(event),
+            )
+        )
+
+    def row_batch(self, event: RowBatch, /) -> None:
+        """Write rows."""
+        writer, table = self._transaction(event), self._table(event.table)
+        writer.set_checks(
+            foreign_keys=not event.disable_foreign_key_checks,
+            unique=not event.disable_unique_checks,
+        )
+        statement = self._starts.pop(event.local_transaction_id, None)
+        before, after = event.before_images or [], event.after_images or []
+        if event.operation == "insert":
+            writer.insert(table, after, statement=statement)
+        elif event.operation == "update":
+            writer.update(table, before, after, statement=statement)
+        else:
+            writer.delete(table, before, statement=statement)
+
+    def _header(self, event: ReplicationEvent) -> dict[str, Any]:
+        return {
+            "server_id": self._log.server_id if event.server_id is None else event.server_id,
+            "timestamp": (event.timestamp or 0) // _MICROSECOND,
+            "form": self._log.dialect.form,
+        }
+
+    def _table(self, table: ModifiedTable) -> Table:
+        known = self._tables.get(table)
+        if known is None:
+            known = self._tables[table] = table_of(
+                table, self._log.flavour, self._log.server_version
+            )
+        return known
+
+    def _before(self, event: StatementQuery) -> TransactionWriter:
+        """Write the events before a statement; gives its transaction."""
+        writer, header = self._transaction(event), self._header(event)
+        if event.last_insert_id is not None:
+            kind = IntVarKind.LAST_INSERT_ID
+            writer.event(IntVarEvent.make(kind=kind, value=event.last_insert_id, **header))
+        if event.insert_id is not None:
+            kind = IntVarKind.INSERT_ID
+            writer.event(IntVarEvent.make(kind=kind, value=event.insert_id, **header))
+        if event.random_seeds is not None:
+            first, second = event.random_seeds
+            writer.event(RandEvent.make(seed1=first, seed2=second, **header))
+        for variable in event.user_variables:
+            writer.event(self._user_variable(variable, header))
+        return writer
+
+    def _user_variable(self, variable: UserVariable, header: dict[str, Any]) -> UserVarEvent:
+        given: dict[str, Any] = {"variable": variable.name, "value": variable.value}
+        if isinstance(variable.value, int):
+            given["unsigned"] = variable.unsigned
+        elif isinstance(variable.value, Decimal):
+            given |= {"value": _packed(variable.value), "value_type": UserVarType.DECIMAL}
+        if variable.collation is not None:
+            given["collation"] = number = collation_id(variable.collation, self._log.flavour)
+            if isinstance(variable.value, str) and number is not None:
+                given["value"] = encode(charset_of(number), variable.value)
+        return UserVarEvent.make(**given, **header)
+
+    def _status(self, event: StatementQuery) -> dict[StatusVariable, Any]:
+        flavour = self._log.flavour
+        flags = (
+            AUTO_IS_NULL * bool(event.auto_is_null)
+            | NO_FOREIGN_KEYS * (event.foreign_key_checks is False)
+            | RELAXED_UNIQUE * (event.unique_checks is False)
+        )
+        found: dict[StatusVariable, Any] = {_V.FLAGS2: flags}
+        for code, name in _AS_THEY_ARE.items():
+            value = getattr(event, name)
+            if value is not None:
+                found[code] = int(value) if isinstance(value, bool) else value
+        increment, offset = event.auto_increment_increment, event.auto_increment_offset
+        if increment is not None or offset is not None:
+            found[_V.AUTO_INCREMENT] = (increment or 1, offset or 1)
+        if event.character_set_client is not None:
+            found[_V.CHARSET] = (
+                default_collation(event.character_set_client, flavour),
+                collation_id(event.collation_connection or "", flavour),
+                collation_id(event.collation_server or "", flavour),
+            )
+        for code, name in _COLLATIONS.items():
+            collation = getattr(event, name)
+            if collation is not None:
+                found[code] = collation_id(collation, flavour)
+        if event.character_set_collations:
+            found[_V.CHARACTER_SET_COLLATIONS] = tuple(
+                (default_collation(charset, flavour), collation_id(collation, flavour))
+                for charset, collation in event.character_set_collations
+            )
+        return found
+
+
+_AS_THEY_ARE: Final = {
+    _V.SQL_MODE: "sql_mode",
+    _V.TIME_ZONE: "time_zone",
+    _V.LC_TIME_NAMES: "lc_time_names",
+    _V.TABLE_MAP_FOR_UPDATE: "table_map_for_update",
+    _V.INVOKER: "invoker",
+    _V.EXPLICIT_DEFAULTS_FOR_TIMESTAMP: "explicit_defaults_for_timestamp",
+    _V.SQL_REQUIRE_PRIMARY_KEY: "sql_require_primary_key",
+    _V.DEFAULT_TABLE_ENCRYPTION: "default_table_encryption",
+}
+_COLLATIONS: Final = {
+    _V.CHARSET_DATABASE: "collation_database",
+    _V.DEFAULT_COLLATION_FOR_UTF8MB4: "default_collation_for_utf8mb4",
+}
+
+
+def table_of(table: ModifiedTable, flavour: Flavour, server_version: str) -> Table:
+    """The table to write to, of one that an event names. Raises SchemaError, UnsupportedType."""
+    parts = []
+    for column in table.columns:
+        if not column.type:
+            raise UnsupportedType(
+                f"{table.database}.{table.name}: the type of the column {column.name} is unknown"
+            )
+        charset = "" if column.charset is None else f" character set {column.charset}"
+        null = "null" if column.nullable else "not null"
+        parts.append(f"{_quoted(column.name)} {column.type}{charset} {null}")
+    if table.primary_key:
+        parts.append(f"primary key ({', '.join(map(_quoted, table.primary_key))})")
+    name = f"{_quoted(table.database)}.{_quoted(table.name)}"
+    return Table.parse(
+        f"create table {name} ({', '.join(parts)})", flavour=flavour, server_version=server_version
+    )
+
+
+def _packed(number: Decimal) -> bytes:
+    """A DECIMAL with its digits before it."""
+    _, digits, exponent = number.as_tuple()
+    scale = max(0, -int(exponent))
+    precision = max(len(digits) + max(0, int(exponent)), scale, 1)
+    packed = decimal_packer(precision, scale)(unscaled(number, precision, scale))
+    return bytes([precision, scale]) + packed
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
