@@ -37,10 +37,11 @@ OUT_OF_BUFFER: Final = -2
 
 
 class Place(NamedTuple):
-    """The transaction of an event: its local id; whether the event is rolled back later."""
+    """The transaction of an event: its local id; ``rolled_back`` and ``held`` as in `Offer`."""
 
     transaction: int
     rolled_back: bool
+    held: bool = False
 
 
 NO_PLACE: Final = Place(0, rolled_back=False)
@@ -160,7 +161,9 @@ class ReplicationEvent:
 
     @property
     def is_rolled_back(self) -> bool:
-        """Whether its transaction, or a ROLLBACK TO in it, undoes it later."""
+        """Whether its transaction, or a ROLLBACK TO in it, rolls it back later, or still may (of
+        a local transaction).
+        """
         return self._place.rolled_back
 
     def values(self) -> dict[str, Any]:

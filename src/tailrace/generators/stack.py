@@ -232,7 +232,7 @@ class Stack:
             self.unclaimed += 1
             return
         generator.counts.taken += 1
-        place = Place(offer.transaction, offer.rolled_back)
+        place = Place(offer.transaction, offer.rolled_back, offer.held)
         for kind, calls in told.calls(kinds):
             wanted = [each for each in calls if each[0] not in left_out] if left_out else calls
             if not wanted:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+import tailrace
 from tailrace import generators
 from tailrace.errors import LogError, SchemaError
 from tests.columns.random_log import logs
@@ -107,3 +110,30 @@ def test_random_logs_give_the_same_calls(data, tmp_path_factory):
     told, again, _, failed = compare(path)
     assert failed is None
     assert again == told
+
+
+@pytest.mark.parametrize("rollbacks", [True, False])
+def test_local_transactions_that_interleave_give_the_same_calls(rollbacks):
+    """Who wants rollbacks is told of changes when they are made, others when they are committed."""
+    table = tailrace.Table("d.t", "id INT PRIMARY KEY, v VARCHAR(9)")
+    stream, told, again = bytearray(), {}, {}
+    written = generators.Materialiser(stream)
+    with tailrace.local() as server:
+        register(server, told, ALL)
+        written.register(server.row, rollbacks=rollbacks)
+        with server.transaction() as first:
+            first.insert(table, [(1, "a"), (2, "b")])
+            with suppress(KeyError), server.transaction() as second:
+                second.insert(table, [(3, "c")])
+                raise KeyError
+            first.delete(table, [(1, "a")])
+        server.insert(table, [(4, "d")])
+    written.close()
+    with generators.MaterialisedStream(stream) as read:
+        register(read, again, ALL)
+        read.run()
+    for key, calls in told.items():
+        wants = "trx_rollback" in key[1]
+        if rollbacks or not wants:
+            assert again[key] == calls
+    assert any("trx_rollback" in [name for name, _ in calls] for calls in told.values())

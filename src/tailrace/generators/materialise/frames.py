@@ -246,7 +246,7 @@ class Frame:
             change: str = Change.ROWS
         else:
             change = _CHANGES.get(name, name)
-        return Offer(change, self.context, self.place.transaction, self.place.rolled_back)
+        return Offer(change, self.context, *self.place)
 
     @property
     def event(self) -> ReplicationEvent:
@@ -292,7 +292,7 @@ def frame_at(
     elif kind.name in _ROWS:
         context_kind = FrameRow
     context = context_kind(kind, dictionary, data, body, end, file, offset + at)
-    place = Place(transaction, bool(flags & t.ROLLED_BACK))
+    place = Place(transaction, bool(flags & t.ROLLED_BACK), bool(flags & t.HELD))
     return Frame(context, place, at, end, table)
 
 

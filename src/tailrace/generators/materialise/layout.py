@@ -28,7 +28,9 @@ HEAD: Final = FRAME.size
 DEFINITION: Final = 0
 """The kind of frames that define numbers."""
 ROLLED_BACK: Final = 1
-"""A flag: the event's transaction, or a ROLLBACK TO in it, undoes it later."""
+"""A flag: the event's transaction, or a ROLLBACK TO in it, rolls it back later, or may."""
+HELD: Final = 2
+"""A flag: who wants what is rolled back was told of it before; it was held for the others."""
 
 DEPTH_BITS: Final = 4
 """The low bits of a number say the depth at which it was defined: a filter's numbers differ from

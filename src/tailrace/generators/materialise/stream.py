@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tailrace.closing import Closing
 from tailrace.errors import EventDecodeError
-from tailrace.generators.event import ReplicationEvent, kinds_of
+from tailrace.generators.event import ReplicationEvent, kinds_of, place_of
 from tailrace.generators.formats import format_named, output_to
 from tailrace.generators.generator import Change, Offer
 from tailrace.generators.stack import Stack, generators
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tailrace.generators.consumer import Consumer, OnError, Registration
     from tailrace.generators.formats import MaterialisedWriter, Source
@@ -61,22 +61,34 @@ class Materialiser(Closing):
 
         Rows come in batches, as the source has them; the reader gives them one by one to those that
         want that. With ``rollbacks`` the stream also has what was rolled back, for readers that
-        want it.
+        want it; of local transactions it has each change twice then, when it was made and when it
+        was committed.
         """
-        return generator.register(self._consumer(generator, rollbacks), on_error=on_error)
+        if not rollbacks:
+            return generator.register(self._consumer(generator, self.write), on_error=on_error)
 
-    def _consumer(self, generator: Generator, rollbacks: bool) -> Consumer:
+        def held(event: ReplicationEvent) -> None:
+            if made.active and place_of(event).held:
+                self.write(event)
+
+        wanting = self._consumer(generator, self.write, "trx_rollback")
+        made = generator.register(wanting, on_error=on_error)
+        generator.register(self._consumer(generator, held), on_error=on_error)
+        return made
+
+    @staticmethod
+    def _consumer(
+        generator: Generator, write: Callable[[ReplicationEvent], None], *more: str
+    ) -> Consumer:
         """A consumer of the generator's interface, whatever package that is of."""
         interface = generator.interface
         names = {each.name for each in kinds_of(ReplicationEvent) if each.is_batch}
-        methods = {"event", *(name for name in names if hasattr(interface, name))}
-        if rollbacks:
-            methods.add("trx_rollback")
+        methods = {"event", *more, *(name for name in names if hasattr(interface, name))}
 
-        def write(_: Consumer, event: ReplicationEvent, /) -> None:
-            self.write(event)
+        def called(_: Consumer, event: ReplicationEvent, /) -> None:
+            write(event)
 
-        kind = type("Materialiser", (interface,), dict.fromkeys(methods, write))
+        kind = type("Materialiser", (interface,), dict.fromkeys(methods, called))
         made: Consumer = kind()
         return made
 

@@ -61,7 +61,7 @@ class NativeWriter(MaterialisedWriter):
                 if type(value) is ModifiedTable and not table:
                     table = self._encoder.table(value)
             bit <<= 1
-        flags = t.ROLLED_BACK if place.rolled_back else 0
+        flags = t.ROLLED_BACK * place.rolled_back | t.HELD * place.held
         number = place.transaction or read("local_transaction_id") or 0
         if len(body) > t.MOST_IN_BLOCK:
             raise UsageError(f"{event.name}: {len(body)} bytes are more than an event may have")
