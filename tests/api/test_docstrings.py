@@ -96,8 +96,8 @@ def test_a_word_means_the_same_everywhere():
             seen.setdefault(word, set()).add((str(one.annotation), str(one.default)))
     several = {word: found for word, found in seen.items() if len(found) > 1}
     # A server's identity is what `append` takes from the log, and `create` must be told; a copy is
-    # of a server only.
-    assert several.keys() <= {"source", "server_id", "options"}, several
+    # of a server only. A log is of the flavour that one says; events without a log are MySQL's.
+    assert several.keys() <= {"source", "server_id", "options", "flavour"}, several
 
 
 def test_each_name_has_a_test():

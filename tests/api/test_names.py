@@ -23,6 +23,7 @@ NAMES = [
     "apply",
     "changes",
     "create",
+    "local",
     "open",
     "receive",
     "redo",

@@ -39,7 +39,7 @@ class Waiting:
     """Released when it is settled or leads, if it did not lead from the beginning."""
 
     def wake(self) -> None:
-        """Its thread can go on."""
+        """Its thread can continue."""
         if self.turn is not None:
             self.turn.release()
 
@@ -127,7 +127,7 @@ class GroupCommit:
             self._next()
 
     def _next(self) -> None:
-        """Have the next thread go on, if there is one and none leads."""
+        """Have the next thread continue, if there is one and none leads."""
         if self._led:
             return
         if self._drains:
