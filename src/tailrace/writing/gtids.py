@@ -91,7 +91,7 @@ class MysqlGtids:
 
 
 class MariadbGtids:
-    """MariaDB's: ``written`` is the state (``@@gtid_binlog_state``) at the end of the log, behind
+    """MariaDB's: ``written`` is the state (``@@gtid_binlog_state``) at the end of the log, after
     the transactions that wait to be synced; ``logged`` is that before them.
 
     Transactions that bring no GTID are numbered on in their domain. Without ``strict``

@@ -67,7 +67,7 @@ class LogWriter:
     thread may commit; several transactions may be open at a time, and are written in the order of
     their commits. Those that commit at the same time are synced together. ``recovery`` says what
     `append` had to cut away. A transaction that could not be written or synced is not in the log,
-    not even in part, and neither are those that wait behind it: each commit raises StorageError. If
+    not even in part, and neither are those that wait after it: each commit raises StorageError. If
     they cannot be rolled back, either (the disk is gone), everything afterwards raises
     StorageError, and `append` repairs the log.
 
@@ -101,7 +101,7 @@ class LogWriter:
         self._end = 0
         """Where the last transaction in the log ends."""
         self._next = 0
-        """Where the next one begins: behind those that wait to be synced."""
+        """Where the next one begins: after those that wait to be synced."""
         self._lock = RLock()
         self._commits = GroupCommit(
             self._lock, write=self._write_synced, written=self._written, failed=self._roll_back
