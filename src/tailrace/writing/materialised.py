@@ -1,0 +1,188 @@
+"""The binary log as a format of materialised events (MWL#120: "other formats alongside")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tailrace.constants import FILE_FLAGS_AT, Flavour
+from tailrace.errors import StorageError, UsageError
+from tailrace.generators.formats import MaterialisedFormat, MaterialisedWriter
+from tailrace.generators.materialise import Materialiser, NativeReader, injected
+from tailrace.generators.row import RowBatch
+from tailrace.generators.stream import EventStream
+from tailrace.storage.file import LogFile, LogSeries
+from tailrace.storage.memory import MemoryFolder
+from tailrace.storage.pipe import Pipe
+from tailrace.writing.consumer import LogConsumer
+from tailrace.writing.create import create
+
+if TYPE_CHECKING:
+    from tailrace.generators.event import ReplicationEvent
+    from tailrace.generators.formats import Output, Source
+    from tailrace.storage.streams.base import Data, RandomOutput
+    from tailrace.writing.log import LogWriter
+
+_VERSIONS = {Flavour.MYSQL: "9.7.0", Flavour.MARIADB: "11.8.3-MariaDB"}
+_ROWS = {"row_write": "insert", "row_update": "update", "row_delete": "delete"}
+
+
+class BinlogFormat(MaterialisedFormat):
+    """A stream of events as a binary log, as `LogConsumer` writes it and `EventStream` reads it.
+
+    The log is of the flavour that the first transaction's GTID has, MySQL's without one. It holds
+    what was committed: an event that is rolled back, and one that is in no transaction that ends,
+    is a UsageError. The log's positions are its own.
+    """
+
+    name: ClassVar[str] = "binlog"
+
+    def writer(self, output: Output) -> _BinlogWriter:
+        """What writes a log to an output. After a GiB the next file follows."""
+        return _BinlogWriter(output)
+
+    def reader(self, source: Source) -> NativeReader:
+        """What reads a log."""
+        return NativeReader(_Converted(source))
+
+
+class _Written:
+    """A file of the log, which is never read or changed: its bytes are the output's."""
+
+    def __init__(self, output: Output, head: bytes) -> None:
+        self._output = output
+        self.size = 0
+        complete = bytearray(head)
+        if len(complete) > FILE_FLAGS_AT:
+            complete[FILE_FLAGS_AT] &= ~1  # who reads it has all of it
+        self.write(complete)
+
+    def write(self, data: Data, /) -> None:
+        self._output(bytes(data))
+        self.size += len(data)
+
+    def update(self, offset: int, data: Data, /) -> None:
+        if (offset, len(data)) != (FILE_FLAGS_AT, 1):
+            raise StorageError("what was written to a stream cannot be changed")
+
+    def truncate(self, size: int, /) -> None:
+        if size != self.size:
+            raise StorageError("what was written to a stream cannot be cut off")
+
+    def flush(self) -> None:
+        """Nothing: the output has it."""
+
+    def sync(self) -> None:
+        """Nothing: whoever owns the output syncs it."""
+
+    def close(self) -> None:
+        """Nothing: its owner closes the output."""
+
+
+class _OutputFolder(MemoryFolder):
+    """Where the log is written: its files are the output, its index is in memory."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__("a stream")
+        self._output = output
+
+    def create(self, name: str, head: bytes) -> RandomOutput:  # type: ignore[override]
+        self.files[name] = bytearray(head)
+        return _Written(self._output, head)
+
+
+class _BinlogWriter(MaterialisedWriter):
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._log: LogWriter | None = None
+        self._consumer: LogConsumer | None = None
+        self._held: list[ReplicationEvent] = []
+
+    def event(self, event: ReplicationEvent) -> None:
+        if event.is_rolled_back or event.name == "trx_rollback":
+            raise UsageError(
+                f"{event.name}: a binary log holds no event that is rolled back: materialise"
+                " without rollbacks"
+            )
+        if self._consumer is not None:
+            self._write(self._consumer, event)
+            return
+        self._held.append(event.keep())
+        if event.name == "trx_commit":
+            gtid: Any = event.global_transaction_id  # type: ignore[attr-defined]
+            mariadb = gtid is not None and ":" not in str(gtid)
+            self._begin(Flavour.MARIADB if mariadb else Flavour.MYSQL)
+
+    def _begin(self, flavour: Flavour) -> None:
+        held, self._held = self._held, []
+        self._log = create(
+            _OutputFolder(self._output),
+            flavour=flavour,
+            server_version=_VERSIONS[flavour],
+            server_id=held[0].server_id or 1,
+            sync="none",
+            image="full",
+            gtid_strict_mode=False,
+        )
+        self._consumer = LogConsumer(self._log)
+        for each in held:
+            self._write(self._consumer, each)
+
+    def _write(self, consumer: LogConsumer, event: ReplicationEvent) -> None:
+        if event.name in _ROWS:
+            values = event.values()
+            before, after = values.pop("before_image", None), values.pop("after_image", None)
+            event = injected(
+                RowBatch,
+                event,
+                **values,
+                operation=_ROWS[event.name],
+                before_images=None if before is None else [before],
+                after_images=None if after is None else [after],
+            )
+        getattr(consumer, event.name, consumer.event)(event)
+
+    def flush(self) -> None:
+        if self._log is not None:
+            self._log.flush()
+
+    def close(self) -> None:
+        if self._held:
+            raise UsageError("a binary log holds whole transactions: the first has not ended")
+        if self._log is not None:
+            self._log.close()
+
+
+class _Converted:
+    """A log's events in the native format, converted as they are read."""
+
+    def __init__(self, source: Source) -> None:
+        self._held = bytearray()
+        pipe = Pipe(_input(source), "a stream")
+        self._stream = EventStream(LogSeries("a stream", (LogFile(pipe, "stream", 0),)))
+        self._materialiser = Materialiser(self._held)
+        self._materialiser.register(self._stream.row, rollbacks=True)
+        self._ended = False
+
+    def read(self, count: int) -> bytes:
+        while not self._held and not self._ended:
+            if next(self._stream, self) is self:
+                self._ended = True
+                self._materialiser.close()
+            else:
+                self._materialiser.flush()
+        data = bytes(self._held[:count])
+        del self._held[:count]
+        return data
+
+
+class _Input:
+    def __init__(self, source: Any) -> None:
+        self.read = source.recv
+
+
+def _input(source: Any) -> Any:
+    from io import BytesIO  # noqa: PLC0415
+
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return BytesIO(source)
+    return source if hasattr(source, "read") else _Input(source)

@@ -1,0 +1,75 @@
+"""MWL#120: binary log events are another materialisation of the same stream; either converts."""
+
+from __future__ import annotations
+
+import pytest
+
+import tailrace
+from tailrace import generators
+from tailrace.errors import UsageError
+from tests.generators.materialise.test_calls import exact
+from tests.recorded import ROOT
+
+FOLDERS = [
+    "examples/shop/mysql",
+    "examples/shop/mariadb",
+    "tests/corpus/mysql-9.7.load-data",
+    "tests/corpus/mariadb-11.8.load-data",
+]
+OTHER = {"position", "timestamp", "last_committed", "sequence_number", "group_commit_id"}
+"""What is another log's own; all of a transaction has the time at which it begins in that."""
+OTHER |= {"transactional_tables", "non_transactional_tables", "immediate_commit_timestamp", "xa"}
+EDGES = {"stmt_start", "stmt_end"}
+"""A log that is written has one statement for each batch of rows."""
+
+
+def of_log(path):
+    """A log, without the tables whose documents have decimals: these are written as numbers."""
+    return generators.EventStream(path, exclude="*.products")
+
+
+def calls(stream):
+    found = []
+
+    class Calls(generators.RowConsumer):
+        def event(self, event):
+            if event.name in EDGES:
+                return
+            values = {key: value for key, value in event.values().items() if key not in OTHER}
+            found.append((event.name, exact(values)))
+
+    with stream:
+        stream.row.register(Calls())
+        stream.run()
+    return found
+
+
+def materialised(source, name):
+    out = bytearray()
+    with generators.Materialiser(out, format=name) as written, source:
+        written.register(source.row)
+        source.run()
+    return bytes(out)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_stream_is_converted_to_a_binary_log_and_back(folder, tmp_path):
+    path = ROOT / folder
+    native = materialised(of_log(path), "native")
+    binlog = materialised(generators.MaterialisedStream(native), "binlog")
+    again = materialised(generators.MaterialisedStream(binlog, format="binlog"), "native")
+    (tmp_path / "binlog.000001").write_bytes(binlog)
+    wanted = calls(of_log(path))
+    assert calls(of_log(tmp_path)) == wanted
+    assert calls(generators.MaterialisedStream(again)) == wanted
+    assert any(name.startswith("row_") for name, _ in wanted) or "load-data" in folder
+    with tailrace.open(tmp_path / "binlog.000001") as log:
+        assert list(log)
+
+
+def test_a_binary_log_holds_nothing_that_is_rolled_back():
+    written = generators.Materialiser(bytearray(), format="binlog")
+    with generators.EventStream(ROOT / "tests/corpus/mariadb-11.8.savepoints") as log:
+        written.register(log.row, rollbacks=True)
+        with pytest.raises(UsageError, match="holds no event that is rolled back"):
+            log.run()
