@@ -433,7 +433,7 @@ class LogWriter:
                 raise failures[0]
 
     def _finish(self, group: Group, waiting: Waiting | None) -> None:
-        """The second part of what `place` has begun; ``waiting`` is None if it was dropped."""
+        """The second part of what `place` started; ``waiting`` is None if it was dropped."""
         if waiting is not None:
             try:
                 self._commits.wait(waiting)
