@@ -139,6 +139,19 @@ def test_what_is_rolled_back_is_told_to_those_with_trx_rollback_only():
     assert (end.savepoint, end.global_transaction_id) == (None, None)
 
 
+def test_who_wants_no_rollbacks_is_told_at_the_commit_though_it_has_trx_rollback():
+    with tailrace.local() as server:
+        told = ToldAtOnce()
+        server.row.register(told, rollbacks=False)
+        first, second = server.transaction(), server.transaction()
+        for number, each in enumerate((first, second)):
+            each.insert(table(), [(number, 1)])
+        first.rollback()
+        assert told.events == []
+        second.commit()
+    assert {number for number, _ in told.names} == {2}
+
+
 def test_savepoints():
     """What came after one and is rolled back is held for nobody."""
     orders = table()

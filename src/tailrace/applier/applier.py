@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.applier.transaction import Transaction
 from tailrace.closing import Closing
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from tailrace.applier.target import Conflicts, Progress, Target
     from tailrace.generators import (
+        Generator,
         Registration,
         ReplicationEvent,
         RowBatch,
@@ -61,6 +62,14 @@ class Applied:
     skipped: int
     position: Position | None
     gtids: str
+
+
+class RowSource(Protocol):
+    """A source of generators."""
+
+    @property
+    def row(self) -> Generator:
+        """The generator of rows."""
 
 
 class _Committed(RowConsumer):
@@ -112,10 +121,11 @@ class Applier(RowConsumer, Closing):
         self._thread = Thread(target=self._work, name="tailrace-apply", daemon=True)
         self._thread.start()
 
-    def register(self, stream: EventStream) -> Registration:
-        """Make it a consumer of a stream's rows."""
-        stream.row.register(self._committed)
-        return stream.row.register(self)
+    def register(self, stream: RowSource) -> Registration:
+        """Make it a consumer of a stream's rows: of a log's, or of `tailrace.local`."""
+        row = stream.row
+        row.register(self._committed)
+        return row.register(self, rollbacks=not row.stack.is_local)
 
     # --- what it is told -------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 if TYPE_CHECKING:
@@ -56,11 +56,14 @@ class Registration:
     """Whether the consumer is still told of events."""
     error: Exception | None = None
     """The error for which it was dropped."""
+    rollbacks: InitVar[bool] = True
     wants_rollbacks: bool = field(init=False)
-    """Whether it is told what was rolled back: its consumer has the method ``trx_rollback``."""
+    """Whether it is told what was rolled back: its consumer has the method ``trx_rollback``, and
+    was registered with ``rollbacks``.
+    """
 
-    def __post_init__(self) -> None:
-        self.wants_rollbacks = self.consumer.overrides("trx_rollback")
+    def __post_init__(self, rollbacks: bool) -> None:
+        self.wants_rollbacks = rollbacks and self.consumer.overrides("trx_rollback")
 
     def method_for(self, kind: type[ReplicationEvent]) -> Any:
         """The consumer's most specific method for a kind of events; None if it has none, and if

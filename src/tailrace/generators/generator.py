@@ -114,15 +114,18 @@ class Generator(ABC):
     def events(self, offer: Offer, kind: type[ReplicationEvent]) -> Iterable[ReplicationEvent]:
         """A change in events of one of its `kinds`: called only if a consumer wants that kind."""
 
-    def register(self, consumer: Consumer, *, on_error: OnError = "stop") -> Registration:
+    def register(
+        self, consumer: Consumer, *, on_error: OnError = "stop", rollbacks: bool = True
+    ) -> Registration:
         """Give a consumer the events of this generator and of those below it.
 
         It gets the transactions that start from now on; of each event it is told after the
         consumers that were registered before it. Callbacks and any thread may call this.
         ``on_error`` says what an error that it raises does: "stop" ends the stream with that error
         (its position is then before the transaction), "drop" ends the registration, logs the error,
-        and continues with the others.
+        and continues with the others. Without ``rollbacks`` it is told only of what was committed,
+        though it has `trx_rollback`: of local transactions, too, of each in whole at its commit.
 
         Raises UsageError for an object that does not derive from the generator's ``interface``.
         """
-        return self.stack.register(self, consumer, on_error)
+        return self.stack.register(self, consumer, on_error, rollbacks=rollbacks)

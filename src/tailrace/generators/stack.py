@@ -113,6 +113,8 @@ class Stack:
         self._late: dict[int, list[Registration]] = {}
         self._lock = RLock()
         self._flow = RLock()
+        self.is_local = False
+        """Whether changes are offered before it is decided whether they are committed."""
         self.unclaimed = 0
         """Changes that no generator took."""
 
@@ -144,7 +146,14 @@ class Stack:
         """Whether a consumer is told what was rolled back."""
         return self._told.wants_rollbacks
 
-    def register(self, generator: Generator, consumer: Consumer, on_error: OnError) -> Registration:
+    def register(
+        self,
+        generator: Generator,
+        consumer: Consumer,
+        on_error: OnError,
+        *,
+        rollbacks: bool = True,
+    ) -> Registration:
         """See `Generator.register`."""
         if on_error not in ("stop", "drop"):
             raise UsageError(f'on_error is "stop" or "drop", and not {on_error!r}')
@@ -153,7 +162,7 @@ class Stack:
                 f"consumers of the {generator.name} generator derive from"
                 f" {generator.interface.__name__}: {name_of(consumer)} does not"
             )
-        made = Registration(consumer, generator, on_error)
+        made = Registration(consumer, generator, on_error, rollbacks=rollbacks)
         with self._lock:
             self._told = _Told((*self._told.registrations, made))
             for number in self._open:

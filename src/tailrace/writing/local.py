@@ -174,7 +174,8 @@ class LocalServer(Closing):
     made: transactions interleave, and their local ids tell them apart. Any other consumer is told
     of a whole transaction when it is committed, one transaction after the other in the order of the
     log, and of nothing that was rolled back; until then its events are held as a log's are
-    (``cache_limit`` in memory, the rest in a temporary file).
+    (``cache_limit`` in memory, the rest in a temporary file). One that has ``trx_rollback`` is told
+    in the second way if it is registered with ``rollbacks=False``.
 
     When a consumer stops the stream, the call that told it raises its error, and nothing more is
     taken: what is open is rolled back, and every later call raises UsageError. If that was at a
@@ -189,6 +190,7 @@ class LocalServer(Closing):
         owned: LogWriter | None,
     ) -> None:
         self.stack = stack
+        stack.is_local = True
         self.log = log
         self.non_transactional = non_transactional
         self.numbers = count(1)

@@ -1,0 +1,43 @@
+"""Local transactions are applied to a server, without a log in between."""
+
+from __future__ import annotations
+
+import tailrace
+from tailrace.applier import Applier, target_of
+
+
+def test_local_transactions_that_interleave_are_applied(pair):
+    """Those that are committed, each once, though two are open at a time."""
+    flavour = pair.target.flavour
+    columns = "id INT PRIMARY KEY, note VARCHAR(40) CHARACTER SET utf8mb4"
+    table = tailrace.Table("d.t", columns, flavour=flavour)
+    uuid = "896e7882-18fe-11ef-ab88-22222d34d411" if flavour == "mysql" else None
+    target = target_of(pair.url, conflicts="stop")
+    with (
+        tailrace.local(flavour=flavour, server_id=9, server_uuid=uuid) as server,
+        Applier(target) as applier,
+    ):
+        applier.register(server)
+        server.query("CREATE DATABASE d", "d")
+        server.query(f"CREATE TABLE d.t ({columns})", "d")
+        first, second, third = (server.transaction() for _ in range(3))
+        first.insert(table, [(1, "ä"), (2, "b")])
+        second.insert(table, [(3, "c")])
+        first.savepoint("here")
+        third.insert(table, [(4, "rolled back")])
+        first.insert(table, [(5, "rolled back")])
+        first.rollback(to="here")
+        second.update(table, [(3, "c")], [(3, "d")])
+        second.commit()
+        third.rollback()
+        first.query("INSERT INTO d.t VALUES (6, 'as a statement')", "d")
+        first.commit()
+        applier.flush()
+        assert applier.applied.transactions == 4
+    rows = pair.target.query("SELECT * FROM d.t ORDER BY id")
+    assert list(map(tuple, rows)) == [
+        (1, "ä"),
+        (2, "b"),
+        (3, "d"),
+        (6, "as a statement"),
+    ]
