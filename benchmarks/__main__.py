@@ -14,6 +14,7 @@ NAMES = (
     "decode",
     "encode",
     "encrypted",
+    "generators",
     "handlers",
     "latency",
     "live",
