@@ -75,6 +75,11 @@ except TailraceError as error:
         ("pymysql", "from tailrace.live.stream import BinlogStream", "live"),
         ("cryptography", f"import tailrace; next(iter(tailrace.open({SERVER!r})))", "live"),
         ("obstore", "import tailrace; tailrace.open('s3://bucket/logs')", "objects"),
+        (
+            "sqlalchemy",
+            f"import tailrace; tailrace.apply({LOG!r}, 'sqlite:///applied.db')",
+            "apply",
+        ),
         ("pyspark", "import tailrace.spark", "spark"),
         ("pyarrow", "import tailrace.spark", "spark"),
         ("pymysql", "import tailrace.spark", "spark"),
@@ -171,7 +176,8 @@ def test_they_are_those_of_the_package():
         assert {name: read[name] for name in wanted} == wanted
         of_pymysql = {"cryptography", "nacl"} if "pymysql" in wanted else set()
         of_pyiceberg = {"sqlalchemy"} if "pyiceberg" in wanted else set()
-        assert read.keys() - wanted.keys() == of_pymysql | of_pyiceberg
+        of_psycopg = {"psycopg_binary"} if "psycopg" in wanted else set()
+        assert read.keys() - wanted.keys() == of_pymysql | of_pyiceberg | of_psycopg
 
 
 @pytest.mark.parametrize(

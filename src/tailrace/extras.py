@@ -15,7 +15,11 @@ from tailrace.errors import MissingExtra
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_IMPORTED_AS: Final = {"pynacl": "nacl", "vl-convert-python": "vl_convert"}
+_IMPORTED_AS: Final = {
+    "psycopg-binary": "psycopg_binary",
+    "pynacl": "nacl",
+    "vl-convert-python": "vl_convert",
+}
 """Packages that are imported under another name than that of their distribution."""
 _REQUIREMENT: Final = re.compile(
     r"([\w.-]+)\s*(?:\[([^\]]*)\])?\s*([^;]*?)\s*(?:;.*\bextra\s*==\s*['\"]([\w.-]+)['\"].*)?",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tools.wheel.installed import ROOT, Failed, Installed, check
@@ -62,6 +64,15 @@ def objects(installed: Installed, variables: Mapping[str, str]) -> None:
     _check_stat(installed.tailrace("stat", "--as", "json", "s3://logs/", **variables))
 
 
+def apply(installed: Installed) -> None:
+    """The rows of a log in SQLite, but those of the table that is altered."""
+    to = ("--to", "sqlite:///applied.db", "--exclude", "shop.products")
+    installed.tailrace("apply", _LOG, *to)
+    with closing(sqlite3.connect(installed.work / "applied.db")) as connection:
+        (count,) = connection.execute('SELECT COUNT(*) FROM "shop.customers"').fetchone()
+    check(count > 0, True, "customers in SQLite")
+
+
 def report(installed: Installed) -> None:
     """The page with plots."""
     installed.tailrace("stat", "--html", "page.html", _LOG)
@@ -104,6 +115,7 @@ def iceberg(installed: Installed) -> None:
 
 PROMISES: Final[Mapping[str, Callable[..., None]]] = {
     "": nothing,
+    "apply": apply,
     "columns": columns,
     "delta": delta,
     "encryption": encryption,

@@ -298,7 +298,13 @@ def target_of(
         from tailrace.applier.server.target import ServerTarget  # noqa: PLC0415 - with PyMySQL
 
         return ServerTarget(to, channel=channel, table=table, conflicts=conflicts)
-    raise UsageError(f"{to!r:.80} is no URL of a server: mysql://user@host/, mariadb://user@host/")
+    if "://" not in to:
+        raise UsageError(
+            f"{to!r:.80} is no URL: mysql://user@host/, sqlite:///file, postgresql://…"
+        )
+    from tailrace.applier.database import DatabaseTarget  # noqa: PLC0415 - with SQLAlchemy
+
+    return DatabaseTarget(to, channel=channel, table=table, conflicts=conflicts)
 
 
 def apply(
@@ -320,7 +326,8 @@ def apply(
 ) -> Applied:
     """Carry out the changes of a source in another database, each once.
 
-    ``to`` is the URL of a MySQL or MariaDB server. The arguments before ``channel`` are those of
+    ``to`` is the URL of a MySQL or MariaDB server, or of a database of SQLAlchemy's: PostgreSQL,
+    SQLite. The arguments before ``channel`` are those of
     `tailrace.rows`; without ``start`` it continues where the target is. How far that is the target
     itself knows, in the row ``channel`` of its ``table``, which is created. ``conflicts`` says what
     happens where its rows are not as they were on the source (`Conflicts`). ``on_start`` is given

@@ -20,6 +20,7 @@ from tailrace.cli.options import (  # cyclopts reads them
 )
 from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.signals import STATUS, on_signals
+from tailrace.live.scheme import names_server
 
 if TYPE_CHECKING:
     from tailrace.generators import EventStream
@@ -35,8 +36,8 @@ def apply(
             name="--to",
             metavar="URL",
             group=_APPLY,
-            help="The server that the changes go to: ``mysql://user@host:3306/`` (or "
-            "``mariadb://``).",
+            help="Where the changes go: ``mysql://user@host:3306/`` (or ``mariadb://``), or "
+            "``postgresql+psycopg://user@host/db``, ``sqlite:///file``.",
         ),
     ],
     channel: Annotated[
@@ -85,7 +86,7 @@ def apply(
 
     def started(stream: EventStream) -> None:
         streams.append(stream)
-        say(f"applying to {Url.parse(to).name}")
+        say(f"applying to {Url.parse(to).name if names_server(to) else to.partition(':')[0]}")
         if signalled:
             stream.stop()
 

@@ -188,7 +188,7 @@ COMMANDS: Final = (
         "tailrace.cli.apply:apply",
         COPY,
         "[OPTIONS] SOURCE… --to URL",
-        "Carry out the changes of logs in another server.",
+        "Carry out the changes of logs in another database.",
         "Rows, statements and definitions are applied in the order of commits, each transaction "
         "once: the server keeps how far it has come in a table of its own, in the same "
         "transaction. You can kill the command at any time: run again, it continues there. It ends "
