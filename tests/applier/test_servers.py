@@ -199,7 +199,7 @@ def test_a_channel_has_one_applier_at_a_time(pair, monkeypatch):
     ("given", "error"),
     [
         ({"conflicts": "never"}, "conflicts is stop, skip or overwrite"),
-        ({"to": "nowhere"}, "no URL of a server"),
+        ({"to": "nowhere"}, "'nowhere' is no URL"),
     ],
 )
 def test_wrong_arguments(given, error):
