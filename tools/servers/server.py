@@ -321,8 +321,8 @@ class Server:
     # --- binary logs -----------------------------------------------------------------------------
 
     def binlogs(self) -> list[Path]:
-        """The binary log files, oldest first."""
-        return sorted(self.data.glob("*.[0-9][0-9][0-9][0-9][0-9][0-9]"))
+        """The binary log files, oldest first; a replica's relay logs are not among them."""
+        return sorted(self.data.glob("binlog.[0-9][0-9][0-9][0-9][0-9][0-9]"))
 
     def rotate(self) -> Path:
         """Close the current binary log, open the next, and give the one that was closed."""

@@ -161,7 +161,9 @@ class ServerTarget(Target):
         self._guard = Guard()
 
     def _resolve_by_binlog(self) -> None:
-        """MariaDB's own log knows whether the statement that was pending was executed."""
+        """MariaDB's own log says that the statement that was pending was executed, if it has its
+        GTID. The definition of a CREATE TABLE … SELECT has a GTID of the target: it stays unsure.
+        """
         pending = self._progress.pending
         if pending is None or ":" in pending or pending.count("-") != 2:
             return
@@ -171,7 +173,7 @@ class ServerTarget(Target):
         gtid = MariadbGtid.parse(pending)
         if state.includes(gtid):
             self._progress.mariadb.add(gtid)
-        self._progress.pending = None
+            self._progress.pending = None
 
     # --- asking ----------------------------------------------------------------------------------
 
