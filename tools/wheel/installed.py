@@ -84,9 +84,9 @@ def with_spark_built(work: Path, versions: Path, python: str) -> Path:
     target, one = work / "pyspark", work / "pyspark.txt"
     lines = re.findall(r"^pyspark==(?:.*\\\n)*.*\n", text := versions.read_text(), re.MULTILINE)
     one.write_text("".join(lines))
-    options = ("--quiet", "--no-cache-dir", "--no-deps", "--require-hashes", "--wheel-dir", target)
+    options = ("--quiet", "--no-cache-dir", "--no-deps", "--require-hashes", "--use-pep517")
     run(python, "-m", "venv", work / "pip", folder=work)
-    run(work / "pip/bin/pip", "wheel", *options, "--requirement", one, folder=work)
+    run(work / "pip/bin/pip", "wheel", *options, "--wheel-dir", target, "-r", one, folder=work)
     (wheel,) = target.iterdir()
     given = work / "constraints-spark.txt"
     given.write_text(text.replace(one.read_text(), f"pyspark @ {wheel.as_uri()}\n"))
