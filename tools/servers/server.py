@@ -322,7 +322,8 @@ class Server:
 
     def binlogs(self) -> list[Path]:
         """The binary log files, oldest first; a replica's relay logs are not among them."""
-        return sorted(self.data.glob("binlog.[0-9][0-9][0-9][0-9][0-9][0-9]"))
+        found = self.data.glob("*.[0-9][0-9][0-9][0-9][0-9][0-9]")
+        return sorted(path for path in found if "relay" not in path.name)
 
     def rotate(self) -> Path:
         """Close the current binary log, open the next, and give the one that was closed."""
