@@ -23,7 +23,7 @@ from tests.writing.made import FLAVOURS, UUID, check_files, events_of, fill, log
 from tests.writing.test_observers import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tailrace.storage.streams.base import Data
@@ -286,6 +286,15 @@ def test_what_cannot_be_rolled_back_is_repaired_by_append(tmp_path: Path) -> Non
         assert again.gtids == gtids
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where a shell started the tests with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_does_not_keep_a_transaction_out_of_the_log(tmp_path: Path) -> None:
     """Nor the others that wait: the interrupted thread could be the one to sync for them."""
     disk = Disk(tmp_path)
