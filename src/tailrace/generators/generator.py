@@ -62,6 +62,13 @@ class Offer:
     rolled_back: bool = False
     held: bool = False
 
+    @property
+    def ends_transaction(self) -> bool:
+        """Whether it is the end of its transaction, not a rollback to a savepoint."""
+        if self.change == Change.ROLLBACK:
+            return self.context.read("savepoint") is None
+        return self.change == Change.COMMIT
+
 
 @dataclass(slots=True)
 class Counts:

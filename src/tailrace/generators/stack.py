@@ -203,7 +203,7 @@ class Stack:
             try:
                 self._hand_down(offer, told, left_out)
             finally:
-                if _is_over(offer):
+                if offer.ends_transaction:
                     with self._lock:
                         self._open.discard(offer.transaction)
                         self._late.pop(offer.transaction, None)
@@ -286,10 +286,3 @@ class Stack:
             f"the consumer {name_of(registration.consumer)} failed in {event.name}{at}:"
             f" {type(error).__name__}: {error}"
         )
-
-
-def _is_over(offer: Offer) -> bool:
-    """Whether a change ends its transaction."""
-    if offer.change == Change.ROLLBACK:
-        return offer.context.read("savepoint") is None
-    return offer.change == Change.COMMIT

@@ -175,7 +175,7 @@ class MaterialisedStream(Closing):
                 started[number] = None
                 self.stack.offer(Offer(first.change, first.context, number))
             self.stack.offer(offer)
-            if _ends(offer):
+            if offer.ends_transaction:
                 started.pop(number, None)
                 yield None
 
@@ -186,12 +186,6 @@ class MaterialisedStream(Closing):
     def close(self) -> None:
         """End the reading. The source stays open."""
         self._stopped = True
-
-
-def _ends(offer: Offer) -> bool:
-    if offer.change == Change.ROLLBACK:
-        return offer.context.read("savepoint") is None
-    return offer.change == Change.COMMIT
 
 
 def de_materialise(data: Any, *, format: str = "native") -> ReplicationEvent:  # noqa: A002
