@@ -72,19 +72,6 @@ class RowSource(Protocol):
         """The generator of rows."""
 
 
-class _Committed(RowConsumer):
-    """Is told only of what was committed and not rolled back, before the applier is told of it."""
-
-    def __init__(self) -> None:
-        self.last: Any = None
-
-    def row_batch(self, event: RowBatch) -> None:
-        self.last = context_of(event)
-
-    def stmt_query(self, event: StatementQuery) -> None:
-        self.last = context_of(event)
-
-
 class Applier(RowConsumer, Closing):
     """A consumer of rows that applies what it is told of to a target.
 
@@ -107,7 +94,6 @@ class Applier(RowConsumer, Closing):
         self._wants = TableFilter() if wants is None else wants
         self._resume = resume
         self._progress: Progress = target.progress
-        self._committed = _Committed()
         self._now = Transaction()
         self._blocks: dict[int, list[bytes]] = {}
         self._rows = self._new_rows = self._statements = self._new_statements = 0
@@ -124,7 +110,6 @@ class Applier(RowConsumer, Closing):
     def register(self, stream: RowSource) -> Registration:
         """Make it a consumer of a stream's rows: of a log's, or of `tailrace.local`."""
         row = stream.row
-        row.register(self._committed)
         return row.register(self, rollbacks=not row.stack.is_local)
 
     # --- what it is told -------------------------------------------------------------------------
@@ -185,9 +170,8 @@ class Applier(RowConsumer, Closing):
     def _keep(self, event: ReplicationEvent, made: tuple[Any, int] | None) -> None:
         if made is None:
             return
-        committed = context_of(event) is self._committed.last
         item, size = made
-        self._now.add((committed, item), size)
+        self._now.add((not event.is_rolled_back, item), size)
 
     def _end(self, event: TransactionCommit | TransactionRollback, *, rolled_back: bool) -> None:
         transaction = self._now
