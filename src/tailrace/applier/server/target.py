@@ -306,13 +306,18 @@ class ServerTarget(Target):
                 if each.step.error_code:
                     raise self._no_error(each)
         except err.MySQLError as error:
-            code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-            if code and code == sent[at].step.error_code:
+            failed = self._failed(sent[at].number, error)
+            if failed.code and failed.code == sent[at].step.error_code:
                 return  # only the last of a packet expects one
-            own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
-            raise _StepError(sent[at].number, code, own) from error
+            raise failed from error
         except ConnectionLost as error:
             raise _StepError(sent[at].number, 0, error) from error
+
+    def _failed(self, number: int, error: err.MySQLError) -> _StepError:
+        """An error of PyMySQL, in the transaction of this number."""
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
+        return _StepError(number, code, own)
 
     def _no_error(self, each: _Sent) -> _StepError:
         text = each.step.text[:200].decode(errors="replace")
@@ -620,6 +625,4 @@ class ServerTarget(Target):
             self._connection.send_several(step.text)
             return self._connection.read_answer(step.blocks)
         except err.MySQLError as error:
-            code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-            own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
-            raise _StepError(0, code, own) from error
+            raise self._failed(0, error) from error
