@@ -72,7 +72,9 @@ class Follow:
             assert is_alive, "it ended by itself"
             return what()
 
-        wait_for(met, lambda: self.moments[-1:], DEADLINE)
+        wait_for(
+            met, lambda: [(each.sources, each.seconds) for each in self.moments[-1:]], DEADLINE
+        )
 
     @property
     def held(self):

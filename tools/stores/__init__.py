@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _HERE: Final = Path(__file__).parent
 _START_SECONDS: Final = 120.0
+_STARTS: Final = 3
 _HOST: Final = "127.0.0.1"
 _ACCOUNT: Final = "tailrace"
 _BUCKET: Final = "landing"
@@ -38,21 +39,26 @@ _VERSION: Final = "2021-12-02"
 
 
 class OtherStore:
-    """A server of one bucket; a context manager. ``environment`` leads a client to it."""
+    """A server of one bucket; a context manager."""
 
     name: str
     scheme: str
-    environment: dict[str, str]
 
     def __init__(self) -> None:
         self._work = Path(tempfile.mkdtemp(prefix="tailrace-store-"))
+        self._log = self._work / "log"
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = free_port()
+        self.port = 0
 
     @property
     def url(self) -> str:
         """The bucket's URL."""
         return f"{self.scheme}://{_BUCKET}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables by which a client finds it and is let in."""
+        raise NotImplementedError
 
     @classmethod
     def program(cls) -> list[str]:
@@ -100,26 +106,45 @@ class OtherStore:
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [*dies_with_parent(), *self.program(), *self.options()],
-            cwd=self._work,
-            env={"HOME": str(self._work), "PATH": os.environ.get("PATH", "/usr/bin:/bin")}
-            | self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        for _ in range(_STARTS):
+            self.port = free_port()  # which another process may take before the server does
+            self._spawn()
+            if self._answers():
+                return self
+            self._stop()
+        said = self._log.read_text(encoding="utf-8", errors="replace")[-1000:]
+        shutil.rmtree(self._work, ignore_errors=True)
+        raise ServersUnavailable(f"{self.name} did not start: {said}")
+
+    def _spawn(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*dies_with_parent(), *self.program(), *self.options()],
+                cwd=self._work,
+                env={"HOME": str(self._work), "PATH": os.environ.get("PATH", "/usr/bin:/bin")}
+                | self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _answers(self) -> bool:
         deadline = time.monotonic() + _START_SECONDS
-        while self._process.poll() is None and time.monotonic() < deadline:
+        while self._process and self._process.poll() is None and time.monotonic() < deadline:
             try:
                 self.create()
-            except OSError:
+            except (OSError, ServersUnavailable):
                 time.sleep(0.05)
             else:
-                return self
-        self.__exit__(None, None, None)
-        raise ServersUnavailable(f"{self.name} did not start")
+                return True
+        return False
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
 
     def __exit__(
         self,
@@ -127,12 +152,11 @@ class OtherStore:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
+        self._stop()
         shutil.rmtree(self._work, ignore_errors=True)
 
-    def _put(self, path: str, headers: dict[str, str], expected: int) -> None:
+    def put(self, path: str, headers: dict[str, str], expected: int) -> None:
+        """A request without content. Raises ServersUnavailable for another status."""
         connection = http.client.HTTPConnection(_HOST, self.port, timeout=30)
         try:
             connection.request("PUT", path, headers={"Content-Length": "0", **headers})
@@ -149,9 +173,10 @@ class Moto(OtherStore):
     name = "moto"
     scheme = "s3"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.environment = {
+    @property
+    def environment(self) -> dict[str, str]:
+        """Any key is let in."""
+        return {
             "AWS_ACCESS_KEY_ID": "moto",
             "AWS_SECRET_ACCESS_KEY": "moto-takes-any",
             "AWS_ENDPOINT_URL": f"http://{_HOST}:{self.port}",
@@ -177,7 +202,7 @@ class Moto(OtherStore):
 
     def create(self) -> None:
         """Create the bucket."""
-        self._put(f"/{_BUCKET}", {}, http.client.OK)
+        self.put(f"/{_BUCKET}", {}, http.client.OK)
 
 
 class Azurite(OtherStore):
@@ -189,7 +214,11 @@ class Azurite(OtherStore):
     def __init__(self) -> None:
         super().__init__()
         self._key = base64.b64encode(os.urandom(32)).decode()
-        self.environment = {
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The account and its key."""
+        return {
             "AZURE_STORAGE_ACCOUNT_NAME": _ACCOUNT,
             "AZURE_STORAGE_ACCOUNT_KEY": self._key,
             "AZURE_STORAGE_ENDPOINT": f"http://{_HOST}:{self.port}/{_ACCOUNT}",
@@ -229,7 +258,7 @@ class Azurite(OtherStore):
         headers = f"x-ms-date:{date}\nx-ms-version:{_VERSION}\n"
         signed = "PUT" + "\n" * 12 + headers + f"/{_ACCOUNT}{path}\nrestype:container"
         digest = hmac.digest(base64.b64decode(self._key), signed.encode(), hashlib.sha256)
-        self._put(
+        self.put(
             f"{path}?restype=container",
             {
                 "x-ms-date": date,

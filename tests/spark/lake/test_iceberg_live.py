@@ -47,7 +47,13 @@ def test_random_load(fresh_server, tmp_path, monkeypatch):
     keep = ("changelog", "current", "history")
     with Follow(url_of(server), lake, format="iceberg", keep=keep, trigger=0.1) as following:
         with Load(server, seed=5, rate=60, large=0.0, huge=0) as load:
-            following.wait_for(lambda: load.counts.total() > 200 and hidden_in(lake) > 5)
+            following.wait_for(lambda: following.moments)
+            while load.counts.total() <= 200 or hidden_in(lake) <= 5:
+                done = load.counts.total()
+                following.wait_for(lambda done=done: load.counts.total() > done + 20)
+                with load.paused():  # batches stay small on a slow machine, too
+                    last = mark(server)
+                    following.wait_for(lambda last=last: last in marks(lake))
         wanted = dump_databases(server, "random_load")
         last = mark(server)
         following.wait_for(lambda: last in marks(lake))

@@ -65,6 +65,17 @@ def test_the_contract(place: Place) -> None:
     check_store(ObjectStore(url), lambda name, content: folder.create(name, content).close())
 
 
+def test_an_object_of_the_folders_own_name(place: Place, store: OtherStore) -> None:
+    """Some tools make an empty object ``FOLDER/`` for a folder: it is no file in it."""
+    if not isinstance(store, Moto):
+        pytest.skip("only moto takes a request that is not signed")
+    url = ObjectUrl.parse(f"{place.url}/logs")
+    store.put(f"/{url.bucket}/{url.key}/", {}, 200)
+    assert ObjectStore(url).listing() == {}
+    ObjectFolder(url).create("binlog.000001", b"head").close()
+    assert list(ObjectStore(url).listing()) == ["binlog.000001"]
+
+
 def test_all_that_can_be_done_to_a_file(place: Place) -> None:
     landing.change_at_random(place.url, 1, 25)
 

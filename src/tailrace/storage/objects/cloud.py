@@ -88,7 +88,11 @@ class CloudStore:
         """A listing with the delimiter ``/``."""
         with self._told(folder):
             found = obstore.list_with_delimiter(self._store, folder or None)
-        objects = {each["path"].rpartition("/")[2]: each["size"] for each in found["objects"]}
+        objects = {
+            each["path"].rpartition("/")[2]: each["size"]
+            for each in found["objects"]
+            if each["path"] != folder  # an empty object of the folder's name, which some tools make
+        }
         folders = [path.strip("/").rpartition("/")[2] for path in found["common_prefixes"]]
         return Listing(objects, folders)
 
