@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.applier.transaction import Transaction
 from tailrace.closing import Closing
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tailrace.applier.target import Conflicts, Progress, Target
     from tailrace.generators import (
-        Generator,
+        EventSource,
         Registration,
         ReplicationEvent,
         RowBatch,
@@ -64,14 +64,6 @@ class Applied:
     gtids: str
 
 
-class RowSource(Protocol):
-    """A source of generators."""
-
-    @property
-    def row(self) -> Generator:
-        """The generator of rows."""
-
-
 class Applier(RowConsumer, Closing):
     """A consumer of rows that applies what it is told of to a target.
 
@@ -107,10 +99,9 @@ class Applier(RowConsumer, Closing):
         self._thread = Thread(target=self._work, name="tailrace-apply", daemon=True)
         self._thread.start()
 
-    def register(self, stream: RowSource) -> Registration:
+    def register(self, stream: EventSource) -> Registration:
         """Make it a consumer of a stream's rows: of a log's, or of `tailrace.local`."""
-        row = stream.row
-        return row.register(self, rollbacks=not row.stack.is_local)
+        return stream.row.register(self, rollbacks=not stream.is_local)
 
     # --- what it is told -------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from tailrace.generators.row import (
     RowWrite,
     TableColumn,
 )
+from tailrace.generators.source import EventReader, EventSource
 from tailrace.generators.stack import Stack
 from tailrace.generators.statement import (
     StatementConsumer,
@@ -70,6 +71,8 @@ __all__ = [
     "Consumer",
     "Context",
     "Counts",
+    "EventReader",
+    "EventSource",
     "EventStream",
     "Filter",
     "Generator",

@@ -113,8 +113,6 @@ class Stack:
         self._late: dict[int, list[Registration]] = {}
         self._lock = RLock()
         self._flow = RLock()
-        self.is_local = False
-        """Whether changes are offered before it is decided whether they are committed."""
         self.unclaimed = 0
         """Changes that no generator took."""
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-from tailrace.closing import Closing
-from tailrace.errors import UsageError
 from tailrace.generators.offers import TransactionOffers
-from tailrace.generators.stack import Stack, generators
+from tailrace.generators.source import EventReader
 from tailrace.log.changes import Ended, RolledBack
 from tailrace.log.iteration import Iteration
 from tailrace.log.sources import Reading
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.events import Event
-    from tailrace.generators.generator import Generator
+    from tailrace.generators.stack import Stack
     from tailrace.gtid import GtidState
     from tailrace.log.reader import Step
     from tailrace.log.sources import Source
@@ -31,12 +29,14 @@ if TYPE_CHECKING:
 class _LogIteration(Iteration):
     """Offers what a log holds to a stack; gives None after each transaction."""
 
-    stack: Stack
-    numbers: Iterator[int]
-    in_doubt: int = 0
+    def __init__(self, reading: Reading, stack: Stack, *, verify_checksums: bool) -> None:
+        super().__init__(reading, verify_checksums=verify_checksums, statements="error")
+        self._stack = stack
+        self._numbers = count(1)
+        self.in_doubt = 0
 
     def _of_log(self) -> Iterator[None]:
-        numbers = self.numbers
+        stack, numbers = self._stack, self._numbers
         first: Event | None = None
         last: Step | None = None
         opened: TransactionOffers | None = None
@@ -60,7 +60,7 @@ class _LogIteration(Iteration):
             if isinstance(item, Ended):
                 if item.event is not None and item.kind is not TransactionKind.XA_PREPARE:
                     opened = opened or TransactionOffers(
-                        self.stack, next(numbers), first or item.event, item.event
+                        stack, next(numbers), first or item.event, item.event
                     )
                     opened.end(
                         item.event,
@@ -75,18 +75,16 @@ class _LogIteration(Iteration):
                     return
                 continue
             if opened is None:
-                opened = TransactionOffers(
-                    self.stack, next(numbers), first or last.event, last.event
-                )
+                opened = TransactionOffers(stack, next(numbers), first or last.event, last.event)
             opened.last = last.event
             if not isinstance(item, RolledBack):
                 opened.offer(item, rolled_back=False)
-            elif self.stack.wants_rollbacks:
+            elif stack.wants_rollbacks:
                 opened.offer(item.item, rolled_back=True)
         self.in_doubt += self.changes.prepared
 
 
-class EventStream(Closing):
+class EventStream(EventReader):
     """The events of a log, a folder, a URL or a server, given to consumers (MWL#120).
 
     Consumers register with one of its generators; `run` then reads the source and tells them.
@@ -135,31 +133,9 @@ class EventStream(Closing):
             keyring=keyring,
             layers=layers,
         )
-        self.stack = Stack(generators(also))
-        self._iteration = _LogIteration(
-            reading, verify_checksums=verify_checksums, statements="error"
-        )
-        self._iteration.stack = self.stack
-        self._iteration.numbers = count(1)
+        super().__init__(also)
+        self._iteration = _LogIteration(reading, self.stack, verify_checksums=verify_checksums)
         self.follow = follow
-        self._running: Iterator[Any] | None = None
-        self._closed = False
-        self._failed = False
-
-    @property
-    def transaction(self) -> Generator:
-        """The generator of transactions."""
-        return self.stack["transaction"]
-
-    @property
-    def statement(self) -> Generator:
-        """The generator of statements."""
-        return self.stack["statement"]
-
-    @property
-    def row(self) -> Generator:
-        """The generator of rows."""
-        return self.stack["row"]
 
     @property
     def position(self) -> Position:
@@ -176,43 +152,23 @@ class EventStream(Closing):
         """XA transactions that were still prepared at the end: their changes were not given."""
         return self._iteration.in_doubt
 
-    def run(self) -> None:
-        """Tell the consumers of all that the source has; with ``follow``, until `stop`.
+    def offer_all(self) -> Iterator[None]:
+        """Offer the source's changes; with ``follow`` until `stop`.
 
-        Raises what a consumer raised whose rule is to stop, and what reading raises. The position
-        is then before the transaction in which that happened; the stream cannot be run again:
-        UsageError.
+        After an error the position is before the transaction in which it happened.
         """
-        for _ in self:
-            pass
+        return self._iteration.all()
 
-    def __iter__(self) -> Self:
-        """An iterator that tells of one transaction at each step."""
-        return self
-
-    def __next__(self) -> None:
-        """Tell the consumers of the next transaction; StopIteration at the end."""
-        if self._closed:
-            raise StopIteration
-        if self._failed:
-            raise UsageError(
-                f"this stream ended with an error: open one that starts at {self.position}"
-            )
-        if self._running is None:
-            self._running = self._iteration.all()
-        try:
-            next(self._running)
-        except StopIteration:
-            raise
-        except BaseException:
-            self._failed = True
-            raise
+    def again(self) -> str:
+        """Where to resume."""
+        return f"open one that starts at {self.position}"
 
     def stop(self) -> None:
         """Let `run` return after the transaction that is being told of. Any thread may call it."""
+        super().stop()
         self._iteration.stop()
 
     def close(self) -> None:
         """End the reading, and release files and connections."""
-        self._closed = True
+        super().close()
         self._iteration.end()

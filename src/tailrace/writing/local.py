@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from itertools import count
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
-from tailrace.closing import Closing
 from tailrace.constants import Flavour
 from tailrace.errors import UsageError
+from tailrace.generators.source import EventSource
 from tailrace.generators.stack import Stack, generators
 from tailrace.log.changes import Logged
 from tailrace.schema.classify import leading_words
@@ -166,7 +166,7 @@ class _NoLog:
         pass
 
 
-class LocalServer(Closing):
+class LocalServer(EventSource):
     """A program's transactions, told to consumers and written to a log. Made by `local`.
 
     Any thread may start transactions; each transaction is used by one thread at a time. Changes
@@ -182,6 +182,8 @@ class LocalServer(Closing):
     commit, the transaction is in the log nevertheless.
     """
 
+    is_local: ClassVar[bool] = True
+
     def __init__(
         self,
         stack: Stack,
@@ -189,8 +191,7 @@ class LocalServer(Closing):
         non_transactional: frozenset[Table],
         owned: LogWriter | None,
     ) -> None:
-        self.stack = stack
-        stack.is_local = True
+        super().__init__(stack)
         self.log = log
         self.non_transactional = non_transactional
         self.numbers = count(1)
@@ -200,16 +201,6 @@ class LocalServer(Closing):
         self._open: set[LocalTransaction] = set()
         self._lock = RLock()
         self._closed = False
-
-    @property
-    def row(self) -> Generator:
-        """The generator of rows."""
-        return self.stack["row"]
-
-    @property
-    def statement(self) -> Generator:
-        """The generator of statements."""
-        return self.stack["statement"]
 
     @property
     def transactions(self) -> Generator:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 import tailrace
 from tailrace import generators
-from tailrace.errors import LogError, SchemaError
+from tailrace.errors import LogError, SchemaError, UsageError
 from tests.columns.random_log import logs
 from tests.recorded import ROOT, folders
 
@@ -137,3 +137,29 @@ def test_local_transactions_that_interleave_give_the_same_calls(rollbacks):
         if rollbacks or not wants:
             assert again[key] == calls
     assert any("trx_rollback" in [name for name, _ in calls] for calls in told.values())
+
+
+def test_a_stream_that_failed_cannot_be_run_again():
+    """As a log: the rest of it cannot be read, and an empty end would look like its end."""
+    stream = bytearray()
+    log = generators.EventStream("examples/shop/mysql")
+    with log, generators.Materialiser(stream) as materialiser:
+        materialiser.register(log.row)
+        log.run()
+    with generators.MaterialisedStream(stream[:-20]) as cut:
+        with pytest.raises(LogError):
+            cut.run()
+        with pytest.raises(UsageError, match="ended with an error: open its source again"):
+            cut.run()
+
+
+def test_every_source_has_the_same_base():
+    """What registers consumers asks the source, whatever it is."""
+    log = generators.EventStream("examples/shop/mysql")
+    with log, generators.MaterialisedStream(b"") as read, tailrace.local() as local:
+        assert isinstance(read, generators.EventReader)
+        assert isinstance(log, generators.EventReader)
+        for source in (log, read, local):
+            assert isinstance(source, generators.EventSource)
+            assert source.row is source.stack["row"]
+            assert source.is_local is (source is local)

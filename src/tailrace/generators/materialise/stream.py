@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from tailrace.closing import Closing
 from tailrace.errors import EventDecodeError
 from tailrace.generators.event import ReplicationEvent, kinds_of, place_of
 from tailrace.generators.formats import format_named, output_to
 from tailrace.generators.generator import Change, Offer
-from tailrace.generators.stack import Stack, generators
+from tailrace.generators.source import EventReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -107,7 +107,7 @@ class Materialiser(Closing):
         self._writer.close()
 
 
-class MaterialisedStream(Closing):
+class MaterialisedStream(EventReader):
     """A stream of materialised events as a source: consumers see the calls of the first source.
 
     ``source`` is bytes, an object with ``read`` (a file, a stream of the storage layer) or with
@@ -123,48 +123,15 @@ class MaterialisedStream(Closing):
         format: str = "native",  # noqa: A002
         also: Iterable[str] = (),
     ) -> None:
-        self.stack = Stack(generators(also))
+        super().__init__(also)
         self._reader = format_named(format).reader(source)
-        self._running: Iterator[None] | None = None
-        self._stopped = False
 
-    @property
-    def transaction(self) -> Generator:
-        """The generator of transactions."""
-        return self.stack["transaction"]
+    def offer_all(self) -> Iterator[None]:
+        """Offer the stream's events.
 
-    @property
-    def statement(self) -> Generator:
-        """The generator of statements."""
-        return self.stack["statement"]
-
-    @property
-    def row(self) -> Generator:
-        """The generator of rows."""
-        return self.stack["row"]
-
-    def run(self) -> None:
-        """Tell the consumers of all that the stream has, until its end or `stop`.
-
-        Raises what a consumer raised whose rule is to stop, and LogError for a stream that is
-        damaged or ends without its end mark, after the events before.
+        Raises LogError for a stream that is damaged or ends without its end mark, after the events
+        before.
         """
-        for _ in self:
-            pass
-
-    def __iter__(self) -> Self:
-        """An iterator that tells of the events up to the end of a transaction at each step."""
-        return self
-
-    def __next__(self) -> None:
-        """Tell the consumers of the next events; StopIteration at the end."""
-        if self._stopped:
-            raise StopIteration
-        if self._running is None:
-            self._running = self._all()
-        next(self._running)
-
-    def _all(self) -> Iterator[None]:
         started: dict[int, Offer | None] = {}
         for offer in self._reader.offers():
             number = offer.transaction
@@ -178,14 +145,6 @@ class MaterialisedStream(Closing):
             if offer.ends_transaction:
                 started.pop(number, None)
                 yield None
-
-    def stop(self) -> None:
-        """Let `run` return after the transaction that is being told of. Any thread may call it."""
-        self._stopped = True
-
-    def close(self) -> None:
-        """End the reading. The source stays open."""
-        self._stopped = True
 
 
 def de_materialise(data: Any, *, format: str = "native") -> ReplicationEvent:  # noqa: A002
