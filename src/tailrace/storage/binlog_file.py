@@ -119,14 +119,20 @@ class BinlogFile:
     def close(self) -> None:
         """Flush the buffered bytes, and close the file; closing again does nothing.
 
-        The file is closed even if flushing fails.
+        The file is closed even if flushing fails. After an interrupt (KeyboardInterrupt) it can be
+        closed again.
         """
-        stream, self._stream = self._stream, None
+        stream = self._stream
         self.write = self._reject
         self.flush = self._reject_flush
         if stream is not None:
             self._end = stream.size
-            stream.close()
+            try:
+                stream.close()
+            except Exception:
+                self._stream = None
+                raise
+            self._stream = None
 
     def _opened(self) -> RandomOutput:
         if self._stream is None:

@@ -111,9 +111,14 @@ class LogIndex:
         self._base = base
         self.file = plain_name(base + INDEX_SUFFIX)
         self._register = base + REGISTER_SUFFIX
-        there = folder.names()
+        self.entries: list[Entry] = []
+        self.load()
+
+    def load(self) -> None:
+        """Read it: after an interrupt it may list more than is known, or less."""
+        there = self._folder.names()
         found = [name for name in (self.file, self.file + _SAVED_SUFFIX) if name in there]
-        self.entries = self._own(read_index(folder, found[0]), found[0]) if found else []
+        self.entries = self._own(read_index(self._folder, found[0]), found[0]) if found else []
 
     def __contains__(self, name: str) -> bool:
         return name in self.names

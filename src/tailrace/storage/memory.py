@@ -111,6 +111,7 @@ class MemoryFolder:
         with self.lock:
             self.file(name)
             del self.files[name]
+            self._written.discard(name)  # as on disk, a new file of that name is another one
 
     def replace(self, name: str, content: bytes) -> None:
         """Give a file this content."""

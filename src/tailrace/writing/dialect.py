@@ -178,9 +178,10 @@ class MysqlDialect(Dialect):
         super().placed(group)
 
     def wrote(self, group: Group) -> None:
-        """Count it as in the log."""
-        self._written_sequence += 1
+        """Count it as in the log; a second time changes nothing."""
         super().wrote(group)
+        if isinstance(group.head, GtidEvent):
+            self._written_sequence = group.head.sequence_number
 
     def roll_back(self) -> None:
         """Its clock goes back, too."""

@@ -154,8 +154,8 @@ class ForeignEvents:
             try:
                 waiting = self._log.place(group, self._choose)
             finally:
-                group.cache.close()
                 self._ended.append((group, waiting))
+                group.cache.close()
         return boundary
 
     def _stands_alone(self, first: Event) -> bool:

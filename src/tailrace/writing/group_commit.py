@@ -4,12 +4,16 @@ A commit adds its transaction under the log's lock, which gives it its place, an
 lock. One of the waiting threads, the *leader*, writes and syncs everything that was added so far;
 transactions that others add meanwhile are the next group, which its first thread leads. MySQL's and
 MariaDB's group commit works in the same way (``MYSQL_BIN_LOG::ordered_commit``).
+
+An interrupt (KeyboardInterrupt) can come at any instruction of a thread. So whatever the leader
+does is noted here before it is done, and each step can be repeated: an interrupted leader's next
+call ends what it had begun.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from threading import Condition, Lock
+from dataclasses import dataclass, field
+from threading import Condition, Lock, get_ident
 from typing import TYPE_CHECKING
 
 from tailrace.errors import StorageError
@@ -37,10 +41,12 @@ class Waiting:
     """It is synced, or has an error."""
     turn: Lock | None = None
     """Released when it is settled or leads, if it did not lead from the beginning."""
+    thread: int = field(default_factory=get_ident)
+    """The one that commits it."""
 
     def wake(self) -> None:
-        """Its thread can continue."""
-        if self.turn is not None:
+        """Its thread can continue. A second time does no harm."""
+        if self.turn is not None and self.turn.locked():
             self.turn.release()
 
 
@@ -66,25 +72,37 @@ class GroupCommit:
         self._written = written
         self._failed = failed
         self._queue: list[Waiting] = []
-        self._led = False
-        """Whether a thread leads."""
+        self._batch: list[Waiting] = []
+        """Those that are being written."""
+        self._synced = False
+        """Whether these are in the log."""
+        self._leader: int | None = None
+        """The thread that leads."""
         self._drains = 0
         """Threads in `drain`: they sync what waits, and no other thread becomes the leader."""
 
     def add(self, waiting: Waiting) -> None:
         """Take a transaction, under the lock; `wait` must follow, without it."""
-        self._queue.append(waiting)
-        if self._led or self._drains:
+        self._resume()
+        free = self._leader is None and not self._drains
+        if free or self._leader == waiting.thread:  # it may have been interrupted before it began
+            waiting.leads, self._leader = True, waiting.thread
+        else:
             waiting.turn = Lock()
             waiting.turn.acquire()
-        else:
-            self._led = waiting.leads = True
+        self._queue.append(waiting)
+
+    def has(self, waiting: Waiting) -> bool:
+        """Whether `add` took it, also if that was interrupted."""
+        with self._lock:
+            return waiting.settled or waiting in self._queue or waiting in self._batch
 
     def wait(self, waiting: Waiting) -> None:
         """Return when the transaction is synced. Raises StorageError if it is not in the log.
 
-        An interrupt (KeyboardInterrupt) is noted in ``group.failure``, as an error of an observer
-        is: it does not keep the transaction from being in the log.
+        An interrupt (KeyboardInterrupt) of another thread's sync is noted in ``group.failure``, as
+        an error of an observer is: it does not keep the transaction from being in the log. After
+        any other, when neither ``settled`` nor ``error`` is set, `wait` must be called again.
         """
         while waiting.turn is not None and not (waiting.leads or waiting.settled):
             try:
@@ -92,67 +110,93 @@ class GroupCommit:
             except BaseException as error:  # noqa: BLE001 - others may wait for this thread to lead
                 waiting.group.failure = error
         if waiting.leads:
-            self._lead()
+            self._lead(waiting)
         cause = waiting.error
         if cause is not None:
             if waiting.leads:
                 raise cause
             raise StorageError(str(cause) or type(cause).__name__) from cause
 
-    def _lead(self) -> None:
+    def _lead(self, waiting: Waiting) -> None:
         with self._lock:
-            batch, self._queue = self._queue, []
-        error = self._tried(batch)
+            self._resume(waiting.group.failure)
+            if waiting.settled:
+                self._hand_over()
+                return
+            self._take()
+        error = self._tried()
         with self._lock:
-            self._settle(batch, error)
-            self._led = False
-            self._next()
+            self._settle(error)
+            self._hand_over()
 
     def drain(self) -> None:
         """Return when nothing waits: all is synced, or has failed. The caller has the lock, which
         others may get meanwhile, and has it when this returns.
         """
+        self._resume()
+        if self._leader == get_ident():  # it was interrupted before it began
+            self._leader = None
         self._drains += 1
         try:
-            while self._led:
+            while self._leader is not None:
                 self._idle.wait()
-            batch, self._queue = self._queue, []
-            if batch:
-                error = self._tried(batch)
-                self._settle(batch, error)
+            if self._queue:
+                self._take()
+                error = self._tried()
+                self._settle(error)
                 if error is not None and not isinstance(error, Exception):
-                    raise error
+                    raise error  # noqa: TRY301 - the batch is settled, so nothing is done twice
+        except BaseException as error:
+            self._resume(error)
+            raise
         finally:
             self._drains -= 1
-            self._next()
+            if self._leader is None:
+                self._leader = get_ident()
+            self._hand_over()
 
-    def _next(self) -> None:
-        """Have the next thread continue, if there is one and none leads."""
-        if self._led:
+    def _take(self) -> None:
+        """Lead: what waits now is written next."""
+        self._leader, self._synced = get_ident(), False
+        self._batch, self._queue = self._queue, []
+
+    def _resume(self, error: BaseException | None = None) -> None:
+        """Settle what this thread was writing when it was interrupted by ``error``."""
+        if self._batch and self._leader == get_ident():
+            cause = error or StorageError("the thread that wrote it was interrupted")
+            self._settle(None if self._synced else cause)
+
+    def _hand_over(self) -> None:
+        """If this thread leads, have the next one continue, if there is one."""
+        if self._leader != get_ident():
             return
+        following = None
         if self._drains:
             self._idle.notify()
         elif self._queue:
             first = self._queue[0]
-            self._led = first.leads = True
+            first.leads = True
             first.wake()
+            following = first.thread
+        self._leader = following
 
-    def _tried(self, batch: Sequence[Waiting]) -> BaseException | None:
+    def _tried(self) -> BaseException | None:
         try:
-            self._write(b"".join([each.data for each in batch]))
+            self._write(b"".join([each.data for each in self._batch]))
+            self._synced = True
         except BaseException as error:  # noqa: BLE001 - every transaction gets it
             return error
         return None
 
-    def _settle(self, batch: list[Waiting], error: BaseException | None) -> None:
+    def _settle(self, error: BaseException | None) -> None:
         """Tell the outcome to those that wait. What follows a transaction that failed fails too."""
         if error is None:
-            self._written(batch)
+            self._written(self._batch)
         else:
-            batch, self._queue = [*batch, *self._queue], []
+            self._batch, self._queue = [*self._batch, *self._queue], []
             self._failed(error)
-        for each in batch:
-            each.error = error
-            each.settled = True
+        for each in self._batch:
+            each.error, each.settled = error, True
             if not each.leads:
                 each.wake()
+        self._batch = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -60,6 +61,16 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
+@dataclass(slots=True)
+class _Rotation:
+    """What a rotation does: ``after`` is created with ``head``, and this file gets ``end``."""
+
+    after: BinlogFile
+    name: LogName
+    head: bytes
+    end: Event
+
+
 class LogWriter:
     """A log that grows by whole transactions. Made by `create` and `append`.
 
@@ -69,7 +80,9 @@ class LogWriter:
     `append` had to cut away. A transaction that could not be written or synced is not in the log,
     not even in part, and neither are those that wait after it: each commit raises StorageError. If
     they cannot be rolled back, either (the disk is gone), everything afterwards raises
-    StorageError, and `append` repairs the log.
+    StorageError, and `append` repairs the log. After an interrupt (KeyboardInterrupt, whatever a
+    signal handler raises) a transaction is in the log or is not, and never in part; the next call
+    repairs what was interrupted.
 
     ``observers`` are told of its transactions: see `add_observer`.
     """
@@ -107,7 +120,17 @@ class LogWriter:
             self._lock, write=self._write_synced, written=self._written, failed=self._roll_back
         )
         self._closed = False
+        self._closing = False
+        """Closing was begun, and has not ended."""
         self._broken = ""
+        self._unsettled = False
+        """Something was begun and has not ended: `_repair` must come first."""
+        self._rotation: _Rotation | None = None
+        """The rotation that has begun."""
+        self._ended = False
+        """Whether the file has its last event, and is not marked as in use any more."""
+        self._last: Group | None = None
+        """A transaction that is in the log, until its GTID is noted as logged."""
         self._tables: dict[Table, WrittenTable] = {}
         self._table_id = table_id
         self._xid = xid
@@ -212,15 +235,26 @@ class LogWriter:
 
     def begin_file(self, name: LogName, *, created: bool) -> None:
         """Continue in a new file. ``created``: it is the first since the log was opened."""
-        self._continue_in(self._new_file(name, created=created), name)
+        output, head = BinlogFile(self._folder, name), self._head(name, created=created)
+        try:
+            output.create(head)
+            self._index.add(name)
+        except BaseException:
+            with suppress(StorageError):
+                self._withdraw(output, name, head)
+            raise
+        self._continue_in(output, name)
         self.dialect.began()
 
     def _continue_in(self, output: BinlogFile, name: LogName) -> None:
-        self._output, self._name = output, name
-        self._end = self._next = output.position
-        self._growing = GrowingFile(output.path, self._end)
+        end = output.position
+        growing = GrowingFile(output.path, end)
+        # no call between these: an interrupt finds all of them, or none
+        self._output, self._name, self._growing = output, name, growing
+        self._end = self._next = end
+        self._ended, self._rotation = False, None
 
-    def _new_file(self, name: LogName, *, created: bool) -> BinlogFile:
+    def _head(self, name: LogName, *, created: bool) -> bytes:
         second = self.now() // 1_000_000
         head = self.dialect.head(
             name, self.server_id, created=second if created else 0, second=second
@@ -229,16 +263,19 @@ class LogWriter:
         for event in head:
             end = len(raw) + len(event.encode(self._algorithm))
             raw += event.encode(self._algorithm, log_pos=end)
-        output = BinlogFile(self._folder, name)
-        output.create(bytes(raw))
-        try:
-            self._index.add(name)
-        except BaseException:
-            output.close()
-            with suppress(StorageError):
-                self._folder.remove(name)
-            raise
-        return output
+        return bytes(raw)
+
+    def _withdraw(self, output: BinlogFile, name: LogName, head: bytes) -> None:
+        """Remove a new file, however much of its creation was done. One with another head is not
+        ours.
+        """
+        self._index.load()
+        if name in self._index:
+            self._index.drop(name)
+        output.close()
+        there = name in self._folder.names()
+        if there and self._folder.read(name, 0, len(head) + 1) == head:
+            self._folder.remove(name)
 
     def resume_file(self, name: LogName, size: int) -> None:
         """Continue an existing file from ``size`` on; bytes after that are cut."""
@@ -266,27 +303,76 @@ class LogWriter:
                 next_offset=len(MAGIC),
             )
             self._output.sync()  # the next file's head says what is in this one
-            after = self._new_file(following, created=False)
+            after, head = BinlogFile(self._folder, following), self._head(following, created=False)
+            self._rotation = rotation = _Rotation(after, following, head, end)
+            self._unsettled = True
             try:
-                self._end_file(end)
-            except BaseException as error:
-                self._broken = str(error) or type(error).__name__
-                after.close()
+                after.create(head)
+                self._index.add(following)
+            except Exception:
+                with suppress(StorageError):
+                    self._withdraw(after, following, head)
+                self._rotation, self._unsettled = None, False
                 raise
-            self._continue_in(after, following)
-            self.dialect.began()
+            self._switch(rotation)
+            self._unsettled = False
+
+    def _switch(self, rotation: _Rotation) -> None:
+        """End this file, and continue in the one that follows, which is listed."""
+        try:
+            self._end_file(rotation.end)
+        except Exception as error:
+            self._broken = str(error) or type(error).__name__
+            rotation.after.close()
+            raise
+        self.dialect.began()
+        self._continue_in(rotation.after, rotation.name)
 
     def _end_file(self, event: Event) -> None:
         """Close the file after its last event."""
         try:
-            self._output.write(
-                stamp(event.encode(), self._output.position, checksum=self.checksums)
-            )
-            self._output.mark(in_use=False)
-            self._output.sync()
-        finally:
+            if not self._ended:
+                self._output.write(
+                    stamp(event.encode(), self._output.position, checksum=self.checksums)
+                )
+                self._output.mark(in_use=False)
+                self._output.sync()
+                self._ended = True
+        except Exception:
             self._output.close()
             self._growing.close()
+            raise
+        self._output.close()
+        self._growing.close()
+
+    def _repair(self) -> None:
+        """Finish or roll back what was interrupted: nothing is in the files that is not in the log,
+        and what is counted is what is there.
+        """
+        self._commits.drain()
+        if self._broken:
+            raise StorageError(self._why_broken())
+        if self._last is not None:
+            self.dialect.wrote(self._last)
+            self._last = None
+        self.dialect.roll_back()
+        rotation = self._rotation
+        try:
+            if rotation is not None and self._ended:
+                self._switch(rotation)
+            elif not self._ended:
+                if rotation is not None:
+                    self._withdraw(rotation.after, rotation.name, rotation.head)
+                self._output.truncate(self._end)
+                self._output.mark(in_use=True)
+                self._output.sync()
+                self._rotation = None
+        except StorageError as error:
+            self._broken = self._broken or str(error)
+            raise
+        self._next = self._end
+        self._growing.reached(self._end)
+        self._unsettled = False
 
     def purge(self, *, to: str | None = None, before: int | None = None) -> list[str]:
         """Delete old files of the log, never the one in use. See `LogIndex.purge`."""
@@ -327,33 +413,47 @@ class LogWriter:
             self._output.sync()
 
     def close(self) -> None:
-        """End the last file with STOP, and mark it as closed. A second time does nothing.
+        """End the last file with STOP, and mark it as closed. A second time does nothing, unless
+        the first was interrupted.
 
         Raises BoundaryError where `write` was left in the middle of a transaction: that one is not
         in the log.
         """
         with self._foreign_locked():
-            if self._closed:
+            if self._closed and not self._closing:
                 return
-            self._closed = True
-            self._commits.drain()
-            unfinished = self._foreign.discard()
-            if self._broken:
-                self._output.close()
-                raise StorageError(self._why_broken())
-            self._end_file(
-                StopEvent.make(
-                    timestamp=self.now() // 1_000_000,
-                    server_id=self.server_id,
-                    form=self.dialect.form,
-                )
-            )
+            self._closed = self._closing = True
+            try:
+                unfinished = self._close()
+            except Exception:
+                self._closing = False
+                raise
+            self._closing = False
         if unfinished:
             raise BoundaryError(
                 "the events that were written last do not make a whole transaction: they are not"
                 " in the log",
                 file=self._folder.path(str(self._name)),
             )
+
+    def _close(self) -> bool:
+        """End the last file; whether `write` was left in the middle of a transaction."""
+        self._commits.drain()
+        if self._unsettled and not self._broken:
+            self._repair()
+        unfinished = self._foreign.discard()
+        if self._broken:
+            self._output.close()
+            raise StorageError(self._why_broken())
+        self._unsettled = True
+        self._end_file(
+            StopEvent.make(
+                timestamp=self.now() // 1_000_000,
+                server_id=self.server_id,
+                form=self.dialect.form,
+            )
+        )
+        return unfinished
 
     def __enter__(self) -> Self:
         return self
@@ -438,8 +538,11 @@ class LogWriter:
             try:
                 self._commits.wait(waiting)
             except BaseException as error:
-                self.rolled_back(error)
-                raise
+                if waiting.error is not None:
+                    self.rolled_back(error)
+                    raise
+                group.failure = error  # an interrupt, which does not end the wait
+                self._commits.wait(waiting)
         self.announce(group)
 
     def table(self, table: Table) -> WrittenTable:
@@ -486,11 +589,33 @@ class LogWriter:
         or, after an error, `rolled_back` must follow. The caller does not have the log's lock.
         """
         waiting = self.place(group, ready)
-        self._commits.wait(waiting)
+        try:  # here, as an interrupt can come at the beginning of a function
+            self._commits.wait(waiting)
+        except BaseException as error:
+            if waiting.error is not None:
+                raise
+            group.failure = error  # an interrupt, which does not end the wait
+            self._commits.wait(waiting)
         return waiting.end
 
     def place(self, group: Group, ready: Callable[[Group], None] | None) -> Waiting:
-        """Give a transaction its place in the log; `GroupCommit.wait` says when it is there."""
+        """Give a transaction its place in the log; `GroupCommit.wait` says when it is there.
+
+        An interrupt of which it has its place nevertheless is noted in ``group.failure``.
+        """
+        begun: list[Waiting] = []
+        try:
+            return self._place(group, ready, begun)
+        except BaseException as error:
+            if not any(group.position is not None or self._commits.has(each) for each in begun):
+                raise
+            group.failure = error
+            return begun[0]
+
+    def _place(
+        self, group: Group, ready: Callable[[Group], None] | None, begun: list[Waiting]
+    ) -> Waiting:
+        """`place`; ``begun`` gets what it returns before it can be in the log."""
         with self._lock:
             tail = CHECKSUM_SIZE if self.checksums else 0
             body = group.cache.size + group.cache.count * tail
@@ -505,17 +630,22 @@ class LogWriter:
             group.head = first = self.dialect.gtid_event(group, body, tail=tail, now=self.now())
             pieces = self._stamped(first.encode(ChecksumAlgorithm.NONE, log_pos=0), group)
             data = b"".join(pieces) if together else b""
+            self._unsettled = True
             if not together:
                 self._write_alone(pieces)
+                self._unsettled = True
             self.dialect.placed(group)
             self._disk_writes = group.cache.disk_writes
-            self._next = self._next + len(data) if together else self._output.position
-            waiting = Waiting(group, data, Position(str(self._name), self._next))
+            end = self._next + len(data) if together else self._output.position
+            waiting = Waiting(group, data, Position(str(self._name), end))
+            begun.append(waiting)
+            self._next = end
             if together:
                 self._commits.add(waiting)
             else:
                 self._written([waiting])
                 waiting.settled = True
+            self._unsettled = False
             return waiting
 
     def _stamped(self, first: bytes, group: Group) -> Iterator[bytes]:
@@ -550,9 +680,13 @@ class LogWriter:
         flags = LogStorageFlag.SYNCED if synced else LogStorageFlag.NONE
         for waiting in batch:
             group, end = waiting.group, waiting.end
+            if group.position is None:
+                # no call between these: an interrupt finds it in the log, or not
+                self._last, group.position, self._end = group, end, end.offset
+            elif self._last is not group:  # from before an interrupt
+                continue
             self.dialect.wrote(group)
-            group.position = end
-            self._end = end.offset
+            self._last = None
             try:
                 self._storage.after_flush(self._storage_io, end.file, end.offset, flags)
             except BaseException as error:  # noqa: BLE001 - for the thread that commits it
@@ -613,6 +747,7 @@ class LogWriter:
         with self._lock:
             self._commits.drain()
             self._check_open()
+            self._unsettled = True
             try:
                 self._output.write(stamp(event, self._next, checksum=self.checksums))
                 self._output.flush()
@@ -621,12 +756,15 @@ class LogWriter:
                 raise
             self._end = self._next = self._output.position
             self._growing.reached(self._end)
+            self._unsettled = False
 
     def _undo(self, error: BaseException) -> None:
         """Cut off what was written of transactions that are not in the log."""
+        self._unsettled = True
         try:
             self._output.truncate(self._end)
             self._output.sync()
+            self._unsettled = False
         except StorageError:
             self._broken = str(error) or type(error).__name__
 
@@ -635,6 +773,8 @@ class LogWriter:
             raise UsageError("the log is closed")
         if self._broken:
             raise StorageError(self._why_broken())
+        if self._unsettled:
+            self._repair()
 
     def _why_broken(self) -> str:
         return (

@@ -207,7 +207,7 @@ class BufferRandomOutput(BufferOutput):
         check_cut(size, below + self._end)
         # what is cut is never written, also if that fails below
         self._end = self._held.seek(max(size - below, 0))
-        if size < below:
+        if size <= below:  # also if equal: below there may be more, of a write that was interrupted
             self.lower.truncate(size)
             self._below = size
 

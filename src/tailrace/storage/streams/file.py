@@ -107,9 +107,9 @@ class FileOutput:
     def close(self) -> None:
         """Close the file, and unlock it."""
         if self._handle >= 0:
-            handle, self._handle = self._handle, -1
             end_output(self)
             with told(self.path):
+                handle, self._handle = self._handle, -1
                 os.close(handle)
 
 
