@@ -16,7 +16,7 @@ from tailrace.cli.options import (  # noqa: TC001 - cyclopts reads them
 )
 from tailrace.cli.output import log_said, say
 from tailrace.cli.signals import STATUS, on_signals
-from tailrace.errors import StorageError
+from tailrace.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,7 +150,14 @@ def serve(
     from tailrace.observers import find  # noqa: PLC0415 - only where it is needed
     from tailrace.replication.source import series  # noqa: PLC0415 - as above
     from tailrace.replication.source import server as source_server  # noqa: PLC0415 - as above
+    from tailrace.storage.keyring import open as open_keyring  # noqa: PLC0415 - as above
 
+    if source.lower().startswith(("mysql:", "mariadb:")):
+        raise UsageError(
+            "a server is not served: `tailrace receive --follow` copies its logs into a folder,"
+            " which is"
+        )
+    keys = None if keyring is None else open_keyring(keyring)  # not there yet: no wait for it
     signalled: list[int] = []
     stop = Event()
 
@@ -161,7 +168,7 @@ def serve(
     given = find(plugin)
     with log_said(say), on_signals(stopped):
         logs = _opened(
-            partial(series.ServedLogs, source, keyring=keyring, layers=layers or None),
+            partial(series.ServedLogs, source, keyring=keys, layers=layers or None),
             stop if wait else None,
         )
         if logs is None:
