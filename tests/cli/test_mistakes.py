@@ -160,6 +160,7 @@ FILES = {
     "serve logs --listen *:0 --server-id 9 --user a": "*:0 is reached from other machines: give a certificate and its key for TLS (--tls-cert, --tls-key), or allow logins without TLS (--allow-plain)",
     f"serve {SERVED} --user a --wait --keyring nokey": "nokey: No such file or directory",
     "serve mysql://root@db1/ --listen 127.0.0.1:0 --server-id 9 --user a --wait": "a server is not served: `tailrace receive --follow` copies its logs into a folder, which is",
+    "serve logs --listen no.such.invalid:0 --server-id 9 --user a": "cannot listen at no.such.invalid:0: Name or service not known",
     "mirror logs": "mirror needs --into LAKE: see `tailrace help mirror`",
     "mirror --into lake": "give a log: a file, a folder of logs, or a server's URL (mysql://user@host)",
     "mirror logs --into lake --format orc": "--format orc: give parquet, delta or iceberg",

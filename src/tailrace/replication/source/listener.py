@@ -14,12 +14,12 @@ import selectors
 import socket
 import ssl
 from collections import Counter, OrderedDict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Thread
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tailrace.errors import UsageError
 from tailrace.live.url import is_loopback
@@ -29,7 +29,7 @@ from tailrace.replication.source.login import Login, State
 from tailrace.wire.packets import HEADER_SIZE, ErrorPacket, frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tailrace.replication.source.users import Users
 
@@ -410,22 +410,36 @@ def address_of(text: str) -> tuple[str, int]:
     return "" if host == "*" else host, int(port)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+@contextmanager
+def _listens(host: str, port: int) -> Iterator[None]:
     try:
+        yield
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"cannot listen at {host or '*'}:{port}: {reason}") from error
+
+
+def check_host(host: str, port: int) -> None:
+    """Raise UsageError for a host that is no address and cannot be resolved."""
+    with _listens(host, port):
+        _resolved(host, port)
+
+
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return found[0][0], found[0][4]
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    with _listens(host, port):
         everywhere = not host
-        found = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, _, _, _, address = found[0]
+        family, address = _resolved(host, port)
         if everywhere and socket.has_dualstack_ipv6():
             sock = socket.create_server(
                 ("::", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True
             )
         else:
             sock = socket.create_server(address, family=family, backlog=_BACKLOG)
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"cannot listen at {host or '*'}:{port}: {reason}") from error
     sock.setblocking(False)
     return sock
 

@@ -22,7 +22,7 @@ from tailrace.live.tls import load_certificate
 from tailrace.live.url import is_loopback
 from tailrace.observers.plugins import add
 from tailrace.observers.transmit import TransmitDelegate
-from tailrace.replication.source.listener import Limits, Listener, address_of
+from tailrace.replication.source.listener import Limits, Listener, address_of, check_host
 from tailrace.replication.source.refusals import refused
 from tailrace.replication.source.series import ServedLogs
 from tailrace.replication.source.session import Session
@@ -80,6 +80,7 @@ class SourceServer(Closing):
             raise UsageError(f"server_id is a number from 1 to 4294967295, not {server_id!r}")
         host, port = address_of(listen)
         if must_encrypt and context is None and not is_loopback(host):
+            check_host(host, port)
             raise UsageError(
                 f"{listen} is reached from other machines: give a certificate and its key for TLS"
                 " (--tls-cert, --tls-key), or allow logins without TLS (--allow-plain)"
