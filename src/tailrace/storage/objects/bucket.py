@@ -47,6 +47,9 @@ class Bucket(Protocol):
     Each is one request, if not said otherwise.
     """
 
+    def path(self, key: str) -> str:
+        """An object's URL, for messages; no request."""
+
     def size(self, key: str) -> int | None:
         """An object's bytes; None where there is none."""
 

@@ -63,6 +63,10 @@ class CloudStore:
         except Exception as error:  # noqa: BLE001 - whatever the library raises
             raise StorageError(f"{url.root}: {without_secrets(str(error))}") from None
 
+    def path(self, key: str) -> str:
+        """An object's URL."""
+        return f"{self._url.root}/{key}".rstrip("/")
+
     def size(self, key: str) -> int | None:
         """An object's bytes; None where there is none."""
         with self._told(key):
@@ -128,7 +132,7 @@ class CloudStore:
     @contextmanager
     def _told(self, key: str) -> Iterator[None]:
         """Raise the store's errors as StorageError, without the library's errors in its chain."""
-        place = f"{self._url.root}/{key}".rstrip("/")
+        place = self.path(key)
         kind = StorageError
         try:
             yield
@@ -141,6 +145,8 @@ class CloudStore:
         except (exceptions.BaseError, OSError, ValueError) as error:
             said = str(error)
             message = f"{place}: {without_secrets(said)}"
+            if "NoSuchBucket" in said:
+                message = f"{place}: there is no such bucket"
             if isinstance(error, _REFUSED) or any(status in said for status in _STATUSES):
                 variables = _VARIABLES.get(self._url.scheme, _AZURE)
                 message = (

@@ -275,7 +275,7 @@ class ObjectFolder(GrowingFiles):
             count = min(PART, end - offset)
             data, _, chain = read_file(self._bucket, key, offset, count, chain)
             if len(data) != count:
-                raise NoSuchObject(f"{key}: it was cut while it was completed")
+                raise NoSuchObject(f"{self._bucket.path(key)}: it was cut while it was completed")
             yield data
             offset += count
 

@@ -32,6 +32,10 @@ class FsspecStore:
         self._url = url
         self._files: Any = fsspec.filesystem(url.scheme)
 
+    def path(self, key: str) -> str:
+        """An object's URL."""
+        return f"{self._url.root}/{key}".rstrip("/")
+
     def size(self, key: str) -> int | None:
         """A file's bytes; None where there is none."""
         with self._told(key):
@@ -90,7 +94,7 @@ class FsspecStore:
     @contextmanager
     def _told(self, key: str) -> Iterator[None]:
         """Raise a file system's errors as StorageError."""
-        place = f"{self._url.root}/{key}".rstrip("/")
+        place = self.path(key)
         kind = StorageError
         try:
             yield

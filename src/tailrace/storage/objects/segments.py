@@ -84,7 +84,9 @@ def segments_of(bucket: Bucket, key: str) -> dict[int, int]:
     found = {}
     for name, size in bucket.list(key + SUFFIX).objects.items():
         if not _START.fullmatch(name):
-            raise StorageError(f"{key}{SUFFIX}/{name}: it is no segment of a file; move it away")
+            raise StorageError(
+                f"{bucket.path(key)}{SUFFIX}/{name}: it is no segment of a file; move it away"
+            )
         found[int(name)] = size
     return found
 
@@ -104,7 +106,7 @@ def growing(bucket: Bucket, key: str) -> Chain | None:
             return chain
         time.sleep(_PAUSE)  # listed while some were merged
     raise StorageError(
-        f"{key}{SUFFIX}: a segment is missing; those that are there begin at"
+        f"{bucket.path(key)}{SUFFIX}: a segment is missing; those that are there begin at"
         f" {', '.join(map(str, sorted(sizes)[:20]))}: restore it, or delete those after the gap,"
         " and its source is asked for the rest"
     )
@@ -137,8 +139,8 @@ def contents(bucket: Bucket, folder: str) -> Contents:
             continue
         if int(match[2]) != VERSION:
             raise StorageError(
-                f"{folder}/{name}: its format has version {match[2]}, and this Tailrace knows"
-                f" {VERSION}: read the folder with the Tailrace that writes it"
+                f"{bucket.path(folder)}/{name}: its format has version {match[2]}, and this"
+                f" Tailrace knows {VERSION}: read the folder with the Tailrace that writes it"
             )
         file = match[1]
         if file in sizes:
@@ -200,7 +202,7 @@ def read_file(
             return _of_segments(bucket, key, offset, count, chain), chain.end, chain
         except NoSuchObject:
             chain, fresh = None, False
-    raise StorageError(f"{key}: it changed with each of {_TRIES} attempts to read it")
+    raise StorageError(f"{bucket.path(key)}: it changed with each of {_TRIES} attempts to read it")
 
 
 def _of_segments(
