@@ -181,7 +181,7 @@ class MysqlDialect(Dialect):
         """Count it as in the log; a second time changes nothing."""
         super().wrote(group)
         if isinstance(group.head, GtidEvent):
-            self._written_sequence = group.head.sequence_number
+            self._written_sequence = group.head.sequence_number or 0
 
     def roll_back(self) -> None:
         """Its clock goes back, too."""
