@@ -134,7 +134,8 @@ class GroupCommit:
         others may get meanwhile, and has it when this returns.
         """
         self._resume()
-        if self._leader == get_ident():  # it was interrupted before it began
+        me = get_ident()
+        if self._leader == me:  # it was interrupted before it began
             self._leader = None
         self._drains += 1
         try:
@@ -151,9 +152,16 @@ class GroupCommit:
             raise
         finally:
             self._drains -= 1
-            if self._leader is None:
-                self._leader = get_ident()
-            self._hand_over()
+            if self._leader is None or self._leader == me:
+                if self._drains or self._queue:
+                    self._leader = me
+                    try:
+                        self._hand_over()
+                    except BaseException:  # an interrupt: others wait for this
+                        self._hand_over()
+                        raise
+                else:
+                    self._leader = None
 
     def _take(self) -> None:
         """Lead: what waits now is written next."""
