@@ -203,11 +203,11 @@ class BufferRandomOutput(BufferOutput):
 
     def truncate(self, size: int, /) -> None:
         """Cut the file back."""
-        below = self._below
+        below = self._below = self.lower.size  # more, if a write was interrupted after it was made
         check_cut(size, below + self._end)
         # what is cut is never written, also if that fails below
         self._end = self._held.seek(max(size - below, 0))
-        if size <= below:  # also if equal: below there may be more, of a write that was interrupted
+        if size < below:
             self.lower.truncate(size)
             self._below = size
 

@@ -76,6 +76,9 @@ class FileOutput:
             count = os.pwrite(self._handle, data, self.size)
         except OSError as error:
             raise StorageError(f"{self.path}: {error.strerror or error}") from error
+        except BaseException:  # an interrupt, perhaps after it was written
+            self.size = os.fstat(self._handle).st_size
+            raise
         self.size += count
         if count != len(data):
             self.write(memoryview(data)[count:])
