@@ -7,7 +7,7 @@ MariaDB's group commit works in the same way (``MYSQL_BIN_LOG::ordered_commit``)
 
 An interrupt (KeyboardInterrupt) can come at any instruction of a thread. So whatever the leader
 does is noted here before it is done, and each step can be repeated: an interrupted leader's next
-call ends what it had begun.
+call ends what it had started.
 """
 
 from __future__ import annotations

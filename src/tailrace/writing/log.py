@@ -121,12 +121,12 @@ class LogWriter:
         )
         self._closed = False
         self._closing = False
-        """Closing was begun, and has not ended."""
+        """Closing has started, and has not ended."""
         self._broken = ""
         self._unsettled = False
-        """Something was begun and has not ended: `_repair` must come first."""
+        """Something has started and has not ended: `_repair` must come first."""
         self._rotation: _Rotation | None = None
-        """The rotation that has begun."""
+        """The rotation that is being carried out."""
         self._ended = False
         """Whether the file has its last event, and is not marked as in use any more."""
         self._last: Group | None = None
