@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from datetime import date, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.columns.arrays import NO_PRESENCE, OPERATIONS, constant
 from tailrace.columns.frames import plan as k
+from tailrace.columns.objects import arrow_value
 from tailrace.errors import UnsupportedType
 from tailrace.gtid import format_uuid
 from tailrace.values.image import ABSENT
-from tailrace.values.json_diff import JsonDiffs
 from tailrace.values.row import RowSet
-from tailrace.values.surrogates import escaped, has_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tailrace.columns.read.table import TableDecoder
-    from tailrace.columns.types import Plan
     from tailrace.events.rows import RowsEvent
     from tailrace.values.image import Image
     from tailrace.values.row import Row
-
-_EPOCH: Final = date(1970, 1, 1)
-_TEMPORAL: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d+))?)?")
-_DURATION: Final = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?")
 
 
 def batch_of_rows(
@@ -142,51 +134,3 @@ def _images(
     kind: pa.StructType = table.schema.field(which).type
     valid = np.packbits([image is not None for image in found], bitorder="little")
     return pa.Array.from_buffers(kind, len(found), [pa.py_buffer(valid)], children=children)
-
-
-def arrow_value(value: Any, plan: Plan) -> tuple[Any, str | None]:
-    """A value of the object path as ``plan.type`` holds it; or None and its text, if it cannot."""
-    arrow = plan.type
-    if isinstance(value, JsonDiffs):
-        raise UnsupportedType(
-            "a partial JSON update without the document before it, so its value is unknown: "
-            "log with binlog_row_image=FULL or without binlog_row_value_options=PARTIAL_JSON, or "
-            "leave the column or its table out"
-        )
-    if pa.types.is_date(arrow) or pa.types.is_timestamp(arrow):
-        return _temporal(str(value), arrow)
-    if pa.types.is_duration(arrow):
-        match = _DURATION.fullmatch(value)
-        if match is None:
-            return None, str(value)
-        sign, hours, minutes, seconds, part = match.groups()
-        duration = timedelta(
-            hours=int(hours),
-            minutes=int(minutes),
-            seconds=int(seconds),
-            microseconds=int((part or "0").ljust(6, "0")),
-        )
-        return (-duration if sign else duration), None
-    if pa.types.is_decimal(arrow):
-        return Decimal(value), None
-    if isinstance(value, Decimal):
-        return f"{value:f}", None
-    if isinstance(value, str) and has_surrogates(value):
-        return None, escaped(value)
-    return value, None
-
-
-def _temporal(text: str, arrow: pa.DataType) -> tuple[Any, str | None]:
-    match = _TEMPORAL.fullmatch(text)
-    if match is None:
-        return None, text
-    year, month, day = (int(part) for part in match.groups()[:3])
-    try:
-        days = (date(year, month, day) - _EPOCH).days
-    except ValueError:
-        return None, text
-    if pa.types.is_date(arrow):
-        return days, None
-    hours, minutes, seconds = (int(part) for part in match.groups()[3:6])
-    part = int((match[7] or "0").ljust(6, "0"))
-    return ((days * 24 + hours) * 3600 + minutes * 60 + seconds) * 1_000_000 + part, None

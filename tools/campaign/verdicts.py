@@ -24,6 +24,7 @@ import pyarrow as pa
 import zstandard
 
 from tailrace.columns import changes
+from tailrace.columns.objects import arrow_value
 from tailrace.columns.types import plan_of
 from tailrace.errors import LogError, TailraceError
 from tailrace.events import QueryEvent, RowsEvent
@@ -38,7 +39,6 @@ from tailrace.storage import LogFile, LogSeries
 from tailrace.storage.memory import MemoryFolder
 from tailrace.values.image import ABSENT
 from tools.campaign.mutate import AIMED, flip_sealed
-from tools.objects import arrow_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

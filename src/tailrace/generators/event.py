@@ -224,6 +224,8 @@ class ReplicationEvent:
 
         with format_named(name).writer(counted) as writer:
             writer.event(self)
+        if not written:
+            raise UsageError(f"{self.name}: the format {name} holds no such event by itself")
         return written
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from tailrace.closing import Closing
@@ -107,6 +108,24 @@ def output_to(target: object) -> Output:
     raise UsageError(
         "a stream is written to a function, to an object with write or sendall, or into a"
         f" bytearray, and not to {short_repr(target)}"
+    )
+
+
+def reading(source: Source) -> Callable[[int], bytes]:
+    """The function that gives a stream's next bytes, at most so many: of bytes, of a file or a
+    stream of the storage layer (``read``), or of a socket (``recv``).
+
+    Raises UsageError for anything else.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return BytesIO(source).read
+    for name in ("read", "recv"):
+        if hasattr(source, name):
+            found: Callable[[int], bytes] = getattr(source, name)
+            return found
+    raise UsageError(
+        "a stream is read from bytes, or from an object with read or recv, and not from"
+        f" {short_repr(source)}"
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tailrace.columns.objects import arrow_value
 from tailrace.columns.types import plan_of
 from tailrace.columns.write import rows as encode
 from tailrace.columns.write.rows import encode_rows, present_of
@@ -27,7 +28,6 @@ from tests.columns.random_log import MadeTable, logs
 from tests.columns.read.test_random import series_of
 from tests.columns.write.encode_oracle import by_objects, encoded, prefix_of, rows_events
 from tests.events.made import decode
-from tools.objects import arrow_value
 
 EXAMPLES = settings(
     max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "30")),

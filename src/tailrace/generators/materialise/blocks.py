@@ -6,32 +6,18 @@ socket (``recv``). Streams may follow each other: each has its own head.
 
 from __future__ import annotations
 
-import io
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import BadMagic, ChecksumMismatch, EventDecodeError, TruncatedEvent, UsageError
+from tailrace.generators.formats import reading
 from tailrace.generators.materialise import layout as t
-from tailrace.printable import short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 _PIECE: Final = 4 << 20
-
-
-def _read_of(source: Any) -> Callable[[int], bytes]:
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return io.BytesIO(source).read
-    for name in ("read", "recv"):
-        if hasattr(source, name):
-            found: Callable[[int], bytes] = getattr(source, name)
-            return found
-    raise UsageError(
-        "a stream is read from bytes, or from an object with read or recv, and not from"
-        f" {short_repr(source)}"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +43,7 @@ class BlockReader:
     """
 
     def __init__(self, source: Any) -> None:
-        self._read = _read_of(source)
+        self._read = reading(source)
         name = getattr(source, "path", None) or getattr(source, "name", None)
         self.file = str(name) if isinstance(name, str) or hasattr(name, "__fspath__") else None
         self.offset = 0

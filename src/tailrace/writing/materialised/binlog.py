@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tailrace.constants import FILE_FLAGS_AT, Flavour
 from tailrace.errors import StorageError, UsageError
-from tailrace.generators.formats import MaterialisedFormat, MaterialisedWriter
+from tailrace.generators.formats import MaterialisedFormat, MaterialisedWriter, reading
 from tailrace.generators.materialise import Materialiser, NativeReader, injected
 from tailrace.generators.row import RowBatch
 from tailrace.generators.stream import EventStream
@@ -157,7 +157,7 @@ class _Converted:
 
     def __init__(self, source: Source) -> None:
         self._held = bytearray()
-        pipe = Pipe(_input(source), "a stream")
+        pipe = Pipe(_Input(source), "a stream")
         self._stream = EventStream(LogSeries("a stream", (LogFile(pipe, "stream", 0),)))
         self._materialiser = Materialiser(self._held)
         self._materialiser.register(self._stream.row, rollbacks=True)
@@ -176,13 +176,5 @@ class _Converted:
 
 
 class _Input:
-    def __init__(self, source: Any) -> None:
-        self.read = source.recv
-
-
-def _input(source: Any) -> Any:
-    from io import BytesIO  # noqa: PLC0415
-
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return BytesIO(source)
-    return source if hasattr(source, "read") else _Input(source)
+    def __init__(self, source: Source) -> None:
+        self.read = reading(source)

@@ -1,0 +1,219 @@
+"""MWL#120: "there can still be other formats alongside": Arrow IPC is one, for rows."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pytest
+
+import tailrace
+from tailrace import generators
+from tailrace.errors import LogError, UsageError
+from tests.generators.materialise.test_calls import exact
+from tests.recorded import CORPUS, ROOT, folders
+
+SHOPS = ["examples/shop/mysql", "examples/shop/mariadb"]
+TYPES = [
+    each
+    for each in folders()
+    if each.name.endswith(("-full", "-min", "-minimal")) and "json-partial-min" not in each.name
+]
+
+
+class Rows(generators.RowConsumer):
+    """Rows, and the transactions that they are in: a transaction without rows is none of Arrow."""
+
+    def __init__(self):
+        self.calls = []
+
+    def event(self, event):
+        if event.name.startswith("row_"):
+            self.calls.append((event.name, exact(event.values())))
+
+    def trx_start(self, event):
+        self.calls.append(("trx_start", event.local_transaction_id))
+
+    def trx_commit(self, event):
+        number = event.local_transaction_id
+        if self.calls[-1] == ("trx_start", number):
+            del self.calls[-1]
+        else:
+            self.calls.append(("trx_commit", number, event.global_transaction_id))
+
+
+def calls(source):
+    found = Rows()
+    with source:
+        source.row.register(found)
+        source.run()
+    return found.calls
+
+
+def materialised(source, name="arrow"):
+    out = bytearray()
+    with source, generators.Materialiser(out, format=name) as written:
+        written.register(source.row)
+        source.run()
+    return bytes(out)
+
+
+@pytest.mark.parametrize("folder", [*map(ROOT.joinpath, SHOPS), *TYPES], ids=lambda each: each.name)
+def test_a_consumer_sees_the_same_rows_from_the_log_and_from_arrow(folder):
+    """With their transactions and GTIDs, and the classes of all values."""
+    stream = materialised(generators.EventStream(folder))
+    wanted = calls(generators.EventStream(folder))
+    assert any(each[0].startswith("row_") for each in wanted)
+    assert calls(generators.MaterialisedStream(stream, format="arrow")) == wanted
+
+
+@pytest.mark.parametrize("folder", SHOPS)
+def test_it_is_what_arrow_reads_and_has_the_change_record(folder):
+    """The images of `tailrace.changes`, which the kernels decode."""
+    file = io.BytesIO(materialised(generators.EventStream(ROOT / folder)))
+    found, wanted = {}, {}
+    while file.tell() < len(file.getbuffer()):
+        with pa.ipc.open_stream(file) as stream:
+            _collect(found, stream)
+    _collect(wanted, tailrace.changes(ROOT / folder))
+    assert found == wanted
+    assert sum(map(len, found.values())) > 1000
+
+
+def _collect(found, batches):
+    """The rows of each event, in order; inside a payload events have the same position."""
+    for batch in batches:
+        for row in sorted(batch.to_pylist(), key=lambda row: row["_seq"]):
+            values = {name: row[name] for name in ("_op", "_gtid", "_server_id", "before", "after")}
+            found.setdefault((row["_file"], row["_pos"], row["_table"]), []).append(values)
+
+
+def test_the_native_format_is_converted_to_arrow_and_back():
+    """The types of the columns are then those that the events say."""
+    native = materialised(generators.EventStream(ROOT / SHOPS[0]), "native")
+    stream = materialised(generators.MaterialisedStream(native))
+    assert calls(generators.MaterialisedStream(stream, format="arrow")) == calls(
+        generators.MaterialisedStream(native)
+    )
+    log = materialised(generators.MaterialisedStream(stream, format="arrow"), "binlog")
+    assert log.startswith(b"\xfebin")
+
+
+def test_rows_of_a_program_have_the_flags_that_no_log_has():
+    orders = tailrace.Table("shop.orders", "id INT PRIMARY KEY, total DECIMAL(10,2)")
+    out, kept = bytearray(), []
+
+    class Keeps(generators.RowConsumer):
+        def row_batch(self, event):
+            kept.append(exact(event.values()))
+
+    with tailrace.local() as server, generators.Materialiser(out, format="arrow") as written:
+        written.register(server.row)
+        server.row.register(Keeps())
+        with server.transaction() as transaction:
+            transaction.insert(orders, [(1, "9.50"), (2, None)], write_can_replace=True)
+            transaction.update(orders, [(2, None)], [(2, "1.00")])
+        with server.transaction() as transaction:
+            transaction.delete(orders, [(1, "9.50")], ignore_no_key=True)
+        wanted, kept = kept, []
+    with generators.MaterialisedStream(out, format="arrow") as stream:
+        stream.row.register(Keeps())
+        stream.run()
+    assert kept == wanted
+    assert len(kept) == 3
+
+
+def test_facts_that_are_added_are_columns():
+    out, seen = bytearray(), []
+
+    class Adds(generators.RowConsumer):
+        def event(self, event):
+            written.write(event)
+
+        def row_batch(self, event):
+            written.write(event.replace(seen_by="a filter"))
+
+    class Sees(generators.RowConsumer):
+        def row_write(self, event):
+            seen.append(event.values()["seen_by"])
+
+    log = generators.EventStream(ROOT / SHOPS[0], tables="shop.reviews")
+    with log, generators.Materialiser(out, format="arrow") as written:
+        log.row.register(Adds())
+        log.run()
+    with generators.MaterialisedStream(out, format="arrow") as stream:
+        stream.row.register(Sees())
+        stream.run()
+    assert seen == ["a filter"] * 230
+
+
+def test_each_event_of_rows_by_itself_and_no_other():
+    told = set()
+
+    class Each(generators.RowConsumer):
+        def event(self, event):
+            if event.name.startswith("row_"):
+                found = generators.de_materialise(event.materialise(format="arrow"), format="arrow")
+                assert type(found) is type(event)
+                assert exact(found.values()) == exact(event.values())
+            else:
+                with pytest.raises(UsageError, match=event.name):
+                    event.materialise(format="arrow")
+            told.add(event.name)
+
+    class Batches(Each):
+        row_batch = Each.event
+
+    for kind in (Each, Batches):
+        with generators.EventStream(
+            ROOT / SHOPS[0], tables=["shop.reviews", "shop.customers"]
+        ) as log:
+            log.row.register(kind())
+            log.run()
+    assert {"row_batch", "row_write", "row_update", "row_delete", "trx_start", "stmt_end"} <= told
+
+
+def test_statements_that_change_rows_are_no_rows():
+    for name in ("mysql-9.7.load-data", "mariadb-11.8.statement-format"):
+        with pytest.raises(UsageError, match="Arrow holds rows, and this change was logged as"):
+            materialised(generators.EventStream(CORPUS / name))
+
+
+def test_nothing_that_is_rolled_back():
+    with generators.EventStream(CORPUS / "mariadb-11.8.savepoints") as log:
+        written = generators.Materialiser(bytearray(), format="arrow")
+        written.register(log.row, rollbacks=True)
+        with pytest.raises(UsageError, match="no event that is rolled back"):
+            log.run()
+
+
+def test_a_transaction_that_has_not_ended_is_left_out():
+    out = bytearray()
+    with generators.EventStream(ROOT / SHOPS[0], tables="shop.reviews") as log:
+
+        class Stops(generators.RowConsumer):
+            def row_batch(self, event):
+                raise UsageError("no more")
+
+        with generators.Materialiser(out, format="arrow") as written:
+            written.register(log.row)
+            log.row.register(Stops())
+            with pytest.raises(UsageError, match="no more"):
+                log.run()
+    assert not out
+
+
+def test_partial_updates_without_their_document_are_an_error():
+    with pytest.raises(LogError, match="a partial JSON update without the document"):
+        materialised(generators.EventStream(CORPUS / "mysql-9.7.json-partial-minimal"))
+
+
+@pytest.mark.parametrize("cut", [100, 4000, -30])
+def test_what_is_damaged_is_an_error(cut):
+    stream = materialised(generators.EventStream(ROOT / SHOPS[0], tables="shop.reviews"))
+    with pytest.raises(LogError):
+        calls(generators.MaterialisedStream(stream[:cut], format="arrow"))
+    other = io.BytesIO()
+    pa.ipc.new_stream(other, pa.schema([("a", pa.int8())])).close()
+    with pytest.raises(LogError, match="not one of materialised rows"):
+        calls(generators.MaterialisedStream(other.getvalue(), format="arrow"))
