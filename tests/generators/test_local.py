@@ -180,6 +180,20 @@ def test_savepoints():
     assert told == [1, 2, 3, "here", 4, "here", 5]
 
 
+def test_a_savepoint_that_was_released():
+    """As on a server: it is gone, and so are those that were set after it."""
+    with tailrace.local() as server, server.transaction() as transaction:
+        for name in ("a", "b", "c"):
+            transaction.savepoint(name)
+        transaction.query("RELEASE SAVEPOINT B")
+        for name in ("b", "c"):
+            with pytest.raises(UsageError, match="no savepoint"):
+                transaction.rollback(to=name)
+        with pytest.raises(UsageError, match="no savepoint"):
+            transaction.release("b")
+        transaction.rollback(to="a")
+
+
 def test_one_of_which_nothing_is_left_ends_as_rolled_back():
     with tailrace.local() as server:
         at_once, committed = registered(server, ToldAtOnce), registered(server)

@@ -34,6 +34,8 @@ from tailrace.transaction.committed import (
 )
 from tailrace.transaction.statements import (
     BEGIN_AND_COMMIT,
+    savepoint_of_rollback,
+    savepoint_set,
     xa_name,
 )
 from tailrace.transports.row_heads import RowHeads
@@ -473,13 +475,14 @@ class Changes:
             self._wait_whole()
         sql = event.sql
         before, self._before = tuple(self._before), []
-        if self._savepoints.set_by(sql, len(self._held)):
+        if (name := savepoint_set(sql)) is not None:
+            self._savepoints.set(name, len(self._held))
             return None
-        try:
-            kept = self._savepoints.back_to(sql)
-        except BoundaryError as error:
-            raise error.at(event.file, event.offset, event.name) from None
-        if kept is not None:
+        if (name := savepoint_of_rollback(sql)) is not None:
+            try:
+                kept = self._savepoints.back_to(name)
+            except BoundaryError as error:
+                raise error.at(event.file, event.offset, event.name) from None
             self._roll_back_to(kept)
             if self._all:
                 self._undo(kept, Logged(event, group))

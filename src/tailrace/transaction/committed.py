@@ -82,24 +82,31 @@ class Savepoints(Generic[T]):
         """Another transaction begins."""
         self._places.clear()
 
-    def set_by(self, sql: str, here: T) -> bool:
-        """Whether a statement sets a savepoint, which then has this place."""
-        name = savepoint_set(sql)
-        if name is not None:
-            self._places[name] = here
-        return name is not None
+    def set(self, name: str, here: T) -> None:
+        """Set one; one that has this name already is replaced."""
+        self._places.pop(name, None)
+        self._places[name] = here
 
-    def back_to(self, sql: str) -> T | None:
-        """The place from which on a statement rolls back; None for one that is no ROLLBACK TO.
+    def release(self, name: str) -> T:
+        """The place of one, which is forgotten, as are those that were set after it.
 
-        Raises BoundaryError for a savepoint that was not set.
+        Raises BoundaryError for a savepoint that is not set.
         """
-        name = savepoint_of_rollback(sql)
-        if name is None:
-            return None
         if name not in self._places:
             raise BoundaryError(NO_SAVEPOINT)
-        return self._places[name]
+        later = [*self._places]
+        here = self._places[name]
+        for each in later[later.index(name) :]:
+            del self._places[each]
+        return here
+
+    def back_to(self, name: str) -> T:
+        """The place of one, which stays set; those that were set after it are forgotten.
+
+        Raises BoundaryError for a savepoint that is not set.
+        """
+        here = self._places[name] = self.release(name)
+        return here
 
 
 class Rollbacks:
@@ -182,11 +189,12 @@ class Rollbacks:
         if group != self._group:
             self._group = group
             self._savepoints.clear()
-        if self._savepoints.set_by(sql, here):
+        if (name := savepoint_set(sql)) is not None:
+            self._savepoints.set(name, here)
             return True
-        start = self._savepoints.back_to(sql)
-        if start is None:
+        if (name := savepoint_of_rollback(sql)) is None:
             return False
+        start = self._savepoints.back_to(name)
         files = list(parts)
         later = {file: parts[file] for file in files[files.index(start.file) :]}
         self.ranges += ranges_of({**later, start.file: start.offset}, here)

@@ -47,6 +47,7 @@ _ROLLBACK_IN_BYTES, _ROLLBACK = _pattern(
     rf"{_G}ROLLBACK\b{_G}(?:WORK\b{_G})?(?P<to>TO\b{_G}(?:SAVEPOINT\b{_G}(?=[^;])|){_SPOT}|TO\b)?"
 )
 _SAVEPOINT: Final = re.compile(rf"{_G}SAVEPOINT\b{_G}{_SPOT}", _FLAGS)
+_RELEASE: Final = re.compile(rf"{_G}RELEASE\b{_G}SAVEPOINT\b{_G}{_SPOT}", _FLAGS)
 _XA_IN_BYTES, _XA = _pattern(rf"{_G}XA\b{_G}(START|COMMIT|ROLLBACK)\b")
 _XA_NAME: Final = re.compile(rf"{_G}{_HEX}{_G},{_G}{_HEX}{_G},{_G}([0-9]{{1,20}}+)", _FLAGS)
 
@@ -82,6 +83,12 @@ def xa_end(sql: bytes) -> str | None:
 def savepoint_set(sql: str) -> str | None:
     """The name that ``SAVEPOINT name`` sets, in lower case; None for any other statement."""
     found = _SAVEPOINT.match(sql)
+    return None if found is None else _unquoted(found["name"])
+
+
+def savepoint_released(sql: str) -> str | None:
+    """The name that ``RELEASE SAVEPOINT name`` releases, in lower case; None for any other."""
+    found = _RELEASE.match(sql)
     return None if found is None else _unquoted(found["name"])
 
 

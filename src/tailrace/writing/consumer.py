@@ -86,7 +86,9 @@ class LogConsumer(RowConsumer):
         self._starts.pop(event.local_transaction_id, None)
         prepared = event.prepared_transaction_id
         if self._gtids and prepared is not None and self._log.flavour is Flavour.MYSQL:
-            self._log.transaction(str(prepared), timestamp=writer.timestamp).commit()
+            self._log.transaction(
+                str(prepared), server_id=writer.server_id, timestamp=writer.timestamp
+            ).commit()
         gtid = event.global_transaction_id if self._gtids else None
         writer.commit(
             None if gtid is None else str(gtid), original_commit_timestamp=event.commit_timestamp

@@ -8,13 +8,18 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from tailrace.constants import Flavour
-from tailrace.errors import UsageError
+from tailrace.errors import BoundaryError, UsageError
 from tailrace.generators.source import EventSource
 from tailrace.generators.stack import Stack, generators
 from tailrace.log.changes import Logged
-from tailrace.schema.classify import leading_words
 from tailrace.schema.tokens import quoted_name
-from tailrace.transaction.statements import savepoint_of_rollback, savepoint_set, xa_end
+from tailrace.transaction.committed import Savepoints
+from tailrace.transaction.statements import (
+    savepoint_of_rollback,
+    savepoint_released,
+    savepoint_set,
+    xa_end,
+)
 from tailrace.writing.cache import EventCache, MadeEvents
 from tailrace.writing.create import create, dialect_of, writer_options
 from tailrace.writing.local_events import CachedItems, LocalOffers, StatementFacts
@@ -328,7 +333,7 @@ class LocalTransaction(TransactionWriter):
         self._told = 0
         self._facts: dict[int, StatementFacts] = {}
         self._took_part: set[bool] = set()
-        self._savepoints: dict[str, tuple[int, int, bool]] = {}
+        self._savepoints: Savepoints[tuple[int, int, bool]] = Savepoints()
         self._reader = self._items()
         self._server.started(self)
 
@@ -440,14 +445,22 @@ class LocalTransaction(TransactionWriter):
         uses_database: bool = True,
     ) -> None:
         """As `TransactionWriter.query`. What it reads from its session (INSERT_ID, user variables)
-        is added before it, as events (`event`). SAVEPOINT and ROLLBACK TO are `savepoint` and
-        `rollback`. Raises UsageError for XA statements: give the name to `LocalServer.transaction`.
+        is added before it, as events (`event`). SAVEPOINT, RELEASE SAVEPOINT and ROLLBACK TO are
+        `savepoint`, `release` and `rollback`. Raises UsageError for XA statements: give the name to
+        `LocalServer.transaction`.
         """
         text = sql.decode(errors="replace") if isinstance(sql, bytes) else sql
         self._check_fits(f"the statement {text[:40]!r}")
         if xa_end(text.encode()) is not None:
             raise UsageError(f"{text[:40]!r}: a local transaction ends with the `with` block")
-        if self._savepoint(text) or leading_words(text, 1) == ["RELEASE"]:
+        if (name := savepoint_set(text)) is not None:
+            self.savepoint(name)
+            return
+        if (name := savepoint_released(text)) is not None:
+            self.release(name)
+            return
+        if (name := savepoint_of_rollback(text)) is not None:
+            self.rollback(to=name)
             return
         super().query(
             sql,
@@ -480,32 +493,37 @@ class LocalTransaction(TransactionWriter):
     # --- savepoints ------------------------------------------------------------------------------
 
     def savepoint(self, name: str) -> None:
-        """Set a savepoint; a name is set again by its last."""
+        """Set a savepoint; one of this name, in any case, is replaced."""
         self._check_fits(f"the savepoint {name}")
-        self._savepoint(f"SAVEPOINT {quoted_name(name)}")
+        self._savepoints.set(name.lower(), (self._cache.size, self._cache.count, self._is_started))
 
-    def _savepoint(self, sql: str) -> bool:
-        """Whether a statement sets a savepoint, or rolls back to one; then it is done."""
-        if (name := savepoint_set(sql)) is not None:
-            self._savepoints.pop(name, None)
-            self._savepoints[name] = self._cache.size, self._cache.count, self._is_started
-            return True
-        if (name := savepoint_of_rollback(sql)) is None:
-            return False
-        if name not in self._savepoints:
-            raise UsageError(f"{sql[:60]!r}: no savepoint of that name is set")
-        while next(reversed(self._savepoints)) != name:
-            self._savepoints.popitem()
-        size, events, self._is_started = self._savepoints[name]
+    def release(self, name: str) -> None:
+        """Forget a savepoint, and those that were set after it.
+
+        Raises UsageError if there is no savepoint of that name.
+        """
+        self._check_fits(f"RELEASE SAVEPOINT {name}")
+        with self._existing(name):
+            self._savepoints.release(name.lower())
+
+    @contextmanager
+    def _existing(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except BoundaryError:
+            raise UsageError(f"{name}: no savepoint of that name is set") from None
+
+    def _roll_back_to(self, name: str) -> None:
+        with self._existing(name):
+            size, events, self._is_started = self._savepoints.back_to(name.lower())
         self._cache.cut(size, events)
         self._told = size
         for start in [start for start in self._facts if start >= size]:
             del self._facts[start]
         if self._offers is not None:
             with self._telling():
-                said = Logged(self._query(sql, ""), None)
+                said = Logged(self._query(f"ROLLBACK TO {quoted_name(name)}", ""), None)
                 self._offers.offer(said, rolled_back=True)
-        return True
 
     def rollback(self, to: str | None = None) -> None:
         """Roll back all of it: it is over. Or, with ``to``, what came after that savepoint.
@@ -514,7 +532,7 @@ class LocalTransaction(TransactionWriter):
         """
         if to is not None:
             self._check_fits("ROLLBACK TO")
-            self._savepoint(f"ROLLBACK TO {quoted_name(to)}")
+            self._roll_back_to(to)
             return
         self._check_idle()
         try:

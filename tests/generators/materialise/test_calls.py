@@ -163,3 +163,44 @@ def test_every_source_has_the_same_base():
             assert isinstance(source, generators.EventSource)
             assert source.row is source.stack["row"]
             assert source.is_local is (source is local)
+
+
+def some_events(count):
+    """The first events of a log, lasting."""
+    found = []
+
+    class All(generators.RowConsumer):
+        def event(self, event):
+            found.append(event.keep())
+
+    with generators.EventStream("examples/shop/mysql") as log:
+        log.row.register(All())
+        log.run()
+    return found[:count]
+
+
+def test_a_stream_whose_writer_failed_has_no_end():
+    """A reader does not take what was written before for all of it."""
+    stream = bytearray()
+    with suppress(KeyError), generators.Materialiser(stream) as written:
+        for event in some_events(9):
+            written.write(event)
+        written.flush()
+        raise KeyError
+    with generators.MaterialisedStream(stream) as read, pytest.raises(LogError):
+        read.run()
+    with pytest.raises(UsageError, match="trx_start: the materialiser is closed"):
+        written.write(some_events(1)[0])
+
+
+def test_a_stream_that_ends_inside_a_transaction():
+    """The transaction's consumers never heard of its end: that is an error."""
+    stream = bytearray()
+    with generators.Materialiser(stream) as written:
+        for event in some_events(3):
+            written.write(event)
+    with (
+        generators.MaterialisedStream(stream) as read,
+        pytest.raises(LogError, match="ends inside a transaction"),
+    ):
+        read.run()

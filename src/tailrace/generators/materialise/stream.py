@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailrace.closing import Closing
-from tailrace.errors import EventDecodeError
+from tailrace.errors import EventDecodeError, UsageError
 from tailrace.generators.event import ReplicationEvent, kinds_of, place_of
 from tailrace.generators.formats import format_named, output_to
 from tailrace.generators.generator import Change, Offer
@@ -13,6 +13,7 @@ from tailrace.generators.source import EventReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from types import TracebackType
 
     from tailrace.generators.consumer import Consumer, OnError, Registration
     from tailrace.generators.formats import MaterialisedWriter, Source
@@ -53,6 +54,7 @@ class Materialiser(Closing):
     ) -> None:
         self._writer: MaterialisedWriter = format_named(format).writer(output_to(target))
         self._flush_at_commit = flush_at_commit
+        self._closed = False
 
     def register(
         self, generator: Generator, *, rollbacks: bool = False, on_error: OnError = "stop"
@@ -94,6 +96,8 @@ class Materialiser(Closing):
 
     def write(self, event: ReplicationEvent) -> None:
         """Write an event, from wherever it is. Raises UsageError for what cannot be held."""
+        if self._closed:
+            raise UsageError(f"{event.name}: the materialiser is closed")
         self._writer.event(event)
         if self._flush_at_commit and event.name in {"trx_commit", "trx_rollback"}:
             self._writer.flush()
@@ -103,8 +107,20 @@ class Materialiser(Closing):
         self._writer.flush()
 
     def close(self) -> None:
-        """Write the stream's end. The target stays open."""
+        """Write the stream's end. The target stays open; events after that are a UsageError."""
+        self._closed = True
         self._writer.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """`close`; after an error the end is not written, so that no reader takes it for whole."""
+        if kind is None:
+            self.close()
+        self._closed = True
 
 
 class MaterialisedStream(EventReader):
@@ -129,8 +145,8 @@ class MaterialisedStream(EventReader):
     def offer_all(self) -> Iterator[None]:
         """Offer the stream's events.
 
-        Raises LogError for a stream that is damaged or ends without its end mark, after the events
-        before.
+        Raises LogError for a stream that is damaged, ends without its end mark or inside a
+        transaction, after the events before.
         """
         started: dict[int, Offer | None] = {}
         for offer in self._reader.offers():
@@ -145,6 +161,10 @@ class MaterialisedStream(EventReader):
             if offer.ends_transaction:
                 started.pop(number, None)
                 yield None
+        if started:
+            raise EventDecodeError(
+                f"the stream ends inside a transaction, the one of id {min(started)}"
+            )
 
 
 def de_materialise(data: Any, *, format: str = "native") -> ReplicationEvent:  # noqa: A002
