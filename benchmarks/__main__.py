@@ -10,6 +10,7 @@ from importlib import import_module
 
 NAMES = (
     "against",
+    "apply",
     "cli",
     "decode",
     "encode",

@@ -13,6 +13,7 @@ import pytest
 import tailrace
 from tailrace.errors import ServerError, UsageError
 from tailrace.gtid import GtidList, GtidSet
+from tools.applied import gtid_mode
 from tools.load import Load
 
 STATEMENT = "SET SESSION binlog_format = 'STATEMENT'"
@@ -162,6 +163,38 @@ def test_a_conflict_stops_with_an_error_that_names_it(conflicting):
     with pytest.raises(ServerError, match=r"(?s)in the transaction .* ends at .*--conflicts"):
         tailrace.apply(conflicting.log(), conflicting.url)
     assert conflicting.target.query("SELECT * FROM d.t") == [(4, "other")]
+
+
+@pytest.fixture
+def without_gtids(pair):
+    """A target that takes no GTIDs, where that can be."""
+    if pair.target.flavour == "mysql":
+        gtid_mode(pair.target, "OFF")
+        yield pair
+        gtid_mode(pair.target, "ON")
+    else:
+        yield pair
+
+
+def test_nothing_after_a_transaction_that_failed_is_executed_though_it_was_sent(without_gtids):
+    """The packets after the one that fails are on their way: the server rejects them as a whole."""
+    pair = without_gtids
+    server = pair.source
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, a LONGTEXT NOT NULL) ENGINE=InnoDB")
+    first = server.rotate()
+    for number in range(30):
+        server.execute(f"INSERT INTO d.t VALUES ({number}, REPEAT('x', 100000))")
+    log = pair.log()
+    tailrace.apply(str(first), pair.url)
+    pair.target.execute("INSERT INTO d.t VALUES (13, '')")
+    with pytest.raises(ServerError, match="Duplicate entry"):
+        tailrace.apply(log, pair.url)
+    there = pair.target.query("SELECT id FROM d.t ORDER BY id")
+    assert [number for (number,) in there] == [*range(14)]
+    pair.target.execute("DELETE FROM d.t WHERE id = 13")
+    tailrace.apply(log, pair.url)
+    pair.check("d")
 
 
 def test_conflicts_skip_leaves_what_the_target_has(conflicting):

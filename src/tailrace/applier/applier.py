@@ -46,7 +46,7 @@ _MOST_BYTES: Final = 32 << 20
 """Bytes of transactions that wait to be applied."""
 _MOST: Final = 4096
 """Transactions that wait."""
-_TOGETHER: Final = 256
+_TOGETHER: Final = 1024
 """Transactions that are given to the target together, if so many wait."""
 
 
@@ -176,7 +176,7 @@ class Applier(RowConsumer, Closing):
         self._begin()
         if self._progress.has(transaction.gtid, transaction.position):
             self._skipped += 1
-            transaction.items.close()
+            transaction.close()
             return
         state = self._progress.add(transaction.gtid, transaction.prepared)
         transaction.gtids = None if state is None else state.copy()
@@ -230,7 +230,7 @@ class Applier(RowConsumer, Closing):
                 self._target.apply(taken)
                 self._transactions += len(taken)
                 for each in taken:
-                    each.items.close()
+                    each.close()
         except BaseException as error:  # noqa: BLE001 - raised where the next call is made
             with self._changed:
                 self._failed, self._busy = error, False

@@ -15,12 +15,9 @@ if TYPE_CHECKING:
     from tailrace.position import Position
 
 MOST_HELD: Final = 16 << 20
-"""Bytes of a transaction that are held in memory; the rest is in a temporary file."""
-
-
-def held_items() -> SpilledObjects[Any]:
-    """Where the items of a transaction are held until its end."""
-    return SpilledObjects(MOST_HELD, shared=(TableSchema, TransactionHead, FormatDescription))
+"""Bytes of a transaction that are held in memory; a larger one is in a temporary file."""
+_BLOCK: Final = 1 << 20
+"""Bytes that are written to it together."""
 
 
 @dataclass(slots=True)
@@ -41,13 +38,36 @@ class Transaction:
     gtids: GtidState | None = None
     rolled_back: bool = False
     non_transactional: bool = False
-    items: SpilledObjects[Any] = field(default_factory=held_items)
+    items: list[Any] | SpilledObjects[Any] = field(default_factory=list)
     size: int = 0
 
     def add(self, item: Any, size: int) -> None:
         """One change more, of so many bytes."""
-        self.items.append(item, size)
         self.size += size
+        items = self.items
+        if isinstance(items, list):
+            if self.size <= MOST_HELD:
+                items.append(item)
+                return
+            shared = (TableSchema, TransactionHead, FormatDescription)
+            self.items = SpilledObjects(_BLOCK, shared=shared)
+            for each in items:
+                self.items.append(each, MOST_HELD // len(items))
+            self.items.append(item, size)
+        else:
+            items.append(item, size)
+
+    @property
+    def in_file(self) -> bool:
+        """Whether a part of it is in a temporary file."""
+        return not isinstance(self.items, list)
+
+    def close(self) -> None:
+        """Drop its changes."""
+        if isinstance(self.items, list):
+            self.items.clear()
+        else:
+            self.items.close()
 
     @property
     def name(self) -> str:

@@ -374,8 +374,11 @@ class Event(metaclass=EventMeta):
             else:
                 checksum = ChecksumAlgorithm.NONE
         tail = checksum.size
-        header = self.header.resized(HEADER_SIZE + len(self.body) + tail, log_pos)
-        raw = header.encode() + self.body
+        size = HEADER_SIZE + len(self.body) + tail
+        if log_pos is None and size <= self.header.length:
+            raw = self.header.encode(size) + self.body
+        else:
+            raw = self.header.resized(size, log_pos).encode() + self.body
         return raw + _U32.pack(crc32(raw)) if tail else raw
 
     def write(

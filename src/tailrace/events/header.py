@@ -79,8 +79,9 @@ class EventHeader:
         end = self.log_pos if log_pos is None else log_pos & 0xFFFFFFFF
         return type(self)(self.timestamp, self.type, self.server_id, length, end, self.flags)
 
-    def encode(self) -> bytes:
-        """The header's 19 bytes."""
+    def encode(self, length: int | None = None) -> bytes:
+        """The header's 19 bytes; ``length`` in place of its own."""
+        size = self.length if length is None else length
         return _LAYOUT.pack(
-            self.timestamp, self.type, self.server_id, self.length, self.log_pos, self.flags
+            self.timestamp, self.type, self.server_id, size, self.log_pos, self.flags
         )

@@ -86,6 +86,8 @@ else:
 _ATTRIBUTES: Final = {"_client_role": "binary_log_listener", "program_name": "tailrace"}
 """The connection attributes that the server's performance schema shows, as for any replica."""
 _COM_QUERY: Final = 3
+_OK: Final = 0
+"""The first byte of the packet that says so."""
 _BLOCK: Final = 1 << 20
 """Bytes of a file in one packet."""
 _PROTOCOL: Final = 10
@@ -129,7 +131,7 @@ def connect(
         connection.client_flag |= CLIENT.LOCAL_FILES | CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS
     connection.connect()
     if applies:
-        connection.wait_for_ever()
+        connection.run_ahead()
     return connection
 
 
@@ -174,6 +176,7 @@ class ServerConnection(_Base):
         self._compression = source.compress
         self._names_level = False
         self._in_header = True
+        self._runs_ahead = False
         self._context = context = source.tls.context(mode)
         super().__init__(
             host=host.name,
@@ -352,16 +355,41 @@ class ServerConnection(_Base):
         del unbuffered
         raise self._malformed("one statement was sent, and the answer has several results")
 
-    def wait_for_ever(self) -> None:
-        """Answers may take any time from now on."""
+    def run_ahead(self) -> None:
+        """From now on answers may take any time, and statements may be sent before the answers to
+        those before them are read.
+        """
         self._read_timeout = None
+        self._runs_ahead = True
 
     def send_several(self, statements: bytes) -> None:
         """Send one statement, or several with a semicolon after each but the last.
 
-        The server executes them up to the first that fails. `read_answer` is to be called for each.
+        The server executes them up to the first that fails. `read_answer` is to be called for each,
+        or `read_done` for many. More may be sent before that: the server executes them afterwards.
         """
         self._execute_command(_COM_QUERY, statements)
+
+    def read_done(self, most: int) -> int:
+        """Read the next answers that have arrived and only say that a statement succeeded; gives
+        their number, ``most`` at most. It waits for the first bytes only.
+        """
+        incoming = self._rfile
+        if not isinstance(incoming, Incoming):
+            return 0
+        try:
+            held, at, done = incoming.ahead(), 0, 0
+        except OSError as error:
+            self._force_close()
+            raise ConnectionLost(f"{self.name}: the connection was lost: {error}") from error
+        while done < most and len(held) > at + HEADER_SIZE and held[at + HEADER_SIZE] == _OK:
+            end = at + HEADER_SIZE + int.from_bytes(held[at : at + 3], "little")
+            if end > len(held):
+                break
+            at, done = end, done + 1
+        del held[:at]
+        self._next_seq_id = (self._next_seq_id + done) & 0xFF
+        return done
 
     def read_answer(self, blocks: bytes | None = None) -> int:
         """Read the answer to the next of the statements; gives the number of rows it concerned.
@@ -499,12 +527,14 @@ class ServerConnection(_Base):
         except BaseException:
             self._force_close()
             raise
-        return self._numbered(data) if isinstance(self._sock, CompressedSocket) else data
+        numbered_freely = self._runs_ahead or isinstance(self._sock, CompressedSocket)
+        return self._numbered(data) if numbered_freely else data
 
     def _numbered(self, data: bytes) -> bytes:
         """A packet's header with the number that PyMySQL expects; other bytes unchanged.
 
-        Inside compressed packets servers number freely, and no client checks the numbers.
+        Inside compressed packets servers number freely, and no client checks the numbers. They
+        begin again with each packet that is sent, also if it is sent before the answers are read.
         """
         if not self._in_header:
             self._in_header = True

@@ -253,6 +253,14 @@ class Incoming:
         del held[:size]
         return out
 
+    def ahead(self) -> bytearray:
+        """What has arrived and was not read, some bytes at least; the caller removes what it took
+        from the front. Raises OSError, ConnectionLost.
+        """
+        if not self._held:
+            self._held += self._piece(_PIECE)
+        return self._held
+
     def _piece(self, most: int) -> bytes:
         self._patience.check()
         while True:

@@ -29,12 +29,14 @@ _FLAGS_AT: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A statement to send. ``ends``: nothing may follow it in its packet, as only the server knows
-    where it ends. ``begins``: nothing may be before it, as it needs the session's character set.
-    ``blocks`` is the file of a LOAD DATA, ``error_code`` the error that it ended with.
+    """A statement to send, or ``count`` of them. ``ends``: nothing may follow it in its packet, as
+    only the server knows where it ends. ``begins``: nothing may be before it, as it needs the
+    session's character set. ``blocks`` is the file of a LOAD DATA, ``error_code`` the error that it
+    ended with.
     """
 
     text: bytes
+    count: int = 1
     ends: bool = False
     begins: bool = False
     blocks: bytes | None = None

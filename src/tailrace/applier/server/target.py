@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.applier.server.pipeline import Pipeline, Sent, StepError
 from tailrace.applier.server.place import Place, pending_name
 from tailrace.applier.server.steps import (
     FLUSH,
@@ -23,7 +24,6 @@ from tailrace.applier.server.steps import (
     description,
     ended,
     rows_event,
-    too_large,
 )
 from tailrace.applier.target import Conflicts, Progress, Target
 from tailrace.constants import Flavour
@@ -39,7 +39,7 @@ from tailrace.generators.event import context_of
 from tailrace.generators.log_context import LogRowsContext
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
 from tailrace.live.connect import connect
-from tailrace.live.driver import ServerAnswer, err, numbered_error, translated
+from tailrace.live.driver import ServerAnswer, err, translated
 from tailrace.live.url import Source
 from tailrace.log.changes import Change
 from tailrace.sql.forward import repeat, row_statements
@@ -52,14 +52,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tailrace.applier.transaction import Transaction
+    from tailrace.events import FormatDescription
     from tailrace.generators import RowBatch, StatementQuery
     from tailrace.gtid import AnyGtid
     from tailrace.live.connect import ServerConnection
     from tailrace.sql.rows import RowSql
     from tailrace.values.row import Row
 
-_PACKET: Final = 512 << 10
-"""Bytes of statements that are sent together, if they are not one statement."""
 _EVENTS: Final = 128 << 10
 """Bytes of events in one BINLOG statement, if they are not one event."""
 _JOINED: Final = 500
@@ -78,14 +77,6 @@ _DONE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
-    """A step of the transaction of that number."""
-
-    number: int
-    step: Step
-
-
-@dataclass(frozen=True, slots=True)
 class _Items:
     """A run of a transaction's changes, by their numbers."""
 
@@ -96,16 +87,6 @@ class _Items:
 
     def __iter__(self) -> Iterator[Any]:
         return islice(self.target.items(self.transaction), self.start, self.end)
-
-
-class _StepError(Exception):
-    """A statement failed, of the transaction of that number."""
-
-    def __init__(self, number: int, code: int, error: TailraceError) -> None:
-        super().__init__(str(error))
-        self.number = number
-        self.code = code
-        self.error = error
 
 
 class ServerTarget(Target):
@@ -136,7 +117,8 @@ class ServerTarget(Target):
                 " give this one a channel of its own"
             )
         self._run("SET SESSION wait_timeout = 2147483")
-        self._most = self._ask("SELECT @@max_allowed_packet").whole() - 1024
+        most = self._ask("SELECT @@max_allowed_packet").whole() - 1024
+        self._pipeline = Pipeline(self._connection, most)
         self._place.create(self._query)
         self._progress = self._place.read(self._query(self._place.query)[0])
         self._executed = False
@@ -148,32 +130,42 @@ class ServerTarget(Target):
         else:
             self._sets_gtids = True
             found = self._ask("SELECT @@gtid_domain_id, @@server_id")
+            self._server_id = found.whole(1)
             self._own_gtids = (
                 f"SET @@session.gtid_domain_id = {found.whole()}, @@session.server_id ="
                 f" {found.whole(1)}, @@session.gtid_seq_no = 0"
             ).encode()
-            self._resolve_by_binlog()
+            self._read_log()
         self._unsure = self._progress.pending
         self._takes_binlog: bool | None = None
-        self._form: bytes | None = None
+        self._form: FormatDescription | None = None
+        self._domain: tuple[int, int] | None = None
         self._session = SessionState()
         self._tables = once_per_table(TableSql)
         self._guard = Guard()
 
-    def _resolve_by_binlog(self) -> None:
-        """MariaDB's own log says that the statement that was pending was executed, if it has its
-        GTID. The definition of a CREATE TABLE … SELECT has a GTID of the target: it stays unsure.
+    def _read_log(self) -> None:
+        """MariaDB's own log says what it executed, if it leaves out no databases: of all servers
+        but itself, as its own statements may have the GTIDs of another with its id.
+
+        So it says of the statement that was pending whether it was executed. The definition of a
+        CREATE TABLE … SELECT has a GTID of the target: it stays unsure.
         """
-        pending = self._progress.pending
-        if pending is None or ":" in pending or pending.count("-") != 2:
-            return
+        self._log_tells = False
         if self._ask("SELECT @@GLOBAL.log_bin").text() != "1":
             return
+        status = self._query("SHOW MASTER STATUS")
+        self._log_tells = len(status) == 1 and not any(status[0][2:4])
         state = GtidList.parse(self._ask("SELECT @@GLOBAL.gtid_binlog_state").text())
-        gtid = MariadbGtid.parse(pending)
-        if state.includes(gtid):
-            self._progress.mariadb.add(gtid)
-            self._progress.pending = None
+        pending = self._progress.pending
+        if pending is not None and ":" not in pending and pending.count("-") == 2:
+            gtid = MariadbGtid.parse(pending)
+            if state.includes(gtid):
+                self._progress.mariadb.add(gtid)
+                self._progress.pending = None
+        for gtid in state:
+            if self._is_logged(gtid) and not self._progress.mariadb.includes(gtid):
+                self._progress.mariadb.add(gtid)
 
     # --- asking ----------------------------------------------------------------------------------
 
@@ -225,13 +217,9 @@ class ServerTarget(Target):
         at = attempts = 0
         while at < len(transactions):
             try:
-                self._send_all(
-                    sent
-                    for number in range(at, len(transactions))
-                    for sent in self._numbered(number, transactions[number])
-                )
+                self._pipeline.send_all(self._sent(transactions, at))
                 break
-            except _StepError as failed:
+            except StepError as failed:
                 attempts = attempts + 1 if failed.number == at else 1
                 at = failed.number
                 self._recover()
@@ -243,7 +231,7 @@ class ServerTarget(Target):
                 at += 1
                 attempts = 0
 
-    def _told(self, transaction: Transaction, failed: _StepError) -> TailraceError:
+    def _told(self, transaction: Transaction, failed: StepError) -> TailraceError:
         """The error that is raised for one of the server's."""
         error = failed.error
         if isinstance(error, ConnectionLost):
@@ -270,83 +258,69 @@ class ServerTarget(Target):
         elif self._flavour is Flavour.MARIADB:
             self._run("SET SESSION sql_log_bin = 1")
         self._session = SessionState()
-
-    # --- sending ---------------------------------------------------------------------------------
-
-    def _send_all(self, steps: Iterator[_Sent]) -> None:
-        held: list[_Sent] = []
-        size = 0
-        for each in steps:
-            if each.step is FLUSH:
-                if held:
-                    self._send(held)
-                held, size = [], 0
-                continue
-            length = len(each.step.text) + 2
-            if held and (each.step.begins or size + length > min(_PACKET, self._most)):
-                self._send(held)
-                held, size = [], 0
-            if length > self._most:
-                raise _StepError(each.number, 0, too_large(each.step.text, self._most, self.name))
-            held.append(each)
-            size += length
-            if each.step.ends:
-                self._send(held)
-                held, size = [], 0
-        if held:
-            self._send(held)
-
-    def _send(self, sent: list[_Sent]) -> None:
-        connection = self._connection
-        at = 0
-        try:
-            connection.send_several(b";\n".join(each.step.text for each in sent))
-            for at, each in enumerate(sent):  # noqa: B007 - it is used after an error
-                connection.read_answer(each.step.blocks)
-                if each.step.error_code:
-                    raise self._no_error(each)
-        except err.MySQLError as error:
-            failed = self._failed(sent[at].number, error)
-            if failed.code and failed.code == sent[at].step.error_code:
-                return  # only the last of a packet expects one
-            raise failed from error
-        except ConnectionLost as error:
-            raise _StepError(sent[at].number, 0, error) from error
-
-    def _failed(self, number: int, error: err.MySQLError) -> _StepError:
-        """An error of PyMySQL, in the transaction of this number."""
-        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
-        return _StepError(number, code, own)
-
-    def _no_error(self, each: _Sent) -> _StepError:
-        text = each.step.text[:200].decode(errors="replace")
-        return _StepError(
-            each.number,
-            0,
-            ServerError(
-                f"{self.name}: a statement that failed with error {each.step.error_code} on its"
-                f" source does not fail here: {text!r}",
-                code=0,
-            ),
-        )
+        self._domain = None
 
     # --- what is sent for a transaction ----------------------------------------------------------
 
-    def _numbered(self, number: int, transaction: Transaction) -> Iterator[_Sent]:
-        try:
-            for step in self._steps(transaction):
-                yield _Sent(number, step)
-        except _StepError as failed:
-            failed.number = number
-            raise
+    def _sent(self, transactions: Sequence[Transaction], at: int) -> Iterator[Sent]:
+        """The steps of transactions from the one of this number on.
 
-    def _steps(self, transaction: Transaction) -> Iterator[Step]:
+        Where the server notes GTIDs itself, or its log tells them, the row of the channel says
+        where the last of them ends.
+        """
+        last = len(transactions) - 1
+        for number in range(at, len(transactions)):
+            transaction = transactions[number]
+            gtid = transaction.gtid
+            executed = number != last and self._is_in_executed(gtid)
+            notes = not executed and (number == last or not self._is_logged(gtid))
+            step = self._whole(transaction, notes=notes)
+            if step is not None:
+                yield Sent(number, step)
+                continue
+            try:
+                for each in self._steps(transaction, notes=not executed):
+                    yield Sent(number, each)
+            except StepError as failed:
+                failed.number = number
+                raise
+
+    def _whole(self, transaction: Transaction, *, notes: bool) -> Step | None:
+        """All of a transaction that has rows only, in one BINLOG statement; None of another."""
+        if (
+            not self._takes_binlog
+            or transaction.rolled_back
+            or transaction.prepared is not None
+            or transaction.size > _EVENTS
+        ):
+            return None
+        events: list[bytes] = []
+        for committed, item in transaction.items:
+            if not isinstance(item, Change):
+                return None
+            event = item.event
+            if event.form is not self._form or not can_be_binlog(event):
+                return None
+            if committed:
+                events.append(rows_event(event))
+        if not events:
+            return None
+        texts = [
+            *(each.text for each in self._next_gtid(transaction.gtid)),
+            b"BEGIN",
+            binlog(ended(events)),
+        ]
+        if notes and not (transaction.non_transactional and self._is_in_executed(transaction.gtid)):
+            texts.append(self._note(transaction).text)
+        texts.append(b"COMMIT")
+        return Step(b";\n".join(texts), count=len(texts))
+
+    def _steps(self, transaction: Transaction, *, notes: bool) -> Iterator[Step]:
         parts = self._parts(transaction)
         if any(isinstance(each, LoggedStatement) for each in parts):
             yield from self._with_definitions(transaction, parts)
         else:
-            yield from self._as_one(transaction)
+            yield from self._as_one(transaction, notes=notes)
 
     def _parts(self, transaction: Transaction) -> list[LoggedStatement | _Items]:
         """Statements that commit by themselves, and runs of other changes between them.
@@ -360,7 +334,7 @@ class ServerTarget(Target):
                 parts.append(item)
             elif not parts or isinstance(parts[-1], LoggedStatement):
                 parts.append(_Items(self, transaction, number, number + 1))
-                if transaction.items.in_file:
+                if transaction.in_file:
                     parts[-1] = _Items(self, transaction, number, None)
                     break
             else:
@@ -373,7 +347,7 @@ class ServerTarget(Target):
             if committed or transaction.rolled_back:
                 yield item
 
-    def _as_one(self, transaction: Transaction) -> Iterator[Step]:
+    def _as_one(self, transaction: Transaction, *, notes: bool) -> Iterator[Step]:
         gtid = transaction.gtid
         yield from self._empty(transaction.prepared)
         yield from self._forms(self.items(transaction))
@@ -389,7 +363,7 @@ class ServerTarget(Target):
             yield Step(b"BEGIN")
             empty = True
         executed = self._is_in_executed(gtid)
-        if not (executed and (empty or transaction.non_transactional)):
+        if notes and not (executed and (empty or transaction.non_transactional)):
             yield self._note(transaction)
         yield Step(b"COMMIT")
 
@@ -431,8 +405,8 @@ class ServerTarget(Target):
     def _again(self, step: Step, transaction: Transaction) -> None:
         """Execute a definition of which it is unknown whether it was executed."""
         try:
-            self._send([_Sent(0, step)])
-        except _StepError as failed:
+            self._pipeline.flush([Sent(0, step)])
+        except StepError as failed:
             if failed.code not in _DONE:
                 raise self._told(transaction, failed) from failed
 
@@ -452,6 +426,15 @@ class ServerTarget(Target):
             and gtid.flavour is Flavour.MYSQL
         )
 
+    def _is_logged(self, gtid: AnyGtid | None) -> bool:
+        """Whether the server's log will say that rows with a GTID were applied."""
+        return (
+            self._flavour is Flavour.MARIADB
+            and self._log_tells
+            and isinstance(gtid, MariadbGtid)
+            and gtid.server_id != self._server_id
+        )
+
     def _next_gtid(self, gtid: AnyGtid | None) -> Iterator[Step]:
         if not self._sets_gtids:
             return
@@ -459,8 +442,12 @@ class ServerTarget(Target):
             known = gtid is not None and gtid.flavour is Flavour.MYSQL
             yield Step(f"SET @@session.gtid_next = '{gtid if known else 'AUTOMATIC'}'".encode())
         elif not isinstance(gtid, MariadbGtid):
+            self._domain = None
             yield Step(self._own_gtids)
+        elif (gtid.domain_id, gtid.server_id) == self._domain:
+            yield Step(b"SET @@session.gtid_seq_no = %d" % gtid.seq_no)
         else:
+            self._domain = gtid.domain_id, gtid.server_id
             yield Step(
                 f"SET @@session.gtid_domain_id = {gtid.domain_id}, @@session.server_id ="
                 f" {gtid.server_id}, @@session.gtid_seq_no = {gtid.seq_no}".encode()
@@ -498,7 +485,7 @@ class ServerTarget(Target):
         for item in items:
             if isinstance(item, Change) and self._is_binlog(item):
                 event = rows_event(item.event)
-                room = 3 * (self._most // 4) - 64
+                room = 3 * (self._pipeline.most // 4) - 64
                 if events and size + len(event) > room:  # within a statement, if it is this large
                     yield Step(binlog(ended(events)))
                     events, size = [], 0
@@ -541,14 +528,15 @@ class ServerTarget(Target):
         first = next((each for each in items if isinstance(each, Change)), None)
         if first is None or not self._is_own(first) or self._takes_binlog is False:
             return
-        form = description(first.event.form)
+        form = first.event.form
         if form == self._form:
+            self._form = form
             return
         yield from self._next_gtid(None)
         yield FLUSH
         try:
-            self._send([_Sent(0, Step(form))])
-        except _StepError as failed:
+            self._pipeline.one(Step(description(form)))
+        except StepError as failed:
             if not isinstance(failed.error, AccessDenied):
                 raise
             self._takes_binlog = False
@@ -561,29 +549,29 @@ class ServerTarget(Target):
         """Apply a transaction row by row, and do as ``conflicts`` says."""
         try:
             self._row_by_row(transaction)
-        except _StepError as failed:
+        except StepError as failed:
             self._recover()
             raise self._told(transaction, failed) from failed
 
     def _row_by_row(self, transaction: Transaction) -> None:
         for step in (*self._empty(transaction.prepared), *self._next_gtid(transaction.gtid)):
-            self._one(step)
-        self._one(Step(b"BEGIN"))
+            self._pipeline.one(step)
+        self._pipeline.one(Step(b"BEGIN"))
         for item in self.items(transaction):
             if not isinstance(item, Change):
                 for step in self._prepared(item.statement):
-                    self._one(step)
-                self._one(item.step())
+                    self._pipeline.one(step)
+                self._pipeline.one(item.step())
                 continue
             for guard in self._guard.before_rows(item):
-                self._one(Step(guard.text.encode()))
+                self._pipeline.one(Step(guard.text.encode()))
             for row, statement in self._each_row(item):
                 for step in self._prepared(statement):
-                    self._one(step)
+                    self._pipeline.one(step)
                 self._row(item, row, statement)
         if not self._is_in_executed(transaction.gtid):
-            self._one(self._note(transaction))
-        self._one(Step(b"COMMIT"))
+            self._pipeline.one(self._note(transaction))
+        self._pipeline.one(Step(b"COMMIT"))
 
     def _each_row(self, change: Change) -> Iterator[tuple[Row, Statement]]:
         rows: list[Row] = []
@@ -600,8 +588,8 @@ class ServerTarget(Target):
     def _row(self, change: Change, row: Row, statement: Statement) -> None:
         text = statement.text.encode("utf-8", "surrogateescape")
         try:
-            found = self._one(Step(text))
-        except _StepError as failed:
+            found = self._pipeline.one(Step(text))
+        except StepError as failed:
             if failed.code not in _DUPLICATE:
                 raise
             if self._conflicts == "overwrite":
@@ -616,13 +604,8 @@ class ServerTarget(Target):
         if row.after is None:
             return
         if row.before is not None:
-            self._one(Step(str(table.delete(row.before).text).encode("utf-8", "surrogateescape")))
+            self._pipeline.one(
+                Step(str(table.delete(row.before).text).encode("utf-8", "surrogateescape"))
+            )
         insert = str(table.insert(row.after, whole=True).text).encode("utf-8", "surrogateescape")
-        self._one(Step(b"REPLACE" + insert[len(b"INSERT") :]))
-
-    def _one(self, step: Step) -> int:
-        try:
-            self._connection.send_several(step.text)
-            return self._connection.read_answer(step.blocks)
-        except err.MySQLError as error:
-            raise self._failed(0, error) from error
+        self._pipeline.one(Step(b"REPLACE" + insert[len(b"INSERT") :]))

@@ -1,0 +1,193 @@
+"""Statements on their way to a server: the next are sent before the answers to the former are read.
+
+A packet of several statements is executed up to the first that fails; the server then goes on with
+the next packet, which must not be executed either. So each packet ends with a statement that notes
+its number in a user variable, and one that is sent while another is on its way begins with a
+statement that fails unless the variable has the number of the packet before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.applier.server.steps import FLUSH, Step, too_large
+from tailrace.errors import ConnectionLost, ServerError, TailraceError
+from tailrace.live.driver import err, numbered_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.live.connect import ServerConnection
+
+_PACKET: Final = 256 << 10
+"""Bytes of statements that are sent together, if they are not one statement."""
+_ON_THEIR_WAY: Final = 2
+"""Packets that are sent and not answered."""
+FAIL: Final = b"(SELECT 1 UNION SELECT 2)"
+"""An expression whose evaluation fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A step of the transaction of that number."""
+
+    number: int
+    step: Step
+
+
+class StepError(Exception):
+    """A statement failed, of the transaction of that number."""
+
+    def __init__(self, number: int, code: int, error: TailraceError) -> None:
+        super().__init__(str(error))
+        self.number = number
+        self.code = code
+        self.error = error
+
+
+class Pipeline:
+    """Sends steps over a connection. ``most`` is the largest packet that the server takes."""
+
+    def __init__(self, connection: ServerConnection, most: int) -> None:
+        self.connection = connection
+        self.name = connection.name
+        self.most = most
+        self._packets = 0
+        self._on_their_way: deque[list[Sent]] = deque()
+
+    def send_all(self, steps: Iterable[Sent]) -> None:
+        """Send steps in their order, and wait for the last. Raises StepError for the first that
+        fails: none after it is executed.
+        """
+        held: list[Sent] = []
+        size = 0
+        for each in steps:
+            step = each.step
+            if step is FLUSH:
+                self.flush(held)
+                held, size = [], 0
+                continue
+            length = len(step.text) + 2
+            if step.begins or step.ends:
+                if step.begins:
+                    self.flush(held)
+                    held, size = [], 0
+            elif held and size + length > _PACKET:
+                self._send(held)
+                held, size = [], 0
+            if held and size + length > self.most:
+                self._send(held)
+                held, size = [], 0
+            if length > self.most:
+                self.flush(held)
+                raise StepError(each.number, 0, too_large(step.text, self.most, self.name))
+            held.append(each)
+            size += length
+            if step.ends:
+                self.flush(held)
+                held, size = [], 0
+        self.flush(held)
+
+    def flush(self, held: list[Sent]) -> None:
+        """Send these steps, the last of which may be one after which nothing can follow in its
+        packet, and wait until all is executed.
+        """
+        if held:
+            while self._on_their_way and held[-1].step.ends:
+                self._read()
+            self._send(held)
+        while self._on_their_way:
+            self._read()
+
+    def _send(self, sent: list[Sent]) -> None:
+        texts = [each.step.text for each in sent]
+        if self._on_their_way:
+            number, after = self._packets, self._packets + 1
+            guard = b"SET @tailrace_packet = IF(@tailrace_packet = %d, 0, %b)" % (number, FAIL)
+            texts.insert(0, guard)
+            sent = [Sent(sent[0].number, Step(guard)), *sent]
+            self._packets = after
+        else:
+            self._packets += 1
+        if not sent[-1].step.ends:
+            texts.append(b"SET @tailrace_packet = %d" % self._packets)
+            sent = [*sent, Sent(sent[-1].number, Step(texts[-1]))]
+        try:
+            self.connection.send_several(b";\n".join(texts))
+        except ConnectionLost as error:
+            raise StepError(self._first(sent), 0, error) from error
+        self._on_their_way.append(sent)
+        while len(self._on_their_way) >= _ON_THEIR_WAY:
+            self._read()
+
+    def _first(self, sent: list[Sent]) -> int:
+        """The first transaction of which it is unknown what became of it."""
+        first = self._on_their_way[0] if self._on_their_way else sent
+        self._on_their_way.clear()
+        return first[0].number
+
+    def _read(self) -> None:
+        """Read the answers to the packet that was sent first."""
+        sent = self._on_their_way.popleft()
+        connection = self.connection
+        at = done = 0
+        try:
+            while at < len(sent):
+                each = sent[at].step
+                if each.blocks is None and not each.error_code:
+                    done += connection.read_done(each.count - done)
+                if done < each.count:
+                    connection.read_answer(each.blocks)
+                    done += 1
+                    if each.error_code:
+                        raise self._no_error(sent[at])
+                if done == each.count:
+                    at, done = at + 1, 0
+        except err.MySQLError as error:
+            failed = self.failed(sent[at].number, error)
+            if failed.code and failed.code == sent[at].step.error_code:
+                return  # only the last of a packet expects one
+            self._drop()
+            raise failed from error
+        except StepError:
+            self._drop()
+            raise
+        except ConnectionLost as error:
+            self._on_their_way.clear()
+            raise StepError(sent[at].number, 0, error) from error
+
+    def _drop(self) -> None:
+        """Read that the packets on their way are not executed."""
+        while self._on_their_way:
+            self._on_their_way.popleft()
+            with suppress(err.MySQLError, TailraceError):
+                self.connection.read_answer()
+
+    def one(self, step: Step) -> int:
+        """Execute a statement by itself; gives the number of rows that it concerned."""
+        try:
+            self.connection.send_several(step.text)
+            return self.connection.read_answer(step.blocks)
+        except err.MySQLError as error:
+            raise self.failed(0, error) from error
+
+    def failed(self, number: int, error: err.MySQLError) -> StepError:
+        """An error of PyMySQL, in the transaction of this number."""
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
+        return StepError(number, code, own)
+
+    def _no_error(self, each: Sent) -> StepError:
+        text = each.step.text[:200].decode(errors="replace")
+        return StepError(
+            each.number,
+            0,
+            ServerError(
+                f"{self.name}: a statement that failed with error {each.step.error_code} on its"
+                f" source does not fail here: {text!r}",
+                code=0,
+            ),
+        )
