@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -96,10 +97,27 @@ LogContext.READERS = {
 }
 
 
-class HeadContext(LogContext):
-    """What is known when a transaction starts: ``event`` is its first."""
+@dataclass(slots=True)
+class Originals:
+    """All events of a log's transaction, in their order, for who copies what was not changed.
 
-    __slots__ = ("xa",)
+    ``offered`` counts the changes that were offered of it so far. They are not all that it has if
+    it is not ``is_whole``: others were rolled back.
+    """
+
+    events: list[Event]
+    offered: int = 0
+    is_whole: bool = True
+
+
+class HeadContext(LogContext):
+    """What is known when a transaction starts: ``event`` is its first.
+
+    ``originals`` are all of its events; None if some are not offered, since they are of tables that
+    are not wanted, if it is an XA transaction, and if it is too large to be held.
+    """
+
+    __slots__ = ("originals", "xa")
 
     READERS: ClassVar[dict[str, Callable[[Any], Any]]] = {
         "xa": lambda context: context.xa,
@@ -107,9 +125,16 @@ class HeadContext(LogContext):
         "non_transactional_tables": lambda context: _table_sorts(context.event)[1],
     }
 
-    def __init__(self, event: Event, transaction: int, xa: XaName | None) -> None:
+    def __init__(
+        self,
+        event: Event,
+        transaction: int,
+        xa: XaName | None,
+        originals: Originals | None = None,
+    ) -> None:
         super().__init__(event, transaction)
         self.xa = xa
+        self.originals = originals
 
 
 def _table_sorts(first: Event, last: Event | None = None) -> tuple[bool | None, bool | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.events import (
     AnnotateRowsEvent,
@@ -32,24 +32,39 @@ from tailrace.transaction.statements import savepoint_of_rollback
 if TYPE_CHECKING:
     from tailrace.events import Event
     from tailrace.generators.event import Context
+    from tailrace.generators.log_context import Originals
     from tailrace.generators.stack import Stack
+
+
+_CHANGES: Final = frozenset(
+    {Kind.STATEMENT_START, Kind.STATEMENT, Kind.LOAD_DATA_BLOCK, Kind.LOAD_DATA, Kind.ROWS}
+)
+"""What `Originals.offered` counts."""
 
 
 class TransactionOffers:
     """Offers the items of a log's transaction to a stack, with starts and ends of statements.
 
     ``number`` is its local id, ``first`` its first event, ``last`` the one that was read last.
-    ``held`` and ``rolled_back`` are as in `Offer`.
+    ``held`` and ``rolled_back`` are as in `Offer`, ``originals`` as in `HeadContext`.
     """
 
     def __init__(
-        self, stack: Stack, number: int, first: Event, last: Event, *, held: bool = False
+        self,
+        stack: Stack,
+        number: int,
+        first: Event,
+        last: Event,
+        *,
+        held: bool = False,
+        originals: Originals | None = None,
     ) -> None:
         self.stack = stack
         self.number = number
         self.first = first
         self.last = last
         self.held = held
+        self.originals = originals
         self._rows_query: str | None = None
         self._statement_event: Event | None = None
         """The last event of a statement that has not ended: of its rows, or its file's blocks."""
@@ -62,7 +77,7 @@ class TransactionOffers:
 
     def head_context(self) -> Context:
         """What is known at the start."""
-        return HeadContext(self.first, self.number, xa_of(self.first, self.last))
+        return HeadContext(self.first, self.number, xa_of(self.first, self.last), self.originals)
 
     def edge_context(self, event: Event, rows_query: str | None = None) -> Context:
         """What is known at the start or the end of a statement."""
@@ -94,6 +109,8 @@ class TransactionOffers:
     # --- offers ----------------------------------------------------------------------------------
 
     def _tell(self, kind: Kind, context: Context, *, rolled_back: bool) -> None:
+        if self.originals is not None and kind in _CHANGES:
+            self.originals.offered += 1
         self.stack.offer(Offer(kind, context, self.number, rolled_back, self.held))
 
     def start(self, *, rolled_back: bool) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tailrace.generators.log_context import Originals, xa_of
 from tailrace.generators.offers import TransactionOffers
 from tailrace.generators.source import EventReader
-from tailrace.log.changes import Ended, RolledBack
+from tailrace.log.changes import MOST_HELD, Ended, RolledBack
 from tailrace.log.iteration import Iteration
 from tailrace.log.sources import Reading
 from tailrace.transaction import Boundary, TransactionKind
@@ -33,6 +34,7 @@ class _LogIteration(Iteration):
         super().__init__(reading, verify_checksums=verify_checksums, statements="error")
         self._stack = stack
         self._numbers = count(1)
+        self._whole = reading.wants.takes_all
         self.in_doubt = 0
 
     def _of_log(self) -> Iterator[None]:
@@ -40,28 +42,43 @@ class _LogIteration(Iteration):
         first: Event | None = None
         last: Step | None = None
         opened: TransactionOffers | None = None
+        events: list[Event] = []
+        size = 0
 
         def steps() -> Iterator[Step]:
-            nonlocal first, last
+            nonlocal first, last, events, size
             for step in self._reader:
                 self._feed(step)
                 inside = step.event.inner_index is not None
                 if not inside and (step.boundary is Boundary.BEGIN or first is None):
-                    first = step.event
+                    first, events, size = step.event, [], 0
+                if not inside and self._whole:
+                    size += step.event.header.length
+                    if size <= MOST_HELD:
+                        events.append(step.event)
+                    else:
+                        events = []
                 last = step
                 yield step
                 if step.boundary is Boundary.OUTSIDE:
                     first = None
                     self._advance(self._resume_after(step), ended=False)
 
+        def begin(event: Event) -> TransactionOffers:
+            """The transaction of which ``event`` was read last."""
+            over = last is not None and (
+                last.boundary is Boundary.END or last.event.inner_index is not None
+            )
+            whole = over and size <= MOST_HELD and events and xa_of(events[0], event) is None
+            found = Originals(events) if whole else None
+            return TransactionOffers(stack, next(numbers), first or event, event, originals=found)
+
         for item in self.changes.with_rolled_back(steps()):
             if last is None:
                 continue
             if isinstance(item, Ended):
                 if item.event is not None and item.kind is not TransactionKind.XA_PREPARE:
-                    opened = opened or TransactionOffers(
-                        stack, next(numbers), first or item.event, item.event
-                    )
+                    opened = opened or begin(item.event)
                     opened.end(
                         item.event,
                         rolled_back=item.kind is TransactionKind.ROLLBACK,
@@ -75,11 +92,14 @@ class _LogIteration(Iteration):
                     return
                 continue
             if opened is None:
-                opened = TransactionOffers(stack, next(numbers), first or last.event, last.event)
+                opened = begin(last.event)
             opened.last = last.event
             if not isinstance(item, RolledBack):
                 opened.offer(item, rolled_back=False)
-            elif stack.wants_rollbacks:
+                continue
+            if opened.originals is not None:
+                opened.originals.is_whole = False
+            if stack.wants_rollbacks:
                 opened.offer(item.item, rolled_back=True)
         self.in_doubt += self.changes.prepared
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,15 @@ from tailrace.events import (
 from tailrace.events.load import DuplicateHandling
 from tailrace.events.variables import IntVarKind, UserVarType
 from tailrace.generators import RowConsumer
-from tailrace.generators.log_context import AUTO_IS_NULL, NO_FOREIGN_KEYS, RELAXED_UNIQUE
+from tailrace.generators.event import context_of
+from tailrace.generators.log_context import (
+    AUTO_IS_NULL,
+    NO_FOREIGN_KEYS,
+    RELAXED_UNIQUE,
+    EndContext,
+    HeadContext,
+    LogContext,
+)
 from tailrace.schema.table import Table
 from tailrace.transaction.statements import without_start_transaction
 from tailrace.values.charsets import charset_of, collation_id, default_collation, encode
@@ -37,6 +46,7 @@ if TYPE_CHECKING:
         TransactionStart,
         UserVariable,
     )
+    from tailrace.generators.log_context import Originals
     from tailrace.writing.log import LogWriter
     from tailrace.writing.transaction import TransactionWriter
 
@@ -44,23 +54,40 @@ _V = StatusVariable
 _MICROSECOND: Final = 1_000_000
 
 
+@dataclass(slots=True)
+class _Copied:
+    """A log's transaction that may be copied, and what was told of it so far."""
+
+    originals: Originals
+    told: list[tuple[type[ReplicationEvent], LogContext]] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.originals.is_whole and len(self.told) == self.originals.offered
+
+
 class LogConsumer(RowConsumer):
     """Writes what it is told of into a log that `tailrace.create` or `append` opened.
 
-    Transactions keep their times, server ids and GTIDs; with ``gtids=False`` the log numbers them.
-    Statements have the context of their session, LOAD DATA its file. A transaction is in the log
-    when ``trx_commit`` returns. An XA transaction becomes one that was committed at once; of MySQL,
-    an empty one has the GTID of its XA PREPARE. What was rolled back is not written, nor what it
-    did to tables without transactions (see the guide, "Rollbacks and XA").
+    Transactions keep their times, server ids and GTIDs; with ``gtids=False`` the log numbers them,
+    and those that have none, unless ``anonymous`` is set. Statements have the context of their
+    session, LOAD DATA its file. A transaction is in the log when ``trx_commit`` returns. One of a
+    log of the same flavour, of which it was told all and nothing was changed, is copied: its
+    events have the same bytes (`LogWriter.write_transaction`). An XA transaction becomes one that
+    was committed at once; of MySQL, an empty one has the GTID of its XA PREPARE. What was rolled
+    back is not written, nor what it did to tables without transactions (see the guide, "Rollbacks
+    and XA").
 
     Raises what `LogWriter.transaction` and `Table` raise: GtidError for GTIDs of the other flavour,
     SchemaError for columns whose definition is unknown, ValueRejected for rows that lack columns
     (``binlog_row_image``) if the log's ``image`` is full.
     """
 
-    def __init__(self, log: LogWriter, *, gtids: bool = True) -> None:
+    def __init__(self, log: LogWriter, *, gtids: bool = True, anonymous: bool = False) -> None:
         self._log = log
         self._gtids = gtids
+        self._anonymous = anonymous
+        self._copied: dict[int, _Copied] = {}
         self._open: dict[int, TransactionWriter] = {}
         self._starts: dict[int, str | None] = {}
         self._tables: dict[ModifiedTable, Table] = {}
@@ -68,6 +95,33 @@ class LogConsumer(RowConsumer):
 
     def trx_start(self, event: TransactionStart, /) -> None:
         """Nothing is written yet."""
+        context = context_of(event)
+        if (
+            self._gtids
+            and isinstance(context, HeadContext)
+            and context.originals is not None
+            and context.event.form.flavour is self._log.flavour
+            and (self._anonymous or getattr(context.event, "gtid", None) is not None)
+        ):
+            self._copied[event.local_transaction_id] = _Copied(context.originals)
+
+    def _is_copied(self, event: Any) -> bool:
+        """Whether a change waits for its transaction's end, where it may be copied."""
+        copied = self._copied.get(event.local_transaction_id)
+        if copied is None:
+            return False
+        context = context_of(event)
+        if isinstance(context, LogContext):
+            copied.told.append((type(event), context))
+            return True
+        self._write_out(event.local_transaction_id)
+        return False
+
+    def _write_out(self, number: int) -> None:
+        """Write the changes of a transaction that is not copied."""
+        copied = self._copied.pop(number, None)
+        for kind, context in copied.told if copied is not None else ():
+            getattr(LogConsumer, kind.name)(self, kind(context))
 
     def _transaction(self, event: Any) -> TransactionWriter:
         """The transaction of an event; it begins in the log with its first change."""
@@ -81,6 +135,12 @@ class LogConsumer(RowConsumer):
 
     def trx_commit(self, event: TransactionCommit, /) -> None:
         """Write the transaction."""
+        copied = self._copied.get(event.local_transaction_id)
+        if copied is not None and copied.is_whole and isinstance(context_of(event), EndContext):
+            del self._copied[event.local_transaction_id]
+            self._log.write_transaction(copied.originals.events)
+            return
+        self._write_out(event.local_transaction_id)
         writer = self._transaction(event)
         del self._open[event.local_transaction_id]
         self._starts.pop(event.local_transaction_id, None)
@@ -96,10 +156,14 @@ class LogConsumer(RowConsumer):
 
     def stmt_start(self, event: StatementStart, /) -> None:
         """The text of a statement that was logged as rows goes with its rows."""
+        if self._is_copied(event):
+            return
         self._starts[event.local_transaction_id] = event.rows_query
 
     def stmt_query(self, event: StatementQuery, /) -> None:
         """Write a statement, and what it reads from its session."""
+        if self._is_copied(event):
+            return
         writer = self._before(event)
         sql = event.query_bytes
         writer.query(
@@ -116,6 +180,8 @@ class LogConsumer(RowConsumer):
 
     def stmt_load_data_block(self, event: StatementLoadDataBlock, /) -> None:
         """Write a block of a file."""
+        if self._is_copied(event):
+            return
         first = event.file_id != self._block
         self._block = event.file_id
         self._transaction(event).event(
@@ -129,6 +195,8 @@ class LogConsumer(RowConsumer):
 
     def stmt_load_query(self, event: StatementLoadQuery, /) -> None:
         """Write the LOAD DATA over the blocks."""
+        if self._is_copied(event):
+            return
         writer = self._before(event)
         self._block = 0
         start, end = event.file_name_at
@@ -150,6 +218,8 @@ class LogConsumer(RowConsumer):
 
     def row_batch(self, event: RowBatch, /) -> None:
         """Write rows."""
+        if self._is_copied(event):
+            return
         writer, table = self._transaction(event), self._table(event.table)
         writer.set_checks(
             foreign_keys=not event.disable_foreign_key_checks,

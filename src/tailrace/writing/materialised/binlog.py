@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tailrace.constants import FILE_FLAGS_AT, Flavour
 from tailrace.errors import StorageError, UsageError
+from tailrace.generators.event import context_of
 from tailrace.generators.formats import MaterialisedFormat, MaterialisedWriter, reading
+from tailrace.generators.log_context import LogContext
 from tailrace.generators.materialise import Materialiser, NativeReader, injected
 from tailrace.generators.row import RowBatch
 from tailrace.generators.stream import EventStream
@@ -29,9 +31,11 @@ _ROWS = {"row_write": "insert", "row_update": "update", "row_delete": "delete"}
 class BinlogFormat(MaterialisedFormat):
     """A stream of events as a binary log, as `LogConsumer` writes it and `EventStream` reads it.
 
-    The log is of the flavour that the first transaction's GTID has, MySQL's without one. It holds
-    what was committed: an event that is rolled back, and one that is in no transaction that ends,
-    is a UsageError. The log's positions are its own.
+    Of events of a log it is a log of the same server's release, and a transaction of which nothing
+    was changed has the same bytes: see `LogConsumer`. Else it is of the flavour that the first
+    transaction's GTID has, MySQL's without one. It holds what was committed: an event that is
+    rolled back, and one that is in no transaction that ends, is a UsageError. The log's positions
+    are its own.
     """
 
     name: ClassVar[str] = "binlog"
@@ -106,26 +110,33 @@ class _BinlogWriter(MaterialisedWriter):
         if self._consumer is not None:
             self._write(self._consumer, event)
             return
+        context = context_of(event)
+        if isinstance(context, LogContext) and not self._held:
+            form = context.event.form
+            self._write(self._begin(form.flavour, form.server_version, event.server_id), event)
+            return
         self._held.append(event.keep())
         if event.name == "trx_commit":
+            held, self._held = self._held, []
             gtid: Any = event.global_transaction_id  # type: ignore[attr-defined]
             mariadb = gtid is not None and ":" not in str(gtid)
-            self._begin(Flavour.MARIADB if mariadb else Flavour.MYSQL)
+            flavour = Flavour.MARIADB if mariadb else Flavour.MYSQL
+            consumer = self._begin(flavour, _VERSIONS[flavour], held[0].server_id)
+            for each in held:
+                self._write(consumer, each)
 
-    def _begin(self, flavour: Flavour) -> None:
-        held, self._held = self._held, []
+    def _begin(self, flavour: Flavour, version: str, server_id: int | None) -> LogConsumer:
         self._log = create(
             _OutputFolder(self._output),
             flavour=flavour,
-            server_version=_VERSIONS[flavour],
-            server_id=held[0].server_id or 1,
+            server_version=version,
+            server_id=server_id or 1,
             sync="none",
             image="full",
             gtid_strict_mode=False,
         )
-        self._consumer = LogConsumer(self._log)
-        for each in held:
-            self._write(self._consumer, each)
+        self._consumer = LogConsumer(self._log, anonymous=True)
+        return self._consumer
 
     def _write(self, consumer: LogConsumer, event: ReplicationEvent) -> None:
         if event.name in _ROWS:
