@@ -119,6 +119,32 @@ def test_a_statement_is_executed_with_all_that_it_reads_from_its_session(pair):
     pair.check("d")
 
 
+def test_a_statement_that_changes_several_tables(pair):
+    """By a join, a trigger and foreign keys: its rows of all tables are applied."""
+    server = pair.source
+    for sql in (
+        "CREATE DATABASE d",
+        "USE d",
+        "CREATE TABLE a (id INT PRIMARY KEY, n INT) ENGINE=InnoDB",
+        "CREATE TABLE b LIKE a",
+        "CREATE TABLE child (id INT PRIMARY KEY, a INT, KEY (a)) ENGINE=InnoDB",
+        "ALTER TABLE child ADD FOREIGN KEY (a) REFERENCES a (id) ON DELETE CASCADE",
+        "CREATE TABLE told (n INT AUTO_INCREMENT PRIMARY KEY, x INT) ENGINE=InnoDB",
+        "INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)",
+        "INSERT INTO b VALUES (1, 1), (2, 2), (3, 3)",
+        "UPDATE a JOIN b USING (id) SET a.n = a.n + 10, b.n = b.n + 20",
+        "DELETE a, b FROM a JOIN b USING (id) WHERE a.id = 2",
+        "CREATE TRIGGER tr AFTER INSERT ON a FOR EACH ROW INSERT INTO told (x) VALUES (NEW.id)",
+        "INSERT INTO a VALUES (5, 5), (6, 6)",
+        "INSERT INTO child VALUES (1, 1), (5, 5), (6, 6)",
+        "DELETE FROM a WHERE id IN (5, 6)",
+    ):
+        server.execute(sql)
+    server.disconnect()
+    tailrace.apply(pair.log(), pair.url)
+    pair.check("d")
+
+
 def test_load_data_that_was_logged_as_its_statement_is_loaded_from_its_blocks(pair, tmp_path):
     server = pair.source
     file = tmp_path / "rows.csv"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import HEADER_SIZE, ChecksumAlgorithm, RowsFlag
+from tailrace.constants import ChecksumAlgorithm, RowsFlag
 from tailrace.errors import UnsupportedType
 from tailrace.events import FormatDescriptionEvent
 from tailrace.events.description import FormatDescription
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from tailrace.sql.statement import Statement
 
 _PLAIN: Final = ChecksumAlgorithm.NONE
-_LENGTH_AT: Final = 9
-"""Where an event's length is in its header."""
-_FLAGS_AT: Final = 6
-"""Where the flags are in a rows event's body, after its table id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +98,65 @@ def can_be_binlog(event: RowsEvent) -> bool:
     return not event.compressed
 
 
-def rows_event(event: RowsEvent) -> bytes:
-    """A rows event with its table map before it."""
-    return event.table_map.encode(_PLAIN) + event.encode(_PLAIN)
+class RowsEvents:
+    """Rows events for a BINLOG statement, with their table maps.
+
+    All table maps of a statement come before its first rows: there the server opens its tables. It
+    passes over the rows of a table that it did not open.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        """Bytes of what is held."""
+        self._held = bytearray()
+        self._maps: dict[int, bytes] = {}
+        self._rows: list[bytes] = []
+        self._last: RowsEvent | None = None
+
+    @property
+    def inside(self) -> bool:
+        """Whether the statement of the last event has not ended."""
+        return self._last is not None
+
+    def size_with(self, event: RowsEvent) -> int:
+        """What ``size`` is after `add`, at most."""
+        return self.size + event.table_map.header.length + event.header.length
+
+    def add(self, event: RowsEvent) -> None:
+        """Add an event."""
+        self._put_last()
+        table = event.table_map
+        if table.table_id not in self._maps:
+            self._maps[table.table_id] = table.encode(_PLAIN)
+            self.size += table.header.length
+        self._last = event
+        self.size += event.header.length
+        if event.stmt_end:
+            self._end()
+
+    def _put_last(self) -> None:
+        if self._last is not None:
+            self._rows.append(self._last.encode(_PLAIN))
+            self._last = None
+
+    def _end(self) -> None:
+        self._put_last()
+        self._held += b"".join((*self._maps.values(), *self._rows))
+        self._maps, self._rows = {}, []
+
+    def take(self) -> bytes:
+        """The BINLOG statement of what is held, which is nothing then; it ends the statement of the
+        last event, whether its source said so or not.
+        """
+        last = self._last
+        if last is not None:
+            self._last = last.replace(flags=last.flags | RowsFlag.STMT_END)
+            self._end()
+        held, self._held, self.size = self._held, bytearray(), 0
+        return binlog(held)
 
 
-def ended(events: list[bytes]) -> bytes:
-    """Events of which the last ends its statement, whether its source said so or not."""
-    last = bytearray(events[-1])
-    size = int.from_bytes(last[_LENGTH_AT : _LENGTH_AT + 4], "little")  # of the table map
-    last[size + HEADER_SIZE + _FLAGS_AT] |= int(RowsFlag.STMT_END)
-    return b"".join((*events[:-1], bytes(last)))
-
-
-def binlog(events: bytes) -> bytes:
+def binlog(events: bytes | bytearray) -> bytes:
     """The statement that has a server apply events."""
     return b"BINLOG '" + b64encode(events) + b"'"
 

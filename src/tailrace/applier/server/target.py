@@ -18,12 +18,10 @@ from tailrace.applier.server.place import Place, pending_name
 from tailrace.applier.server.steps import (
     FLUSH,
     LoggedStatement,
+    RowsEvents,
     Step,
-    binlog,
     can_be_binlog,
     description,
-    ended,
-    rows_event,
 )
 from tailrace.applier.target import Conflicts, Progress, Target
 from tailrace.constants import Flavour
@@ -294,7 +292,7 @@ class ServerTarget(Target):
             or transaction.size > _EVENTS
         ):
             return None
-        events: list[bytes] = []
+        events = RowsEvents()
         for committed, item in transaction.items:
             if not isinstance(item, Change):
                 return None
@@ -302,13 +300,13 @@ class ServerTarget(Target):
             if event.form is not self._form or not can_be_binlog(event):
                 return None
             if committed:
-                events.append(rows_event(event))
-        if not events:
+                events.add(event)
+        if not events.size:
             return None
         texts = [
             *(each.text for each in self._next_gtid(transaction.gtid)),
             b"BEGIN",
-            binlog(ended(events)),
+            events.take(),
         ]
         if notes and not (transaction.non_transactional and self._is_in_executed(transaction.gtid)):
             texts.append(self._note(transaction).text)
@@ -480,32 +478,27 @@ class ServerTarget(Target):
             yield Step(text.encode("utf-8", "surrogateescape"))
 
     def _changes(self, items: Iterator[Any]) -> Iterator[Step]:
-        events: list[bytes] = []
-        size = 0
+        events = RowsEvents()
+        room = 3 * (self._pipeline.most // 4) - 64
         for item in items:
             if isinstance(item, Change) and self._is_binlog(item):
-                event = rows_event(item.event)
-                room = 3 * (self._pipeline.most // 4) - 64
-                if events and size + len(event) > room:  # within a statement, if it is this large
-                    yield Step(binlog(ended(events)))
-                    events, size = [], 0
-                if len(event) <= room:
-                    events.append(event)
-                    size += len(event)
-                    if size > _EVENTS and item.event.stmt_end:
-                        yield Step(binlog(b"".join(events)))
-                        events, size = [], 0
+                event = item.event
+                if events.size and events.size_with(event) > room:
+                    yield Step(events.take())  # within a statement, if it is this large
+                if events.size_with(event) <= room:
+                    events.add(event)
+                    if events.size > _EVENTS and not events.inside:
+                        yield Step(events.take())
                     continue
-            if events:
-                yield Step(binlog(ended(events)))
-                events, size = [], 0
+            if events.size:
+                yield Step(events.take())
             if isinstance(item, Change):
                 yield from self._as_sql(item)
             else:
                 yield from self._prepared(item.statement)
                 yield item.step()
-        if events:
-            yield Step(binlog(ended(events)))
+        if events.size:
+            yield Step(events.take())
 
     def _as_sql(self, change: Change) -> Iterator[Step]:
         found = multi_row(row_statements(change, self._tables, repeat), _JOINED)
