@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import defaultdict
 from decimal import Decimal
 
@@ -121,6 +122,32 @@ def test_a_definition_that_rows_do_not_show_is_rejected_by_its_text(url):
     with pytest.raises(SchemaError, match=r"ALTER TABLE warehouse\.stock ADD COLUMN locked"):
         tailrace.apply("examples/shop/mariadb", url)
     assert held(url)["warehouse.suppliers"]
+
+
+def test_all_before_a_definition_that_is_rejected_is_applied_and_the_rest_after_it(url, logged):
+    """Also what waited to be applied when it was rejected; the error has the position after it."""
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, n INT)",
+        *(f"INSERT INTO d.t VALUES ({number}, 1)" for number in range(200)),
+        "ALTER TABLE d.t MODIFY n VARCHAR(20)",
+        "INSERT INTO d.t VALUES (200, 'x'), (201, 'y')",
+    )
+    with pytest.raises(SchemaError, match="MODIFY n") as rejected:
+        tailrace.apply(log, url)
+    assert len(held(url)["d.t"]) == 200
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        name = '"d.t"' if engine.dialect.name == "sqlite" else "d.t"
+        connection.execute(sa.text(f"ALTER TABLE {name} RENAME TO changed"))
+        to = {"sqlite": f"{name} AS SELECT id, n", "postgresql": f"{name} AS SELECT id, n::text"}
+        of = {"sqlite": "changed", "postgresql": "d.changed"}
+        dialect = engine.dialect.name
+        connection.execute(sa.text(f"CREATE TABLE {to[dialect]} FROM {of[dialect]}"))
+        connection.execute(sa.text(f"DROP TABLE {of[dialect]}"))
+    engine.dispose()
+    start = re.search(r"--start (\S+)\)", str(rejected.value))[1]
+    assert tailrace.apply(log, url, start=start).transactions == 1
+    assert len(held(url)["d.t"]) == 202
 
 
 @pytest.fixture

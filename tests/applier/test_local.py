@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import tailrace
 from tailrace.applier import Applier, target_of
+from tailrace.errors import ServerError
 
 
 def test_local_transactions_that_interleave_are_applied(pair):
@@ -41,3 +44,42 @@ def test_local_transactions_that_interleave_are_applied(pair):
         (3, "d"),
         (6, "as a statement"),
     ]
+
+
+def test_close_applies_what_waits_and_raises_what_no_other_call_raised(pair):
+    """``applied`` is what the target has, also after an error and though nothing was flushed."""
+    flavour = pair.target.flavour
+    pair.target.execute("CREATE DATABASE d")
+    pair.target.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
+    table = tailrace.Table("d.t", "id INT PRIMARY KEY", flavour=flavour)
+    uuid = "896e7882-18fe-11ef-ab88-22222d34d412" if flavour == "mysql" else None
+    with tailrace.local(flavour=flavour, server_id=8, server_uuid=uuid) as server:
+
+        def change(*ids):
+            for each in ids:
+                with server.transaction() as transaction:
+                    transaction.insert(table, [(each,)])
+
+        first = Applier(target_of(pair.url, conflicts="stop"))
+        registration = first.register(server)
+        change(*range(200))
+        registration.cancel()
+        first.close()
+        first.close()
+        assert pair.target.query("SELECT COUNT(*) FROM d.t") == [(200,)]
+        assert (first.applied.transactions, first.applied.row_events) == (200, 200)
+
+        second = Applier(target_of(pair.url, conflicts="stop"))
+
+        def interrupted():
+            with second:
+                registration = second.register(server)
+                change(200, 201, 202, 7, 203)
+                registration.cancel()
+                raise KeyError("an error of somebody else")
+
+        with pytest.raises(ServerError, match="in the transaction"):
+            interrupted()
+        second.close()
+        assert second.applied.transactions == 3
+        assert pair.target.query("SELECT MAX(id) FROM d.t") == [(202,)]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.applier.target import Conflicts, Progress, Target
+    from tailrace.constants import Flavour
     from tailrace.generators import (
         EventSource,
         Registration,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
         TransactionRollback,
         TransactionStart,
     )
-    from tailrace.gtid import AnyGtid
+    from tailrace.gtid import AnyGtid, GtidState
     from tailrace.log.sources import Source
     from tailrace.position import Position
     from tailrace.storage.keyring.base import Keyring
@@ -53,7 +54,8 @@ _TOGETHER: Final = 1024
 @dataclass(frozen=True, slots=True)
 class Applied:
     """What was applied: transactions, events of rows, statements; ``skipped`` transactions were
-    applied earlier. ``position`` and ``gtids`` (as text) are where the target now is in the source.
+    applied earlier. ``position`` and ``gtids`` (as text) are where the target now is in the source:
+    the last transaction that it has, whatever waits or failed after it.
     """
 
     transactions: int
@@ -69,10 +71,13 @@ class Applier(RowConsumer, Closing):
 
     `register` makes it a consumer of a stream. Transactions wait in a queue, and are applied by a
     thread of its own, in the order of their commits; `flush` waits for that thread. An error of the
-    target is raised by the next call. ``wants`` says whose definitions are executed, if the stream
-    has the rows of some tables only: a change that was logged as its statement is then an error
-    (StatementChange). ``resume`` gives the position from which the stream has to be
-    read to find the transaction that is being told of.
+    target is raised by the next call: nothing after it is applied. `close`, and so the end of a
+    ``with`` block, applies what waits, also if the block ends with an error such as that of a
+    definition that the target rejects; it raises the target's error if no other call did.
+
+    ``wants`` says whose definitions are executed, if the stream has the rows of some tables only: a
+    change that was logged as its statement is then an error (StatementChange). ``resume`` gives the
+    position from which the stream has to be read to find the transaction that is being told of.
     """
 
     def __init__(
@@ -88,13 +93,17 @@ class Applier(RowConsumer, Closing):
         self._progress: Progress = target.progress
         self._now = Transaction()
         self._blocks: dict[int, list[bytes]] = {}
-        self._rows = self._new_rows = self._statements = self._new_statements = 0
-        self._transactions = self._skipped = 0
+        self._rows = self._statements = self._transactions = self._skipped = 0
+        self._position = target.progress.position
+        self._gtids: dict[Flavour, GtidState] = {
+            each.flavour: each.copy() for each in (target.progress.mysql, target.progress.mariadb)
+        }
         self._waiting: deque[Transaction] = deque()
         self._bytes = 0
         self._busy = False
         self._ending = False
         self._failed: BaseException | None = None
+        self._is_told = False
         self._changed = Condition()
         self._thread = Thread(target=self._work, name="tailrace-apply", daemon=True)
         self._thread.start()
@@ -112,13 +121,13 @@ class Applier(RowConsumer, Closing):
     def row_batch(self, event: RowBatch) -> None:
         """Rows."""
         self._keep(event, self._target.rows(event))
-        self._new_rows += 1
+        self._now.row_events += 1
 
     def stmt_query(self, event: StatementQuery) -> None:
         """A statement."""
         if self._is_wanted(event):
             self._keep(event, self._target.statement(event, None))
-            self._new_statements += 1
+            self._now.statements += 1
 
     def stmt_load_data_block(self, event: StatementLoadDataBlock) -> None:
         """A block of a file."""
@@ -129,7 +138,7 @@ class Applier(RowConsumer, Closing):
         blocks = b"".join(self._blocks.pop(event.file_id, ()))
         if self._is_wanted(event):
             self._keep(event, self._target.statement(event, blocks))
-            self._new_statements += 1
+            self._now.statements += 1
 
     def _is_wanted(self, event: StatementQuery) -> bool:
         if self._wants.takes_all:
@@ -156,7 +165,6 @@ class Applier(RowConsumer, Closing):
     def _begin(self) -> None:
         self._now = Transaction()
         self._blocks.clear()
-        self._new_rows = self._new_statements = 0
 
     def _keep(self, event: ReplicationEvent, made: tuple[Any, int] | None) -> None:
         if made is None:
@@ -172,7 +180,6 @@ class Applier(RowConsumer, Closing):
         transaction.resume = None if self._resume is None else self._resume()
         transaction.rolled_back = rolled_back
         transaction.non_transactional = bool(event.non_transactional_tables)
-        rows, statements = self._new_rows, self._new_statements
         self._begin()
         if self._progress.has(transaction.gtid, transaction.position):
             self._skipped += 1
@@ -181,9 +188,6 @@ class Applier(RowConsumer, Closing):
         state = self._progress.add(transaction.gtid, transaction.prepared)
         transaction.gtids = None if state is None else state.copy()
         self._progress.position = transaction.position
-        if not rolled_back:
-            self._rows += rows
-            self._statements += statements
         self._put(transaction)
 
     # --- the queue -------------------------------------------------------------------------------
@@ -203,6 +207,7 @@ class Applier(RowConsumer, Closing):
 
     def _check(self) -> None:
         if self._failed is not None:
+            self._is_told = True
             raise self._failed
 
     def flush(self) -> None:
@@ -220,15 +225,17 @@ class Applier(RowConsumer, Closing):
                     self._busy = False
                     self._changed.notify_all()
                     self._changed.wait_for(lambda: self._waiting or self._ending)
-                    if self._ending:
+                    if not self._waiting:
                         return
                     count = min(len(self._waiting), _TOGETHER)
                     taken = [self._waiting.popleft() for _ in range(count)]
                     self._bytes -= sum(each.size for each in taken)
                     self._busy = True
                     self._changed.notify_all()
-                self._target.apply(taken)
-                self._transactions += len(taken)
+                try:
+                    self._target.apply(taken)
+                finally:
+                    self._count(taken[: self._target.applied])
                 for each in taken:
                     each.close()
         except BaseException as error:  # noqa: BLE001 - raised where the next call is made
@@ -236,26 +243,42 @@ class Applier(RowConsumer, Closing):
                 self._failed, self._busy = error, False
                 self._changed.notify_all()
 
+    def _count(self, applied: list[Transaction]) -> None:
+        for each in applied:
+            self._transactions += 1
+            self._position = each.position
+            if each.gtids is not None:
+                self._gtids[each.gtids.flavour] = each.gtids
+            if not each.rolled_back:
+                self._rows += each.row_events
+                self._statements += each.statements
+
     def close(self) -> None:
-        """End the thread after the transactions that it applies, and close the target."""
+        """Apply what waits, end the thread, and close the target.
+
+        Raises what the target raised, unless another call has raised it: then a transaction, and
+        all that waited after it, is not applied. A second call does nothing.
+        """
         with self._changed:
             self._ending = True
             self._changed.notify_all()
         self._thread.join()
         self._target.close()
+        if not self._is_told:
+            self._check()
 
     @property
     def applied(self) -> Applied:
-        """What was applied so far, once `flush` has returned."""
-        progress = self._progress
-        texts = (str(progress.mysql), str(progress.mariadb))
+        """What was applied so far, to the last transaction that the target has: of all that came,
+        once `flush` has returned.
+        """
         return Applied(
             self._transactions,
             self._rows,
             self._statements,
             self._skipped,
-            progress.position,
-            ",".join(each for each in texts if each),
+            self._position,
+            ",".join(text for each in self._gtids.values() if (text := str(each))),
         )
 
 

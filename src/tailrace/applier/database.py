@@ -228,11 +228,13 @@ class DatabaseTarget(Target):
                 case DropDatabase():
                     found.append(("drop database", effect.database))
                 case _:
+                    at = context.event
                     raise SchemaError(
                         f"this definition cannot be applied to {self._engine.dialect.name}:"
                         f" {' '.join(event.query_string.split())[:200]!r}: change the table there"
-                        " yourself, and continue after it (--start)"
-                    ).at(context.event.file, context.event.offset, context.event.name)
+                        f" yourself, and continue after it (--start {at.file}:"
+                        f"{at.end_offset})"
+                    ).at(at.file, at.offset, at.name)
         return (_Definition(tuple(found)), 64) if found else None
 
     # --- applying --------------------------------------------------------------------------------
@@ -242,6 +244,7 @@ class DatabaseTarget(Target):
 
         If one fails, they are applied one by one, so that those before it are kept.
         """
+        self.applied = 0
         try:
             for each in transactions:
                 self._execute(each)
@@ -250,11 +253,13 @@ class DatabaseTarget(Target):
             self._connection.rollback()
             self._known.clear()
         else:
+            self.applied = len(transactions)
             return
         for each in transactions:
             try:
                 self._execute(each)
                 self._connection.commit()
+                self.applied += 1
             except DBAPIError as error:
                 self._connection.rollback()
                 self._known.clear()

@@ -68,6 +68,9 @@ class Target(Closing):
     where there is nothing to do. They are called by the thread that reads, `apply` by another.
     """
 
+    applied: int = 0
+    """Transactions of the last call of `apply` that were applied: those before an error."""
+
     @property
     @abstractmethod
     def progress(self) -> Progress:

@@ -28,7 +28,7 @@ class Transaction:
     in the log, ``resume`` a position from which reading finds it. ``gtids`` are those that are
     applied with it, None without GTIDs. ``rolled_back``: the source rolled it back; what is left
     are its changes to tables without transactions. ``non_transactional``: it is known to have
-    changed such tables.
+    changed such tables. ``row_events`` and ``statements`` are the numbers of them.
     """
 
     gtid: AnyGtid | None = None
@@ -38,6 +38,8 @@ class Transaction:
     gtids: GtidState | None = None
     rolled_back: bool = False
     non_transactional: bool = False
+    row_events: int = 0
+    statements: int = 0
     items: list[Any] | SpilledObjects[Any] = field(default_factory=list)
     size: int = 0
 

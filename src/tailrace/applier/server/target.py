@@ -212,14 +212,14 @@ class ServerTarget(Target):
 
     def apply(self, transactions: Sequence[Transaction]) -> None:
         """Apply transactions in their order; those before one that fails are committed."""
-        at = attempts = 0
+        self.applied = at = attempts = 0
         while at < len(transactions):
             try:
                 self._pipeline.send_all(self._sent(transactions, at))
                 break
             except StepError as failed:
                 attempts = attempts + 1 if failed.number == at else 1
-                at = failed.number
+                self.applied = at = failed.number
                 self._recover()
                 if failed.code in _BUSY and attempts < _ATTEMPTS:
                     continue
@@ -227,7 +227,9 @@ class ServerTarget(Target):
                     raise self._told(transactions[at], failed) from failed
                 self._with_conflicts(transactions[at])
                 at += 1
+                self.applied = at
                 attempts = 0
+        self.applied = len(transactions)
 
     def _told(self, transaction: Transaction, failed: StepError) -> TailraceError:
         """The error that is raised for one of the server's."""
@@ -282,6 +284,9 @@ class ServerTarget(Target):
             except StepError as failed:
                 failed.number = number
                 raise
+            except TailraceError as error:
+                yield Sent(number, FLUSH)  # what is before it is executed
+                raise StepError(number, 0, error) from error
 
     def _whole(self, transaction: Transaction, *, notes: bool) -> Step | None:
         """All of a transaction that has rows only, in one BINLOG statement; None of another."""
@@ -392,7 +397,7 @@ class ServerTarget(Target):
             yield from self._prepared(part.statement)
             if unsure:
                 yield FLUSH
-                self._again(part.step(), transaction)
+                self._again(part.step())
             else:
                 yield part.step()
             self._session.forget_database()
@@ -400,13 +405,13 @@ class ServerTarget(Target):
             if last and not executed:
                 yield from self._aside(self._note(transaction).text)
 
-    def _again(self, step: Step, transaction: Transaction) -> None:
+    def _again(self, step: Step) -> None:
         """Execute a definition of which it is unknown whether it was executed."""
         try:
             self._pipeline.flush([Sent(0, step)])
         except StepError as failed:
             if failed.code not in _DONE:
-                raise self._told(transaction, failed) from failed
+                raise StepError(0, 0, failed.error) from failed
 
     def _empty(self, gtid: AnyGtid | None) -> Iterator[Step]:
         """An empty transaction of a GTID, where the server keeps a set of them."""
