@@ -20,6 +20,7 @@ from tests.conftest import _require
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 FORMATS = ("STATEMENT", "MIXED", "ROW")
@@ -312,6 +313,18 @@ def rows(recorded: dict[str, Recording]) -> Recording:
 def statements(recorded: dict[str, Recording]) -> Recording:
     """The log in STATEMENT format."""
     return recorded["STATEMENT"]
+
+
+@pytest.fixture
+def logged(recorded: dict[str, Recording]) -> Callable[[str], list[Recording]]:
+    """Of each label the logs, in any format, that have its statement as such."""
+
+    def having(label: str) -> list[Recording]:
+        found = [each for each in recorded.values() if each.has(label)]
+        assert recorded["STATEMENT"] in found
+        return found
+
+    return having
 
 
 @pytest.fixture

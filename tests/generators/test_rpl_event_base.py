@@ -133,3 +133,36 @@ def test_not_materialised_nothing_is_read_that_nobody_asks_for(rows):
         counts = stream.stack.counts
     assert counts["row"].made == counts["statement"].made == 0
     assert counts["row"].taken > 0
+
+
+def test_the_same_event_goes_to_each_consumer(rows):
+    """ "the same event can be passed to each of multiple registered consumers"."""
+    given = ([], [])
+
+    class Takes(generators.RowConsumer):
+        def __init__(self, into):
+            self.into = into
+
+        def event(self, event):
+            self.into.append((event.name, id(event), event.position))
+
+    with generators.EventStream(rows.log) as stream:
+        for into in given:
+            stream.row.register(Takes(into))
+        stream.run()
+    assert given[0] == given[1]
+    assert len(given[0]) > 100
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_one_virtual_function_for_every_event(kind):
+    """In the interface of one generator, which those above inherit; the base does nothing."""
+    stack = generators.Stack(generators.stack.generators())
+    having = [each for each in stack if hasattr(each.interface, kind.name)]
+    adding = [each for each in having if kind.name in vars(each.interface)]
+    assert len(adding) == 1
+    names = [each.name for each in stack]
+    assert [each.name for each in having] == names[names.index(adding[0].name) :]
+    for each in having:
+        made = type("Nothing", (each.interface,), {})()
+        assert getattr(made, kind.name)(kind(KeptContext({}))) is None

@@ -12,145 +12,185 @@ LABELS = (
 )
 
 
-def test_rpl_event_statement_query(statements):
+def test_rpl_event_statement_query(logged):
     """Its context is that of the session when it was executed, as the server told it."""
     for label in LABELS:
-        query, session = statements.query(label), statements.session[label]
-        assert query.connection_id == session["pseudo_thread_id"]
-        assert query.query_bytes.decode() == query.query_string
-        assert f"\n{query.query_string}\n" in statements.text
+        for log in logged(label):
+            query, session = log.query(label), log.session[label]
+            assert query.connection_id == session["pseudo_thread_id"]
+            assert query.query_bytes.decode() == query.query_string
+            assert f"\n{query.query_string}\n" in log.text
 
 
-def test_get_current_db(statements):
+def test_the_formats_have_these_statements(logged):
+    """In MIXED those that are deterministic, in ROW definitions only."""
+    found = {label: {log.format for log in logged(label)} for label in LABELS}
+    assert found["ddl"] == {"STATEMENT", "MIXED", "ROW"}
+    assert found["uuid"] == {"STATEMENT"}
+    for label in ("plain", "variables", "insert_id", "settings", "error"):
+        assert found[label] == {"STATEMENT", "MIXED"}
+
+
+def test_get_current_db(logged):
+    """Of the statement, and of its start and end."""
     for label in LABELS:
-        assert statements.query(label).current_database == statements.session[label]["database"]
+        for log in logged(label):
+            database = log.session[label]["database"]
+            assert log.query(label).current_database == database
+            edges = [
+                event
+                for event in log.transaction(label)
+                if event.name in ("stmt_start", "stmt_end")
+                and event.position == log.query(label).position
+            ]
+            assert [event.current_database for event in edges] == [database, database]
 
 
-def test_get_query_string(statements):
-    query = statements.query("plain")
-    assert query.query_string == "INSERT INTO t (v) VALUES ('plain') /* plain */"
+def test_get_query_string(logged):
+    for log in logged("plain"):
+        query = log.query("plain")
+        assert query.query_string == "INSERT INTO t (v) VALUES ('plain') /* plain */"
 
 
-def test_get_sql_mode(statements):
+def test_get_sql_mode(logged):
     """Its bits are those that the server calls by the names that the session had."""
     for label in LABELS:
-        mode = statements.query(label).sql_mode
-        assert statements.modes[mode] == statements.session[label]["sql_mode"]
+        for log in logged(label):
+            assert log.modes[log.query(label).sql_mode] == log.session[label]["sql_mode"]
 
 
-def test_get_character_set_client_and_collations(statements):
+def test_get_character_set_client_and_collations(logged):
     for label in LABELS:
-        for name in ("character_set_client", "collation_connection", "collation_server"):
-            assert getattr(statements.query(label), name) == statements.session[label][name]
+        for log in logged(label):
+            for name in ("character_set_client", "collation_connection", "collation_server"):
+                assert getattr(log.query(label), name) == log.session[label][name]
 
 
-def test_get_collation_default_db(statements):
+def test_get_collation_default_db(logged):
     """Servers log it where it differs from the server's; else it is the server's."""
-    found = statements.query("plain").collation_database
-    assert found in (None, statements.session["plain"]["collation_database"])
+    for log in logged("plain"):
+        found = log.query("plain").collation_database
+        assert found in (None, log.session["plain"]["collation_database"])
 
 
-def test_get_flags(statements):
+def test_get_flags(logged):
     for label in LABELS:
-        query, session = statements.query(label), statements.session[label]
-        assert query.foreign_key_checks is bool(session["foreign_key_checks"])
-        assert query.unique_checks is bool(session["unique_checks"])
-        assert query.auto_is_null is bool(session["sql_auto_is_null"])
+        for log in logged(label):
+            query, session = log.query(label), log.session[label]
+            assert query.foreign_key_checks is bool(session["foreign_key_checks"])
+            assert query.unique_checks is bool(session["unique_checks"])
+            assert query.auto_is_null is bool(session["sql_auto_is_null"])
 
 
-def test_get_auto_increment_offset_and_increment(statements):
+def test_get_auto_increment_offset_and_increment(logged):
     for label in LABELS:
-        query, session = statements.query(label), statements.session[label]
-        assert (query.auto_increment_increment or 1) == session["auto_increment_increment"]
-        assert (query.auto_increment_offset or 1) == session["auto_increment_offset"]
+        for log in logged(label):
+            query, session = log.query(label), log.session[label]
+            assert (query.auto_increment_increment or 1) == session["auto_increment_increment"]
+            assert (query.auto_increment_offset or 1) == session["auto_increment_offset"]
 
 
-def test_time_zone(statements):
-    assert statements.query("settings").time_zone == statements.session["settings"]["time_zone"]
-    assert statements.query("plain").time_zone is None
+def test_time_zone(logged):
+    for log in logged("settings"):
+        assert log.query("settings").time_zone == log.session["settings"]["time_zone"]
+        assert log.query("plain").time_zone is None
 
 
-def test_day_and_month_names(statements):
+def test_day_and_month_names(logged):
     """mysqlbinlog prints the locale's number; that of en_US is not logged."""
-    (number,) = {int(each) for each in statements.shown(r"lc_time_names=(\d+)")} - {0}
-    assert statements.query("settings").lc_time_names == number
-    assert statements.session["settings"]["lc_time_names"] == "de_DE"
-    assert statements.query("plain").lc_time_names is None
+    for log in logged("settings"):
+        (number,) = {int(each) for each in log.shown(r"lc_time_names=(\d+)")} - {0}
+        assert log.query("settings").lc_time_names == number
+        assert log.session["settings"]["lc_time_names"] == "de_DE"
+        assert log.query("plain").lc_time_names is None
 
 
-def test_last_insert_id(statements):
-    used = statements.query("last_insert_id")
-    assert used.last_insert_id == statements.session["last_insert_id"]["last_insert_id"]
-    assert statements.query("plain").last_insert_id is None
+def test_last_insert_id(logged):
+    for log in logged("last_insert_id"):
+        used = log.query("last_insert_id")
+        assert used.last_insert_id == log.session["last_insert_id"]["last_insert_id"]
+        assert log.query("plain").last_insert_id is None
 
 
-def test_insert_id_and_get_uses_auto_increment(statements):
-    query = statements.query("insert_id")
-    assert query.insert_id == statements.facts["insert_id"]
-    assert query.uses_auto_increment is True
-    other = statements.query("deleted")
-    assert other.uses_auto_increment is False
-    assert other.insert_id is None
+def test_insert_id_and_get_uses_auto_increment(logged):
+    for log in logged("insert_id"):
+        query = log.query("insert_id")
+        assert query.insert_id == log.facts["insert_id"]
+        assert query.uses_auto_increment is True
+        other = log.query("deleted")
+        assert other.uses_auto_increment is False
+        assert other.insert_id is None
 
 
-def test_random_seed(statements):
-    ((first, second),) = statements.shown(r"RAND_SEED1=(\d+), @@RAND_SEED2=(\d+)")
-    assert statements.query("rand").random_seeds == (int(first), int(second))
-    assert statements.query("plain").random_seeds is None
+def test_random_seed(logged):
+    for log in logged("rand"):
+        ((first, second),) = log.shown(r"RAND_SEED1=(\d+), @@RAND_SEED2=(\d+)")
+        assert log.query("rand").random_seeds == (int(first), int(second))
+        assert log.query("plain").random_seeds is None
 
 
-def test_get_used_user_vars(statements):
+def test_get_used_user_vars(logged):
     """Those that the statement reads: as many as mysqlbinlog sets, with what the session set."""
-    found = {each.name: each for each in statements.query("variables").user_variables}
-    collation = statements.shown(r"SET @`s`:=_utf8mb4 [^\n]* COLLATE `(\w+)`")[0]
-    assert found == {
-        "i": UserVariable("i", -5),
-        "u": UserVariable("u", 18446744073709551615, None, True),
-        "s": UserVariable("s", "gr\u00fcn", collation),
-        "d": UserVariable("d", Decimal("1.50")),
-        "r": UserVariable("r", 2.5),
-        "z": UserVariable("z", None),
-        "b": UserVariable("b", b"\x00\xff", "binary"),
-    }
-    assert list(found) == statements.shown(r"SET @`(\w)`:=")
-    assert statements.query("plain").user_variables == ()
+    for log in logged("variables"):
+        found = {each.name: each for each in log.query("variables").user_variables}
+        collation = log.shown(r"SET @`s`:=_utf8mb4 [^\n]* COLLATE `(\w+)`")[0]
+        assert found == {
+            "i": UserVariable("i", -5),
+            "u": UserVariable("u", 18446744073709551615, None, True),
+            "s": UserVariable("s", "gr\u00fcn", collation),
+            "d": UserVariable("d", Decimal("1.50")),
+            "r": UserVariable("r", 2.5),
+            "z": UserVariable("z", None),
+            "b": UserVariable("b", b"\x00\xff", "binary"),
+        }
+        assert list(found) == log.shown(r"SET @`(\w)`:=")
+        assert log.query("plain").user_variables == ()
 
 
-def test_get_uses_temporary_table(statements):
-    assert statements.query("temporary").uses_temporary_tables is True
-    assert statements.query("plain").uses_temporary_tables is False
+def test_get_uses_temporary_table(logged):
+    for log in logged("temporary"):
+        assert log.query("temporary").uses_temporary_tables is True
+        assert log.query("plain").uses_temporary_tables is False
 
 
-def test_table_map_for_update(statements):
+def test_table_map_for_update(logged):
     """The statement changes the first and the second of its tables."""
-    assert statements.query("multi").table_map_for_update == 0b11
-    assert statements.query("plain").table_map_for_update is None
+    for log in logged("multi"):
+        assert log.query("multi").table_map_for_update == 0b11
+        assert log.query("plain").table_map_for_update is None
 
 
-def test_get_errorcode(statements):
+def test_get_errorcode(logged):
     """Of a statement that failed after it had changed a table without transactions."""
-    assert statements.query("error").error_code == statements.facts["error"] == 1062
-    events = statements.transaction("error")
-    (end,) = [event for event in events if event.name == "stmt_end"]
-    assert end.error_code == 1062
-    (end,) = [event for event in statements.transaction("plain") if event.name == "stmt_end"]
-    assert end.error_code == 0
+    for log in logged("error"):
+        assert log.query("error").error_code == log.facts["error"] == 1062
+        events = log.transaction("error")
+        (end,) = [event for event in events if event.name == "stmt_end"]
+        assert end.error_code == 1062
+        (end,) = [event for event in log.transaction("plain") if event.name == "stmt_end"]
+        assert end.error_code == 0
 
 
-def test_rpl_event_statement_load_query(statements):
-    query = statements.named("stmt_load_query")[0]
-    assert query.query_string.startswith("LOAD DATA INFILE")
-    start, end = query.file_name_at
-    assert b"rows.tsv' REPLACE INTO" in query.query_bytes[start:end]
-    assert query.duplicates == "replace"
-    assert query.current_database == "g"
+def test_rpl_event_statement_load_query(recorded):
+    loads = [log for log in recorded.values() if log.named("stmt_load_query")]
+    assert recorded["STATEMENT"] in loads
+    for log in loads:
+        query = log.named("stmt_load_query")[0]
+        assert query.query_string.startswith("LOAD DATA INFILE")
+        start, end = query.file_name_at
+        assert b"rows.tsv' REPLACE INTO" in query.query_bytes[start:end]
+        assert query.duplicates == "replace"
+        assert query.current_database == "g"
 
 
-def test_rpl_event_statement_load_data_block_get_block(statements):
+def test_rpl_event_statement_load_data_block_get_block(recorded):
     """The blocks are the file that the server read, and have its number."""
-    blocks = statements.named("stmt_load_data_block")
-    assert b"".join(each.block for each in blocks) == statements.facts["file"]
-    assert {each.file_id for each in blocks} == {statements.named("stmt_load_query")[0].file_id}
+    loads = [log for log in recorded.values() if log.named("stmt_load_query")]
+    assert recorded["STATEMENT"] in loads
+    for log in loads:
+        blocks = log.named("stmt_load_data_block")
+        assert b"".join(each.block for each in blocks) == log.facts["file"]
+        assert {each.file_id for each in blocks} == {log.named("stmt_load_query")[0].file_id}
 
 
 def test_rpl_event_statement_start_and_end(recorded):

@@ -48,19 +48,74 @@ def test_each_event_of_a_log_comes_back_with_the_same_accessors():
         assert exact(again.values()) == exact(kept.values())
 
 
-def test_materialise_into_a_buffer_that_the_caller_gives():
+REAL = TABLE._replace(
+    columns=(
+        generators.TableColumn("id", "int", nullable=False),
+        generators.TableColumn("note", "varchar(20)", nullable=True, charset="utf8mb4"),
+    )
+)
+ROW = event(
+    local_transaction_id=5,
+    table=REAL,
+    modified_tables=(REAL,),
+    write_set=("id", "note"),
+    after_image={"id": 1, "note": "x"},
+)
+FORMATS = ["native", "arrow"]
+"""Those that hold an event by itself."""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_materialise_into_a_buffer_that_the_caller_gives(name):
     """`int materialise(uchar *buffer, size_t buflen)`: -2 on out-of-buffer, nothing written."""
-    made = event(after_image={"id": 1})
-    data = made.materialise()
+    data = ROW.materialise(format=name)
     buffer = bytearray(len(data) + 5)
-    assert made.materialise(buffer) == len(data)
+    assert ROW.materialise(buffer, format=name) == len(data)
     assert buffer == data + bytes(5)
     with memoryview(bytearray(len(data))) as view:
-        assert made.materialise(view) == len(data)
+        assert ROW.materialise(view, format=name) == len(data)
         assert view == data
-    small = bytearray(b"." * (len(data) - 1))
-    assert made.materialise(small) == generators.OUT_OF_BUFFER == -2
-    assert small == b"." * (len(data) - 1)
+    for size in (len(data) - 1, 1, 0):
+        small = bytearray(b"." * size)
+        assert ROW.materialise(small, format=name) == generators.OUT_OF_BUFFER == -2
+        assert small == b"." * size
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_materialise_to_each_place_gives_the_same_event(name):
+    """`uchar *materialise()`, `(mem_root)`, `(writer)`: the same bytes, from which it comes back."""
+    data, pieces, stream, file = ROW.materialise(format=name), [], MemoryOutput(), io.BytesIO()
+    for place in (pieces.append, stream, file):
+        assert ROW.materialise(place, format=name) == len(data)
+    assert b"".join(pieces) == stream.data == file.getvalue() == data
+    again = generators.de_materialise(data, format=name)
+    assert type(again) is type(ROW)
+    assert {name: again.values().get(name) for name in ROW.values()} == ROW.values()
+
+
+def test_what_a_format_cannot_hold_is_an_error_and_writes_nothing():
+    """`-1 on error`, which is an exception here. A binary log holds transactions, Arrow rows."""
+    told = set()
+
+    class Each(generators.RowConsumer):
+        def event(self, event):
+            kept = event.keep()
+            for name in ("binlog",) if event.name.startswith("row_") else ("binlog", "arrow"):
+                pieces, buffer = [], bytearray(1 << 16)
+                for one in (event, kept):
+                    for place in (None, buffer, pieces.append):
+                        with pytest.raises(UsageError, match=event.name):
+                            one.materialise(place, format=name)
+                assert not pieces
+                assert not any(buffer)
+                told.add(event.name)
+
+    for source in (SHOP, ROOT / "tests/corpus/mysql-9.7.load-data"):
+        with generators.EventStream(source) as stream:
+            stream.row.register(Each())
+            for _ in range(12):
+                next(stream, None)
+    assert told >= {"trx_start", "trx_commit", "stmt_query", "stmt_load_query", "row_write"}
 
 
 def test_materialise_through_a_writer_function():

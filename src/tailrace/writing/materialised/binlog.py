@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tailrace.constants import FILE_FLAGS_AT, Flavour
 from tailrace.errors import StorageError, UsageError
-from tailrace.generators.event import context_of
+from tailrace.generators.event import context_of, place_of
 from tailrace.generators.formats import MaterialisedFormat, MaterialisedWriter, reading
 from tailrace.generators.log_context import LogContext
 from tailrace.generators.materialise import Materialiser, NativeReader, injected
@@ -33,9 +33,9 @@ class BinlogFormat(MaterialisedFormat):
 
     Of events of a log it is a log of the same server's release, and a transaction of which nothing
     was changed has the same bytes: see `LogConsumer`. Else it is of the flavour that the first
-    transaction's GTID has, MySQL's without one. It holds what was committed: an event that is
-    rolled back, and one that is in no transaction that ends, is a UsageError. The log's positions
-    are its own.
+    transaction's GTID has, MySQL's without one. It holds whole transactions that were committed: an
+    event that is rolled back, or by itself, is a UsageError, and a transaction that has not ended
+    is left out. The log's positions are its own.
     """
 
     name: ClassVar[str] = "binlog"
@@ -97,9 +97,23 @@ class _OutputFolder(MemoryFolder):
 class _BinlogWriter(MaterialisedWriter):
     def __init__(self, output: Output) -> None:
         self._output = output
+        self._before: list[bytes] | None = []
+        """What was written before the first commit: without one there is no log."""
+        self._started: set[int] = set()
         self._log: LogWriter | None = None
         self._consumer: LogConsumer | None = None
         self._held: list[ReplicationEvent] = []
+
+    def _out(self, data: bytes) -> None:
+        if self._before is None:
+            self._output(data)
+        else:
+            self._before.append(data)
+
+    def _committed(self) -> None:
+        before, self._before = self._before, None
+        for data in before or ():
+            self._output(data)
 
     def event(self, event: ReplicationEvent) -> None:
         if event.is_rolled_back or event.name == "trx_rollback":
@@ -107,6 +121,19 @@ class _BinlogWriter(MaterialisedWriter):
                 f"{event.name}: a binary log holds no event that is rolled back: materialise"
                 " without rollbacks"
             )
+        number = place_of(event).transaction
+        if event.name == "trx_start":
+            self._started.add(number)
+        elif number not in self._started:
+            raise UsageError(
+                f"{event.name}: a binary log holds whole transactions, and the start is missing"
+            )
+        self._take(event)
+        if event.name == "trx_commit":
+            self._started.discard(number)
+            self._committed()
+
+    def _take(self, event: ReplicationEvent) -> None:
         if self._consumer is not None:
             self._write(self._consumer, event)
             return
@@ -127,7 +154,7 @@ class _BinlogWriter(MaterialisedWriter):
 
     def _begin(self, flavour: Flavour, version: str, server_id: int | None) -> LogConsumer:
         self._log = create(
-            _OutputFolder(self._output),
+            _OutputFolder(self._out),
             flavour=flavour,
             server_version=version,
             server_id=server_id or 1,
@@ -157,8 +184,6 @@ class _BinlogWriter(MaterialisedWriter):
             self._log.flush()
 
     def close(self) -> None:
-        if self._held:
-            raise UsageError("a binary log holds whole transactions: the first has not ended")
         if self._log is not None:
             self._log.close()
 
