@@ -8,12 +8,13 @@ statement that fails unless the variable has the number of the packet before it.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.applier.server.steps import FLUSH, Step, too_large
+from tailrace.applier.server.steps import FAIL, FLUSH, Step, too_large
 from tailrace.errors import ConnectionLost, ServerError, TailraceError
 from tailrace.live.driver import err, numbered_error
 
@@ -26,8 +27,11 @@ _PACKET: Final = 256 << 10
 """Bytes of statements that are sent together, if they are not one statement."""
 _ON_THEIR_WAY: Final = 2
 """Packets that are sent and not answered."""
-FAIL: Final = b"(SELECT 1 UNION SELECT 2)"
-"""An expression whose evaluation fails."""
+_FAILED: Final = 1242
+"""The error of `FAIL`."""
+NOT_FOUND: Final = 1032
+"""The error of a row that is not there."""
+_IN_QUOTES: Final = re.compile(r".*value of '(.*)'", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,7 @@ class Pipeline:
                 if done == each.count:
                     at, done = at + 1, 0
         except err.MySQLError as error:
-            failed = self.failed(sent[at].number, error)
+            failed = self.failed(sent[at], error)
             if failed.code and failed.code == sent[at].step.error_code:
                 return  # only the last of a packet expects one
             self._drop()
@@ -172,13 +176,19 @@ class Pipeline:
             self.connection.send_several(step.text)
             return self.connection.read_answer(step.blocks)
         except err.MySQLError as error:
-            raise self.failed(0, error) from error
+            raise self.failed(Sent(0, step), error) from error
 
-    def failed(self, number: int, error: err.MySQLError) -> StepError:
-        """An error of PyMySQL, in the transaction of this number."""
+    def failed(self, sent: Sent, error: err.MySQLError) -> StepError:
+        """An error of PyMySQL, of this step."""
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
-        return StepError(number, code, own)
+        step = sent.step
+        if step.row and code == _FAILED:
+            code = NOT_FOUND
+            own = ServerError(f"{self.name}: the row to {step.row} is not there", code=code)
+        elif step.guards and (reason := _IN_QUOTES.match(str(error.args[-1]))):
+            own = ServerError(f"{self.name}: {reason[1]}", code=code)
+        return StepError(sent.number, code, own)
 
     def _no_error(self, each: Sent) -> StepError:
         text = each.step.text[:200].decode(errors="replace")

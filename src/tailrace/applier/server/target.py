@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.applier.server.pipeline import Pipeline, Sent, StepError
+from tailrace.applier.server.pipeline import NOT_FOUND, Pipeline, Sent, StepError
 from tailrace.applier.server.place import Place, pending_name
 from tailrace.applier.server.steps import (
     FLUSH,
@@ -22,6 +22,7 @@ from tailrace.applier.server.steps import (
     Step,
     can_be_binlog,
     description,
+    found_one,
 )
 from tailrace.applier.target import Conflicts, Progress, Target
 from tailrace.constants import Flavour
@@ -63,7 +64,6 @@ _JOINED: Final = 500
 """Rows in one INSERT."""
 _LOCK_SECONDS: Final = 30
 _DUPLICATE: Final = frozenset({1022, 1062, 1169, 1586})
-_NOT_FOUND: Final = frozenset({1032})
 _BUSY: Final = frozenset({1205, 1213})
 """Lock wait timeout, deadlock: the transaction is executed again."""
 _ATTEMPTS: Final = 10
@@ -223,7 +223,7 @@ class ServerTarget(Target):
                 self._recover()
                 if failed.code in _BUSY and attempts < _ATTEMPTS:
                     continue
-                if failed.code not in _DUPLICATE | _NOT_FOUND or self._conflicts == "stop":
+                if failed.code not in _DUPLICATE | {NOT_FOUND} or self._conflicts == "stop":
                     raise self._told(transactions[at], failed) from failed
                 self._with_conflicts(transactions[at])
                 at += 1
@@ -237,7 +237,7 @@ class ServerTarget(Target):
         if isinstance(error, ConnectionLost):
             return error
         advice = ""
-        if failed.code in _DUPLICATE | _NOT_FOUND:
+        if failed.code in _DUPLICATE | {NOT_FOUND}:
             advice = (
                 ": the target's rows are not those of the source; conflicts=skip leaves them,"
                 " conflicts=overwrite replaces them (--conflicts)"
@@ -258,6 +258,7 @@ class ServerTarget(Target):
         elif self._flavour is Flavour.MARIADB:
             self._run("SET SESSION sql_log_bin = 1")
         self._session = SessionState()
+        self._guard.forget()
         self._domain = None
 
     # --- what is sent for a transaction ----------------------------------------------------------
@@ -506,11 +507,19 @@ class ServerTarget(Target):
             yield Step(events.take())
 
     def _as_sql(self, change: Change) -> Iterator[Step]:
-        found = multi_row(row_statements(change, self._tables, repeat), _JOINED)
-        for each in chain(self._guard.before_rows(change), found):
+        for guard in self._guard.before_rows(change):
+            yield from self._prepared(guard)
+            yield Step(guard.text.encode(), guards=True)
+        kind = change.event.kind
+        row = (
+            "" if kind == "insert" else f"{kind} in {change.schema.database}.{change.schema.table}"
+        )
+        for each in multi_row(row_statements(change, self._tables, repeat), _JOINED):
             if isinstance(each, Statement):
                 yield from self._prepared(each)
                 yield Step(each.text.encode("utf-8", "surrogateescape"))
+                if row:
+                    yield found_one(row)
 
     # --- BINLOG ----------------------------------------------------------------------------------
 
@@ -562,7 +571,7 @@ class ServerTarget(Target):
                 self._pipeline.one(item.step())
                 continue
             for guard in self._guard.before_rows(item):
-                self._pipeline.one(Step(guard.text.encode()))
+                self._pipeline.one(Step(guard.text.encode(), guards=True))
             for row, statement in self._each_row(item):
                 for step in self._prepared(statement):
                     self._pipeline.one(step)
