@@ -21,7 +21,7 @@ ENGINE = '''
 """Engine-level events: the rows of the tables of one engine, as records with a key."""
 
 from tailrace.generators import RowConsumer, RowEvent, RowGenerator, RowsContext, accessor
-from tailrace.generators import Context, Generator
+from tailrace.generators import Context, Generator, ModifiedTable
 
 
 class EngineEvent(RowEvent):
@@ -129,6 +129,116 @@ print("as expected")
 """
 
 
+OWN = '''
+
+import json
+import sqlite3
+
+from tailrace.generators import Change, KeptContext, MaterialisedFormat, MaterialisedWriter, Offer
+
+
+class EngineFormat(MaterialisedFormat):
+    """The engine's own materialisation: a line for each record, and for each commit."""
+
+    name = "engine"
+
+    def writer(self, output):
+        return EngineWriter(output)
+
+    def reader(self, source):
+        return EngineReader(source)
+
+
+class EngineWriter(MaterialisedWriter):
+    def __init__(self, output):
+        self.output = output
+
+    def event(self, event):
+        if event.name in ("engine_put", "engine_remove", "trx_start", "trx_commit"):
+            values = event.values()
+            table = event.table.name if isinstance(event, EngineEvent) else None
+            line = [event.name, event.local_transaction_id, table]
+            line += [values.get("key"), values.get("record")]
+            self.output(json.dumps(line, default=str).encode() + b"\\n")
+
+    def flush(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class EngineReader:
+    def __init__(self, source):
+        self.lines = source
+
+    def offers(self):
+        changes = {"trx_start": Change.START, "trx_commit": Change.COMMIT}
+        for line in self.lines:
+            name, number, table, key, record = json.loads(line)
+            values = {"local_transaction_id": number, "key": key, "record": record}
+            table = None if table is None else ModifiedTable("shop", table, ())
+            context = KeptContext({**values, "table": table})
+            yield Offer(changes.get(name, name), context, number)
+
+    def events(self):
+        raise NotImplementedError
+
+
+class EngineApplier(EngineConsumer):
+    """The engine's own applying: its records, in a store of its own, by transactions."""
+
+    def __init__(self, file):
+        self.store = sqlite3.connect(file, isolation_level=None)
+        columns = "name TEXT, key TEXT, record TEXT, PRIMARY KEY (name, key)"
+        self.store.execute(f"CREATE TABLE records ({columns})")
+
+    def trx_start(self, event):
+        self.store.execute("BEGIN")
+
+    def engine_put(self, event):
+        put = (event.table.name, event.key, json.dumps(event.record, default=str))
+        self.store.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", put)
+
+    def engine_remove(self, event):
+        gone = (event.table.name, event.key)
+        done = self.store.execute("DELETE FROM records WHERE name = ? AND key = ?", gone)
+        assert done.rowcount == 1
+
+    def trx_commit(self, event):
+        self.store.execute("COMMIT")
+'''
+APPLIED = """
+import io, json, sqlite3, sys
+import tailrace
+from tailrace import generators
+from engine_package import EngineApplier
+from store_package import Store
+
+def through(format):
+    stream, told = io.BytesIO(), Store()
+    log = generators.EventStream("examples/shop/mysql", also=["engine"])
+    with log, generators.Materialiser(stream, format=format) as written:
+        log.stack["engine"].register(told)
+        written.register(log.stack["engine"])
+        log.run()
+    stream.seek(0)
+    again, applier = Store(), EngineApplier(f"{sys.argv[1]}/{format}.sqlite")
+    with generators.MaterialisedStream(stream, format=format, also=["engine"]) as read:
+        read.stack["engine"].register(again)
+        read.stack["engine"].register(applier)
+        read.run()
+    plain = lambda store: json.loads(json.dumps(sorted(store.records.items()), default=str))
+    assert plain(again) == plain(told) and told.records
+    rows = applier.store.execute("SELECT name, CAST(key AS INTEGER), record FROM records")
+    assert sorted([[name, key], json.loads(record)] for name, key, record in rows) == plain(told)
+
+for format in ("native", "engine"):
+    through(format)
+print("as expected")
+"""
+
+
 def package(folder: Path, name: str, source: str, entries: str) -> None:
     """A package with its metadata, as an installation leaves them."""
     (folder / name).mkdir(parents=True)
@@ -141,16 +251,23 @@ def package(folder: Path, name: str, source: str, entries: str) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    entries = "[tailrace.generators]\nengine = engine_package:EngineGenerator\n"
-    package(tmp_path, "engine_package", ENGINE, entries)
+    entries = (
+        "[tailrace.generators]\nengine = engine_package:EngineGenerator\n"
+        "[tailrace.materialised_formats]\nengine = engine_package:EngineFormat\n"
+    )
+    package(tmp_path, "engine_package", ENGINE + OWN, entries)
     package(tmp_path, "store_package", STORE, "")
     return tmp_path
 
 
 def test_a_fourth_generator_claims_rows_and_its_consumers_are_of_a_third_package(site):
     """Row consumers, also of the packages, do not get the rows that it takes."""
+    run(site, PROGRAM)
+
+
+def run(site, program, *arguments):
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program, *arguments],
         cwd=ROOT,
         env={"PYTHONPATH": str(site), "PATH": ""},
         capture_output=True,
@@ -158,6 +275,13 @@ def test_a_fourth_generator_claims_rows_and_its_consumers_are_of_a_third_package
         check=False,
     )
     assert done.stdout == "as expected\n", done.stderr
+
+
+def test_a_fourth_generator_brings_its_own_materialisation_and_its_own_applying(site, tmp_path):
+    """PBXT's engine-level replication: its events in its own format, and in the default one, to
+    its own store, and to a consumer of a third package.
+    """
+    run(site, APPLIED, str(tmp_path))
 
 
 @pytest.fixture

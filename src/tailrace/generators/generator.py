@@ -49,11 +49,12 @@ class Offer:
     """A change that a source offers to the generators.
 
     ``change`` is a `Change`, the source's own kind, or the name of an event: then the generator
-    whose ``interface`` adds the method for such events takes it. ``context`` is what events read
-    from. ``transaction`` is the local id of its transaction. ``rolled_back`` is set for a change
-    that its transaction, or a ROLLBACK TO in it, rolls back, or that may still be rolled back (of a
-    local transaction): only consumers that want rollbacks get it. ``held`` is set for a change that
-    was offered to them before, and that was held for the others until it was committed.
+    whose ``interface`` adds the method for such events takes it, and gives it as it is, since it
+    made it before it was materialised. ``context`` is what events read from. ``transaction`` is the
+    local id of its transaction. ``rolled_back`` is set for a change that its transaction, or a
+    ROLLBACK TO in it, rolls back, or that may still be rolled back (of a local transaction): only
+    consumers that want rollbacks get it. ``held`` is set for a change that was offered to them
+    before, and that was held for the others until it was committed.
     """
 
     change: str

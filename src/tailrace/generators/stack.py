@@ -88,6 +88,11 @@ class _Told:
         return found
 
 
+def _as_it_is(offer: Offer, kind: type[ReplicationEvent]) -> tuple[ReplicationEvent]:
+    """The event that an offer is by its name: it was made by a generator before."""
+    return (kind(offer.context),)
+
+
 class Stack:
     """Generators, each on the one that it stands on, and the consumers registered with them.
 
@@ -228,9 +233,12 @@ class Stack:
     def _hand_down(self, offer: Offer, told: _Told, left_out: set[Registration]) -> None:
         generator: Generator | None = self._top
         kinds: tuple[type[ReplicationEvent], ...] = ()
+        events: Callable[[Offer, type[ReplicationEvent]], Iterable[ReplicationEvent]]
         while generator is not None:
             generator.counts.offered += 1
-            kinds = generator.kinds(offer) or generator.named(offer.change)
+            kinds, events = generator.kinds(offer), generator.events
+            if not kinds:
+                kinds, events = generator.named(offer.change), _as_it_is
             if kinds:
                 break
             generator.counts.deferred += 1
@@ -244,7 +252,7 @@ class Stack:
             wanted = [each for each in calls if each[0] not in left_out] if left_out else calls
             if not wanted:
                 continue
-            for event in generator.events(offer, kind):
+            for event in events(offer, kind):
                 generator.counts.made += 1
                 put_in(event, place)
                 try:
