@@ -548,3 +548,59 @@ def test_nothing_is_decoded_for_nobody():
 class OnlyCommits(generators.TransactionConsumer):
     def trx_commit(self, event):
         pass
+
+
+# --- changes that consumers make -----------------------------------------------------------------
+
+
+class Audits(generators.RowConsumer):
+    """Adds two transactions to the first one."""
+
+    def __init__(self, server, fails=False):
+        self.server = server
+        self.fails = fails
+
+    def trx_commit(self, event):
+        if event.local_transaction_id == 1:
+            self.server.insert(AUDIT, [(1,)])
+            self.server.query("CREATE TABLE t (id INT)", "d")
+            if self.fails:
+                raise KeyError
+
+
+AUDIT = tailrace.Table("d.audit", "id INT PRIMARY KEY", flavour="mariadb")
+
+
+def test_what_a_consumer_commits_is_told_after_the_event_that_it_was_told_of(tmp_path):
+    """So each consumer hears of one transaction after the other, in the order of the log."""
+    heard = []
+
+    class Collects(generators.RowConsumer):
+        def row_write(self, event):
+            heard.append(event.after_image["id"])
+
+        def stmt_query(self, event):
+            heard.append(event.query_string)
+
+        def trx_commit(self, event):
+            heard.append(str(event.global_transaction_id).rpartition("-")[2])
+
+    with tailrace.local(tmp_path / "binlog.000001", flavour="mariadb") as server:
+        server.row.register(Audits(server))
+        server.row.register(Collects())
+        server.insert(table(flavour="mariadb"), [(7, 7)])
+    created = "CREATE TABLE t (id INT)"
+    assert heard == [7, "1", 1, "2", created, "3"]
+    logged = [
+        [row.after["id"] for row in each.rows] or each.statements
+        for each in tailrace.transactions(tmp_path)
+    ]
+    assert logged == [[7], [1], [created]]
+
+
+def test_what_a_consumer_committed_is_rolled_back_if_it_then_fails(tmp_path):
+    with tailrace.local(tmp_path / "binlog.000001", flavour="mariadb") as server:
+        server.row.register(Audits(server, fails=True))
+        with pytest.raises(ObserverError):
+            server.insert(table(flavour="mariadb"), [(7, 7)])
+    assert [row.after["id"] for row in tailrace.rows(tmp_path)] == [7]

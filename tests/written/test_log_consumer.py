@@ -30,8 +30,10 @@ class Seen(generators.RowConsumer):
         if event.name in ("stmt_start", "stmt_end") and event.current_database is None:
             return
         values = event.values()
-        for name in OF_THE_FILE | OF_XA | {"local_transaction_id", "group_commit_id", "timestamp"}:
+        for name in OF_THE_FILE | OF_XA | {"local_transaction_id", "group_commit_id"}:
             values.pop(name, None)
+        if event.name not in ("stmt_query", "stmt_load_query"):
+            del values["timestamp"]
         if event.name == "trx_start":  # its first event is another
             values = {}
         for name in ("transactional_tables", "non_transactional_tables"):

@@ -124,13 +124,15 @@ class LogConsumer(RowConsumer):
             getattr(LogConsumer, kind.name)(self, kind(context))
 
     def _transaction(self, event: Any) -> TransactionWriter:
-        """The transaction of an event; it begins in the log with its first change."""
+        """The transaction of an event, at its time; it begins in the log with its first change."""
         found = self._open.get(event.local_transaction_id)
+        seconds = None if event.timestamp is None else event.timestamp // _MICROSECOND
         if found is None:
-            seconds = None if event.timestamp is None else event.timestamp // _MICROSECOND
             found = self._open[event.local_transaction_id] = self._log.transaction(
                 server_id=event.server_id, timestamp=seconds, gtid_at_commit=self._gtids
             )
+        elif seconds is not None:
+            found.timestamp = seconds
         return found
 
     def trx_commit(self, event: TransactionCommit, /) -> None:
@@ -289,6 +291,8 @@ class LogConsumer(RowConsumer):
             value = getattr(event, name)
             if value is not None:
                 found[code] = int(value) if isinstance(value, bool) else value
+        if fraction := (event.timestamp or 0) % _MICROSECOND:
+            found[_V.HRNOW if flavour is Flavour.MARIADB else _V.MICROSECONDS] = fraction
         increment, offset = event.auto_increment_increment, event.auto_increment_offset
         if increment is not None or offset is not None:
             found[_V.AUTO_INCREMENT] = (increment or 1, offset or 1)

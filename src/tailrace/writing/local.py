@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from itertools import count
 from threading import RLock
+from threading import local as local_to_thread
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from tailrace.constants import Flavour
@@ -206,6 +207,8 @@ class LocalServer(EventSource):
         self._open: set[LocalTransaction] = set()
         self._lock = RLock()
         self._closed = False
+        self._here = local_to_thread()
+        """``waiting``: transactions to commit when consumers were told; None if none is told."""
 
     @property
     def transactions(self) -> Generator:
@@ -265,13 +268,33 @@ class LocalServer(EventSource):
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """What a consumer raises inside stops the stream."""
+        """What a consumer raises inside stops the stream.
+
+        What consumers commit meanwhile, in this thread, is committed at the end: all are told of
+        one commit before the next.
+        """
         self.check()
+        waiting = getattr(self._here, "waiting", None)
+        self._here.waiting = [] if waiting is None else waiting
         try:
             yield
+            while waiting is None and self._here.waiting:
+                self._here.waiting.pop(0).commit_now()
         except BaseException as error:
             self.failure = error
             raise
+        finally:
+            left, self._here.waiting = self._here.waiting, waiting
+            for each in left if waiting is None else ():
+                each.withdraw()
+
+    def commits_later(self) -> bool:
+        """Whether consumers are being told of something in this thread."""
+        return getattr(self._here, "waiting", None) is not None
+
+    def commit_later(self, transaction: LocalTransaction) -> None:
+        """Commit it once they were."""
+        self._here.waiting.append(transaction)
 
     def started(self, transaction: LocalTransaction) -> None:
         """Changes may be added to a transaction."""
@@ -324,6 +347,7 @@ class LocalTransaction(TransactionWriter):
         self._schemas: dict[int, TableSchema] = {}
         self._flagged = _NO_STATEMENT
         self._is_telling = False
+        self._asked_later: tuple[AskedGtid, int | None] = None, None
         super().__init__(server.log, gtid, **given)
 
     def _start(self) -> None:
@@ -474,8 +498,13 @@ class LocalTransaction(TransactionWriter):
             uses_database=uses_database,
         )
         self._tell()
-        if self._alone:
+        if self._alone and not self._server.commits_later():
             self._commit_and_start_next()
+
+    def _commit_and_start_next(self) -> None:
+        if self._server.commits_later():
+            raise UsageError("a consumer cannot commit in the middle of a transaction")
+        super()._commit_and_start_next()
 
     def event(self, event: Event) -> None:
         """As `TransactionWriter.event`."""
@@ -545,8 +574,29 @@ class LocalTransaction(TransactionWriter):
     ) -> Position | None:
         """As `TransactionWriter.commit`. Consumers were told when it returns; it raises what one
         of them raised that stopped the stream: the transaction is then committed nevertheless.
+
+        Called by a consumer that is being told of another one, it returns None at once: this one is
+        committed when all consumers were told of that event.
         """
         self._check_idle()
+        if self._server.commits_later() and not self._done:
+            self._asked_later = gtid, original_commit_timestamp
+            self._done = "to be committed"
+            self._server.commit_later(self)
+            return None
+        return self._commit(gtid, original_commit_timestamp)
+
+    def commit_now(self) -> None:
+        """Commit what a consumer had committed."""
+        self._done = ""
+        self._commit(*self._asked_later)
+
+    def withdraw(self) -> None:
+        """Roll it back instead: the stream was stopped."""
+        self._done = ""
+        self.rollback()
+
+    def _commit(self, gtid: AskedGtid, original_commit_timestamp: int | None) -> Position | None:
         try:
             return super().commit(gtid, original_commit_timestamp=original_commit_timestamp)
         finally:

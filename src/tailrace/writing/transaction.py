@@ -158,8 +158,9 @@ class TransactionWriter:
 
     A statement that commits by itself (DDL) commits everything before it, as on a server: see
     `query`. ``gtid`` and ``position`` (its end) are the last commit's. ``timestamp`` is in seconds
-    UTC, the present time where it is not given; ``original_commit_timestamp`` in microseconds UTC
-    (MySQL), where the transaction was first committed elsewhere.
+    UTC, the present time where it is not given; it may be changed from one statement to the next.
+    ``original_commit_timestamp`` is in microseconds UTC (MySQL), where the transaction was first
+    committed elsewhere.
     """
 
     def __init__(
