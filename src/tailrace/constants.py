@@ -160,6 +160,20 @@ class RowsFlag(IntFlag):
     NO_CHECK_CONSTRAINTS = 0x0080
 
 
+class QueryFlag(IntFlag):
+    """Flags of a statement: the bits of its status variable FLAGS2. MySQL has only
+    AUTO_IS_NULL and the two about keys.
+    """
+
+    AUTO_IS_NULL = 0x4000
+    NO_CHECK_CONSTRAINTS = 0x8000
+    EXPLICIT_DEFAULTS_FOR_TIMESTAMP = 0x1000000
+    NO_FOREIGN_KEY_CHECKS = 0x4000000
+    RELAXED_UNIQUE_CHECKS = 0x8000000
+    IF_EXISTS = 0x10000000
+    INSERT_HISTORY = 0x40000000
+
+
 class JsonType(IntEnum):
     """Types of values in MySQL's binary JSON (facts sheet 3.2)."""
 

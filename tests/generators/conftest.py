@@ -233,6 +233,9 @@ def write_log(server: Server, recording: Recording) -> None:
     other.close()
     last = _Session(server, recording)
     last.labelled("ddl", "ALTER TABLE b ADD COLUMN w INT DEFAULT 1")
+    last.execute("SET explicit_defaults_for_timestamp = OFF")
+    last.labelled("implicit", "CREATE TABLE implicit_defaults (id INT PRIMARY KEY, at TIMESTAMP)")
+    last.execute("CREATE TABLE selected SELECT id, v FROM a")
     last.close()
 
 

@@ -82,6 +82,17 @@ def test_get_flags(logged):
             assert query.auto_is_null is bool(session["sql_auto_is_null"])
 
 
+def test_switches_of_the_session(logged):
+    """MySQL logs some as status variables, MariaDB as flags."""
+    for log in logged("implicit"):
+        assert log.query("implicit").explicit_defaults_for_timestamp is False
+        assert log.query("ddl").explicit_defaults_for_timestamp is (None if log.mysql else True)
+        mariadb = (True, False, False) if not log.mysql else (None, None, None)
+        query = log.query("ddl")
+        found = query.check_constraint_checks, query.if_exists, query.inserts_history
+        assert found == mariadb
+
+
 def test_get_auto_increment_offset_and_increment(logged):
     for label in LABELS:
         for log in logged(label):

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tailrace.constants import EventFlag, RowsFlag
+from tailrace.constants import EventFlag, Flavour, QueryFlag, RowsFlag
 from tailrace.errors import EventDecodeError, UnsupportedType
 from tailrace.events import (
     ExecuteLoadQueryEvent,
@@ -47,10 +47,6 @@ if TYPE_CHECKING:
     from tailrace.values.schema import TableSchema
 
 _V: Final = StatusVariable
-AUTO_IS_NULL: Final = 0x4000
-NO_FOREIGN_KEYS: Final = 0x4000000
-RELAXED_UNIQUE: Final = 0x8000000
-"""Bits of a statement's FLAGS2."""
 _NO_FOREIGN_KEY_CHECKS: Final = int(RowsFlag.NO_FOREIGN_KEY_CHECKS)
 _RELAXED_UNIQUE_CHECKS: Final = int(RowsFlag.RELAXED_UNIQUE_CHECKS)
 
@@ -262,6 +258,21 @@ def _flag(mask: int, *, off: bool = False) -> Callable[[QueryContext], bool | No
     return read
 
 
+def _mariadb(read: Callable[[QueryContext], bool | None]) -> Callable[[QueryContext], bool | None]:
+    """A flag that only MariaDB has."""
+    return lambda context: read(context) if context.event.form.flavour is Flavour.MARIADB else None
+
+
+_explicit_of_mysql: Final = _boolean(_V.EXPLICIT_DEFAULTS_FOR_TIMESTAMP)
+_explicit_of_mariadb: Final = _mariadb(_flag(QueryFlag.EXPLICIT_DEFAULTS_FOR_TIMESTAMP))
+
+
+def _explicit_defaults(context: QueryContext) -> bool | None:
+    """MySQL has a status variable, MariaDB a flag."""
+    known = _explicit_of_mysql(context)
+    return _explicit_of_mariadb(context) if known is None else known
+
+
 def _charset(number: int) -> Callable[[QueryContext], str | None]:
     def read(context: QueryContext) -> str | None:
         ids = context.event.status_value(_V.CHARSET)
@@ -372,11 +383,14 @@ QueryContext.READERS = {
         context.event.header.flags & EventFlag.THREAD_SPECIFIC
     ),
     "table_map_for_update": _status(_V.TABLE_MAP_FOR_UPDATE),
-    "foreign_key_checks": _flag(NO_FOREIGN_KEYS, off=True),
-    "unique_checks": _flag(RELAXED_UNIQUE, off=True),
-    "auto_is_null": _flag(AUTO_IS_NULL),
+    "foreign_key_checks": _flag(QueryFlag.NO_FOREIGN_KEY_CHECKS, off=True),
+    "unique_checks": _flag(QueryFlag.RELAXED_UNIQUE_CHECKS, off=True),
+    "auto_is_null": _flag(QueryFlag.AUTO_IS_NULL),
+    "check_constraint_checks": _mariadb(_flag(QueryFlag.NO_CHECK_CONSTRAINTS, off=True)),
+    "if_exists": _mariadb(_flag(QueryFlag.IF_EXISTS)),
+    "inserts_history": _mariadb(_flag(QueryFlag.INSERT_HISTORY)),
     "invoker": _status(_V.INVOKER),
-    "explicit_defaults_for_timestamp": _boolean(_V.EXPLICIT_DEFAULTS_FOR_TIMESTAMP),
+    "explicit_defaults_for_timestamp": _explicit_defaults,
     "default_collation_for_utf8mb4": _collation(_V.DEFAULT_COLLATION_FOR_UTF8MB4),
     "sql_require_primary_key": _boolean(_V.SQL_REQUIRE_PRIMARY_KEY),
     "default_table_encryption": _boolean(_V.DEFAULT_TABLE_ENCRYPTION),

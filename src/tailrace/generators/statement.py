@@ -117,11 +117,16 @@ class StatementQuery(StatementEvent):
     foreign_key_checks: Accessor[bool | None] = accessor("The flag STMT_FOREIGN_KEY_CHECKS.")
     unique_checks: Accessor[bool | None] = accessor("The flag STMT_UNIQUE_KEY_CHECKS.")
     auto_is_null: Accessor[bool | None] = accessor("The flag STMT_AUTO_IS_NULL.")
+    check_constraint_checks: Accessor[bool | None] = accessor("The variable (MariaDB).")
+    if_exists: Accessor[bool | None] = accessor("The variable ``sql_if_exists`` (MariaDB).")
+    inserts_history: Accessor[bool | None] = accessor(
+        "The variable ``system_versioning_insert_history`` (MariaDB)."
+    )
     execution_time: Accessor[int | None] = accessor("How long it took, in seconds.")
     invoker: Accessor[tuple[str, str] | None] = accessor(
         "User and host who is the definer of what it creates, if not the session's user."
     )
-    explicit_defaults_for_timestamp: Accessor[bool | None] = accessor("The variable (MySQL).")
+    explicit_defaults_for_timestamp: Accessor[bool | None] = accessor("The variable.")
     default_collation_for_utf8mb4: Accessor[str | None] = accessor("The variable (MySQL).")
     sql_require_primary_key: Accessor[bool | None] = accessor("The variable (MySQL).")
     default_table_encryption: Accessor[bool | None] = accessor("The variable (MySQL).")

@@ -119,6 +119,17 @@ def statement_of_query(query: StatementQuery, group: TransactionHead | None = No
     )
 
 
+_SWITCHES: Final = {
+    "explicit_defaults_for_timestamp": "explicit_defaults_for_timestamp",
+    "sql_require_primary_key": "sql_require_primary_key",
+    "default_table_encryption": "default_table_encryption",
+    "check_constraint_checks": "check_constraint_checks",
+    "sql_if_exists": "if_exists",
+    "system_versioning_insert_history": "inserts_history",
+}
+"""Session variables that are on or off, and the accessors that say so if the statement has them."""
+
+
 def _settings(query: StatementQuery) -> Settings:
     """The session variables that the statement reads."""
     settings = {
@@ -136,12 +147,10 @@ def _settings(query: StatementQuery) -> Settings:
             settings[variable] = name
     if zone := query.time_zone:
         settings["time_zone"] = quoted(zone)
-    if (switch := query.explicit_defaults_for_timestamp) is not None:
-        settings["explicit_defaults_for_timestamp"] = str(int(switch))
     if (collation := query.default_collation_for_utf8mb4) is not None:
         settings["default_collation_for_utf8mb4"] = collation
-    for variable in ("sql_require_primary_key", "default_table_encryption"):
-        if (switch := getattr(query, variable)) is not None:
+    for variable, accessor in _SWITCHES.items():
+        if (switch := getattr(query, accessor)) is not None:
             settings[variable] = str(int(switch))
     if pairs := query.character_set_collations:
         settings["character_set_collations"] = quoted(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.constants import EventType, Flavour
+from tailrace.constants import EventType, Flavour, QueryFlag
 from tailrace.errors import UnsupportedType
 from tailrace.events import (
     ExecuteLoadQueryEvent,
@@ -21,9 +21,6 @@ from tailrace.events.variables import IntVarKind, UserVarType
 from tailrace.generators import RowConsumer
 from tailrace.generators.event import context_of
 from tailrace.generators.log_context import (
-    AUTO_IS_NULL,
-    NO_FOREIGN_KEYS,
-    RELAXED_UNIQUE,
     EndContext,
     HeadContext,
     LogContext,
@@ -32,6 +29,7 @@ from tailrace.schema.table import Table
 from tailrace.transaction.statements import without_start_transaction
 from tailrace.values.charsets import charset_of, collation_id, default_collation, encode
 from tailrace.values.decimals import decimal_packer, unscaled
+from tailrace.writing.transaction import Standing
 
 if TYPE_CHECKING:
     from tailrace.generators import (
@@ -89,6 +87,10 @@ class LogConsumer(RowConsumer):
         self._anonymous = anonymous
         self._copied: dict[int, _Copied] = {}
         self._open: dict[int, TransactionWriter] = {}
+        self._last: dict[int, Any] = {}
+        """A definition of MariaDB: if rows follow, it is that of a CREATE TABLE ... SELECT, and is
+        not committed by itself.
+        """
         self._starts: dict[int, str | None] = {}
         self._tables: dict[ModifiedTable, Table] = {}
         self._block = 0
@@ -125,6 +127,9 @@ class LogConsumer(RowConsumer):
 
     def _transaction(self, event: Any) -> TransactionWriter:
         """The transaction of an event, at its time; it begins in the log with its first change."""
+        definition = self._last.pop(event.local_transaction_id, None)
+        if definition is not None:
+            self._query(definition, alone=None if event.name == "trx_commit" else False)
         found = self._open.get(event.local_transaction_id)
         seconds = None if event.timestamp is None else event.timestamp // _MICROSECOND
         if found is None:
@@ -166,15 +171,23 @@ class LogConsumer(RowConsumer):
         """Write a statement, and what it reads from its session."""
         if self._is_copied(event):
             return
-        writer = self._before(event)
         sql = event.query_bytes
+        if without_start_transaction(sql) is not None:
+            self._query(event, alone=False)
+        elif self._log.flavour is Flavour.MARIADB and Standing.of(event.query_string).alone:
+            self._last[event.local_transaction_id] = event.keep()
+        else:
+            self._query(event)
+
+    def _query(self, event: StatementQuery, *, alone: bool | None = None) -> None:
+        writer = self._before(event)
         writer.query(
-            sql,
+            event.query_bytes,
             event.current_database or "",
             status=self._status(event),
             error_code=event.error_code or 0,
             exec_time=event.execution_time or 0,
-            alone=False if without_start_transaction(sql) is not None else None,
+            alone=alone,
             thread_id=event.connection_id,
             uses_temporary_tables=bool(event.uses_temporary_tables),
             uses_database=event.uses_current_database is not False,
@@ -281,18 +294,27 @@ class LogConsumer(RowConsumer):
 
     def _status(self, event: StatementQuery) -> dict[StatusVariable, Any]:
         flavour = self._log.flavour
+        mariadb = flavour is Flavour.MARIADB
         flags = (
-            AUTO_IS_NULL * bool(event.auto_is_null)
-            | NO_FOREIGN_KEYS * (event.foreign_key_checks is False)
-            | RELAXED_UNIQUE * (event.unique_checks is False)
+            QueryFlag.AUTO_IS_NULL * bool(event.auto_is_null)
+            | QueryFlag.NO_FOREIGN_KEY_CHECKS * (event.foreign_key_checks is False)
+            | QueryFlag.RELAXED_UNIQUE_CHECKS * (event.unique_checks is False)
         )
+        if mariadb:
+            flags |= (
+                QueryFlag.NO_CHECK_CONSTRAINTS * (event.check_constraint_checks is False)
+                | QueryFlag.EXPLICIT_DEFAULTS_FOR_TIMESTAMP
+                * (event.explicit_defaults_for_timestamp is not False)
+                | QueryFlag.IF_EXISTS * bool(event.if_exists)
+                | QueryFlag.INSERT_HISTORY * bool(event.inserts_history)
+            )
         found: dict[StatusVariable, Any] = {_V.FLAGS2: flags}
         for code, name in _AS_THEY_ARE.items():
             value = getattr(event, name)
-            if value is not None:
+            if value is not None and not (mariadb and code in _OF_MYSQL):
                 found[code] = int(value) if isinstance(value, bool) else value
         if fraction := (event.timestamp or 0) % _MICROSECOND:
-            found[_V.HRNOW if flavour is Flavour.MARIADB else _V.MICROSECONDS] = fraction
+            found[_V.HRNOW if mariadb else _V.MICROSECONDS] = fraction
         increment, offset = event.auto_increment_increment, event.auto_increment_offset
         if increment is not None or offset is not None:
             found[_V.AUTO_INCREMENT] = (increment or 1, offset or 1)
@@ -324,6 +346,13 @@ _AS_THEY_ARE: Final = {
     _V.SQL_REQUIRE_PRIMARY_KEY: "sql_require_primary_key",
     _V.DEFAULT_TABLE_ENCRYPTION: "default_table_encryption",
 }
+_OF_MYSQL: Final = frozenset(
+    {
+        _V.EXPLICIT_DEFAULTS_FOR_TIMESTAMP,
+        _V.SQL_REQUIRE_PRIMARY_KEY,
+        _V.DEFAULT_TABLE_ENCRYPTION,
+    }
+)
 _COLLATIONS: Final = {
     _V.CHARSET_DATABASE: "collation_database",
     _V.DEFAULT_COLLATION_FOR_UTF8MB4: "default_collation_for_utf8mb4",
