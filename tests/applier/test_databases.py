@@ -11,7 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 import tailrace
-from tailrace.errors import SchemaError, ServerError, StatementChange
+from tailrace.applier import target_of
+from tailrace.errors import SchemaError, ServerError, StatementChange, UsageError
 from tools.postgres import Postgres, programs
 
 LOGS = {"mysql": "shop.products", "mariadb": "warehouse.stock"}
@@ -53,10 +54,10 @@ def same(value):
     if isinstance(value, dt.date):
         return str(value)
     if isinstance(value, (int, Decimal)):
-        return str(Decimal(value).normalize())
+        return f"{Decimal(value).normalize():f}"
     if isinstance(value, str):
         try:
-            return str(Decimal(value).normalize())
+            return f"{Decimal(value).normalize():f}"
         except ArithmeticError:
             return value if "." not in value or ":" not in value else value.rstrip("0").rstrip(".")
     return None if value is None else bytes(value)
@@ -135,37 +136,55 @@ def test_all_before_a_definition_that_is_rejected_is_applied_and_the_rest_after_
     with pytest.raises(SchemaError, match="MODIFY n") as rejected:
         tailrace.apply(log, url)
     assert len(held(url)["d.t"]) == 200
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        name = '"d.t"' if engine.dialect.name == "sqlite" else "d.t"
-        connection.execute(sa.text(f"ALTER TABLE {name} RENAME TO changed"))
-        to = {"sqlite": f"{name} AS SELECT id, n", "postgresql": f"{name} AS SELECT id, n::text"}
-        of = {"sqlite": "changed", "postgresql": "d.changed"}
-        dialect = engine.dialect.name
-        connection.execute(sa.text(f"CREATE TABLE {to[dialect]} FROM {of[dialect]}"))
-        connection.execute(sa.text(f"DROP TABLE {of[dialect]}"))
-    engine.dispose()
+    execute(
+        url,
+        "CREATE TABLE d.changed AS SELECT id, CAST(n AS TEXT) AS n FROM d.t",
+        "DROP TABLE d.t",
+        "CREATE TABLE d.t AS SELECT * FROM d.changed",
+        "DROP TABLE d.changed",
+    )
     start = re.search(r"--start (\S+)\)", str(rejected.value))[1]
     assert tailrace.apply(log, url, start=start).transactions == 1
     assert len(held(url)["d.t"]) == 202
 
 
+def log_of(server, tmp_path, statements):
+    """The log of some statements on a server, without what came before."""
+    server.execute("DROP DATABASE IF EXISTS d")
+    server.rotate()
+    for sql in ("CREATE DATABASE d", *statements):
+        server.execute(sql)
+    file = tmp_path / f"{len(list(tmp_path.iterdir()))}.000001"
+    file.write_bytes(server.rotate().read_bytes())
+    server.execute("DROP DATABASE d")
+    return str(file)
+
+
 @pytest.fixture
 def logged(mysql97, tmp_path):
-    """The log of some statements on a server, without what came before."""
-
-    def made(*statements):
-        mysql97.execute("DROP DATABASE IF EXISTS d")
-        mysql97.rotate()
-        for sql in ("CREATE DATABASE d", *statements):
-            mysql97.execute(sql)
-        file = tmp_path / f"{len(list(tmp_path.iterdir()))}.000001"
-        file.write_bytes(mysql97.rotate().read_bytes())
-        mysql97.execute("DROP DATABASE d")
-        return str(file)
-
-    yield made
+    """The log of some statements on MySQL."""
+    yield lambda *statements: log_of(mysql97, tmp_path, statements)
     mysql97.disconnect()
+
+
+@pytest.fixture(params=["mariadb1011", "mariadb118"])
+def logged_by_mariadb(request, tmp_path):
+    server = request.getfixturevalue(request.param)
+    yield lambda *statements: log_of(server, tmp_path, statements)
+    server.disconnect()
+
+
+def execute(url, *statements):
+    """Statements on a target; ``{d}`` is what the tables of ``d`` are called before their names."""
+    engine = sa.create_engine(url)
+    sqlite = engine.dialect.name == "sqlite"
+    with engine.begin() as connection:
+        if not sqlite:
+            connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS d"))
+        for sql in statements:
+            text = re.sub(r"\bd\.(\w+)", r'"d.\1"' if sqlite else r"d.\1", sql)
+            connection.execute(sa.text(text))
+    engine.dispose()
 
 
 def test_definitions_are_followed_and_a_table_without_key_has_its_rows_one_by_one(url, logged):
@@ -220,3 +239,186 @@ def test_a_change_that_was_logged_as_its_statement_is_rejected(url, logged):
     )
     with pytest.raises(StatementChange, match=r"INSERT INTO d\.t"):
         tailrace.apply(log, url)
+
+
+CHECKED = "CREATE TABLE d.t (id INT PRIMARY KEY, u INT UNIQUE, a INT CHECK (a < 10))"
+
+
+@pytest.mark.parametrize("conflicts", ["stop", "skip", "overwrite"])
+def test_a_violation_that_is_no_conflict_is_an_error_and_nothing_of_it_stays(
+    url, logged, conflicts
+):
+    """A CHECK of the target: the rows of its transaction that came before are not applied."""
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, u INT, a INT)",
+        "INSERT INTO d.t VALUES (1, 1, 1)",
+        "BEGIN",
+        "INSERT INTO d.t VALUES (2, 2, 2)",
+        "INSERT INTO d.t VALUES (3, 3, 30)",
+        "COMMIT",
+        "INSERT INTO d.t VALUES (4, 4, 4)",
+    )
+    execute(url, CHECKED)
+    with pytest.raises(ServerError, match=r"(?i)check") as error:
+        tailrace.apply(log, url, conflicts=conflicts)
+    assert "--conflicts" not in str(error.value)
+    assert held(url)["d.t"] == [("1", "1", "1")]
+
+
+def test_overwrite_puts_a_row_in_place_of_all_that_have_one_of_its_keys(url, logged):
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, u INT, a INT)",
+        "INSERT INTO d.t VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)",
+        "UPDATE d.t SET u = 20 WHERE id = 2",
+        "UPDATE d.t SET id = 30 WHERE id = 3",
+        "DELETE FROM d.t WHERE id = 1",
+        "INSERT INTO d.t VALUES (1, 50, 5)",
+    )
+    execute(
+        url,
+        CHECKED,
+        "INSERT INTO d.t VALUES (7, 1, 7), (8, 20, 8), (30, 9, 9), (2, 99, 0), (6, 50, 6)",
+    )
+    with pytest.raises(ServerError, match="--conflicts"):
+        tailrace.apply(log, url)
+    tailrace.apply(log, url, conflicts="overwrite")
+    assert held(url)["d.t"] == [("1", "50", "5"), ("2", "20", "2"), ("30", "3", "3")]
+
+
+def test_skip_leaves_the_row_that_has_the_key_and_takes_the_others(url, logged):
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, u INT, a INT)",
+        "INSERT INTO d.t VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)",
+        "UPDATE d.t SET u = 9 WHERE id IN (1, 3) ORDER BY id LIMIT 1",
+    )
+    execute(url, CHECKED, "INSERT INTO d.t VALUES (7, 2, 7), (8, 9, 8)")
+    tailrace.apply(log, url, conflicts="skip")
+    rows = [("1", "1", "1"), ("3", "3", "3"), ("7", "2", "7"), ("8", "9", "8")]
+    assert held(url)["d.t"] == rows
+
+
+def test_partial_json_is_applied_to_the_document_of_the_target(url, logged):
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, j JSON)",
+        """INSERT INTO d.t VALUES (1, '{"a": 1, "b": "long enough", "c": [1.5, null]}')""",
+        "SET SESSION binlog_row_image = 'MINIMAL', binlog_row_value_options = 'PARTIAL_JSON'",
+        "UPDATE d.t SET j = JSON_SET(j, '$.a', 5)",
+        "UPDATE d.t SET j = JSON_REMOVE(j, '$.c[0]')",
+        "SET SESSION binlog_row_image = 'FULL', binlog_row_value_options = ''",
+    )
+    tailrace.apply(log, url)
+    assert held(url)["d.t"] == [("1", '{"a": 5, "b": "long enough", "c": [null]}')]
+    with tailrace.rows(log) as rows:
+        inserted = next(rows).position
+    for gone in ("UPDATE d.t SET j = '[]'", "DELETE FROM d.t"):
+        execute(url, gone)
+        with pytest.raises(ServerError, match=r"the row to update is not in d\.t"):
+            tailrace.apply(log, url, channel="again", start=inserted)
+        with pytest.raises(SchemaError, match="lacks the values of j"):
+            tailrace.apply(log, url, channel="again", start=inserted, conflicts="overwrite")
+
+
+def test_a_row_image_that_lacks_columns_cannot_be_inserted(url, logged):
+    """Their defaults are not in the log. Updates and deletes need only what they change."""
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, n INT DEFAULT 5, a VARCHAR(9))",
+        "INSERT INTO d.t VALUES (1, 1, 'a'), (2, 2, 'b')",
+        "SET SESSION binlog_row_image = 'MINIMAL'",
+        "UPDATE d.t SET a = 'changed' WHERE id = 1",
+        "DELETE FROM d.t WHERE id = 2",
+        "INSERT INTO d.t (id, a) VALUES (3, 'c')",
+        "SET SESSION binlog_row_image = 'FULL'",
+    )
+    with pytest.raises(SchemaError, match=r"d\.t: the log's row image lacks the values of n"):
+        tailrace.apply(log, url)
+    assert held(url)["d.t"] == [("1", "1", "changed")]
+
+
+@pytest.mark.parametrize(
+    "clause", ["TRUNCATE PARTITION p", "DROP PARTITION p", "EXCHANGE PARTITION p WITH TABLE d.o"]
+)
+def test_partitions_that_take_their_rows_with_them_are_rejected_by_their_text(url, logged, clause):
+    parts = "PARTITION BY LIST (id) (PARTITION p VALUES IN (1), PARTITION q VALUES IN (2))"
+    log = logged(
+        f"CREATE TABLE d.t (id INT PRIMARY KEY) {parts}",
+        "CREATE TABLE d.o (id INT PRIMARY KEY)",
+        "INSERT INTO d.t VALUES (1), (2)",
+        "ALTER TABLE d.t REBUILD PARTITION p",
+        f"ALTER TABLE d.t {clause}",
+    )
+    with pytest.raises(SchemaError, match=clause):
+        tailrace.apply(log, url)
+
+
+def test_a_vector_is_a_text_of_its_numbers(url, logged):
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, v VECTOR(3))",
+        "INSERT INTO d.t VALUES (1, TO_VECTOR('[1, 2.5, -0.1]')), (2, NULL)",
+    )
+    tailrace.apply(log, url)
+    assert held(url)["d.t"] == [("1", "[1.0, 2.5, -0.1]"), ("2", None)]
+
+
+GENERATED = (
+    "CREATE TABLE d.t (id INT PRIMARY KEY, n INT, s INT AS (n + 1) STORED, v INT AS (n + 2))",
+    "INSERT INTO d.t (id, n) VALUES (1, 10), (2, 20), (3, 30)",
+    "UPDATE d.t SET n = 11 WHERE id = 1",
+    "DELETE FROM d.t WHERE id = 2",
+)
+COMPUTED = (
+    "CREATE TABLE d.t (id INT PRIMARY KEY, n INT, s INT GENERATED ALWAYS AS (n + 1) STORED,"
+    " v INT GENERATED ALWAYS AS (n + 2) STORED)"
+)
+
+
+def test_generated_columns_of_mariadb_are_left_out(url, logged_by_mariadb):
+    """Its log does not have them in updates."""
+    tailrace.apply(logged_by_mariadb(*GENERATED), url)
+    assert held(url)["d.t"] == [("1", "11"), ("3", "30")]
+
+
+def test_generated_columns_of_mysql_are_columns(url, logged):
+    tailrace.apply(logged(*GENERATED), url)
+    assert held(url)["d.t"] == [("1", "11", "12", "13"), ("3", "30", "31", "32")]
+
+
+def test_columns_that_the_target_generates_are_not_written(url, logged):
+    execute(url, COMPUTED)
+    tailrace.apply(logged(*GENERATED), url)
+    assert held(url)["d.t"] == [("1", "11", "12", "13"), ("3", "30", "31", "32")]
+
+
+def test_columns_of_mariadb_that_the_target_generates(url, logged_by_mariadb):
+    execute(url, COMPUTED)
+    tailrace.apply(logged_by_mariadb(*GENERATED), url)
+    assert held(url)["d.t"] == [("1", "11", "12", "13"), ("3", "30", "31", "32")]
+
+
+def test_a_channel_has_one_applier_at_a_time_and_channels_are_told_apart(url, monkeypatch):
+    """By their whole names; a killed process has none."""
+    monkeypatch.setattr("tailrace.applier.database._LOCK_SECONDS", 1)
+    with (
+        target_of(url, channel="replica-1", conflicts="stop"),
+        target_of(url, channel="replica-2", conflicts="stop"),
+        pytest.raises(UsageError, match="another applier has the channel 'replica-1'"),
+    ):
+        target_of(url, channel="replica-1", conflicts="stop")
+    target_of(url, channel="replica-1", conflicts="stop").close()
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"table": "applied"}, "the table of positions is DATABASE.NAME, and not 'applied'"),
+        ({"table": "tailrace."}, "the table of positions is DATABASE.NAME"),
+        ({"channel": ""}, "a channel has a name of 1 to 40 characters"),
+    ],
+)
+def test_names_that_are_none(url, given, error):
+    with pytest.raises(UsageError, match=error):
+        target_of(url, conflicts="stop", **given)
+
+
+def test_another_database_is_rejected_by_its_name():
+    with pytest.raises(UsageError, match="and not to mysql"):
+        target_of("mysql+pymysql://root@127.0.0.1:1/d", conflicts="stop")

@@ -8,26 +8,32 @@ and TRUNCATE TABLE. What would change the rows of a table otherwise is rejected.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.applier.target import Conflicts, Progress, Target
+from tailrace.applier.file_lock import FileLock
+from tailrace.applier.target import Conflicts, Progress, Target, place_of
+from tailrace.constants import Flavour
 from tailrace.errors import (
     ConnectionLost,
+    EventDecodeError,
     SchemaError,
     ServerError,
     TailraceError,
+    UnsupportedType,
     UsageError,
     ValueRejected,
 )
 from tailrace.extras import importing
 from tailrace.generators.event import context_of
-from tailrace.generators.log_context import QueryContext
+from tailrace.generators.log_context import LogRowsContext, QueryContext
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.log.readable import rows_not_logged
 from tailrace.position import Position
-from tailrace.schema.clauses import PutColumn, ShowColumn
+from tailrace.schema.clauses import PutColumn, ShowColumn, moves_rows
 from tailrace.schema.ddl import (
     AlterTable,
     CreateLike,
@@ -41,7 +47,11 @@ from tailrace.schema.ddl import (
 )
 from tailrace.schema.foreign_keys import ForeignKey
 from tailrace.schema.hidden import UniqueKey
+from tailrace.schema.session import session_of_event
+from tailrace.schema.tokens import tokenize
 from tailrace.sql.logged import effects_of
+from tailrace.values.floats import float32_json
+from tailrace.values.json_diff import JsonDiffs
 
 with importing("apply", "applying to this database"):
     import sqlalchemy as sa
@@ -49,15 +59,32 @@ with importing("apply", "applying to this database"):
     from sqlalchemy.types import UserDefinedType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.applier.transaction import Transaction
-    from tailrace.generators import ModifiedTable, RowBatch, StatementQuery
+    from tailrace.events import QueryEvent
+    from tailrace.generators import ModifiedTable, RowBatch, StatementQuery, TableColumn
     from tailrace.schema.clauses import Clause
 
-_BYTES: Final = ("blob", "binary", "geometry", "point", "polygon", "linestring", "collection")
+_TEXT: Final = frozenset(
+    {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"}
+    | {"uuid", "inet4", "inet6", "vector"}
+)
+_BYTES: Final = frozenset(
+    {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry"}
+)
 _ROWS: Final = 500
 """Rows of one statement."""
+_LOCK_SECONDS: Final = 30
+_LOCK_TIMEOUT: Final = "55P03"
+"""PostgreSQL's SQLSTATE for a lock that another has."""
+_UNIQUE: Final = "23505"
+"""PostgreSQL's SQLSTATE for a key that is there already."""
+_SQLITE_UNIQUE: Final = frozenset({"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"})
+_CONFLICT: Final = (
+    ": the target's rows are not those of the source; conflicts=skip leaves them,"
+    " conflicts=overwrite replaces them (--conflicts)"
+)
 
 
 class _Declared(UserDefinedType[Any]):
@@ -92,13 +119,13 @@ _POSTGRESQL: Final = {
     "timestamp": "TIMESTAMP WITH TIME ZONE",
     "time": "INTERVAL",
 }
-"""The types of PostgreSQL. What is not here is TEXT, or BYTEA for bytes."""
+"""The types of PostgreSQL. Others are TEXT, or BYTEA for bytes."""
 _SQLITE: Final = {
     **{name: "INTEGER" for name in _POSTGRESQL if "INT" in _POSTGRESQL[name] and name != "time"},
     "float": "REAL",
     "double": "REAL",
 }
-"""The types of SQLite. What is not here is TEXT, or BLOB for bytes: no number is rounded."""
+"""The types of SQLite. Others are TEXT, or BLOB for bytes: no number is rounded."""
 _HAS_DEFAULT: Final = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)", re.IGNORECASE)
 _DATES: Final = frozenset({"date", "datetime", "timestamp"})
 _ZONED: Final = frozenset({"timestamp"})
@@ -106,7 +133,12 @@ _ZONED: Final = frozenset({"timestamp"})
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
+    """Rows of a table. ``left_out`` are columns that are not written: those that MariaDB generates,
+    as its log has their values in inserts only.
+    """
+
     table: ModifiedTable
+    left_out: frozenset[str]
     operation: str
     before: list[Mapping[str, Any]]
     after: list[Mapping[str, Any]]
@@ -119,6 +151,23 @@ class _Definition:
     effects: tuple[tuple[str, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of the target. ``keys`` are the columns of its unique keys, ``generated`` those that
+    the target computes.
+    """
+
+    told: ModifiedTable
+    table: sa.Table
+    keys: tuple[tuple[str, ...], ...]
+    generated: frozenset[str]
+    not_written: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return f"{self.told.database}.{self.told.name}"
+
+
 class DatabaseTarget(Target):
     """A database that SQLAlchemy reaches, by its URL."""
 
@@ -127,13 +176,18 @@ class DatabaseTarget(Target):
             self._engine = sa.create_engine(url)
         except (SQLAlchemyError, ImportError) as error:
             raise UsageError(f"{url!r:.80} is no database to apply to: {error}") from error
+        if self._engine.dialect.name not in {"sqlite", "postgresql"}:
+            raise UsageError(
+                f"{url!r:.80}: changes are applied to MySQL, MariaDB (mysql://), PostgreSQL and"
+                f" SQLite, and not to {self._engine.dialect.name}"
+            )
         self._conflicts = conflicts
         self._channel = channel
+        self._place_of_applied = database, name = place_of(table, channel)
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._types = _SQLITE if self._is_sqlite else _POSTGRESQL
         self.name = self._engine.url.render_as_string(hide_password=True)
-        self._known: dict[ModifiedTable, sa.Table] = {}
-        database, _, name = table.partition(".")
+        self._known: dict[tuple[ModifiedTable, frozenset[str]], _Table] = {}
         self._applied = sa.Table(
             f"{database}.{name}" if self._is_sqlite else name,
             sa.MetaData(),
@@ -146,25 +200,30 @@ class DatabaseTarget(Target):
             sa.Column("mariadb_gtids", sa.Text),
             schema=None if self._is_sqlite else database,
         )
+        self._lock: FileLock | None = None
+        if self._is_sqlite:
+            _begin_as_told(self._engine)
         try:
             self._connection = self._engine.connect()
-            self._open(database)
         except DBAPIError as error:
             self._engine.dispose()
             raise self._told(error) from error
+        try:
+            self._open(database)
+        except DBAPIError as error:
+            self.close()
+            raise self._told(error) from error
         except BaseException:
-            self._engine.dispose()
+            self.close()
             raise
 
     def _open(self, database: str) -> None:
+        if not self._take_lock():
+            raise UsageError(
+                f"{self.name}: another applier has the channel {self._channel!r}: end it, or"
+                " give this one a channel of its own"
+            )
         if not self._is_sqlite:
-            number = int.from_bytes(self._channel.encode()[:7], "big")
-            locked = self._connection.scalar(sa.select(sa.func.pg_try_advisory_lock(number)))
-            if not locked:
-                raise UsageError(
-                    f"{self.name}: another applier has the channel {self._channel!r}: end it, or"
-                    " give this one a channel of its own"
-                )
             self._connection.execute(sa.schema.CreateSchema(database, if_not_exists=True))
         self._applied.create(self._connection, checkfirst=True)
         found = self._connection.execute(
@@ -181,6 +240,27 @@ class DatabaseTarget(Target):
             GtidList.parse(given.get("mariadb_gtids") or ""),
         )
 
+    def _take_lock(self) -> bool:
+        """Take the channel: PostgreSQL's session has it, or a file alongside SQLite's."""
+        file = self._engine.url.database
+        if self._is_sqlite:
+            if file in {None, "", ":memory:"}:
+                return True  # nobody else reaches it
+            self._lock = FileLock(str(file), self._channel)
+            return self._lock.take(_LOCK_SECONDS)
+        digest = sha256(f"tailrace apply {self._channel}".encode()).digest()
+        number = int.from_bytes(digest[:8], "big", signed=True)
+        connection = self._connection
+        connection.execute(sa.text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
+        try:
+            connection.execute(sa.select(sa.func.pg_advisory_lock(number)))
+        except DBAPIError as error:
+            if _state(error) != _LOCK_TIMEOUT:
+                raise
+            return False
+        connection.commit()
+        return True
+
     @property
     def progress(self) -> Progress:
         """As the table of positions says."""
@@ -188,15 +268,27 @@ class DatabaseTarget(Target):
 
     def close(self) -> None:
         """Close the connection; what was not committed is rolled back."""
-        self._connection.close()
+        with suppress(DBAPIError):
+            self._connection.close()
         self._engine.dispose()
+        if self._lock is not None:
+            self._lock.release()
 
     # --- what it makes of events -----------------------------------------------------------------
 
     def rows(self, event: RowBatch) -> tuple[Any, int] | None:
         """The rows' images."""
+        if (event.table.database, event.table.name) == self._place_of_applied:
+            return None
         before, after = list(event.before_images or ()), list(event.after_images or ())
-        made = _Rows(event.table, event.operation, before, after)
+        left_out: frozenset[str] = frozenset()
+        context = context_of(event)
+        if isinstance(context, LogRowsContext):
+            change = context.change
+            if change.event.form.flavour is Flavour.MARIADB:
+                columns = change.schema.columns
+                left_out = frozenset(each.name for each in columns if each.generated)
+        made = _Rows(event.table, left_out, event.operation, before, after)
         return made, 64 * (len(before) + len(after)) * (1 + len(event.table.columns))
 
     def statement(self, event: StatementQuery, _blocks: bytes | None) -> tuple[Any, int] | None:
@@ -220,7 +312,7 @@ class DatabaseTarget(Target):
                 case RenameTo():
                     found.append(("rename", *effect.old.key, *effect.new.key))
                 case AlterTable() if all(map(_shows_in_rows, effect.clauses)) and not (
-                    _HAS_DEFAULT.search(event.query_string)
+                    _HAS_DEFAULT.search(event.query_string) or _moves_rows(context.event)
                 ):
                     pass
                 case CreateTable() | CreateLike() | Temporary() | PutDatabase():
@@ -263,12 +355,7 @@ class DatabaseTarget(Target):
             except DBAPIError as error:
                 self._connection.rollback()
                 self._known.clear()
-                advice = ""
-                if isinstance(error, IntegrityError):
-                    advice = (
-                        ": the target's rows are not those of the source; conflicts=skip leaves"
-                        " them, conflicts=overwrite replaces them (--conflicts)"
-                    )
+                advice = _CONFLICT if _is_unique(error) and self._conflicts == "stop" else ""
                 raise self._told(error, f": in {each.name}{advice}") from error
             except BaseException:
                 self._connection.rollback()
@@ -338,24 +425,29 @@ class DatabaseTarget(Target):
 
     # --- rows ------------------------------------------------------------------------------------
 
-    def _table(self, told: ModifiedTable) -> sa.Table:
-        found = self._known.get(told)
-        if found is not None:
-            return found
+    def _table(self, told: ModifiedTable, left_out: frozenset[str]) -> _Table:
+        found = self._known.get((told, left_out))
+        if found is None:
+            found = self._known[told, left_out] = self._find(told, left_out)
+        return found
+
+    def _find(self, told: ModifiedTable, left_out: frozenset[str]) -> _Table:
+        """The target's table, created or with the columns added that it lacks."""
         schema, name = self._place(told.database, told.name)
         if not all(column.name for column in told.columns):
             raise SchemaError(f"{told.database}.{told.name}: the names of its columns are unknown")
-        found = sa.Table(
+        table = sa.Table(
             name,
             sa.MetaData(),
             *(
                 sa.Column(
                     column.name,
-                    _Declared(self._type(column.type)),
+                    _Declared(self._type(told, column)),
                     primary_key=column.name in told.primary_key,
                     autoincrement=False,
                 )
                 for column in told.columns
+                if column.name not in left_out
             ),
             schema=schema,
         )
@@ -364,45 +456,54 @@ class DatabaseTarget(Target):
         if not inspector.has_table(name, schema=schema):
             if schema is not None:
                 connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
-            found.create(connection)
-        else:
-            there = {column["name"] for column in inspector.get_columns(name, schema=schema)}
-            quote = self._engine.dialect.identifier_preparer.quote_identifier
-            full = ".".join(quote(each) for each in (schema, name) if each)
-            for column in found.columns:
-                if column.name not in there:
-                    kind = column.type.compile(self._engine.dialect)
-                    added = f"ALTER TABLE {full} ADD COLUMN {quote(column.name)} {kind}"
-                    connection.execute(sa.text(added))
-        self._known[told] = found
-        return found
+            table.create(connection)
+            return _Table(told, table, (told.primary_key,), frozenset(), left_out)
+        there = {column["name"]: column for column in inspector.get_columns(name, schema=schema)}
+        quote = self._engine.dialect.identifier_preparer.quote_identifier
+        full = ".".join(quote(each) for each in (schema, name) if each)
+        for column in table.columns:
+            if column.name not in there:
+                kind = column.type.compile(self._engine.dialect)
+                added = f"ALTER TABLE {full} ADD COLUMN {quote(column.name)} {kind}"
+                connection.execute(sa.text(added))
+        generated = frozenset(name for name, column in there.items() if "computed" in column)
+        keys = dict.fromkeys((told.primary_key, *_unique_keys(inspector, name, schema)))
+        known = tuple(key for key in keys if key and all(each in table.c for each in key))
+        return _Table(told, table, known, generated, generated | left_out)
 
-    def _type(self, declared: str) -> str:
-        found = self._types.get(_kind(declared))
+    def _type(self, told: ModifiedTable, column: TableColumn) -> str:
+        kind = _kind(column.type)
+        found = self._types.get(kind)
         if found is not None:
             return found
-        if _kind(declared).endswith(_BYTES):
+        if kind in _TEXT or kind in _POSTGRESQL:
+            return "TEXT"
+        if kind in _BYTES:
             return "BLOB" if self._is_sqlite else "BYTEA"
-        return "TEXT"
+        raise UnsupportedType(
+            f"{told.database}.{told.name}.{column.name}: the type {column.type or '?'} is not one"
+            f" that is applied to {self._engine.dialect.name}: leave the table out (--exclude)"
+        )
 
-    def _values(
-        self, table: sa.Table, told: ModifiedTable, image: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        types = {column.name: _kind(column.type) for column in told.columns}
+    def _values(self, known: _Table, image: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of an image as the database takes them, without those that it computes."""
+        types = {column.name: _kind(column.type) for column in known.told.columns}
+        table = known.table
         try:
             return {
                 key: self._value(value, types[key], is_text=_is_text(table, key))
                 for key, value in image.items()
+                if key not in known.not_written
             }
         except ValueRejected as error:
-            raise ValueRejected(
-                f"{told.database}.{told.name}: {error}; leave the table out (--exclude)"
-            ) from None
+            raise ValueRejected(f"{known.name}: {error}; leave the table out (--exclude)") from None
 
     def _value(self, value: Any, kind: str, *, is_text: bool) -> Any:
         """A value as the database takes it: none is changed, but in its form."""
-        if value is None:
-            return None
+        if value is None or isinstance(value, JsonDiffs):
+            return value
+        if kind == "vector":
+            return f"[{', '.join(map(float32_json, value))}]"
         if isinstance(value, (bytes, memoryview)):
             if is_text:
                 raise ValueRejected("bytes that are no text")
@@ -420,60 +521,190 @@ class DatabaseTarget(Target):
         return f"{text}+00" if kind in _ZONED else text
 
     def _change(self, rows: _Rows) -> None:
-        table = self._table(rows.table)
+        known = self._table(rows.table, rows.left_out)
         if rows.operation == "insert":
-            values = [self._values(table, rows.table, each) for each in rows.after]
-            self._insert(table, rows.table, values)
+            values = [self._values(known, each) for each in rows.after]
+            self._insert(known, values)
             return
         for number, before in enumerate(rows.before):
-            old = self._values(table, rows.table, before)
-            where = self._where(table, rows.table, old)
+            old = self._values(known, before)
+            where = self._where(known, old)
             if rows.operation == "delete":
-                found = self._one(table.delete().where(where))
+                found = self._one(known.table.delete().where(where))
             else:
-                new = self._values(table, rows.table, rows.after[number])
-                found = self._one(table.update().where(where).values(**new))
-                if not found and self._conflicts == "overwrite":
-                    self._insert(table, rows.table, [old | new])
-                    continue
+                new = self._values(known, rows.after[number])
+                found = self._update(known, where, old, new)
             if not found and self._conflicts == "stop":
-                raise ServerError(
-                    f"{self.name}: the row to {rows.operation} is not in"
-                    f" {rows.table.database}.{rows.table.name}: the target's rows are not those of"
-                    " the source; conflicts=skip leaves them, conflicts=overwrite replaces them"
-                    " (--conflicts)",
-                    code=0,
-                )
+                raise self._missing(known, rows.operation)
 
-    def _one(self, statement: Any) -> int:
+    def _missing(self, known: _Table, operation: str) -> ServerError:
+        return ServerError(
+            f"{self.name}: the row to {operation} is not in {known.name}{_CONFLICT}", code=0
+        )
+
+    def _one(self, statement: Any) -> int | None:
+        """Execute a statement; gives the number of rows, None if a key of theirs is there already.
+
+        Raises the database's error for anything else that is wrong, and for that if the applier
+        stops at conflicts.
+        """
         if self._conflicts == "stop":
             return int(self._connection.execute(statement).rowcount)
         try:
             with self._connection.begin_nested():
                 return int(self._connection.execute(statement).rowcount)
-        except IntegrityError:
-            return 0
+        except IntegrityError as error:
+            if not _is_unique(error):
+                raise
+            return None
 
-    def _insert(self, table: sa.Table, told: ModifiedTable, values: list[dict[str, Any]]) -> None:
-        if self._conflicts == "stop" or not told.primary_key:
-            for at in range(0, len(values), _ROWS):
-                self._connection.execute(table.insert(), values[at : at + _ROWS])
-            return
-        for each in values:
-            if self._conflicts == "overwrite":
-                self._one(table.delete().where(self._where(table, told, each)))
-            self._one(table.insert().values(**each))
+    def _update(
+        self, known: _Table, where: Any, old: dict[str, Any], new: dict[str, Any]
+    ) -> int | None:
+        table = known.table
+        diffs = [name for name, value in new.items() if isinstance(value, JsonDiffs)]
+        if diffs:
+            columns = (sa.cast(table.c[name], sa.Text) for name in diffs)
+            documents = self._connection.execute(sa.select(*columns).where(where)).first()
+            if documents is None:
+                return self._update_missing(known, old, new, diffs)
+            try:
+                for name, document in zip(diffs, documents, strict=True):
+                    new[name] = str(new[name].apply(document or ""))
+            except EventDecodeError:  # the row has another document
+                return self._update_missing(known, old, new, diffs)
+        if not new:
+            return 1  # only generated columns differ
+        update = table.update().where(where).values(**new)
+        found = self._one(update)
+        if found is None and self._conflicts == "overwrite":
+            with self._connection.begin_nested():
+                for condition in _same_key(known, old | new):
+                    self._connection.execute(table.delete().where(condition, sa.not_(where)))
+                return int(self._connection.execute(update).rowcount)
+        if found == 0:
+            return self._update_missing(known, old, new, [])
+        return found
 
-    def _where(self, table: sa.Table, told: ModifiedTable, image: Mapping[str, Any]) -> Any:
+    def _update_missing(
+        self, known: _Table, old: dict[str, Any], new: dict[str, Any], diffs: list[str]
+    ) -> int:
+        """The row to update is not there: insert it, where conflicts are overwritten."""
+        if self._conflicts == "overwrite":
+            self._put(
+                known, {name: value for name, value in (old | new).items() if name not in diffs}
+            )
+            return 1
+        return 0
+
+    def _insert(self, known: _Table, values: list[dict[str, Any]]) -> None:
+        self._check_whole(known, values[0])
+        insert = known.table.insert()
+        for at in range(0, len(values), _ROWS):
+            some = values[at : at + _ROWS]
+            if self._conflicts == "stop":
+                self._connection.execute(insert, some)
+                continue
+            try:
+                with self._connection.begin_nested():
+                    self._connection.execute(insert, some)
+            except IntegrityError as error:
+                if not _is_unique(error):
+                    raise
+            else:
+                continue
+            for each in some:
+                if self._conflicts == "overwrite":
+                    self._put(known, each)
+                else:
+                    self._one(insert.values(**each))
+
+    def _put(self, known: _Table, values: dict[str, Any]) -> None:
+        """Insert a row in place of all that have one of its keys."""
+        self._check_whole(known, values)
+        with self._connection.begin_nested():
+            for condition in _same_key(known, values):
+                self._connection.execute(known.table.delete().where(condition))
+            self._connection.execute(known.table.insert().values(**values))
+
+    @staticmethod
+    def _check_whole(known: _Table, values: Mapping[str, Any]) -> None:
+        """Only a whole row can be inserted: what else would be in it is unknown here."""
+        lacks = [name for name in known.table.c.keys() if name not in values]  # noqa: SIM118
+        lacks = [name for name in lacks if name not in known.not_written]
+        if lacks:
+            raise SchemaError(
+                f"{known.name}: the log's row image lacks the values of {', '.join(lacks)}, as"
+                " binlog_row_image (or binlog_row_value_options) is not FULL: a row without them"
+                " cannot be inserted; leave the table out (--exclude)"
+            )
+
+    def _where(self, known: _Table, image: Mapping[str, Any]) -> Any:
         """The condition that finds a row: by its key, else by all its columns, one row of them."""
-        if told.primary_key:
-            missing = [name for name in told.primary_key if name not in image]
+        table, key = known.table, known.told.primary_key
+        if key:
+            missing = [name for name in key if name not in image]
             if missing:
-                raise SchemaError(f"{told.database}.{told.name}: the row image lacks {missing}")
-            return sa.and_(*(table.c[name] == image[name] for name in told.primary_key))
+                raise SchemaError(f"{known.name}: the row image lacks {', '.join(missing)}")
+            return sa.and_(*(table.c[name] == image[name] for name in key))
         row: sa.ColumnClause[Any] = sa.literal_column("rowid" if self._is_sqlite else "ctid")
         same = (table.c[name].is_not_distinct_from(value) for name, value in image.items())
         return row.in_(sa.select(row).select_from(table).where(sa.and_(*same)).limit(1))
+
+
+def _same_key(known: _Table, values: Mapping[str, Any]) -> Iterator[Any]:
+    """The conditions for rows that have one of the keys of a row."""
+    for key in known.keys:
+        if all(values.get(name) is not None for name in key):
+            yield sa.and_(*(known.table.c[name] == values[name] for name in key))
+
+
+def _unique_keys(
+    inspector: sa.Inspector, name: str, schema: str | None
+) -> Iterator[tuple[str, ...]]:
+    """The columns of a table's unique keys. One over expressions, or over some rows only, is not
+    among them: a row that has its key is rejected.
+    """
+    yield tuple(inspector.get_pk_constraint(name, schema=schema)["constrained_columns"])
+    for constraint in inspector.get_unique_constraints(name, schema=schema):
+        yield tuple(constraint["column_names"])
+    for index in inspector.get_indexes(name, schema=schema):
+        partial = any(key.endswith("_where") for key in index.get("dialect_options", {}))
+        columns = [each for each in index["column_names"] if each is not None]
+        if index["unique"] and not partial and len(columns) == len(index["column_names"]):
+            yield tuple(columns)
+
+
+def _state(error: DBAPIError) -> str | None:
+    """The SQLSTATE of an error, where the driver has it."""
+    found = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+    return None if found is None else str(found)
+
+
+def _is_unique(error: DBAPIError) -> bool:
+    """Whether a row has a key that is there already: of all violations, the only conflict."""
+    name = getattr(error.orig, "sqlite_errorname", None)
+    return name in _SQLITE_UNIQUE or _state(error) == _UNIQUE
+
+
+def _begin_as_told(engine: sa.Engine) -> None:
+    """Let transactions of SQLite begin where SQLAlchemy says so.
+
+    The driver begins one before a change only, so a savepoint before it would be a transaction.
+    """
+
+    @sa.event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: object) -> None:
+        connection.isolation_level = None
+
+    @sa.event.listens_for(engine, "begin")
+    def _begun(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _moves_rows(event: QueryEvent) -> bool:
+    session, sql = session_of_event(event, event.form.flavour)
+    return session is not None and moves_rows(tokenize(sql, session.flavour, session.sql_mode))
 
 
 def _shows_in_rows(clause: Clause) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tailrace.closing import Closing
+from tailrace.errors import UsageError
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
 
 if TYPE_CHECKING:
@@ -59,6 +60,24 @@ class Progress:
 
     def _of(self, gtid: AnyGtid) -> GtidSet | GtidList:
         return self.mariadb if isinstance(gtid, MariadbGtid) else self.mysql
+
+
+LONGEST_CHANNEL: Final = 40
+"""Characters of a channel's name."""
+
+
+def place_of(table: str, channel: str) -> tuple[str, str]:
+    """Database and name of the table of positions. Raises UsageError if it, or a channel, has no
+    name that each kind of target takes.
+    """
+    database, dot, name = table.partition(".")
+    if not (database and dot and name):
+        raise UsageError(f"the table of positions is DATABASE.NAME, and not {table!r:.80}")
+    if not (channel and len(channel) <= LONGEST_CHANNEL and channel.isprintable()):
+        raise UsageError(
+            f"a channel has a name of 1 to {LONGEST_CHANNEL} characters, not {channel!r:.80}"
+        )
+    return database, name
 
 
 class Target(Closing):

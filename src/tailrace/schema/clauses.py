@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from tailrace.schema.columns import WrittenColumn, parse_column
@@ -18,8 +19,10 @@ from tailrace.schema.tables import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tailrace.schema.session import StatementSession
-    from tailrace.schema.tokens import TokenCursor
+    from tailrace.schema.tokens import SqlToken, TokenCursor
 
 FIRST: Final = ""
 """The place before all columns; any other place is after the column of that name."""
@@ -110,6 +113,20 @@ Clause = (
     | RenameTable
     | Charset
 )
+
+
+_WITH_ROWS: Final = frozenset(
+    {("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
+    | {("DISCARD", "TABLESPACE"), ("IMPORT", "TABLESPACE"), ("DISCARD", "PARTITION")}
+    | {("IMPORT", "PARTITION"), ("CONVERT", "PARTITION"), ("CONVERT", "TABLE")}
+)
+
+
+def moves_rows(tokens: Sequence[SqlToken]) -> bool:
+    """Whether rows come or go with an ALTER TABLE, without row events: with a partition, or a
+    tablespace.
+    """
+    return any((one.key, two.key) in _WITH_ROWS for one, two in pairwise(tokens))
 
 
 def parse_clauses(cursor: TokenCursor, session: StatementSession) -> tuple[Clause, ...]:

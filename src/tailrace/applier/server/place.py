@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from tailrace.applier.target import Progress
-from tailrace.errors import UsageError
+from tailrace.applier.target import LONGEST_CHANNEL, Progress, place_of
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
 from tailrace.schema.tokens import quoted_name, quoted_table
@@ -16,23 +15,14 @@ if TYPE_CHECKING:
 
     from tailrace.applier.transaction import Transaction
 
-_LONGEST_CHANNEL: Final = 40
-
 
 class Place:
     """The row of a channel. ``table`` is ``database.name``."""
 
     def __init__(self, table: str, channel: str) -> None:
-        database, dot, name = table.partition(".")
-        if not (database and dot and name):
-            raise UsageError(f"the table of positions is DATABASE.NAME, and not {table!r:.80}")
-        if not (channel and len(channel) <= _LONGEST_CHANNEL and channel.isprintable()):
-            raise UsageError(
-                f"a channel has a name of 1 to {_LONGEST_CHANNEL} characters, not {channel!r:.80}"
-            )
-        self.table = database, name
+        self.table = place_of(table, channel)
         self.channel = channel
-        self._name = quoted_table(database, name)
+        self._name = quoted_table(*self.table)
         self._where = f"WHERE channel = {string(channel)}"
 
     @property
@@ -51,7 +41,7 @@ class Place:
             return
         query(f"CREATE DATABASE IF NOT EXISTS {quoted_name(self.table[0])}")
         query(
-            f"CREATE TABLE IF NOT EXISTS {self._name} (channel VARCHAR({_LONGEST_CHANNEL})"
+            f"CREATE TABLE IF NOT EXISTS {self._name} (channel VARCHAR({LONGEST_CHANNEL})"
             " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PRIMARY KEY,"
             " log_file VARCHAR(512), log_pos BIGINT, resume_file VARCHAR(512), resume_pos BIGINT,"
             " mysql_gtids MEDIUMTEXT, mariadb_gtids"

@@ -18,7 +18,7 @@ from tailrace.errors import EventDecodeError
 from tailrace.events import DecodeContext
 from tailrace.events.query import QueryEvent
 from tailrace.events.status_vars import StatusVariable
-from tailrace.schema.clauses import DropColumn, PutColumn, RenameColumn
+from tailrace.schema.clauses import DropColumn, PutColumn, RenameColumn, moves_rows
 from tailrace.schema.ddl import AlterTable, effects
 from tailrace.schema.session import StatementSession, session_of_event
 from tailrace.schema.tokens import Kind, TokenCursor, tokenize
@@ -94,20 +94,9 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
                 case _:
                     pass
     others = _exchanged(tokens, change.table.partition(".")[0])
-    moves = bool(others) or _moves_rows(tokens)
+    moves = bool(others) or moves_rows(tokens)
     done = {change.table: Alteration(renamed, added, frozenset(dropped), moves, fits)}
     return done | {name: Alteration({}, {}, frozenset(), moves_rows=True) for name in others}
-
-
-_WITH_ROWS: Final = frozenset(
-    {("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
-    | {("DISCARD", "TABLESPACE"), ("IMPORT", "TABLESPACE"), ("DISCARD", "PARTITION")}
-    | {("IMPORT", "PARTITION"), ("CONVERT", "PARTITION"), ("CONVERT", "TABLE")}
-)
-
-
-def _moves_rows(tokens: Sequence[SqlToken]) -> bool:
-    return any((one.key, two.key) in _WITH_ROWS for one, two in pairwise(tokens))
 
 
 def _exchanged(tokens: Sequence[SqlToken], database: str) -> list[str]:
