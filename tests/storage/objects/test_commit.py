@@ -94,8 +94,10 @@ def test_a_torn_tail_is_cut_as_it_is_on_disk(bucket: Bucket, flavour: str, tmp_p
         end = kept + 3000 * part
         assert end < len(content)
         for start, stop in ((0, kept), *((at, at + 1000) for at in range(kept, end, 1000))):
-            key = f"torn{part}/{NAME}.segments-v1/{start:020}"
+            key = f"torn{part}/{NAME}.segments-v1/{start:020}-0000000001"
             bucket.put(key, content[start:stop])
+        for name in (f"{0:020}-0000000001-0000000000", "owner-0000000001"):
+            bucket.put(f"torn{part}/{NAME}.segments-v1/{name}", b"")
         bucket.put(f"torn{part}/binlog.index", f"./{NAME}\n".encode())
         local = tmp_path / f"torn{part}"
         local.mkdir()
@@ -147,7 +149,7 @@ def test_who_is_replaced_while_it_commits_gets_an_error(
     cut: list[Any] = []
     monkeypatch.setattr(outputs.SegmentOutput, "_put_segment", taken_over)
     with (
-        pytest.raises(StorageError, match="another receiver or writer has stored what follows"),
+        pytest.raises(StorageError, match="another receiver or writer has taken it over"),
         first.transaction() as trx,
     ):
         trx.insert(orders("mysql"), large)

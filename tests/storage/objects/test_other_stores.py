@@ -18,6 +18,7 @@ from tailrace.storage.objects import folder as folders
 from tailrace.storage.objects.bucket import PART, bucket_of
 from tailrace.testing import check_store, check_writable_store
 from tests.storage.objects import test_landing as landing
+from tests.storage.objects import test_two_writers as two_writers
 from tests.storage.objects.test_commit import again, forget, insert
 from tests.writing.made import log as new_log
 from tools.stores import Azurite, Moto
@@ -93,8 +94,12 @@ def test_a_large_file_is_one_object(place: Place) -> None:
 
 
 def test_two_writers_of_a_file(place: Any) -> None:
-    """The conditional request of each store: the second at an offset changes nothing."""
+    """The conditional request of each store: who was replaced changes nothing."""
     landing.test_two_writers_of_a_file(place)
+
+
+def test_a_writer_stopped_at_some_requests(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_writers.in_stores(place.url, monkeypatch)
 
 
 def test_a_program_commits(place: Place) -> None:

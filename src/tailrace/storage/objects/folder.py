@@ -8,8 +8,10 @@ in the store at every moment, and nothing is on this machine's disk.
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from tailrace.constants import FILE_FLAGS_AT, HEADER_SIZE, MAGIC
 from tailrace.errors import StorageError
@@ -20,13 +22,21 @@ from tailrace.storage.objects.bucket import PART, NoSuchObject, ObjectExists, bu
 from tailrace.storage.objects.output import OPEN, SegmentOutput, Worker
 from tailrace.storage.objects.segments import (
     Chain,
+    Segment,
+    begin,
+    claim,
     contents,
     file_size,
     growing,
+    listed,
+    owner_key,
+    owns,
     read_file,
+    release,
     remove_file,
+    remove_segments,
+    seal,
     segment_key,
-    segments_of,
 )
 from tailrace.storage.objects.url import ObjectUrl
 from tailrace.storage.whole import WholeOutput
@@ -79,25 +89,33 @@ class GrowingFiles:
 
     def create(self, name: str, head: bytes) -> RandomOutput:
         """A new file: its first segment. Raises StorageError if there is one of that name."""
-        if file_size(self._bucket, self._key(name)) is not None:
+        key, token = self._key(name), uuid4().bytes
+        if file_size(self._bucket, key) is not None:
             raise StorageError(f"{self.path(name)}: File exists")
-        first = segment_key(self._key(name), 0)
-        self._bucket.put(first, head, new=True)
-        self._check_conditional(first, head)
-        return self._opened(name, Chain(((0, len(head)),)))
+        generation = claim(self._bucket, key, token)
+        self._check_conditional(key, generation, token)
+        if file_size(self._bucket, key) is not None:
+            raise StorageError(f"{self.path(name)}: File exists")
+        if head:
+            self._bucket.put(segment_key(key, 0, generation), head, new=True)
+        begin(self._bucket, key, 0, generation, 0)
+        if not owns(self._bucket, key, generation, token):
+            raise StorageError(f"{self.path(name)}: another writer has created it")
+        first = (Segment(0, len(head), generation),) if head else ()
+        return self._opened(name, Chain(first, generation), token)
 
-    def _check_conditional(self, key: str, content: bytes) -> None:
-        """Raise StorageError if the store creates an object that exists: then two writers of a file
-        would replace what the other one was told is stored. One request in each process.
+    def _check_conditional(self, key: str, generation: int, token: bytes) -> None:
+        """Raise StorageError if the store creates an object that exists: then two writers could
+        take a file at a time. One request in each process.
         """
         if self.url.root in _CONDITIONAL:
             return
         try:
-            self._bucket.put(key, content, new=True)
+            self._bucket.put(owner_key(key, generation), token, new=True)
         except ObjectExists:
             _CONDITIONAL.add(self.url.root)
             return
-        self._bucket.remove(key)
+        release(self._bucket, key, [generation])
         raise StorageError(
             f"{self.url.root}: this store replaces an object that was to be created: it does not"
             " support conditional writes (If-None-Match), without which no log can be written into"
@@ -105,30 +123,31 @@ class GrowingFiles:
         )
 
     def reopen(self, name: str) -> RandomOutput:
-        """Open a file to append to. Raises StorageError for a complete one."""
+        """Take a file over, to append to it: whoever has written it until now gets an error at its
+        next commit. Raises StorageError for a complete one.
+        """
         self._check_closed(name)
-        key = self._key(name)
+        key, token = self._key(name), uuid4().bytes
         chain = growing(self._bucket, key)
+        if chain is not None:
+            generation = claim(self._bucket, key, token)
+            chain = growing(self._bucket, key)  # what was stored before it was taken over
         if chain is None:
             raise StorageError(
                 f"{self.path(name)}: it is complete or not there, and nothing can be appended to an"
                 " object; copy the log to a local folder and append to it there"
             )
-        sizes = segments_of(self._bucket, key)
-        empty = {start for start, size in sizes.items() if not size}
-        kept = {start for start, _ in chain.segments}
-        if merged := sizes.keys() - kept - empty:  # its writer was killed before it deleted them
-            self._bucket.remove(*(segment_key(key, start) for start in sorted(merged)))
-        return self._opened(name, chain, empty)
+        begin(self._bucket, key, chain.end, generation, chain.generation)
+        return self._opened(name, replace(chain, generation=generation), token)
 
     def _check_closed(self, name: str) -> None:
         if self.path(name) in OPEN:
             raise StorageError(f"{self.path(name)}: another writer has it open")
 
-    def _opened(self, name: str, chain: Chain, empty: set[int] | None = None) -> SegmentOutput:
+    def _opened(self, name: str, chain: Chain, token: bytes) -> SegmentOutput:
         self._check_closed(name)
         path, key = self.path(name), self._key(name)
-        output = SegmentOutput(self._bucket, key, path, chain, self._worker, empty or ())
+        output = SegmentOutput(self._bucket, key, path, chain, self._worker, token)
         OPEN[path] = output
         return output
 
@@ -252,22 +271,20 @@ class ObjectFolder(GrowingFiles):
 
     def _make_object(self, name: str) -> None:
         key = self._key(name)
-        chain = growing(self._bucket, key)
+        chain = seal(self._bucket, key, uuid4().bytes)
         if chain is not None:
             self._bucket.upload(key, chain.end, self._pieces(key, chain))
-        segments = segments_of(self._bucket, key)
-        if not segments:
-            return
-        size, end = (
-            self._bucket.size(key),
-            max(sum(each) if each[1] else 0 for each in segments.items()),
-        )
+        found = listed(self._bucket, key)
+        size = self._bucket.size(key)
+        if not found.names or (size is None and not found.is_file):
+            return  # it is complete and clean, or another writer is about to create it
+        end = max((each.start + each.size for each in found.counted()[0]), default=0)
         if size is None or size < end:
             raise StorageError(
                 f"{self.path(name)}: the object has {size} bytes, and its segments have {end}: they"
                 " are kept"
             )
-        self._bucket.remove(*(segment_key(key, start) for start in segments))
+        remove_segments(self._bucket, key, found)
 
     def _pieces(self, key: str, chain: Chain | None) -> Iterator[bytes | memoryview]:
         end, offset = chain.end if chain is not None else 0, 0

@@ -1,9 +1,8 @@
 """A file in an object store that grows by segments, being written: what is synced is in the store.
 
 `tailrace.storage.objects.segments` has the format. Nothing is kept on this machine's disk: bytes
-are held in memory until `SegmentOutput.sync`, which makes one segment of them, by a conditional
-request: it fails if there is a segment at that offset. So of two writers of a file, on any
-machines, one ends with an error as soon as both have written at the same offset.
+are held in memory until `SegmentOutput.sync`, which makes one segment of them, and returns when the
+file is still this writer's: if another one has taken it over, on any machine, `sync` fails.
 
 Segments are merged as their number grows, sixteen into one and those again, in another thread: a
 file of many small groups is read, and resumed, by few requests. The first segment stays as it is:
@@ -14,17 +13,26 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock, RLock, Timer
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError
 from tailrace.storage.objects.bucket import PART, ObjectExists
-from tailrace.storage.objects.segments import Chain, read_file, segment_key
+from tailrace.storage.objects.segments import (
+    Chain,
+    Segment,
+    begin,
+    owns,
+    read_file,
+    release,
+    segment_key,
+    take,
+)
 from tailrace.storage.streams.base import check_cut, check_within, end_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from tailrace.storage.objects.bucket import Bucket
     from tailrace.storage.streams.base import Data
@@ -34,6 +42,11 @@ FAN: Final = 16
 """Segments that are merged into one."""
 _LARGE: Final = PART // FAN
 """Bytes of a segment that is not merged any more."""
+_ALL: Final = 1 << 40
+"""More bytes than an object has."""
+_SEALED: Final = (
+    "{path}: it is being made one object, and does not grow any more; open the log again"
+)
 FLUSHED: Final = 1.0
 """Seconds after which flushed bytes are stored."""
 
@@ -44,12 +57,12 @@ class _Segment:
 
     start: int
     size: int
+    generation: int
     writes: int = 1
 
-    @property
-    def level(self) -> int:
-        """Those of one level are merged; 0: it is not merged any more."""
-        return 0 if self.size > _LARGE else self.writes
+    def level(self, generation: int) -> int:
+        """Those of one level are merged; 0: it is not merged, as another generation's are not."""
+        return 0 if self.size > _LARGE or self.generation != generation else self.writes
 
 
 class Worker:
@@ -91,12 +104,15 @@ class SegmentOutput:
         path: str,
         chain: Chain,
         worker: Worker,
-        empty: Iterable[int] = (),
+        token: bytes,
     ) -> None:
         self.path = path
         self._bucket = bucket
         self._key = key
         self._worker = worker
+        self._token = token
+        self._generation = self._taken = chain.generation
+        """That of new segments, and the last one that was taken: more, if it could not begin."""
         self._segments = [_Segment(*each) for each in chain.segments]
         self._stored = chain.end
         self._held = bytearray()
@@ -104,9 +120,7 @@ class SegmentOutput:
         """Protects what is stored and held; no request is made under it."""
         self._storing = RLock()
         """One request at a time; it is taken first."""
-        self._empty = set(empty)
-        """Offsets of segments that were empty when the file was opened, or were made so since."""
-        self._lost = ""
+        self._lost = _SEALED.format(path=path) if chain.sealed else ""
         self._merging = False
         self._timer: Timer | None = None
 
@@ -153,7 +167,7 @@ class SegmentOutput:
                     data, start = bytes(self._held), self._stored
                 count = self._put_segment(start, data)
                 with self._lock:
-                    self._segments.append(_Segment(start, count))
+                    self._segments.append(_Segment(start, count, self._generation))
                     self._stored += count
                     del self._held[:count]
                 self._merge_if_due()
@@ -161,30 +175,45 @@ class SegmentOutput:
     def _put_segment(self, start: int, data: bytes) -> int:
         """Store a segment; how many of the bytes it has.
 
-        A request that seemed to fail may have stored it, with less. Raises StorageError if there is
-        another one at its offset, and from then on.
+        A request that seemed to fail may have stored it, with less, or with what was rolled back.
+        Raises StorageError if another writer has taken over, and from then on.
         """
-        key = segment_key(self._key, start)
+        if self._taken != self._generation:
+            self._begin(start)
+        key = segment_key(self._key, start, self._generation)
         try:
             self._bucket.put(key, data, new=True)
         except ObjectExists:
             found = bytes(self._bucket.read(key, 0, len(data) + 1)[0])
         else:
-            return len(data)
-        if found and data.startswith(found):
+            found = data
+        self._check_owner()
+        if data.startswith(found):
             return len(found)
-        if not found and start in self._empty:
-            self._bucket.put(key, data)
-            return len(data)
-        self._lose(start)
-        return 0
+        self._begin(start)
+        return self._put_segment(start, data)
 
-    def _lose(self, start: int) -> None:
-        """Another writer has continued from an offset: change nothing of this file any more."""
+    def _begin(self, start: int) -> None:
+        """Continue at an offset in the next generation: nothing that is stored there counts."""
+        self._taken += 1
+        if not take(self._bucket, self._key, self._taken, self._token):
+            self._lose()
+        self._check_owner()  # the next generation is free again after a file was completed
+        begin(self._bucket, self._key, start, self._taken, self._generation)
+        with self._lock:
+            before, self._generation = self._generation, self._taken
+        release(self._bucket, self._key, range(before, self._taken))
+
+    def _check_owner(self) -> None:
+        if not owns(self._bucket, self._key, self._generation, self._token):
+            self._lose()
+
+    def _lose(self) -> None:
+        """Another writer has taken over: change nothing of this file any more."""
         self._lost = (
-            f"{self.path}: another receiver or writer has stored what follows offset {start}; give"
-            " each a folder of its own. If no other is running, start again: it resumes after what"
-            " is stored"
+            f"{self.path}: another receiver or writer has taken it over; what follows offset"
+            f" {self._stored} is not stored. Give each a folder of its own. If no other is running,"
+            " start again: it resumes after what is stored"
         )
         self._check()
 
@@ -203,7 +232,10 @@ class SegmentOutput:
         return bytes(read_file(self._bucket, self._key, offset, count, chain)[0]) + held
 
     def _chain(self) -> Chain:
-        return Chain(tuple((each.start, each.size) for each in self._segments))
+        return Chain(
+            tuple(Segment(each.start, each.size, each.generation) for each in self._segments),
+            self._generation,
+        )
 
     def update(self, offset: int, data: Data, /) -> None:
         """Overwrite existing bytes: their segments are replaced, after all was stored."""
@@ -212,12 +244,13 @@ class SegmentOutput:
             self._put()
             self._check()
             self._worker.drain()
+            self._check_owner()
             end = offset + len(data)
             for each in self._segments:
                 begin, stop = max(offset, each.start), min(end, each.start + each.size)
                 if begin < stop:
-                    key = segment_key(self._key, each.start)
-                    content = bytearray(self._bucket.read(key, 0, each.size)[0])
+                    key = segment_key(self._key, each.start, each.generation)
+                    content = bytearray(self._bucket.read(key, 0, _ALL)[0])
                     before = bytes(content)
                     content[begin - each.start : stop - each.start] = data[
                         begin - offset : stop - offset
@@ -226,11 +259,7 @@ class SegmentOutput:
                         self._bucket.put(key, bytes(content))
 
     def truncate(self, size: int, /) -> None:
-        """Cut the file back: its last segments are deleted, and the one that is cut replaced.
-
-        An empty segment is stored at its end before: whoever else writes this file cannot continue
-        from there, and gets an error instead.
-        """
+        """Cut the file back: the next generation begins there, and no segment is changed."""
         with self._storing:
             check_cut(size, self.size)
             self._check()
@@ -239,35 +268,14 @@ class SegmentOutput:
                 del self._held[max(size - self._stored, 0) :]
             if cut:
                 self._worker.drain()
-                self._keep_others_from(self._stored)
-                self._cut(size)
-
-    def _keep_others_from(self, end: int) -> None:
-        if end not in self._empty:
-            try:
-                self._bucket.put(segment_key(self._key, end), b"", new=True)
-            except ObjectExists:
-                self._lose(end)
-            self._empty.add(end)
-
-    def _cut(self, size: int) -> None:
-        last = self._segments[-1]
-        while last.start >= size and last.start:
-            self._bucket.remove(segment_key(self._key, last.start))
-            self._cut_to(last.start, self._segments[:-1])
-            last = self._segments[-1]
-        if last.start + last.size > size:
-            key, kept = segment_key(self._key, last.start), size - last.start
-            self._bucket.put(key, bytes(self._bucket.read(key, 0, kept)[0]) if kept else b"")
-            if kept:
-                self._cut_to(size, [*self._segments[:-1], _Segment(last.start, kept, last.writes)])
-            else:
-                self._empty.add(last.start)
-                self._cut_to(size, self._segments[:-1])
-
-    def _cut_to(self, size: int, segments: list[_Segment]) -> None:
-        with self._lock:
-            self._segments, self._stored = segments, size
+                self._begin(size)
+                with self._lock:
+                    self._segments = [
+                        replace(each, size=min(each.size, size - each.start))
+                        for each in self._segments
+                        if each.start < size
+                    ]
+                    self._stored = size
 
     def close(self) -> None:
         """Store what is held, and end; another writer may open the file then."""
@@ -293,7 +301,7 @@ class SegmentOutput:
     def _due(self) -> slice | None:
         """The segments to merge next: of one level, neither the first nor the last."""
         with self._lock:
-            levels = [each.level for each in self._segments]
+            levels = [each.level(self._generation) for each in self._segments]
         end = len(levels) - 1
         while end > FAN:
             begin = end
@@ -307,15 +315,19 @@ class SegmentOutput:
     def _merge(self) -> None:
         """Put the bytes of several into the first of them, then delete the others."""
         try:
-            while (due := self._due()) is not None:
+            while not self._lost and (due := self._due()) is not None:
+                self._check_owner()
                 merged = self._segments[due]
                 start, size = merged[0].start, sum(each.size for each in merged)
                 data = read_file(self._bucket, self._key, start, size, self._chain())[0]
-                self._bucket.put(segment_key(self._key, start), bytes(data))
+                number = self._generation
+                self._bucket.put(segment_key(self._key, start, number), bytes(data))
                 with self._lock:
                     writes = sum(each.writes for each in merged)
-                    self._segments[due] = [_Segment(start, size, writes)]
-                self._bucket.remove(*(segment_key(self._key, each.start) for each in merged[1:]))
+                    self._segments[due] = [_Segment(start, size, number, writes)]
+                self._bucket.remove(
+                    *(segment_key(self._key, each.start, number) for each in merged[1:])
+                )
         finally:
             self._merging = False
 

@@ -1,12 +1,17 @@
 """Files in an object store that still grow: rows of small objects, their segments.
 
-The format, version 1 (docs/design/segments.md). The file ``NAME`` of a folder consists of the
-objects ``NAME.segments-v1/START``. START is the offset in the file at which the object's bytes
-begin, in 20 decimal digits: the segments in the order of their names, each from its offset on, are
-the file. Two segments may hold the same bytes of the file (one that several were merged into, and
-those); none is missing in between. An empty one keeps other writers from its offset. When the file
-is complete it is the object ``NAME`` instead, and segments of that name, which are deleted then, no
-longer count.
+The format, version 1 (docs/design/segments.md). The file ``NAME`` of a folder consists of objects
+in ``NAME.segments-v1``; START is 20 decimal digits, GENERATION and PARENT are 10:
+
+- ``START-GENERATION``, a segment: bytes of the file, from the offset START on;
+- ``START-GENERATION-PARENT``, empty: where a generation begins, and which one it continues;
+- ``owner-GENERATION``: the token of the writer that took this generation;
+- ``complete-GENERATION``, empty: the file is being made one object, and does not grow any more.
+
+The highest generation that has begun is the file, from its START on; before that its parent is, and
+so on. Nothing else counts. Two segments of a generation may hold the same bytes (one that several
+were merged into, and those); none is missing in between. Without an owner there is no file. When
+the file is complete it is the object ``NAME`` instead.
 """
 
 from __future__ import annotations
@@ -14,14 +19,15 @@ from __future__ import annotations
 import re
 import time
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.errors import StorageError
-from tailrace.storage.objects.bucket import NoSuchObject
+from tailrace.storage.objects.bucket import NoSuchObject, ObjectExists
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from tailrace.storage.objects.bucket import Bucket
 
@@ -29,66 +35,218 @@ VERSION: Final = 1
 SUFFIX: Final = f".segments-v{VERSION}"
 """Suffix of the name of a growing file: the folder of its segments."""
 _FOLDER: Final = re.compile(r"(.+)\.segments-v([0-9]+)", re.DOTALL)
-_START: Final = re.compile(r"[0-9]{20}", re.ASCII)
+_NAME: Final = re.compile(
+    r"(?P<start>[0-9]{20})-(?P<generation>[0-9]{10})(?:-(?P<parent>[0-9]{10}))?"
+    r"|(?P<kind>owner|complete)-(?P<number>[0-9]{10})",
+    re.ASCII,
+)
 _TRIES: Final = 20
 """Looks at a file that changes: each time, segments were merged or the file completed meanwhile."""
 _PAUSE: Final = 0.05
 """Seconds."""
 
 
-def segment_key(key: str, start: int) -> str:
+def segment_key(key: str, start: int, generation: int) -> str:
     """The key of the segment of a file (its own ``key``) that begins at an offset."""
-    return f"{key}{SUFFIX}/{start:020}"
+    return f"{key}{SUFFIX}/{start:020}-{generation:010}"
+
+
+def owner_key(key: str, generation: int) -> str:
+    """The key of the token of the writer that took a generation."""
+    return f"{key}{SUFFIX}/owner-{generation:010}"
+
+
+class Segment(NamedTuple):
+    """A segment, or the part of it that counts."""
+
+    start: int
+    size: int
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A file's segments as (start, size), ascending: each begins at or before the end of the one
-    before it, and ends after it.
+    """A file's segments, ascending: each begins at or before the end of the one before it, and ends
+    after it. ``generation`` is the last one; ``sealed`` says that the file does not grow any more.
     """
 
-    segments: tuple[tuple[int, int], ...] = ()
+    segments: tuple[Segment, ...] = ()
+    generation: int = 0
+    sealed: bool = False
 
     @property
     def end(self) -> int:
         """The file's bytes."""
-        return sum(self.segments[-1]) if self.segments else 0
+        return self.segments[-1].start + self.segments[-1].size if self.segments else 0
 
-    @classmethod
-    def of(cls, sizes: Mapping[int, int]) -> Chain | None:
-        """Those of a listing, by offset; None if bytes are missing between two of them.
-
-        A segment whose bytes are all in those before it is left out, and so is an empty one.
-        """
-        found, end = [], 0
-        for start, size in sorted(sizes.items()):
-            if not size:
-                continue
-            if start > end:
-                return None
-            if start + size > end:
-                found.append((start, size))
-                end = start + size
-        return cls(tuple(found))
-
-    def at(self, offset: int) -> tuple[int, int]:
+    def at(self, offset: int) -> Segment:
         """The segment with the byte at an offset, which is in the file."""
-        return self.segments[bisect_right(self.segments, (offset, 1 << 63)) - 1]
+        starts = bisect_right(self.segments, offset, key=lambda each: each.start)
+        return self.segments[starts - 1]
 
 
-def segments_of(bucket: Bucket, key: str) -> dict[int, int]:
-    """The sizes of all segments of a file by offset, also those that no longer count.
+@dataclass(slots=True)
+class Listed:
+    """What a listing shows of a growing file."""
+
+    sizes: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Of the segments, by generation and start."""
+    begins: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Where each generation begins, and its parent."""
+    owners: set[int] = field(default_factory=set)
+    sealed: set[int] = field(default_factory=set)
+    names: list[str] = field(default_factory=list)
+    """All that are there, those of segments first."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether there is a file: else it is what a writer left that was killed, or replaced."""
+        return bool(self.owners and self.begins)
+
+    @property
+    def latest(self) -> int:
+        """The highest generation of all that is there."""
+        seen = {generation for generation, _ in self.sizes}
+        return max({0, *seen, *self.begins, *self.owners, *self.sealed})
+
+    def counted(self) -> tuple[list[Segment], set[int]]:
+        """The segments that count, ascending, also if there are gaps; and the generations."""
+        found: list[Segment] = []
+        generation, limit = max(self.begins, default=0), 1 << 64
+        generations = set()
+        while generation in self.begins:
+            begin, parent = self.begins[generation]
+            generations.add(generation)
+            found += (
+                Segment(start, min(size, limit - start), generation)
+                for (number, start), size in self.sizes.items()
+                if number == generation and start < limit and size
+            )
+            limit = min(limit, begin)
+            generation = min(parent, generation - 1)
+        return sorted(found), generations
+
+    def chain(self) -> Chain | None:
+        """The file; None if bytes are missing.
+
+        A segment whose bytes are all in those before it is left out.
+        """
+        segments, generations = self.counted()
+        found, end = [], 0
+        for each in segments:
+            if each.start > end:
+                return None
+            if each.start + each.size > end:
+                found.append(each)
+                end = each.start + each.size
+        last = max(generations)
+        lowest = min(generations)
+        if end < self.begins[last][0] or self.begins[lowest][1]:
+            return None
+        return Chain(tuple(found), last, bool(self.sealed & generations))
+
+
+def listed(bucket: Bucket, key: str) -> Listed:
+    """All objects of a growing file, also those that do not count.
 
     Raises StorageError for other objects among them.
     """
-    found = {}
+    found = Listed()
+    others = []
     for name, size in bucket.list(key + SUFFIX).objects.items():
-        if not _START.fullmatch(name):
+        match = _NAME.fullmatch(name)
+        if match is None:
             raise StorageError(
                 f"{bucket.path(key)}{SUFFIX}/{name}: it is no segment of a file; move it away"
             )
-        found[int(name)] = size
+        if match["kind"]:
+            kind = found.owners if match["kind"] == "owner" else found.sealed
+            kind.add(int(match["number"]))
+        elif match["parent"]:
+            found.begins[int(match["generation"])] = int(match["start"]), int(match["parent"])
+        else:
+            found.sizes[int(match["generation"]), int(match["start"])] = size
+            found.names.append(name)
+            continue
+        others.append(name)
+    found.names += others
     return found
+
+
+# --- who writes the file -------------------------------------------------------------------------
+
+
+def owns(bucket: Bucket, key: str, generation: int, token: bytes) -> bool:
+    """Whether a writer's generation is still its own, and nobody has taken a later one. One
+    request. What was stored before this answer is seen by whoever takes over later.
+    """
+    try:
+        return bytes(bucket.read(owner_key(key, generation), 0, len(token) + 1)[0]) == token
+    except NoSuchObject:
+        return False
+
+
+def take(
+    bucket: Bucket, key: str, generation: int, token: bytes, earlier: Iterable[int] = ()
+) -> bool:
+    """Take a generation, and from the owners of ``earlier`` ones theirs; whether it succeeded.
+
+    It has not if the generation, or a later one, is another writer's.
+    """
+    try:
+        bucket.put(owner_key(key, generation), token, new=True)
+    except ObjectExists:  # also if the answer to this request was lost
+        if not owns(bucket, key, generation, token):
+            return False
+    release(bucket, key, earlier)
+    return max(listed(bucket, key).owners, default=0) == generation
+
+
+def release(bucket: Bucket, key: str, generations: Iterable[int]) -> None:
+    """End the ownership of generations."""
+    if keys := [owner_key(key, each) for each in generations]:
+        bucket.remove(*keys)
+
+
+def claim(bucket: Bucket, key: str, token: bytes) -> int:
+    """Take the next generation: its number. From then on nobody else's commits succeed.
+
+    Its writer lists the segments afterwards, and then lets it `begin`.
+    """
+    for _ in range(_TRIES):
+        found = listed(bucket, key)
+        generation = found.latest + 1
+        if take(bucket, key, generation, token, sorted(found.owners)):
+            return generation
+    raise StorageError(f"{bucket.path(key)}: other writers take it over again and again")
+
+
+def begin(bucket: Bucket, key: str, start: int, generation: int, parent: int) -> None:
+    """Let a generation begin: what its parent has from ``start`` on does not count any more."""
+    with suppress(ObjectExists):  # the answer to this request was lost
+        bucket.put(f"{segment_key(key, start, generation)}-{parent:010}", b"", new=True)
+
+
+def seal(bucket: Bucket, key: str, token: bytes) -> Chain | None:
+    """Take a file over to complete it: afterwards it does not grow any more, whoever opens it.
+
+    None if there is none. Raises StorageError if another writer has taken it over meanwhile.
+    """
+    if growing(bucket, key) is None:
+        return None
+    generation = claim(bucket, key, token)
+    chain = growing(bucket, key)
+    if chain is None:
+        return None
+    begin(bucket, key, chain.end, generation, chain.generation)
+    with suppress(ObjectExists):
+        bucket.put(f"{key}{SUFFIX}/complete-{generation:010}", b"", new=True)
+    if not owns(bucket, key, generation, token):
+        raise StorageError(f"{bucket.path(key)}: another writer has taken it over, and completes it")
+    return chain
+
+
+# --- reading -------------------------------------------------------------------------------------
 
 
 def growing(bucket: Bucket, key: str) -> Chain | None:
@@ -98,16 +256,17 @@ def growing(bucket: Bucket, key: str) -> Chain | None:
     Raises StorageError if one is missing.
     """
     for _ in range(_TRIES):
-        sizes = segments_of(bucket, key)
-        if not sizes or bucket.size(key) is not None:
+        found = listed(bucket, key)
+        if not found.is_file or bucket.size(key) is not None:
             return None
-        chain = Chain.of(sizes)
+        chain = found.chain()
         if chain is not None:
             return chain
         time.sleep(_PAUSE)  # listed while some were merged
+    starts = (str(each.start) for each in found.counted()[0][:20])
     raise StorageError(
         f"{bucket.path(key)}{SUFFIX}: a segment is missing; those that are there begin at"
-        f" {', '.join(map(str, sorted(sizes)[:20]))}: restore it, or delete those after the gap,"
+        f" {', '.join(starts)}: restore it, or delete those after the gap,"
         " and its source is asked for the rest"
     )
 
@@ -166,12 +325,19 @@ def file_size(bucket: Bucket, key: str) -> int | None:
 
 
 def remove_file(bucket: Bucket, key: str) -> None:
-    """Remove a file, if it exists: its segments from the last one on, so that its beginning is left
-    if this process is killed; then its object.
-    """
-    for start in sorted(segments_of(bucket, key), reverse=True):
-        bucket.remove(segment_key(key, start))
+    """Remove a file, if it exists: first its owner, without which there is none."""
+    found = listed(bucket, key)
+    release(bucket, key, found.owners)
+    remove_segments(bucket, key, found)
     bucket.remove(key)
+
+
+def remove_segments(bucket: Bucket, key: str, found: Listed) -> None:
+    """Delete all that a listing has: the segments, and then what says which of them count."""
+    keys = [f"{key}{SUFFIX}/{name}" for name in found.names]
+    for some in (keys[: len(found.sizes)], keys[len(found.sizes) :]):
+        if some:
+            bucket.remove(*some)
 
 
 def read_file(
@@ -211,11 +377,11 @@ def _of_segments(
     pieces: list[bytes | memoryview] = []
     end = min(offset + count, chain.end)
     while offset < end:
-        start, size = chain.at(offset)
+        start, size, generation = chain.at(offset)
         wanted = min(end, start + size) - offset
-        data, _ = bucket.read(segment_key(key, start), offset - start, wanted)
+        data, _ = bucket.read(segment_key(key, start, generation), offset - start, wanted)
         if len(data) != wanted:
-            raise NoSuchObject(f"{segment_key(key, start)}: it was cut")
+            raise NoSuchObject(f"{segment_key(key, start, generation)}: it was cut")
         pieces.append(data)
         offset += wanted
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

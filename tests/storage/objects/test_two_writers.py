@@ -1,0 +1,218 @@
+"""Issue 20, zero-loss landing: a writer is stopped at any request, another one takes the file over,
+and the first one wakes up. Whatever a `sync` that returned has stored is in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tailrace.errors import StorageError
+from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
+from tailrace.storage.objects import folder as folders
+from tailrace.storage.objects.bucket import bucket_of
+from tailrace.storage.objects.output import FAN
+from tests.storage.objects.test_landing import NAME, a_folder, forget
+from tests.storage.objects.test_landing import stored as as_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.storage.streams.base import RandomOutput
+    from tests.storage.objects.conftest import Bucket
+
+HEAD = b"(head)"
+TORN = b"(torn"
+
+
+def stored(url: ObjectUrl) -> bytes:
+    """What a reader gets, without the flag: a change of it on its way comes even after a takeover."""
+    return as_stored(url).lower()
+
+
+class Stopped:
+    """A bucket whose client stops at its ``n``-th request, before it or after it, while ``act`` is
+    carried out.
+    """
+
+    def __init__(self, lower: Any, n: int, act: Callable[[], None], *, after: bool) -> None:
+        self.lower = lower
+        self.left = n
+        self.act = act
+        self.after = after
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        request = getattr(self.lower, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            self.left -= 1
+            stops = self.left == 0
+            if stops and not self.after:
+                self.act()
+            try:
+                return request(*given, **named)
+            finally:
+                if stops and self.after:
+                    self.act()
+
+        return call
+
+
+class Writer:
+    """Writes numbered records; ``told`` are those whose `sync` returned."""
+
+    def __init__(self, name: str, folder: ObjectFolder) -> None:
+        self.name = name
+        self.folder = folder
+        self.told: list[bytes] = []
+        self.output: RandomOutput | None = None
+        self.failed: StorageError | None = None
+
+    def tries(self, act: Callable[[], None]) -> bool:
+        """Whether it succeeded; never again after an error, as a log that is broken."""
+        if self.failed is None:
+            try:
+                act()
+            except StorageError as error:
+                self.failed = error
+        return self.failed is None
+
+    def open(self) -> None:
+        if NAME in self.folder.names():
+            self.output = self.folder.spool.reopen(NAME)
+        else:
+            self.output = self.folder.spool.create(NAME, HEAD)
+        found = self.output.read(0, self.output.size)  # type: ignore[attr-defined]
+        whole = found.rpartition(b")")
+        self.output.truncate(len(found) - len(whole[2]))
+
+    def commit(self) -> None:
+        record = f"({self.name}{len(self.told)})".encode()
+        self.output.write(record)
+        self.output.sync()
+        self.told.append(record)
+
+    def tear(self) -> None:
+        """A part of a transaction is stored, and rolled back."""
+        self.output.write(TORN)
+        self.output.sync()
+        self.output.truncate(self.output.size - len(TORN))
+        self.output.update(1, b"HEAD"[:4])
+
+    def complete(self) -> None:
+        self.folder.complete(NAME)
+        self.folder.drain()
+        forget()
+        self.folder.close_up()  # raises what was only logged
+
+
+def run(
+    url: ObjectUrl, n: int, *, after: bool, there: bool, ends: bool, patch: pytest.MonkeyPatch
+) -> bool:
+    """One history; whether the first writer was stopped in it. ``there``: it takes a file over;
+    ``ends``: the second one completes the file before the first wakes up.
+    """
+    if there:
+        left = Writer("x", ObjectFolder(url))
+        left.open()
+        left.commit()
+        left.output.write(TORN)
+        left.output.sync()
+        forget()
+    else:
+        left = None
+    second = Writer("b", ObjectFolder(url))
+    took: list[bytes] = []
+
+    def take_over() -> None:
+        forget()
+        if second.tries(second.open) and second.tries(second.commit):
+            took.append(stored(url))
+        if ends:
+            second.tries(second.complete)
+        forget()
+
+    stopped = Stopped(bucket_of(url), n, take_over, after=after)
+    with patch.context() as inner:
+        inner.setattr(folders, "bucket_of", lambda _: stopped)
+        first = Writer("a", ObjectFolder(url))
+    steps = [first.open, *[first.commit] * (FAN + 3), first.tear, first.commit, first.complete]
+    for step in steps:
+        before = len(took)
+        first.tries(step)
+        first.folder._worker.drain()
+        if took and before and first.failed is not None and second.failed is None:
+            assert stored(url).startswith(took[0])  # nobody sees what the first has stored since
+    forget()
+    ran = stopped.left <= 0
+    for _ in range(2):
+        if second.output is not None:
+            second.tries(second.commit)
+    if ran and second.output is not None:
+        assert first.failed or second.failed
+    found = stored(url)
+    for writer in filter(None, (left, first, second)):
+        assert [record for record in writer.told if record not in found] == [], (n, writer.name)
+    records = re.findall(rb"\([a-zA-Z]+[0-9]*\)", found)
+    assert b"".join(records) == found.removesuffix(TORN)
+    assert len({*records}) == len(records)
+    if second.output is not None and second.failed is None:
+        assert first.failed or not ran
+        assert found == second.output.read(0, second.output.size).lower()  # type: ignore[attr-defined]
+    last = ObjectFolder(url)
+    last.complete(NAME)
+    last.clean()
+    last.close_up()
+    assert bucket_of(url).list((url / f"{NAME}.segments-v1").key).objects == {}
+    assert ObjectStore(url).listing() == {NAME: len(found)}
+    assert stored(url) == found
+    return ran
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("there", [False, True], ids=["created", "taken-over"])
+@pytest.mark.parametrize("ends", [False, True], ids=["grows", "completed"])
+def test_stopped_at_every_request(
+    ends: bool, there: bool, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer creates a file, or takes it over; commits, merges, rolls back, completes. Wherever it
+    is stopped: no commit that returned is lost, and only one of the two continues.
+    """
+    n = 1
+    while run(a_folder(), n, after=after, there=there, ends=ends, patch=monkeypatch):
+        n += 1
+    assert n > 60
+
+
+def test_a_removed_file_stays_away(bucket: Bucket) -> None:
+    """What a writer stores that was replaced before the file was removed is no file."""
+    url = ObjectUrl.parse(f"{bucket.url}/logs")
+    first = Writer("a", ObjectFolder(url))
+    first.open()
+    first.commit()
+    forget()
+    ObjectFolder(url).remove(NAME)
+    assert not first.tries(first.commit)
+    assert len(bucket.names(f"logs/{NAME}.segments-v1")) == 1
+    assert ObjectStore(url).listing() == {}
+    assert ObjectFolder(url).names() == []
+    again = Writer("b", ObjectFolder(url))
+    again.open()
+    again.commit()
+    assert stored(url) == HEAD + b"(b0)"
+    forget()
+
+
+def test_stopped_at_some_requests(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same in a real store."""
+    in_stores(bucket.url, monkeypatch)
+
+
+def in_stores(place: str, patch: pytest.MonkeyPatch) -> None:
+    """The test above, in a folder of any store."""
+    for n in [*range(1, 15), 40, 77, 90]:
+        url = ObjectUrl.parse(f"{place}/{n}")
+        after, there, ends = n % 2 == 0, n > 3, n % 3 == 0
+        run(url, n, after=after, there=there, ends=ends, patch=patch)
