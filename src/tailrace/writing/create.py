@@ -10,6 +10,7 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.events import FormatDescription
 from tailrace.events.description import checksum_of
 from tailrace.gtid import STATES, GtidState
+from tailrace.storage.binlog_file import BinlogFile
 from tailrace.storage.encryption.folder import EncryptedFolder
 from tailrace.storage.index import LogIndex
 from tailrace.storage.keyring import open as open_keyring
@@ -181,44 +182,57 @@ def append(
     folder, name = last_name(target, layers)
     known = None if keyring is None else open_keyring(keyring)
     folder = EncryptedFolder.like(folder, name, known)
-    last, recovery = _scan(folder, name)
-    form = last.form
-    if form is None:  # _scan gives no such file
-        raise StorageError(f"{last.path}: it has no format description")
-    made = writer_options(options, form.flavour)
-    identity = last.server_id if server_id is None else server_id
-    _check_server(identity, server_uuid, form.flavour)
-    dialect = _dialect(
-        form,
-        last.gtids,
-        identity,
-        server_uuid,
-        domain_id,
-        last.sequence,
-        strict=gtid_strict_mode,
-    )
     index = LogIndex(folder, name.base)
-    log = LogWriter(
-        folder,
-        index,
-        dialect,
-        made,
-        server_id=identity,
-        now=now,
-        recovery=recovery,
-        table_id=last.table_id,
-        xid=last.xid,
-        observers=observers,
-    )
+
+    def scanned() -> tuple[LogWriter, RecoveredLog, Recovery | None]:
+        last, recovery = _scan(folder, name)
+        form = last.form
+        if form is None:  # _scan gives no such file
+            raise StorageError(f"{last.path}: it has no format description")
+        identity = last.server_id if server_id is None else server_id
+        _check_server(identity, server_uuid, form.flavour)
+        log = LogWriter(
+            folder,
+            index,
+            _dialect(
+                form,
+                last.gtids,
+                identity,
+                server_uuid,
+                domain_id,
+                last.sequence,
+                strict=gtid_strict_mode,
+            ),
+            writer_options(options, form.flavour),
+            server_id=identity,
+            now=now,
+            recovery=recovery,
+            table_id=last.table_id,
+            xid=last.xid,
+            observers=observers,
+        )
+        return log, last, recovery
+
+    log, last, recovery = scanned()
+    output = BinlogFile(folder, name)
+    if last.name == name and not last.closed:
+        output.open()
+        if output.position != last.size:  # its writer committed until it was taken over
+            try:
+                log, last, recovery = scanned()
+            except BaseException:
+                output.close()
+                raise
     if last.name != name:  # a file without a whole head: its number is free
         folder.remove(name)
         if name in index:
             index.drop(name)
         log.begin_file(name, created=True)
     elif last.closed:
+        output.close()
         log.begin_file(name.next, created=True)
     else:
-        log.resume_file(name, last.end)
+        log.resume_file(output, name, last.end)
     index.recover()
     remove_drafts(folder, name.base)
     if recovery is not None:

@@ -277,10 +277,8 @@ class LogWriter:
         if there and self._folder.read(name, 0, len(head) + 1) == head:
             self._folder.remove(name)
 
-    def resume_file(self, name: LogName, size: int) -> None:
-        """Continue an existing file from ``size`` on; bytes after that are cut."""
-        output = BinlogFile(self._folder, name)
-        output.open()
+    def resume_file(self, output: BinlogFile, name: LogName, size: int) -> None:
+        """Continue an open file from ``size`` on; bytes after that are cut."""
         if output.position != size:
             output.truncate(size)
         output.mark(in_use=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -162,6 +163,33 @@ def test_who_is_replaced_while_it_commits_gets_an_error(
     insert(second[0], 900)
     second[0].close()
     assert [each["id"] for each in tailrace.rows(url)] == [1, *range(500, 901)]
+    check_files(bucket.folder / "logs" / NAME, restarts=True)
+
+
+def test_append_cuts_no_commit_that_comes_after_it_has_read_the_file(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`append` reads the log, and the other writer commits before it is taken over."""
+    url = f"{bucket.url}/logs"
+    first = new_log(url, "mysql", sync="transaction")
+    insert(first, 1)
+    forget()
+    module = sys.modules["tailrace.writing.create"]  # the package has a function of that name
+    scan = module._scan
+
+    def late(*given: Any) -> Any:
+        found = scan(*given)
+        monkeypatch.setattr(module, "_scan", scan)
+        insert(first, 2)
+        return found
+
+    monkeypatch.setattr(module, "_scan", late)
+    with again(url, "mysql", recovered=pytest.fail) as second:
+        with pytest.raises(StorageError, match="taken it over"):
+            insert(first, 3)
+        insert(second, 4)
+        assert str(second.gtids).endswith(":1-3")
+    assert [each["id"] for each in tailrace.rows(url)] == [1, 2, 4]
     check_files(bucket.folder / "logs" / NAME, restarts=True)
 
 
