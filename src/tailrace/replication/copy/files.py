@@ -115,6 +115,8 @@ class Copy:
             file.open()
             try:
                 file.sync()
+                if file.position != self.last.size:  # another one wrote until now
+                    self.last = scan(self.folder, file.name, mark=mark)
             finally:
                 file.close()
 
@@ -192,7 +194,8 @@ class Copy:
     def resume(self) -> bool:
         """The source continues in the copy's last file, at the copy's end: cut off its torn rest.
 
-        False if the file is complete, so that nothing can be added to it.
+        False if the file is complete, so that nothing can be added to it. Raises StorageError if
+        another receiver has written to it since `recover`.
         """
         last = self.last
         if last is None or self._file is not None:
@@ -204,6 +207,13 @@ class Copy:
             _log.warning("%s", last)
         file = BinlogFile(self.folder, last.name, buffer=0)
         file.open()
+        if file.position != last.size:
+            file.close()
+            raise StorageError(
+                f"{file.path}: another receiver has written to it since it was read; give each a"
+                " folder of its own. If no other is running, start again: it resumes after what is"
+                " stored"
+            )
         self._file = file
         with self._told(last.position):
             if file.position != last.end:

@@ -242,7 +242,9 @@ def seal(bucket: Bucket, key: str, token: bytes) -> Chain | None:
     with suppress(ObjectExists):
         bucket.put(f"{key}{SUFFIX}/complete-{generation:010}", b"", new=True)
     if not owns(bucket, key, generation, token):
-        raise StorageError(f"{bucket.path(key)}: another writer has taken it over, and completes it")
+        raise StorageError(
+            f"{bucket.path(key)}: another writer has taken it over, and completes it"
+        )
     return chain
 
 
