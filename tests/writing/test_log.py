@@ -94,6 +94,32 @@ def test_rotate_and_flush_by_hand(tmp_path: Path, flavour: str) -> None:
     check_files(*(tmp_path / f"binlog.{n:06}" for n in (1, 2, 3)))
 
 
+@both
+@pytest.mark.parametrize("listed", [False, True], ids=["created", "listed"])
+def test_a_next_file_that_cannot_be_created_is_tried_again(
+    tmp_path: Path, flavour: str, listed: bool
+) -> None:
+    """The file before it has ended then: nothing is committed meanwhile, and nothing is lost."""
+    file = tmp_path / "binlog.000001"
+    out = log(file, flavour)
+    ddl(out, 1)
+    in_the_way = tmp_path / ("binlog.index.new" if listed else "binlog.000002.new")
+    in_the_way.mkdir()
+    for _ in range(2):
+        with pytest.raises(StorageError, match=in_the_way.name.removesuffix(".new")):
+            out.rotate()
+        with pytest.raises(StorageError, match=in_the_way.name.removesuffix(".new")):
+            ddl(out, 1)
+    assert events_of(file)[-1].name == "ROTATE"
+    in_the_way.rmdir()
+    ddl(out, 2)
+    out.close()
+    assert out.files == ["binlog.000001", "binlog.000002"]
+    paths = [tmp_path / name for name in out.files]
+    check_files(*paths)
+    assert [len(transactions_of(path)) for path in paths] == [1, 2]
+
+
 def test_numbers_past_six_digits(tmp_path: Path) -> None:
     with log(tmp_path / "binlog.999999", "mysql") as out:
         out.rotate()

@@ -184,13 +184,14 @@ def append(
     folder = EncryptedFolder.like(folder, name, known)
     index = LogIndex(folder, name.base)
 
-    def scanned() -> tuple[LogWriter, RecoveredLog, Recovery | None]:
+    def scanned(name: LogName) -> tuple[LogWriter, RecoveredLog]:
         last, recovery = _scan(folder, name)
         form = last.form
         if form is None:  # _scan gives no such file
             raise StorageError(f"{last.path}: it has no format description")
         identity = last.server_id if server_id is None else server_id
         _check_server(identity, server_uuid, form.flavour)
+        index.load()
         log = LogWriter(
             folder,
             index,
@@ -211,28 +212,41 @@ def append(
             xid=last.xid,
             observers=observers,
         )
-        return log, last, recovery
+        return log, last
 
-    log, last, recovery = scanned()
-    output = BinlogFile(folder, name)
-    if last.name == name and not last.closed:
-        output.open()
-        if output.position != last.size:  # its writer committed until it was taken over
-            try:
-                log, last, recovery = scanned()
-            except BaseException:
-                output.close()
+    def continued(name: LogName) -> LogWriter:
+        log, last = scanned(name)
+        output = BinlogFile(folder, name)
+        if last.name == name and not last.closed:
+            output.open()
+            if output.position != last.size:  # its writer committed until it was taken over
+                try:
+                    log, last = scanned(name)
+                except BaseException:
+                    output.close()
+                    raise
+        if last.name != name:  # a file without a whole head: its number is free
+            folder.remove(name)
+            if name in index:
+                index.drop(name)
+            log.begin_file(name, created=True)
+        elif not last.closed:
+            log.resume_file(output, name, last.end)
+        else:
+            output.close()
+            log.begin_file(name.next, created=True)
+        return log
+
+    while True:
+        try:
+            log = continued(name)
+            break
+        except StorageError:
+            last = logs_of(folder, name.base)[-1]
+            if last.number <= name.number:
                 raise
-    if last.name != name:  # a file without a whole head: its number is free
-        folder.remove(name)
-        if name in index:
-            index.drop(name)
-        log.begin_file(name, created=True)
-    elif last.closed:
-        output.close()
-        log.begin_file(name.next, created=True)
-    else:
-        log.resume_file(output, name, last.end)
+            name = last  # its writer, who is still alive, has created it meanwhile
+    recovery = log.recovery
     index.recover()
     remove_drafts(folder, name.base)
     if recovery is not None:

@@ -237,14 +237,21 @@ class LogWriter:
         """Continue in a new file. ``created``: it is the first since the log was opened."""
         output, head = BinlogFile(self._folder, name), self._head(name, created=created)
         try:
-            output.create(head)
-            self._index.add(name)
-        except BaseException:
-            with suppress(StorageError):
-                self._withdraw(output, name, head)
+            self._create(output, name, head)
+        except BaseException as error:
+            if output.is_open or not isinstance(error, Exception):
+                with suppress(StorageError):
+                    self._withdraw(output, name, head)
             raise
         self._continue_in(output, name)
         self.dialect.began()
+
+    def _create(self, output: BinlogFile, name: LogName, head: bytes) -> None:
+        """Create a file, and list it, as far as that was not done before."""
+        if not output.is_open:
+            output.create(head)
+        if name not in self._index:
+            self._index.add(name)
 
     def _continue_in(self, output: BinlogFile, name: LogName) -> None:
         end = output.position
@@ -269,12 +276,12 @@ class LogWriter:
         """Remove a new file, however much of its creation was done. One with another head is not
         ours.
         """
-        self._index.load()
-        if name in self._index:
-            self._index.drop(name)
         output.close()
         there = name in self._folder.names()
         if there and self._folder.read(name, 0, len(head) + 1) == head:
+            self._index.load()
+            if name in self._index:
+                self._index.drop(name)
             self._folder.remove(name)
 
     def resume_file(self, output: BinlogFile, name: LogName, size: int) -> None:
@@ -300,48 +307,44 @@ class LogWriter:
                 next_file=str(following),
                 next_offset=len(MAGIC),
             )
-            self._output.sync()  # the next file's head says what is in this one
             after, head = BinlogFile(self._folder, following), self._head(following, created=False)
             self._rotation = rotation = _Rotation(after, following, head, end)
             self._unsettled = True
-            try:
-                after.create(head)
-                self._index.add(following)
-            except Exception:
-                with suppress(StorageError):
-                    self._withdraw(after, following, head)
-                self._rotation, self._unsettled = None, False
-                raise
             self._switch(rotation)
             self._unsettled = False
 
     def _switch(self, rotation: _Rotation) -> None:
-        """End this file, and continue in the one that follows, which is listed."""
+        """End this file, and then create the one that follows, and continue in it.
+
+        Not before: if another writer has taken this file over, its end is an error, and the next
+        file's head would not have what the other has committed.
+        """
         try:
             self._end_file(rotation.end)
         except Exception as error:
             self._broken = str(error) or type(error).__name__
-            rotation.after.close()
+            self._close_file()
             raise
+        self._create(rotation.after, rotation.name, rotation.head)
+        self._close_file()  # now, as a store may wait for the last file that is open
         self.dialect.began()
         self._continue_in(rotation.after, rotation.name)
 
     def _end_file(self, event: Event) -> None:
-        """Close the file after its last event."""
+        """Write the file's last event."""
+        if not self._ended:
+            self._output.write(
+                stamp(event.encode(), self._output.position, checksum=self.checksums)
+            )
+            self._output.mark(in_use=False)
+            self._output.sync()
+            self._ended = True
+
+    def _close_file(self) -> None:
         try:
-            if not self._ended:
-                self._output.write(
-                    stamp(event.encode(), self._output.position, checksum=self.checksums)
-                )
-                self._output.mark(in_use=False)
-                self._output.sync()
-                self._ended = True
-        except Exception:
             self._output.close()
+        finally:
             self._growing.close()
-            raise
-        self._output.close()
-        self._growing.close()
 
     def _repair(self) -> None:
         """Finish or roll back what was interrupted: nothing is in the files that is not in the log,
@@ -355,19 +358,20 @@ class LogWriter:
             self._last = None
         self.dialect.roll_back()
         rotation = self._rotation
-        try:
-            if rotation is not None and self._ended:
-                self._switch(rotation)
-            elif not self._ended:
-                if rotation is not None:
-                    self._withdraw(rotation.after, rotation.name, rotation.head)
+        if rotation is not None and self._ended:
+            if not rotation.after.is_open:
+                self._withdraw(rotation.after, rotation.name, rotation.head)
+            self._index.load()
+            self._switch(rotation)
+        elif not self._ended:
+            try:
                 self._output.truncate(self._end)
                 self._output.mark(in_use=True)
                 self._output.sync()
-                self._rotation = None
-        except StorageError as error:
-            self._broken = self._broken or str(error)
-            raise
+            except StorageError as error:
+                self._broken = str(error)
+                raise
+            self._rotation = None
         self._next = self._end
         self._growing.reached(self._end)
         self._unsettled = False
@@ -392,8 +396,7 @@ class LogWriter:
             self._foreign.discard()
             first = LogName.of(self._name.base, 1, len(self._name) - len(self._name.base) - 1)
             try:
-                self._output.close()
-                self._growing.close()
+                self._close_file()
                 gone = self._index.clear()
                 self.dialect.gtids.forget()
                 self.begin_file(first, created=True)
@@ -438,19 +441,28 @@ class LogWriter:
         """End the last file; whether `write` was left in the middle of a transaction."""
         self._commits.drain()
         if self._unsettled and not self._broken:
-            self._repair()
+            try:
+                self._repair()
+            except StorageError:
+                self._close_file()
+                raise
         unfinished = self._foreign.discard()
         if self._broken:
             self._output.close()
             raise StorageError(self._why_broken())
         self._unsettled = True
-        self._end_file(
-            StopEvent.make(
-                timestamp=self.now() // 1_000_000,
-                server_id=self.server_id,
-                form=self.dialect.form,
+        try:
+            self._end_file(
+                StopEvent.make(
+                    timestamp=self.now() // 1_000_000,
+                    server_id=self.server_id,
+                    form=self.dialect.form,
+                )
             )
-        )
+        except Exception:
+            self._close_file()
+            raise
+        self._close_file()
         return unfinished
 
     def __enter__(self) -> Self:

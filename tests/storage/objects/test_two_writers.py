@@ -5,22 +5,29 @@ and the first one wakes up. Whatever a `sync` that returned has stored is in the
 from __future__ import annotations
 
 import re
+import threading
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tailrace
 from tailrace.errors import StorageError
 from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
 from tailrace.storage.objects import folder as folders
+from tailrace.storage.objects import output as outputs
 from tailrace.storage.objects.bucket import bucket_of
 from tailrace.storage.objects.output import FAN
 from tests.storage.objects.test_landing import NAME, a_folder, forget
 from tests.storage.objects.test_landing import stored as as_stored
+from tests.writing.made import UUID, orders, row
+from tests.writing.made import log as new_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tailrace.storage.streams.base import RandomOutput
+    from tailrace.writing import LogWriter
     from tests.storage.objects.conftest import Bucket
 
 HEAD = b"(head)"
@@ -216,3 +223,90 @@ def in_stores(place: str, patch: pytest.MonkeyPatch) -> None:
         url = ObjectUrl.parse(f"{place}/{n}")
         after, there, ends = n % 2 == 0, n > 3, n % 3 == 0
         run(url, n, after=after, there=there, ends=ends, patch=patch)
+
+
+class StoppedMain(Stopped):
+    """Its other threads are not stopped: they would see what the second program has open."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if threading.current_thread() is not threading.main_thread():
+            return getattr(self.lower, name)  # type: ignore[no-any-return]
+        return super().__getattr__(name)
+
+
+class Machine:
+    """A program that commits the numbers from ``first`` on; ``told`` are those that returned."""
+
+    def __init__(self, first: int) -> None:
+        self.next = first
+        self.told: list[int] = []
+        self.open: dict[str, Any] = {}
+        self.log: LogWriter | None = None
+
+    @contextmanager
+    def runs(self) -> Iterator[None]:
+        """It does not share what this process has noted as open."""
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (outputs, folders):
+                patch.setattr(module, "OPEN", self.open)
+            yield
+
+    def commit(self) -> None:
+        self.next += 1
+        with self.log.transaction() as transaction:
+            transaction.insert(orders("mysql"), [row(self.next) | {"note": "x" * 2500}])
+        self.told.append(self.next)
+
+
+def run_logs(n: int, *, after: bool, patch: pytest.MonkeyPatch) -> bool:
+    """One history of two programs; whether the first was stopped in it."""
+    url = a_folder()
+    first, second = Machine(0), Machine(1000)
+
+    def take_over() -> None:
+        folder.drain()  # the store in memory can be listed by one thread at a time
+        with second.runs():
+            second.log = tailrace.append(
+                str(url), server_uuid=UUID, max_size=4096, sync="transaction"
+            )
+            second.commit()
+
+    stopped = StoppedMain(bucket_of(url), 0, take_over, after=after)
+    with patch.context() as inner:
+        inner.setattr(folders, "bucket_of", lambda _: stopped)
+        folder = ObjectFolder(url)
+    with first.runs(), suppress(StorageError):
+        first.log = new_log(folder, "mysql", max_size=4096, sync="transaction")
+        stopped.left = n
+        for _ in range(5):
+            first.commit()
+        first.log.close()
+    if second.log is None:
+        return False
+    with second.runs():
+        for _ in range(4):
+            second.commit()
+        second.log.close()
+    found = [each["id"] for each in tailrace.rows(str(url))]
+    assert [number for number in (*first.told, *second.told) if number not in found] == [], n
+    assert len({*found}) == len(found)
+    gtids = [
+        int(str(each.gtid).rpartition(":")[2]) for each in tailrace.open(str(url)).transactions()
+    ]
+    assert gtids == [*range(1, len(found) + 1)]
+    names = [name for name in ObjectStore(url).listing() if name != "binlog.index"]
+    assert len(names) > 2
+    index = ObjectStore(url).read("binlog.index", 0, 1000).decode()
+    assert index == "".join(f"./{name}\n" for name in sorted(names))
+    return True
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
+def test_a_log_that_rotates_is_taken_over(after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the first program is stopped: it continues, or creates the next file, only as long
+    as it is the one that writes. The next file's head has all that was committed before.
+    """
+    n = 1
+    while run_logs(n, after=after, patch=monkeypatch):
+        n += 1
+    assert n > 60

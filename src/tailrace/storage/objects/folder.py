@@ -92,7 +92,7 @@ class GrowingFiles:
         key, token = self._key(name), uuid4().bytes
         if file_size(self._bucket, key) is not None:
             raise StorageError(f"{self.path(name)}: File exists")
-        generation = claim(self._bucket, key, token)
+        generation = claim(self._bucket, key, token, new=True)
         self._check_conditional(key, generation, token)
         if file_size(self._bucket, key) is not None:
             raise StorageError(f"{self.path(name)}: File exists")

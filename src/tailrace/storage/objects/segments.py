@@ -208,13 +208,16 @@ def release(bucket: Bucket, key: str, generations: Iterable[int]) -> None:
         bucket.remove(*keys)
 
 
-def claim(bucket: Bucket, key: str, token: bytes) -> int:
+def claim(bucket: Bucket, key: str, token: bytes, *, new: bool = False) -> int:
     """Take the next generation: its number. From then on nobody else's commits succeed.
 
-    Its writer lists the segments afterwards, and then lets it `begin`.
+    Its writer lists the segments afterwards, and then lets it `begin`. Raises ObjectExists for a
+    ``new`` file if there is one.
     """
     for _ in range(_TRIES):
         found = listed(bucket, key)
+        if new and found.is_file:
+            raise ObjectExists(f"{bucket.path(key)}: File exists")
         generation = found.latest + 1
         if take(bucket, key, generation, token, sorted(found.owners)):
             return generation
