@@ -19,7 +19,7 @@ from tailrace.storage.objects import folder as folders
 from tailrace.storage.objects import output as outputs
 from tailrace.storage.objects.bucket import PART, bucket_of
 from tailrace.storage.objects.output import FAN
-from tailrace.storage.objects.segments import SUFFIX
+from tailrace.storage.objects.segments import SUFFIX, read_file
 from tests.storage.objects.test_find import CORPUS, FILES
 from tests.waiting import DEADLINE, wait_for
 from tests.writing.made import log as new_log
@@ -586,3 +586,47 @@ def test_readers_of_a_log_in_progress(bucket: Bucket) -> None:
     (file,) = pickle.loads(task)
     assert file.size == len(content)
     assert list(EventReader(file)) == list(EventReader(path))
+
+
+class Breaks:
+    """A bucket that breaks off an answer, once."""
+
+    def __init__(self, lower: Any) -> None:
+        self.lower = lower
+        self.broken = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lower, name)
+
+    def read(self, key: str, offset: int, count: int) -> Any:
+        if SUFFIX in key and not self.broken:
+            self.broken = True
+            raise StorageError(f"{key}: the answer ends too early")
+        return self.lower.read(key, offset, count)
+
+
+def test_an_answer_that_breaks_off_as_the_segment_is_replaced() -> None:
+    """As rclone's server does. Where nothing was replaced, it is an error."""
+    url = a_folder()
+    folder = ObjectFolder(url)
+    output = folder.spool.create(NAME, HEAD)
+    bucket, key = bucket_of(url), (url / NAME).key
+
+    def commit(count: int) -> None:
+        for _ in range(count):
+            output.write(b"commit")
+            output.sync()
+
+    commit(FAN)
+    for more in (0, 2 * FAN):
+        before = read_file(bucket, key, 0, 1000)[2]
+        commit(more)
+        folder.spool._worker.drain()
+        breaks = Breaks(bucket)
+        if more:
+            assert read_file(breaks, key, 0, 200, before)[0] == (HEAD + 100 * b"commit")[:200]
+            assert breaks.broken
+        else:
+            with pytest.raises(StorageError, match="the answer ends too early"):
+                read_file(breaks, key, 0, 200, before)
+    output.close()

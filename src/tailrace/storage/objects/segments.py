@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 import time
 from bisect import bisect_right
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -44,6 +45,8 @@ _TRIES: Final = 20
 """Looks at a file that changes: each time, segments were merged or the file completed meanwhile."""
 _PAUSE: Final = 0.05
 """Seconds."""
+_AT_ONCE: Final = 8
+"""Requests to read segments."""
 
 
 def segment_key(key: str, start: int, generation: int) -> str:
@@ -373,20 +376,33 @@ def read_file(
             return _of_segments(bucket, key, offset, count, chain), chain.end, chain
         except NoSuchObject:
             chain, fresh = None, False
+        except StorageError:  # a store may fail to send an object that is being replaced
+            if growing(bucket, key) == chain:
+                raise
+            chain, fresh = None, False
     raise StorageError(f"{bucket.path(key)}: it changed with each of {_TRIES} attempts to read it")
 
 
 def _of_segments(
     bucket: Bucket, key: str, offset: int, count: int, chain: Chain
 ) -> bytes | memoryview:
-    pieces: list[bytes | memoryview] = []
+    wanted = []
     end = min(offset + count, chain.end)
     while offset < end:
         start, size, generation = chain.at(offset)
-        wanted = min(end, start + size) - offset
-        data, _ = bucket.read(segment_key(key, start, generation), offset - start, wanted)
-        if len(data) != wanted:
-            raise NoSuchObject(f"{segment_key(key, start, generation)}: it was cut")
-        pieces.append(data)
-        offset += wanted
+        part = min(end, start + size) - offset
+        wanted.append((segment_key(key, start, generation), offset - start, part))
+        offset += part
+
+    def read(part: tuple[str, int, int]) -> memoryview:
+        data, _ = bucket.read(*part)
+        if len(data) != part[2]:
+            raise NoSuchObject(f"{part[0]}: it was cut")
+        return data
+
+    if len(wanted) < 2:
+        pieces = [*map(read, wanted)]
+    else:
+        with ThreadPoolExecutor(_AT_ONCE, "tailrace segments") as pool:
+            pieces = [*pool.map(read, wanted)]
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
