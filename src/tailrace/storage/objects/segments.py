@@ -8,10 +8,10 @@ in ``NAME.segments-v1``; START is 20 decimal digits, GENERATION and PARENT are 1
 - ``owner-GENERATION``: the token of the writer that took this generation;
 - ``complete-GENERATION``, empty: the file is being made one object, and does not grow any more.
 
-The highest generation that has begun is the file, from its START on; before that its parent is, and
-so on. Nothing else counts. Two segments of a generation may hold the same bytes (one that several
-were merged into, and those); none is missing in between. Without an owner there is no file. When
-the file is complete it is the object ``NAME`` instead.
+The highest generation that has the second kind is the file, from its START on; before that its
+parent is, and so on. Nothing else counts. Two segments of a generation may hold the same bytes (one
+that several were merged into, and those); none is missing in between. Without an owner there is no
+file. When the file is complete it is the object ``NAME`` instead.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Listed:
 
     @property
     def latest(self) -> int:
-        """The highest generation of all that is there."""
+        """The highest generation of all that is listed."""
         seen = {generation for generation, _ in self.sizes}
         return max({0, *seen, *self.begins, *self.owners, *self.sealed})
 
