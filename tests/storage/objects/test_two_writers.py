@@ -193,6 +193,46 @@ def test_stopped_at_every_request(
     assert n > 60
 
 
+class Retried:
+    """A bucket whose ``n``-th conditional request is made twice, as its answer was lost."""
+
+    def __init__(self, lower: Any, n: int) -> None:
+        self.lower = lower
+        self.left = n
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        request: Callable[..., Any] = getattr(self.lower, name)
+        return request
+
+    def put(self, key: str, content: bytes, *, new: bool = False) -> None:
+        self.lower.put(key, content, new=new)
+        self.left -= new
+        if new and not self.left:
+            self.lower.put(key, content, new=new)
+
+
+def test_an_answer_that_is_lost_is_no_other_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library makes the request again, and is told that the object exists."""
+    n = 0
+    left = 0
+    while left <= 0:
+        n += 1
+        url = a_folder()
+        bucket = Retried(bucket_of(url), n)
+        with monkeypatch.context() as inner:
+            inner.setattr(folders, "bucket_of", lambda _, bucket=bucket: bucket)
+            writer = Writer("a", ObjectFolder(url))
+        for step in [writer.open, writer.commit, writer.tear, writer.commit]:
+            assert writer.tries(step), (n, writer.failed)
+        forget()
+        again = Writer("b", writer.folder)
+        for step in [again.open, again.commit, again.complete]:
+            assert again.tries(step), (n, again.failed)
+        assert stored(url) == HEAD + b"(a0)(a1)(b0)"
+        left = bucket.left
+    assert n > 10
+
+
 def test_a_removed_file_stays_away(bucket: Bucket) -> None:
     """What a writer stores that was replaced before the file was removed is no file."""
     url = ObjectUrl.parse(f"{bucket.url}/logs")

@@ -7,7 +7,7 @@ in the store at every moment, and nothing is on this machine's disk.
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -97,7 +97,8 @@ class GrowingFiles:
         if file_size(self._bucket, key) is not None:
             raise StorageError(f"{self.path(name)}: File exists")
         if head:
-            self._bucket.put(segment_key(key, 0, generation), head, new=True)
+            with suppress(ObjectExists):  # the answer to this request was lost
+                self._bucket.put(segment_key(key, 0, generation), head, new=True)
         begin(self._bucket, key, 0, generation, 0)
         if not owns(self._bucket, key, generation, token):
             raise StorageError(f"{self.path(name)}: another writer has created it")
