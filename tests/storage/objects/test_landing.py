@@ -630,3 +630,24 @@ def test_an_answer_that_breaks_off_as_the_segment_is_replaced() -> None:
             with pytest.raises(StorageError, match="the answer ends too early"):
                 read_file(breaks, key, 0, 200, before)
     output.close()
+
+
+def test_a_folder_in_memory_is_listed_while_another_thread_removes_from_it() -> None:
+    bucket, folder = bucket_of(a_folder()), str(uuid4())
+    keys = [f"{folder}/{number}" for number in range(50)]
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            for key in keys:
+                bucket.put(key, b"x")
+            bucket.remove(*keys)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        found = {len(bucket.list(folder).objects) for _ in range(1000)}
+    finally:
+        done.set()
+        thread.join()
+    assert len(found) > 1

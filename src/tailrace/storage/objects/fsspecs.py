@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from tailrace.storage.objects.url import ObjectUrl
 
-_CREATING: Final = Lock()
-"""fsspec's file system in memory has no conditional request; only this process uses it."""
+_LOCK: Final = Lock()
+"""fsspec's file system in memory has no conditional request, and fails to list files that another
+thread removes meanwhile; only this process uses it.
+"""
 
 
 class FsspecStore:
@@ -68,17 +70,14 @@ class FsspecStore:
 
     def put(self, key: str, content: bytes, *, new: bool = False) -> None:
         """Write a file."""
-        with self._told(key), _CREATING if new else nullcontext():
-            self._check_new(key, new=new)
+        with self._told(key):
+            if new and self._files.isfile(self._path(key)):
+                raise FileExistsError
             self._files.pipe_file(self._path(key), content)
 
     def upload(self, key: str, size: int, pieces: Iterable[bytes | memoryview]) -> None:  # noqa: ARG002 - it needs no choice
         """Write a file, when all its pieces are there: it is in memory in any case."""
         self.put(key, b"".join(pieces), new=True)
-
-    def _check_new(self, key: str, *, new: bool) -> None:
-        if new and self._files.isfile(self._path(key)):
-            raise FileExistsError
 
     def remove(self, *keys: str) -> None:
         """Delete files, those that exist."""
@@ -93,11 +92,12 @@ class FsspecStore:
 
     @contextmanager
     def _told(self, key: str) -> Iterator[None]:
-        """Raise a file system's errors as StorageError."""
+        """One request at a time; raise a file system's errors as StorageError."""
         place = self.path(key)
         kind = StorageError
         try:
-            yield
+            with _LOCK:
+                yield
         except FileExistsError:
             kind, message = ObjectExists, f"{place}: File exists"
         except FileNotFoundError:
