@@ -8,6 +8,7 @@ would interpret differently, is rejected before it is used.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, Self
 
 from tailrace.errors import BadLogName
@@ -83,6 +84,7 @@ class LogName(str):
         return self.of(self.base, self.number + 1, digits)
 
 
+@lru_cache(maxsize=1024)
 def base_and_number(name: str) -> tuple[str, int | None]:
     """A file's name without its numeric suffix, and that suffix: ``("binlog", 3)``.
 

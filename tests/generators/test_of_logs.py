@@ -85,3 +85,21 @@ def test_a_relay_log_of_a_real_replica_is_a_source(server):
     for name, table in expected.items():
         at = table["columns"].index("id")
         assert sorted(map(str, rows[name])) == sorted(row[at] for row in table["rows"])
+
+
+@pytest.mark.parametrize("names", [(), ("trx_commit",), ("stmt_start",), ("row_batch",)])
+def test_each_generator_makes_what_is_asked_of_it_and_no_other(names):
+    """The counts that `benchmarks generators` shows: changes are offered, events made on demand."""
+    consumer = type("Asks", (generators.RowConsumer,), {n: lambda *_: None for n in names})()
+    with generators.EventStream("examples/shop/mysql") as stream:
+        if names:
+            stream.row.register(consumer)
+        stream.run()
+        counts = stream.stack.counts
+    taken = {name: each.taken for name, each in counts.items()}
+    assert min(taken.values()) > 0
+    owner = {"trx": "transaction", "stmt": "statement", "row": "row"}
+    asked = {owner[name.partition("_")[0]] for name in names}
+    assert {name for name, each in counts.items() if each.made} == asked
+    for name, each in counts.items():
+        assert each.made <= each.taken == each.offered - each.deferred, name

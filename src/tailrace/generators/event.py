@@ -51,6 +51,8 @@ class Context(ABC):
     """What events read from: one per change that a source tells of."""
 
     __slots__ = ()
+    is_rows: ClassVar[bool] = False
+    """Whether it is a `RowsContext`, which is asked of each change."""
 
     @property
     def extra(self) -> Sequence[str]:

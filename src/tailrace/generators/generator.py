@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from tailrace.generators.event import ReplicationEvent, kinds_of
 
@@ -44,8 +44,7 @@ class Change(StrEnum):
     """An event of a class that another package added to the log's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """A change that a source offers to the generators.
 
     ``change`` is a `Change`, the source's own kind, or the name of an event: then the generator

@@ -110,13 +110,13 @@ class HeadContext(LogContext):
     """What is known when a transaction starts: ``event`` is its first.
 
     ``originals`` are all of its events; None if some are not offered, since they are of tables that
-    are not wanted, if it is an XA transaction, and if it is too large to be held.
+    are not wanted, and if it is too large to be held. ``last`` is the event that was read last.
     """
 
-    __slots__ = ("originals", "xa")
+    __slots__ = ("last", "originals")
 
     READERS: ClassVar[dict[str, Callable[[Any], Any]]] = {
-        "xa": lambda context: context.xa,
+        "xa": lambda context: xa_of(context.event, context.last),
         "transactional_tables": lambda context: _table_sorts(context.event)[0],
         "non_transactional_tables": lambda context: _table_sorts(context.event)[1],
     }
@@ -125,11 +125,12 @@ class HeadContext(LogContext):
         self,
         event: Event,
         transaction: int,
-        xa: XaName | None,
+        last: Event | None = None,
         originals: Originals | None = None,
     ) -> None:
-        super().__init__(event, transaction)
-        self.xa = xa
+        self.event = event
+        self.transaction = transaction
+        self.last = last
         self.originals = originals
 
 
@@ -157,10 +158,12 @@ class EndContext(LogContext):
     ``gtid`` and ``prepared`` are texts, ``savepoint`` is of a ROLLBACK TO.
     """
 
-    __slots__ = ("first", "gtid", "prepared", "savepoint", "xa")
+    __slots__ = ("first", "gtid", "prepared", "savepoint")
 
     READERS: ClassVar[dict[str, Callable[[Any], Any]]] = {
-        "xa": lambda context: context.xa,
+        "xa": lambda context: (
+            None if context.savepoint is not None else xa_of(context.first, context.event)
+        ),
         "savepoint": lambda context: context.savepoint,
         "global_transaction_id": lambda context: _global_id(context.gtid),
         "prepared_transaction_id": lambda context: _global_id(context.prepared),
@@ -186,14 +189,13 @@ class EndContext(LogContext):
         gtid: str | None = None,
         prepared: str | None = None,
         savepoint: str | None = None,
-        xa: XaName | None = None,
     ) -> None:
-        super().__init__(event, transaction)
+        self.event = event
+        self.transaction = transaction
         self.first = first
         self.gtid = gtid
         self.prepared = prepared
         self.savepoint = savepoint
-        self.xa = xa
 
 
 def _global_id(gtid: str | None) -> GlobalTransactionId | None:

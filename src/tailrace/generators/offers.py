@@ -22,7 +22,6 @@ from tailrace.generators.log_context import (
     OtherContext,
     QueryContext,
     StatementEdgeContext,
-    xa_of,
 )
 from tailrace.log.changes import Change, Companion, Logged
 from tailrace.log_name import file_number
@@ -77,7 +76,7 @@ class TransactionOffers:
 
     def head_context(self) -> Context:
         """What is known at the start."""
-        return HeadContext(self.first, self.number, xa_of(self.first, self.last), self.originals)
+        return HeadContext(self.first, self.number, self.last, self.originals)
 
     def edge_context(self, event: Event, rows_query: str | None = None) -> Context:
         """What is known at the start or the end of a statement."""
@@ -103,7 +102,6 @@ class TransactionOffers:
             gtid=gtid,
             prepared=prepared,
             savepoint=savepoint,
-            xa=None if savepoint is not None else xa_of(self.first, event),
         )
 
     # --- offers ----------------------------------------------------------------------------------

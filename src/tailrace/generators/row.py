@@ -125,6 +125,7 @@ class RowsContext(Context):
     """
 
     __slots__ = ()
+    is_rows: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -168,14 +169,10 @@ class RowGenerator(Generator):
 
     def kinds(self, offer: Offer) -> tuple[type[ReplicationEvent], ...]:
         """Rows: as a batch, or one by one."""
-        context = offer.context
-        return _KINDS[context.operation] if isinstance(context, RowsContext) else ()
+        context: Any = offer.context
+        return _KINDS[context.operation] if context.is_rows else ()
 
     def events(self, offer: Offer, kind: type[ReplicationEvent]) -> Iterator[ReplicationEvent]:
         """The batch, or an event for each row."""
-        context = offer.context
-        if kind is RowBatch or not isinstance(context, RowsContext):
-            yield kind(context)
-            return
-        for row in context.rows():
-            yield kind(row)
+        context: Any = offer.context
+        return (kind(each) for each in ((context,) if kind is RowBatch else context.rows()))

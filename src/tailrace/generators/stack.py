@@ -223,7 +223,7 @@ class Stack:
                     f"{offer.change} of transaction {number}, which has not started: a source"
                     " offers the start first"
                 )
-            told, left_out = self._told, set(self._late.get(number, ()))
+            told, left_out = self._told, set(self._late.get(number, ())) if self._late else set()
         if offer.rolled_back:
             left_out.update(each for each in told.registrations if not each.wants_rollbacks)
         elif again or offer.held:
@@ -232,13 +232,14 @@ class Stack:
 
     def _hand_down(self, offer: Offer, told: _Told, left_out: set[Registration]) -> None:
         generator: Generator | None = self._top
+        change = offer.change
         kinds: tuple[type[ReplicationEvent], ...] = ()
         events: Callable[[Offer, type[ReplicationEvent]], Iterable[ReplicationEvent]]
         while generator is not None:
             generator.counts.offered += 1
             kinds, events = generator.kinds(offer), generator.events
-            if not kinds:
-                kinds, events = generator.named(offer.change), _as_it_is
+            if not kinds and type(change) is not Change:
+                kinds, events = generator.named(change), _as_it_is
             if kinds:
                 break
             generator.counts.deferred += 1
@@ -247,8 +248,11 @@ class Stack:
             self.unclaimed += 1
             return
         generator.counts.taken += 1
+        wanting = told.calls(kinds)
+        if not wanting:
+            return
         place = Place(offer.transaction, offer.rolled_back, offer.held)
-        for kind, calls in told.calls(kinds):
+        for kind, calls in wanting:
             wanted = [each for each in calls if each[0] not in left_out] if left_out else calls
             if not wanted:
                 continue

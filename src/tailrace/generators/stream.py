@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tailrace.generators.log_context import Originals, xa_of
+from tailrace.generators.log_context import Originals
 from tailrace.generators.offers import TransactionOffers
 from tailrace.generators.source import EventReader
 from tailrace.log.changes import MOST_HELD, Ended, RolledBack
@@ -69,8 +69,7 @@ class _LogIteration(Iteration):
             over = last is not None and (
                 last.boundary is Boundary.END or last.event.inner_index is not None
             )
-            whole = over and size <= MOST_HELD and events and xa_of(events[0], event) is None
-            found = Originals(events) if whole else None
+            found = Originals(events) if over and size <= MOST_HELD and events else None
             return TransactionOffers(stack, next(numbers), first or event, event, originals=found)
 
         for item in self.changes.with_rolled_back(steps()):

@@ -102,6 +102,7 @@ class LogConsumer(RowConsumer):
             self._gtids
             and isinstance(context, HeadContext)
             and context.originals is not None
+            and event.xa is None
             and context.event.form.flavour is self._log.flavour
             and (self._anonymous or getattr(context.event, "gtid", None) is not None)
         ):

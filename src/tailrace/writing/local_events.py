@@ -104,23 +104,26 @@ class LocalOffers(TransactionOffers):
 
 
 class _Head(HeadContext):
-    __slots__ = ("is_autocommit",)
+    __slots__ = ("is_autocommit", "xa")
 
     READERS: ClassVar[dict[str, Callable[[Any], Any]]] = {
+        "xa": lambda context: context.xa,
         "is_autocommit": lambda context: context.is_autocommit,
         "transactional_tables": lambda _: None,
         "non_transactional_tables": lambda _: None,
     }
 
     def __init__(self, of: LocalOffers) -> None:
-        super().__init__(of.first, of.number, of.xa)
+        super().__init__(of.first, of.number)
+        self.xa = of.xa
         self.is_autocommit = of.is_autocommit
 
 
 class _End(EndContext):
-    __slots__ = ("is_autocommit", "sorts")
+    __slots__ = ("is_autocommit", "sorts", "xa")
 
     READERS: ClassVar[dict[str, Callable[[Any], Any]]] = {
+        "xa": lambda context: context.xa,
         "is_autocommit": lambda context: context.is_autocommit,
         "transactional_tables": lambda context: context.sorts[0],
         "non_transactional_tables": lambda context: context.sorts[1],
@@ -129,7 +132,8 @@ class _End(EndContext):
     def __init__(
         self, of: LocalOffers, event: Event, *, gtid: str | None, savepoint: str | None
     ) -> None:
-        super().__init__(event, of.number, first=of.first, gtid=gtid, savepoint=savepoint, xa=of.xa)
+        super().__init__(event, of.number, first=of.first, gtid=gtid, savepoint=savepoint)
+        self.xa = of.xa
         self.is_autocommit = of.is_autocommit
         self.sorts = of.sorts
 
