@@ -182,9 +182,11 @@ class ReplicationEvent:
 
         Names that its class does not declare are added to it: `values` has them, and streams.
         """
-        made = type(self)(KeptContext(self.values() | values))
-        put_in(made, self._place)
-        return made
+        return _kept(type(self), self.values() | values, self._place)
+
+    def __reduce__(self) -> Any:
+        """Pickles, and copies as `keep` does."""
+        return _kept, (type(self), self.values(), self._place)
 
     @overload
     def materialise(self, to: None = None, *, format: str = "native") -> bytes: ...
@@ -235,6 +237,15 @@ class ReplicationEvent:
             return f"{type(self).__name__}(over)"
         told = (f"{key}={value!r:.80}" for key, value in self.values().items() if value is not None)
         return f"{type(self).__name__}({', '.join(told)})"
+
+
+_Event = TypeVar("_Event", bound=ReplicationEvent)
+
+
+def _kept(kind: type[_Event], values: Mapping[str, Any], place: Place) -> _Event:
+    made = kind(KeptContext(values))
+    put_in(made, place)
+    return made
 
 
 def context_of(event: ReplicationEvent) -> Context:

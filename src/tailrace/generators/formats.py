@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
-from io import BytesIO
+from io import BytesIO, TextIOBase
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from tailrace.closing import Closing
@@ -119,6 +119,8 @@ def reading(source: Source) -> Callable[[int], bytes]:
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return BytesIO(source).read
+    if isinstance(source, TextIOBase):
+        raise UsageError(f"{short_repr(source)} is a text file: a stream is bytes, open it as rb")
     for name in ("read", "recv"):
         if hasattr(source, name):
             found: Callable[[int], bytes] = getattr(source, name)

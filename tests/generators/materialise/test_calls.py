@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from contextlib import suppress
 
 import pytest
@@ -204,3 +206,60 @@ def test_a_stream_that_ends_inside_a_transaction():
         pytest.raises(LogError, match="ends inside a transaction"),
     ):
         read.run()
+
+
+def test_a_stream_that_lacks_the_start_of_a_transaction():
+    stream = bytearray()
+    with generators.Materialiser(stream) as written:
+        for event in some_events(9)[1:]:
+            written.write(event)
+    with (
+        generators.MaterialisedStream(stream) as read,
+        pytest.raises(LogError, match="of transaction 1 without its start"),
+    ):
+        read.run()
+
+
+def test_local_transactions_of_which_a_stream_has_each_change_once():
+    """A reader that wants rollbacks is told of them too: there was nothing to tell before."""
+    table = tailrace.Table("d.t", "id INT PRIMARY KEY")
+    stream, told = bytearray(), {}
+    with tailrace.local() as server, generators.Materialiser(stream) as written:
+        written.register(server.row)
+        server.insert(table, [(1,)])
+    with generators.MaterialisedStream(stream) as read:
+        register(read, told, ALL)
+        read.run()
+    calls = {key[1]: [name for name, _ in found] for key, found in told.items() if key[0] == "row"}
+    assert calls[()] == ["trx_start", "stmt_start", "row_write", "stmt_end", "trx_commit"]
+    assert calls["trx_rollback",] == calls[()]
+
+
+def test_an_update_with_other_numbers_of_rows_before_and_after():
+    """A filter may have made it."""
+    stream, events = bytearray(), some_events(1_000_000)
+    update = next(event for event in events if event.name == "row_update")
+    number = update.local_transaction_id
+    with generators.Materialiser(stream) as written:
+        for event in events[: events.index(update)]:
+            if event.local_transaction_id == number:
+                written.write(event)
+        images = {"operation": "update", "before_images": [{"id": 1}], "after_images": []}
+        written.write(generators.injected(generators.RowBatch, update, **images))
+    with generators.MaterialisedStream(stream) as read:
+        register(read, {}, ALL)
+        with pytest.raises(LogError, match="other numbers of rows before and after"):
+            read.run()
+
+
+def test_events_that_last_are_copied_and_pickled():
+    for event in some_events(20):
+        for again in (copy.copy(event), copy.deepcopy(event), pickle.loads(pickle.dumps(event))):
+            assert type(again) is type(event)
+            assert again.values() == event.values()
+
+
+def test_a_text_file_is_no_source(tmp_path):
+    (tmp_path / "stream").write_text("x")
+    with (tmp_path / "stream").open() as file, pytest.raises(UsageError, match="text file"):
+        generators.MaterialisedStream(file)

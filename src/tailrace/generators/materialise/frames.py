@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from tailrace.errors import EventDecodeError, LogError
 from tailrace.generators.event import (
@@ -23,11 +24,12 @@ from tailrace.generators.materialise.decode import Dictionary, span
 from tailrace.generators.row import RowBatch, RowDelete, RowsContext, RowUpdate, RowWrite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tailrace.generators.materialise.decode import Kind
 
 Operation = Literal["insert", "update", "delete"]
+_NO_IMAGE: Final = object()
 
 _CHANGES: Final[dict[str, str]] = {
     "trx_start": Change.START,
@@ -154,7 +156,15 @@ class FrameRows(FrameContext, RowsContext):
             return (_Row(self, None, image) for image in after or ())
         if after is None:
             return (_Row(self, image, None) for image in before)
-        return (_Row(self, *both) for both in zip(before, after, strict=True))
+        return self._pairs(before, after)
+
+    def _pairs(self, before: Iterator[Any], after: Iterator[Any]) -> Iterator[Context]:
+        for one, other in zip_longest(before, after, fillvalue=_NO_IMAGE):
+            if one is _NO_IMAGE or other is _NO_IMAGE:
+                raise self._placed(
+                    EventDecodeError("an update has other numbers of rows before and after")
+                )
+            yield _Row(self, one, other)
 
 
 class FrameRow(FrameContext, RowsContext):
@@ -221,9 +231,19 @@ class UnknownEvent(ReplicationEvent):
 
     def replace(self, **values: Any) -> Self:
         """As that of its base."""
-        made = type(self)(KeptContext(self.values() | values), self.name)
-        put_in(made, place_of(self))
-        return made
+        return _unknown(type(self), self.values() | values, self.name, place_of(self))
+
+    def __reduce__(self) -> Any:
+        return _unknown, (type(self), self.values(), self.name, place_of(self))
+
+
+_Unknown = TypeVar("_Unknown", bound=UnknownEvent)
+
+
+def _unknown(kind: type[_Unknown], values: Mapping[str, Any], name: str, place: Place) -> _Unknown:
+    made = kind(KeptContext(values), name)
+    put_in(made, place)
+    return made
 
 
 class Frame:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.closing import Closing
 from tailrace.errors import EventDecodeError, UsageError
-from tailrace.generators.event import ReplicationEvent, kinds_of, place_of
+from tailrace.generators.event import ReplicationEvent, kinds_of, place_of, put_in
 from tailrace.generators.formats import format_named, output_to
 from tailrace.generators.generator import Change, Offer
 from tailrace.generators.source import EventReader
@@ -71,9 +71,9 @@ class Materialiser(Closing):
 
         def held(event: ReplicationEvent) -> None:
             if made.active and place_of(event).held:
-                self.write(event)
+                self._write(event)
 
-        wanting = self._consumer(generator, self.write, "trx_rollback")
+        wanting = self._consumer(generator, self._write, "trx_rollback")
         made = generator.register(wanting, on_error=on_error)
         generator.register(self._consumer(generator, held), on_error=on_error)
         return made
@@ -96,6 +96,14 @@ class Materialiser(Closing):
 
     def write(self, event: ReplicationEvent) -> None:
         """Write an event, from wherever it is. Raises UsageError for what cannot be held."""
+        place = place_of(event)
+        put_in(event, place._replace(held=False))  # the stream has it once
+        try:
+            self._write(event)
+        finally:
+            put_in(event, place)
+
+    def _write(self, event: ReplicationEvent) -> None:
         if self._closed:
             raise UsageError(f"{event.name}: the materialiser is closed")
         self._writer.event(event)
@@ -151,6 +159,10 @@ class MaterialisedStream(EventReader):
         started: dict[int, Offer | None] = {}
         for offer in self._reader.offers():
             number = offer.transaction
+            if offer.change != Change.START and number not in started:
+                raise EventDecodeError(
+                    f"the stream has a {offer.change} of transaction {number} without its start"
+                )
             if offer.change == Change.START:
                 started[number] = offer if offer.rolled_back else None
             elif not offer.rolled_back and (first := started.get(number)) is not None:
