@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 from tailrace.constants import Flavour
 from tailrace.errors import BadMagic, EventDecodeError, SchemaError, UnsupportedType, UsageError
+from tailrace.events import FormatDescription
 from tailrace.extras import importing
 from tailrace.generators.event import KeptContext, Place, context_of, put_in
 from tailrace.generators.formats import MaterialisedFormat, MaterialisedWriter, reading
@@ -37,6 +38,7 @@ from tailrace.generators.transaction import (
     TransactionRollback,
     TransactionStart,
 )
+from tailrace.log.reader import TransactionHead
 from tailrace.log_name import file_number
 from tailrace.position import Position, sequence
 from tailrace.storage.spill import SpilledObjects
@@ -48,15 +50,16 @@ with importing("columns", "the format arrow"):
 
     from tailrace.columns import arrays
     from tailrace.columns.objects import arrow_value, object_value, odd_value
-    from tailrace.columns.types import plan_of
+    from tailrace.columns.read.pool import Pool
+    from tailrace.columns.read.rows_events import batches_of
+    from tailrace.columns.read.table import TableDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tailrace.columns.types import Plan
     from tailrace.generators.event import ReplicationEvent
     from tailrace.generators.formats import Output, Source
-    from tailrace.values.schema import Column
+    from tailrace.log.changes import Change as LogChange
 
 _Types = tuple[tuple[str, "pa.DataType"], ...]
 _IMAGES: Final = ("before", "after")
@@ -83,6 +86,12 @@ _EVENT: Final = b"tailrace.event"
 _TABLE: Final = b"tailrace.modified_table"
 _MOST_HELD: Final = 64 << 20
 _MOST_ROWS: Final = 1 << 14
+_MOST_BYTES: Final = 8 << 20
+"""Bytes of a log's events that are decoded together."""
+_SHARED: Final = (ModifiedTable, TableSchema, TransactionHead, FormatDescription)
+_READ_BY_KERNEL: Final = frozenset(
+    {"before_image", "after_image", "before_images", "after_images", "read_set", "write_set"}
+)
 _OF_A_VALUE: Final = 64
 """Bytes that a held value takes, roughly."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -132,22 +141,19 @@ class _Kept(KeptContext, RowsContext):
             )
 
 
-class _Columns:
-    """How a table's columns are in Arrow. Raises UnsupportedType for a type that none is."""
+class _Columns(TableDecoder):
+    """A table's columns in Arrow. Raises UnsupportedType for a type that none is."""
 
-    def __init__(self, schema: TableSchema) -> None:
-        self.table = schema
-        self.plans: list[tuple[Column, Plan]] = [
-            (column, plan_of(column)) for column in schema.columns
-        ]
-        self.image = pa.struct([pa.field(column.name, plan.type) for column, plan in self.plans])
+    def __init__(self, schema: TableSchema, pool: Pool) -> None:
+        super().__init__(schema, "", pool)
+        self.image: pa.StructType = self.columns.image
 
     def arrays(
         self, which: str, images: Sequence[Any], raw: list[list[tuple[str, str]]]
     ) -> pa.Array:
         """The images as a struct; ``raw`` gets what no column can hold."""
         children = []
-        for column, plan in self.plans:
+        for column, plan in self.asked:
             name = column.name
             values: list[Any] = []
             for number, image in enumerate(images):
@@ -165,11 +171,11 @@ class _Columns:
     def present(self, values: dict[str, Any]) -> dict[str, bytes] | None:
         """The bitmaps of the columns that an event's images have; None if they have all."""
         sets = {"before": values.get("read_set"), "after": values.get("write_set")}
-        if all(names is None or len(names) == len(self.plans) for names in sets.values()):
+        if all(names is None or len(names) == len(self.asked) for names in sets.values()):
             return None
-        size = (len(self.plans) + 7) // 8
+        size = (len(self.asked) + 7) // 8
         return {
-            which: sum(1 << c.index for c, _ in self.plans if c.name in (names or ())).to_bytes(
+            which: sum(1 << c.index for c, _ in self.asked if c.name in (names or ())).to_bytes(
                 size, "little"
             )
             for which, names in sets.items()
@@ -217,15 +223,21 @@ class _Row(NamedTuple):
     sequence: int
 
 
+class _Event(NamedTuple):
+    """A rows event of a log that is not written yet, with the values of its event but images."""
+
+    values: dict[str, Any]
+    change: LogChange
+    gtid: str | None
+
+
 class _Stream:
     """Rows of one kind of events and one table, which make an Arrow stream."""
 
     def __init__(self, name: str, table: ModifiedTable, columns: _Columns, others: _Types) -> None:
         self._columns = columns
         self._others = others
-        own = arrays.schema_of(
-            columns.table, columns.image, "", arrays.described(columns.table.columns)
-        )
+        own = columns.schema
         fields = [
             *list(own)[:-2],
             pa.field(_TRANSACTION, pa.int64(), nullable=False),
@@ -234,6 +246,33 @@ class _Stream:
         ]
         metadata = {**own.metadata, _EVENT: name.encode(), _TABLE: json.dumps(table).encode()}
         self.schema = pa.schema(fields, metadata=metadata)
+
+    def batches(self, rows: Sequence[_Event]) -> Iterator[pa.RecordBatch]:
+        """Events of a log as record batches, by the kernel."""
+        events = [(each.change.event, each.change.first) for each in rows]
+        file = events[0][0].file or ""
+        number = file_number(file) or 0
+        begins = {
+            sequence(number, event.offset or 0, first): each
+            for (event, first), each in zip(events, rows, strict=True)
+        }
+        now = rows[0]
+        for batch in batches_of(self._columns, events, file):
+            of = [now := begins.get(int(each), now) for each in batch.column("_seq").to_pylist()]
+            values = {
+                "_gtid": [each.gtid for each in of],
+                _TRANSACTION: [each.values["local_transaction_id"] or 0 for each in of],
+                **{key: [each.values[key] for each in of] for key, _ in self._others},
+            }
+            made = []
+            for field in self.schema:
+                if field.name not in values:
+                    made.append(batch.column(field.name))
+                elif field.name == "_gtid":
+                    made.append(pa.array(values["_gtid"], pa.string()).dictionary_encode())
+                else:
+                    made.append(pa.array(values[field.name], field.type))
+            yield pa.RecordBatch.from_arrays(made, schema=self.schema)
 
     def batch(self, rows: Sequence[_Row]) -> pa.RecordBatch:
         """Rows as a record batch."""
@@ -278,14 +317,17 @@ class _Stream:
 class _ArrowWriter(MaterialisedWriter):
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._held: SpilledObjects[tuple[str, dict[str, Any], TableSchema | None]]
-        self._held = SpilledObjects(_MOST_HELD, shared=(ModifiedTable, TableSchema))
+        self._held: SpilledObjects[tuple[str, dict[str, Any], LogChange | None]]
+        self._held = SpilledObjects(_MOST_HELD, shared=_SHARED)
         self._is_open = False
         self._columns: dict[tuple[ModifiedTable, TableSchema | None], _Columns] = {}
         self._key: tuple[Any, ...] = ()
         self._stream: _Stream | None = None
         self._written: pa.RecordBatchStreamWriter | None = None
         self._rows: list[_Row] = []
+        self._events: list[_Event] = []
+        self._size = 0
+        self._pool = Pool()
         self._place = (0, 0, -1)
         self._closed = False
 
@@ -296,12 +338,19 @@ class _ArrowWriter(MaterialisedWriter):
                 " rollbacks"
             )
         if isinstance(event, (RowBatch, RowWrite, RowUpdate, RowDelete)):
-            context, values = context_of(event), event.values()
-            schema = context.change.schema if isinstance(context, LogRowsContext) else None
-            values["operation"] = _OPERATIONS.get(event.name) or values["operation"]
+            context = context_of(event)
+            change = None
+            if not isinstance(context, LogRowsContext) or context.change.event.file is None:
+                values = event.values()
+                values["operation"] = _OPERATIONS.get(event.name) or values["operation"]
+                size = _OF_A_VALUE * len(event.table.columns) * len(_images(values)[0])
+            else:
+                change = context.change
+                names = (each for each in event.accessors if each not in _READ_BY_KERNEL)
+                values = {name: context.read(name) for name in names}
+                size = change.event.header.length
             _types(event.name, values)
-            size = _OF_A_VALUE * len(event.table.columns) * len(_images(values)[0])
-            self._held.append((event.name, values, schema), size)
+            self._held.append((event.name, values, change), size)
         elif isinstance(event, TransactionStart):
             self._held.clear()
             self._is_open = True
@@ -318,22 +367,33 @@ class _ArrowWriter(MaterialisedWriter):
 
     def _add(self, gtid: str | None) -> None:
         """Add the rows that are held."""
-        for name, values, schema in self._held:
-            table = values["table"]
+        for name, values, change in self._held:
+            table, schema = values["table"], None if change is None else change.schema
             columns = self._columns.get((table, schema))
             if columns is None:
-                columns = _Columns(_schema_of(table) if schema is None else schema)
+                columns = _Columns(_schema_of(table) if schema is None else schema, self._pool)
                 self._columns[table, schema] = columns
             key = (name, columns, _types(name, values))
             if key != self._key:
                 self._end_stream()
                 self._key, self._stream = key, _Stream(name, table, columns, key[2])
+            if change is not None:
+                self._add_event(_Event(values, change, gtid))
+                continue
             for before, after in zip(*_images(values), strict=True):
                 number = self._number(values["position"])
                 self._rows.append(_Row(values, before, after, gtid, number))
             if len(self._rows) >= _MOST_ROWS:
                 self.flush()
         self._held.clear()
+
+    def _add_event(self, event: _Event) -> None:
+        if self._events and self._events[-1].change.event.file != event.change.event.file:
+            self.flush()
+        self._events.append(event)
+        self._size += event.change.event.header.length
+        if self._size >= _MOST_BYTES:
+            self.flush()
 
     def _number(self, at: Position | None) -> int:
         """The row's ``_seq``: rows of one event, and those without a position, are counted."""
@@ -344,10 +404,13 @@ class _ArrowWriter(MaterialisedWriter):
 
     def flush(self) -> None:
         rows, self._rows = self._rows, []
-        if rows and self._stream is not None:
-            if self._written is None:
-                self._written = pa.ipc.new_stream(_Sink(self._output), self._stream.schema)
-            self._written.write_batch(self._stream.batch(rows))
+        events, self._events, self._size = self._events, [], 0
+        if self._stream is None or not (rows or events):
+            return
+        if self._written is None:
+            self._written = pa.ipc.new_stream(_Sink(self._output), self._stream.schema)
+        for batch in self._stream.batches(events) if events else (self._stream.batch(rows),):
+            self._written.write_batch(batch)
 
     def _end_stream(self) -> None:
         self.flush()
