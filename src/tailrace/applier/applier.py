@@ -179,7 +179,7 @@ class Applier(RowConsumer, Closing):
         transaction.position = event.position
         transaction.resume = None if self._resume is None else self._resume()
         transaction.rolled_back = rolled_back
-        transaction.non_transactional = bool(event.non_transactional_tables)
+        transaction.non_transactional = not event.transactional_tables
         self._begin()
         if self._progress.has(transaction.gtid, transaction.position):
             self._skipped += 1

@@ -27,8 +27,8 @@ class Transaction:
     ``gtid`` is its own, ``prepared`` that of the XA PREPARE. ``position`` is that of its last event
     in the log, ``resume`` a position from which reading finds it. ``gtids`` are those that are
     applied with it, None without GTIDs. ``rolled_back``: the source rolled it back; what is left
-    are its changes to tables without transactions. ``non_transactional``: it is known to have
-    changed such tables. ``row_events`` and ``statements`` are the numbers of them.
+    are its changes to tables without transactions. ``non_transactional``: it may have changed
+    only such tables. ``row_events`` and ``statements`` are the numbers of them.
     """
 
     gtid: AnyGtid | None = None

@@ -134,11 +134,14 @@ class HeadContext(LogContext):
         self.originals = originals
 
 
-def _table_sorts(first: Event, last: Event | None = None) -> tuple[bool | None, bool | None]:
+def _table_sorts(
+    first: Event, last: Event | None = None, *, has_rows: bool = False
+) -> tuple[bool | None, bool | None]:
     """Whether tables with transactions took part, and ones without: as far as the log tells.
 
     MariaDB flags a transaction that can be rolled back. Both servers end one that changed tables
-    with transactions by XID, and one that changed only others by COMMIT (facts sheet, section 9).
+    with transactions by XID, and one that changed only others by COMMIT (facts sheet, section 9),
+    and so one with a statement that changed nothing.
     """
     if isinstance(first, MariadbGtidEvent):
         if first.flags & MariadbGtidFlag.DDL:
@@ -147,7 +150,7 @@ def _table_sorts(first: Event, last: Event | None = None) -> tuple[bool | None, 
             return True, False
     if isinstance(last, XidEvent):
         return True, None
-    if isinstance(last, QueryEvent) and last.sql_bytes == b"COMMIT":
+    if has_rows and isinstance(last, QueryEvent) and last.sql_bytes == b"COMMIT":
         return None, True
     return None, None
 
@@ -155,10 +158,11 @@ def _table_sorts(first: Event, last: Event | None = None) -> tuple[bool | None, 
 class EndContext(LogContext):
     """What is known when a transaction was decided: ``event`` is its last, ``first`` its first.
 
-    ``gtid`` and ``prepared`` are texts, ``savepoint`` is of a ROLLBACK TO.
+    ``gtid`` and ``prepared`` are texts, ``savepoint`` is of a ROLLBACK TO. ``has_rows``: some of
+    its changes are rows.
     """
 
-    __slots__ = ("first", "gtid", "prepared", "savepoint")
+    __slots__ = ("first", "gtid", "has_rows", "prepared", "savepoint")
 
     READERS: ClassVar[dict[str, Callable[[Any], Any]]] = {
         "xa": lambda context: (
@@ -167,8 +171,12 @@ class EndContext(LogContext):
         "savepoint": lambda context: context.savepoint,
         "global_transaction_id": lambda context: _global_id(context.gtid),
         "prepared_transaction_id": lambda context: _global_id(context.prepared),
-        "transactional_tables": lambda context: _table_sorts(context.first, context.event)[0],
-        "non_transactional_tables": lambda context: _table_sorts(context.first, context.event)[1],
+        "transactional_tables": lambda context: _table_sorts(
+            context.first, context.event, has_rows=context.has_rows
+        )[0],
+        "non_transactional_tables": lambda context: _table_sorts(
+            context.first, context.event, has_rows=context.has_rows
+        )[1],
         "commit_timestamp": lambda context: _of_gtid(context, "commit_timestamp"),
         "immediate_commit_timestamp": lambda context: _of_gtid(
             context, "immediate_commit_timestamp"
@@ -189,13 +197,19 @@ class EndContext(LogContext):
         gtid: str | None = None,
         prepared: str | None = None,
         savepoint: str | None = None,
+        has_rows: bool = False,
     ) -> None:
         self.event = event
         self.transaction = transaction
         self.first = first
+        self.has_rows = has_rows
         self.gtid = gtid
         self.prepared = prepared
         self.savepoint = savepoint
+
+
+def _sorts_at_end(context: EndContext) -> tuple[bool | None, bool | None]:
+    return _table_sorts(context.first, context.event, has_rows=context.has_rows)
 
 
 def _global_id(gtid: str | None) -> GlobalTransactionId | None:

@@ -69,6 +69,7 @@ class TransactionOffers:
         """The last event of a statement that has not ended: of its rows, or its file's blocks."""
         self._rolled_back = False
         """Whether that statement was rolled back."""
+        self._has_rows = False
         self._started: bool | None = None
         """Whether its start was offered: True to all, False to those that want rollbacks."""
 
@@ -102,6 +103,7 @@ class TransactionOffers:
             gtid=gtid,
             prepared=prepared,
             savepoint=savepoint,
+            has_rows=self._has_rows,
         )
 
     # --- offers ----------------------------------------------------------------------------------
@@ -133,6 +135,7 @@ class TransactionOffers:
         if before is not None and not _same_statement(before, item.event):
             self.end_statement()
         self._start_statement(item.event, rolled_back=rolled_back)
+        self._has_rows = True
         self._tell(Kind.ROWS, self.rows_context(item), rolled_back=rolled_back)
         if item.event.stmt_end:
             self.end_statement()
