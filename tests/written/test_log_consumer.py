@@ -136,3 +136,19 @@ def test_what_a_consumer_leaves_out_or_changes_is_not_copied(tmp_path):
         found = [(row.table, (row.after or {}).get("body", "?")) for row in rows]
     assert set(found) == {("reviews", "?")}
     assert len(found) == 255
+
+
+@pytest.mark.parametrize("options", [{"compress": True}, {"image": "minimal"}])
+def test_the_options_of_the_log_hold_for_what_it_is_told(options, tmp_path):
+    """Then nothing is copied: the log is smaller than the one that has the source's bytes."""
+    sizes = []
+    for number, given in enumerate(({}, options)):
+        target = tmp_path / str(number) / "binlog.000001"
+        with (
+            tailrace.create(target, flavour="mysql", server_id=1, **given) as log,
+            generators.EventStream("tests/corpus/mysql-9.7.image-full-full") as stream,
+        ):
+            stream.row.register(LogConsumer(log))
+            stream.run()
+        sizes.append(target.stat().st_size)
+    assert sizes[1] < sizes[0]

@@ -29,6 +29,7 @@ from tailrace.schema.table import Table
 from tailrace.transaction.statements import without_start_transaction
 from tailrace.values.charsets import charset_of, collation_id, default_collation, encode
 from tailrace.values.decimals import decimal_packer, unscaled
+from tailrace.values.encode import RowImage
 from tailrace.writing.transaction import Standing
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class LogConsumer(RowConsumer):
     and those that have none, unless ``anonymous`` is set. Statements have the context of their
     session, LOAD DATA its file. A transaction is in the log when ``trx_commit`` returns. One of a
     log of the same flavour, of which it was told all and nothing was changed, is copied: its
-    events have the same bytes (`LogWriter.write_transaction`). An XA transaction becomes one that
+    events have the same bytes (`LogWriter.write_transaction`), unless the log is written with
+    ``compress`` or another ``image`` than full. An XA transaction becomes one that
     was committed at once; of MySQL, an empty one has the GTID of its XA PREPARE. What was rolled
     back is not written, nor what it did to tables without transactions (see the guide, "Rollbacks
     and XA").
@@ -84,6 +86,8 @@ class LogConsumer(RowConsumer):
     def __init__(self, log: LogWriter, *, gtids: bool = True, anonymous: bool = False) -> None:
         self._log = log
         self._gtids = gtids
+        plain = not log.options.compress and log.options.image is RowImage.FULL
+        self._copies = gtids and plain
         self._anonymous = anonymous
         self._copied: dict[int, _Copied] = {}
         self._open: dict[int, TransactionWriter] = {}
@@ -99,7 +103,7 @@ class LogConsumer(RowConsumer):
         """Nothing is written yet."""
         context = context_of(event)
         if (
-            self._gtids
+            self._copies
             and isinstance(context, HeadContext)
             and context.originals is not None
             and event.xa is None
