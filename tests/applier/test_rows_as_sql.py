@@ -4,13 +4,19 @@ flavour.
 
 from __future__ import annotations
 
+import json
+import random
 from typing import TYPE_CHECKING
 
+import pymysql
 import pytest
 
 import tailrace
-from tailrace.errors import ServerError
+from tailrace.errors import SchemaError, ServerError
 from tests.applier.conftest import Pair
+from tools.campaign.columns import Types
+from tools.campaign.tables import RandomTable
+from tools.dumps import quoted, raw_rows
 
 if TYPE_CHECKING:
     from tests.conftest import FreshServer
@@ -26,7 +32,16 @@ class WithoutBinlog(Pair):
         return super().url.replace("root@", f"{self.user}@")
 
 
-@pytest.fixture(scope="module", params=[("mysql-9.7", "mysql-9.7")], ids="-to-".join)
+OTHER = [
+    ("mysql-9.7", "mariadb-11.8"),
+    ("mysql-9.7", "mariadb-10.11"),
+    ("mariadb-11.8", "mysql-9.7"),
+    ("mariadb-10.11", "mysql-9.7"),
+]
+"""A source, and a target of the other flavour."""
+
+
+@pytest.fixture(scope="module", params=[("mysql-9.7", "mysql-9.7"), *OTHER], ids="-to-".join)
 def as_sql(request: pytest.FixtureRequest, fresh_server: FreshServer) -> WithoutBinlog:
     source, target = request.param
     pair = WithoutBinlog(fresh_server(source), fresh_server(target, server_id=2))
@@ -36,6 +51,18 @@ def as_sql(request: pytest.FixtureRequest, fresh_server: FreshServer) -> Without
         pair.target.execute("GRANT ALL ON *.* TO applier@'%'")
         pair.target.execute("REVOKE SUPER, BINLOG_ADMIN, REPLICATION_APPLIER ON *.* FROM applier")
     return pair
+
+
+@pytest.fixture(scope="module", params=OTHER, ids="-to-".join)
+def of_other_flavour(request: pytest.FixtureRequest, fresh_server: FreshServer) -> Pair:
+    source, target = request.param
+    return Pair(fresh_server(source), fresh_server(target, server_id=2))
+
+
+@pytest.fixture
+def other(of_other_flavour: Pair) -> Pair:
+    of_other_flavour.empty()
+    return of_other_flavour
 
 
 @pytest.fixture
@@ -111,3 +138,150 @@ def test_a_trigger_of_the_target_is_named_in_the_error(differing):
     differing.source.execute("INSERT INTO d.t VALUES (4, 4)")
     with pytest.raises(ServerError, match=r"^[^']*: drop the triggers of d\.t first"):
         tailrace.apply(differing.log(), differing.url)
+
+
+def columns(server, table):
+    return dict(
+        server.query(
+            "SELECT column_name, column_type FROM information_schema.columns"
+            " WHERE table_schema = 'd' AND table_name = %s ORDER BY ordinal_position",
+            (table,),
+        )
+    )
+
+
+def as_text(pair, table):
+    """All rows of a table on each server, as they print them; MySQL's documents as such."""
+    types = [columns(server, table) for server in (pair.source, pair.target)]
+    documents = {name for of in types for name, kind in of.items() if kind == "json"}
+    made = []
+    for server, of in zip((pair.source, pair.target), types, strict=True):
+        texts, _ = raw_rows(server, f"SELECT {', '.join(map(quoted, of))} FROM d.{quoted(table)}")
+        made.append(
+            sorted(
+                (
+                    [
+                        json.loads(value) if value is not None and name in documents else value
+                        for name, value in zip(of, row, strict=True)
+                    ]
+                    for row in texts
+                ),
+                key=str,
+            )
+        )
+    return made
+
+
+def test_random_tables_of_types_that_both_have(other):
+    """Definitions and rows, from a log of one flavour to a server of the other."""
+    source, target = other.source, other.target
+    rng, types = random.Random(21), Types(source)
+    source.execute("CREATE DATABASE d")
+    target.execute("CREATE DATABASE tried")
+    target.execute("USE tried")
+    source.execute("USE d")
+    made = []
+    while len(made) < 12:
+        table = RandomTable(rng, types, f"t{len(made)}", plain=True)
+        text = table.create()
+        try:
+            target.execute(text.replace("%", "%%"))
+            target.execute(f"DROP TABLE {table.name}")
+            source.execute(text.replace("%", "%%"))
+        except pymysql.err.Error:
+            continue
+        made.append(table)
+    done = 0
+    for _ in range(250):
+        table = rng.choice(made)
+        pick = rng.random()
+        if pick < 0.6:
+            text = table.insert()
+        else:
+            text = table.update(partial_json=False) if pick < 0.85 else table.delete()
+        try:
+            source.execute(text.replace("%", "%%"))
+            done += 1
+        except pymysql.err.Error:
+            continue
+    assert done > 100
+    target.execute("DROP DATABASE tried")
+    tailrace.apply(other.log(), other.url)
+    for table in made:
+        one, two = as_text(other, table.name)
+        assert one == two, table.create()
+
+
+def test_statements_are_executed_with_the_settings_that_the_target_has(other):
+    """Modes, time stamps that are rounded by one flavour only, collations, user variables."""
+    server = other.source
+    rounding = "TIME_TRUNCATE_FRACTIONAL" if server.flavour == "mysql" else "TIME_ROUND_FRACTIONAL"
+    for sql in (
+        "CREATE DATABASE d",
+        "USE d",
+        "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(50), at DATETIME) ENGINE=InnoDB",
+        "CREATE TABLE u (a VARCHAR(50) CHARACTER SET utf8mb4)",
+        "SET SESSION binlog_format = 'STATEMENT'",
+        "SET @number = 7, time_zone = '+03:00', timestamp = 1700000000",
+        "INSERT INTO t (a, at) VALUES (@number, '2026-01-01 00:00:00.7'), ('now', NOW())",
+        f"SET sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,{rounding}'",
+        """INSERT INTO t (a, at) VALUES ('x' || 'y', '2026-01-01 00:00:00.7')""",
+        "INSERT INTO u SELECT a FROM t WHERE a = 'XY'",
+        "SET SESSION binlog_format = 'ROW', sql_mode = DEFAULT",
+    ):
+        server.execute(sql)
+    server.disconnect()
+    tailrace.apply(other.log(), other.url)
+    assert rows(other.target, "d.t") == rows(server, "d.t")
+    assert rows(other.target, "d.u") == rows(server, "d.u") == [("xy",)]
+    seconds = [at.second for _, _, at in rows(server, "d.t")][::2]
+    assert seconds == ([1, 0] if server.flavour == "mysql" else [0, 1])
+
+
+def test_a_mode_that_the_target_does_not_have_is_rejected_by_its_name(other):
+    if other.source.flavour == "mysql":
+        mode, error = "PAD_CHAR_TO_FULL_LENGTH", None
+    else:
+        mode, error = "EMPTY_STRING_IS_NULL", "the sql_mode EMPTY_STRING_IS_NULL, which MySQL"
+    for sql in (
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a CHAR(5))",
+        f"SET sql_mode = '{mode}', binlog_format = 'STATEMENT'",
+        "INSERT INTO d.t VALUES ('')",
+        "SET sql_mode = DEFAULT, binlog_format = 'ROW'",
+    ):
+        other.source.execute(sql)
+    logs = other.log()
+    if error is None:
+        tailrace.apply(logs, other.url)
+        assert rows(other.target, "d.t") == [("",)]
+        return
+    with pytest.raises(SchemaError, match=error):
+        tailrace.apply(logs, other.url)
+    assert rows(other.target, "d.t") == []
+
+
+def test_partial_json_is_a_document_in_mariadb(other):
+    server = other.source
+    if server.flavour == "mariadb":
+        document = '\'{"a": [1, 2.5, null], "b": "é"}\''
+        partial = ()
+    else:
+        document = "JSON_OBJECT('a', CAST('2026-01-01' AS DATE), 'b', CAST(1.5 AS DECIMAL(9, 3)))"
+        partial = ("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'",)
+    for sql in (
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, j JSON)",
+        "CREATE TABLE d.n (j JSON)",
+        *partial,
+        f"INSERT INTO d.t VALUES (1, {document}), (2, NULL)",
+        "INSERT INTO d.n SELECT j FROM d.t",
+        "UPDATE d.t SET j = JSON_SET(j, '$.a', 5, '$.c', 'new')",
+        "DELETE FROM d.n WHERE j IS NOT NULL",
+    ):
+        server.execute(sql)
+    server.disconnect()
+    tailrace.apply(other.log(), other.url)
+    found = [(key, text and json.loads(text)) for key, text in rows(other.target, "d.t")]
+    assert found == [(key, text and json.loads(text)) for key, text in rows(server, "d.t")]
+    assert rows(other.target, "d.n") == [(None,)]

@@ -47,9 +47,12 @@ _GRANTED: Final = "privilege_type = 'TRIGGER'"
 
 
 class Guard:
-    """Gives the guards of the tables seen so far."""
+    """Gives the guards of the tables seen so far. ``flavour`` is that of the server that executes
+    them (None: of the log).
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, flavour: Flavour | None = None) -> None:
+        self._flavour = flavour
         self._guarded: dict[Table, tuple[Flavour, Settings]] = {}
 
     def before_rows(self, change: Change) -> Iterator[Statement]:
@@ -66,7 +69,7 @@ class Guard:
         table = change.schema.database, change.schema.table
         if table in self._guarded:
             return False
-        self.add(table, change.event.form.flavour)
+        self.add(table, self._flavour or change.event.form.flavour)
         return True
 
     def add(self, table: Table, flavour: Flavour) -> None:

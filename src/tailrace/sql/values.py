@@ -68,10 +68,11 @@ class ColumnSql(NamedTuple):
     """Whether the server may set it automatically in an UPDATE (ON UPDATE CURRENT_TIMESTAMP)."""
 
 
-def column_sql(column: Column) -> ColumnSql:
-    """The writers of a column."""
+def column_sql(column: Column, *, json_as_text: bool = False) -> ColumnSql:
+    """The writers of a column; with ``json_as_text``, one of MySQL's JSON is written as text."""
     name_, index = quoted_name(column.name), column.index
-    of_type = TYPES[key_of(column)]
+    is_text = json_as_text and column.type is ColumnType.JSON
+    of_type = _JSON_AS_TEXT if is_text else TYPES[key_of(column)]
     literal = of_type.literal(column)
     compared = literal if of_type.compared is None else of_type.compared(column)
     by_bytes = None if of_type.by_bytes is None else of_type.by_bytes(column)
@@ -334,6 +335,16 @@ def _printed(image: Image, index: int) -> bytes:
     return text.encode()
 
 
+def _printed_text(column: Column) -> Literal:
+    index = column.index
+    return lambda image: string_literal(_printed(image, index).decode())
+
+
+def _printed_bytes(column: Column) -> Literal:
+    index = column.index
+    return lambda image: _binary(_printed(image, index))
+
+
 def _binary(raw: bytes | memoryview) -> Sql:
     """Bytes of a text, as binary."""
     return _utf8_as_seen(raw, "_binary")
@@ -349,6 +360,9 @@ _TEXT: Final = SqlType(
 )
 _BYTES: Final = SqlType(
     _stored_bytes, _codes(s.AS_BYTES, by_bytes=s.AS_BYTES), by_bytes=_same_bytes(_stored_bytes)
+)
+_JSON_AS_TEXT: Final = SqlType(
+    _printed_text, _codes(s.AS_TEXT, by_bytes=s.BINARY_TEXT), by_bytes=_same_bytes(_printed_bytes)
 )
 TYPES: Final[dict[Key, SqlType]] = {
     **dict.fromkeys(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import ChecksumAlgorithm, RowsFlag
+from tailrace.constants import ChecksumAlgorithm, Flavour, RowsFlag
 from tailrace.errors import UnsupportedType
 from tailrace.events import FormatDescriptionEvent
 from tailrace.events.description import FormatDescription
@@ -56,6 +56,7 @@ class LoggedStatement:
     """A statement of the log. ``alone``: it commits by itself."""
 
     statement: Statement
+    flavour: Flavour
     error_code: int
     blocks: bytes | None
     alone: bool
@@ -63,14 +64,15 @@ class LoggedStatement:
     """Whether it is a CREATE TABLE whose rows follow."""
 
     @classmethod
-    def of(cls, event: StatementQuery, blocks: bytes | None) -> LoggedStatement:
-        """From the accessors of its event."""
+    def of(cls, event: StatementQuery, blocks: bytes | None, flavour: Flavour) -> LoggedStatement:
+        """From the accessors of its event; ``flavour`` is that of its source."""
         statement = statement_of_query(event)
         if isinstance(event, StatementLoadQuery):
             statement = replace(statement, sql=_local(event))
         text = event.query_string
         return cls(
             statement,
+            flavour,
             event.error_code or 0,
             blocks,
             statement.alone and not is_temporary(text),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.applier.server.pipeline import NOT_FOUND, Pipeline, Sent, StepError
 from tailrace.applier.server.place import Place, pending_name
+from tailrace.applier.server.session import OPTIONAL, TargetSession
 from tailrace.applier.server.steps import (
     FLUSH,
     LoggedStatement,
@@ -29,13 +30,14 @@ from tailrace.constants import Flavour
 from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
+    LogError,
     ServerError,
     TailraceError,
     UnsupportedType,
     UsageError,
 )
 from tailrace.generators.event import context_of
-from tailrace.generators.log_context import LogRowsContext
+from tailrace.generators.log_context import LogContext, LogRowsContext
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
 from tailrace.live.connect import connect
 from tailrace.live.driver import ServerAnswer, err, translated
@@ -45,6 +47,7 @@ from tailrace.sql.forward import repeat, row_statements
 from tailrace.sql.rows import TableSql, once_per_table
 from tailrace.sql.settings import SessionState
 from tailrace.sql.statement import Statement, multi_row
+from tailrace.sql.text import string
 from tailrace.sql.triggers import Guard
 
 if TYPE_CHECKING:
@@ -139,8 +142,21 @@ class ServerTarget(Target):
         self._form: FormatDescription | None = None
         self._domain: tuple[int, int] | None = None
         self._session = SessionState()
-        self._tables = once_per_table(TableSql)
-        self._guard = Guard()
+        names = ", ".join(map(string, OPTIONAL))
+        self._of_target = TargetSession(
+            self._flavour,
+            [
+                str(row[0])
+                for row in self._query(f"SHOW VARIABLES WHERE variable_name IN ({names})")
+            ],
+            [
+                str(row[0])
+                for row in self._query("SELECT collation_name FROM information_schema.collations")
+            ],
+        )
+        texts = self._flavour is Flavour.MARIADB
+        self._tables = once_per_table(lambda schema: TableSql(schema, json_as_text=texts))
+        self._guard = Guard(self._flavour)
 
     def _read_log(self) -> None:
         """MariaDB's own log says what it executed, if it leaves out no databases: of all servers
@@ -205,7 +221,9 @@ class ServerTarget(Target):
 
     def statement(self, event: StatementQuery, blocks: bytes | None) -> tuple[Any, int] | None:
         """The statement with its session settings."""
-        made = LoggedStatement.of(event, blocks)
+        context = context_of(event)
+        flavour = context.event.form.flavour if isinstance(context, LogContext) else self._flavour
+        made = LoggedStatement.of(event, blocks, flavour)
         return made, made.statement.size + len(blocks or b"")
 
     # --- applying --------------------------------------------------------------------------------
@@ -245,6 +263,9 @@ class ServerTarget(Target):
         text = f"{error.args[0]}: in {transaction.name}{advice}"
         if isinstance(error, ServerError):
             return type(error)(text, code=error.code, sqlstate=error.sqlstate, text=error.text)
+        if isinstance(error, LogError):
+            named = type(error)(f"{error.message}: in {transaction.name}")
+            return named.at(error.file, error.offset, error.event_type)
         error.add_note(text)
         return error
 
@@ -395,7 +416,7 @@ class ServerTarget(Target):
                 yield Step(b"COMMIT")
                 continue
             yield from self._next_gtid(transaction.gtid if last else None)
-            yield from self._prepared(part.statement)
+            yield from self._prepared(part.statement, part.flavour)
             if unsure:
                 yield FLUSH
                 self._again(part.step())
@@ -477,8 +498,9 @@ class ServerTarget(Target):
 
     # --- changes ---------------------------------------------------------------------------------
 
-    def _prepared(self, statement: Statement) -> Iterator[Step]:
-        for text in self._session.change(statement.settings, statement.database):
+    def _prepared(self, statement: Statement, source: Flavour) -> Iterator[Step]:
+        settings = self._of_target.settings(statement.settings, source)
+        for text in self._session.change(settings, statement.database):
             yield Step(text.encode("utf-8", "surrogateescape"))
         for text in statement.before:
             yield Step(text.encode("utf-8", "surrogateescape"))
@@ -501,14 +523,14 @@ class ServerTarget(Target):
             if isinstance(item, Change):
                 yield from self._as_sql(item)
             else:
-                yield from self._prepared(item.statement)
+                yield from self._prepared(item.statement, item.flavour)
                 yield item.step()
         if events.size:
             yield Step(events.take())
 
     def _as_sql(self, change: Change) -> Iterator[Step]:
         for guard in self._guard.before_rows(change):
-            yield from self._prepared(guard)
+            yield from self._prepared(guard, self._flavour)
             yield Step(guard.text.encode(), guards=True)
         kind = change.event.kind
         row = (
@@ -516,7 +538,7 @@ class ServerTarget(Target):
         )
         for each in multi_row(row_statements(change, self._tables, repeat), _JOINED):
             if isinstance(each, Statement):
-                yield from self._prepared(each)
+                yield from self._prepared(each, change.event.form.flavour)
                 yield Step(each.text.encode("utf-8", "surrogateescape"))
                 if row:
                     yield found_one(row)
@@ -566,14 +588,14 @@ class ServerTarget(Target):
         self._pipeline.one(Step(b"BEGIN"))
         for item in self.items(transaction):
             if not isinstance(item, Change):
-                for step in self._prepared(item.statement):
+                for step in self._prepared(item.statement, item.flavour):
                     self._pipeline.one(step)
                 self._pipeline.one(item.step())
                 continue
             for guard in self._guard.before_rows(item):
                 self._pipeline.one(Step(guard.text.encode(), guards=True))
             for row, statement in self._each_row(item):
-                for step in self._prepared(statement):
+                for step in self._prepared(statement, item.event.form.flavour):
                     self._pipeline.one(step)
                 self._row(item, row, statement)
         if not self._is_in_executed(transaction.gtid):
