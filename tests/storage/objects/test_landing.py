@@ -462,8 +462,9 @@ def test_golden_version_1_is_read(bucket: Bucket) -> None:
     assert bucket.names("binlog.000002.segments-v1") == []
 
 
-def test_golden_version_1_is_written(bucket: Bucket) -> None:
+def test_golden_version_1_is_written(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """The names and bytes of segments are those of version 1."""
+    monkeypatch.setattr("tailrace.storage.objects.segments._FIRST", 1)  # else any number
     output = ObjectFolder(ObjectUrl.parse(f"{bucket.url}/logs")).spool.create(NAME, b"\xfebin")
     output.write(b"one")
     output.write(b"two")

@@ -252,6 +252,24 @@ def test_a_removed_file_stays_away(bucket: Bucket) -> None:
     forget()
 
 
+def test_what_is_stored_for_a_removed_file_is_not_in_a_new_one() -> None:
+    """Its writer has not been told of the removal, and stores in the folder of its segments."""
+    url = a_folder()
+    first = Writer("a", ObjectFolder(url))
+    first.open()
+    for _ in range(3):
+        first.commit()
+    forget()
+    ObjectFolder(url).remove(NAME)
+    again = Writer("b", ObjectFolder(url))
+    again.open()
+    assert not first.tries(first.commit)
+    for _ in range(6):  # up to where the first one has stored, and further
+        again.commit()
+        assert stored(url) == HEAD + b"".join(again.told)
+    forget()
+
+
 def test_stopped_at_some_requests(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same in a real store."""
     in_stores(bucket.url, monkeypatch)

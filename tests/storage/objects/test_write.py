@@ -133,7 +133,9 @@ def test_what_is_there_is_not_replaced(bucket: Bucket) -> None:
     with pytest.raises(StorageError, match="the object has 2 bytes, and its segments have 4"):
         output.close()
     assert (bucket.folder / "binlog.000002").read_bytes() == b"he"
-    assert f"{0:020}-0000000001" in bucket.names("binlog.000002.segments-v1")
+    assert f"{0:020}" in {
+        name.partition("-")[0] for name in bucket.names("binlog.000002.segments-v1")
+    }
 
 
 def test_where_things_go(bucket: Bucket) -> None:

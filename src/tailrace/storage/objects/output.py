@@ -196,7 +196,7 @@ class SegmentOutput:
     def _begin(self, start: int) -> None:
         """Continue at an offset in the next generation: nothing that is stored there counts."""
         self._taken += 1
-        if not take(self._bucket, self._key, self._taken, self._token):
+        if take(self._bucket, self._key, self._taken, self._token) is None:
             self._lose()
         self._check_owner()  # the next generation is free again after a file was completed
         begin(self._bucket, self._key, start, self._taken, self._generation)

@@ -22,6 +22,7 @@ from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from secrets import randbelow
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.errors import StorageError
@@ -45,6 +46,8 @@ _TRIES: Final = 20
 """Looks at a file that changes: each time, segments were merged or the file completed meanwhile."""
 _PAUSE: Final = 0.05
 """Seconds."""
+_FIRST: Final = 1 << 32
+"""The highest number of a file's first generation."""
 _AT_ONCE: Final = 8
 """Requests to read segments."""
 
@@ -189,20 +192,17 @@ def owns(bucket: Bucket, key: str, generation: int, token: bytes) -> bool:
         return False
 
 
-def take(
-    bucket: Bucket, key: str, generation: int, token: bytes, earlier: Iterable[int] = ()
-) -> bool:
-    """Take a generation, and from the owners of ``earlier`` ones theirs; whether it succeeded.
-
-    It has not if the generation, or a later one, is another writer's.
+def take(bucket: Bucket, key: str, generation: int, token: bytes) -> Listed | None:
+    """Take a generation: the listing afterwards, None if the generation, or a later one, is another
+    writer's.
     """
     try:
         bucket.put(owner_key(key, generation), token, new=True)
     except ObjectExists:  # also if the answer to this request was lost
         if not owns(bucket, key, generation, token):
-            return False
-    release(bucket, key, earlier)
-    return max(listed(bucket, key).owners, default=0) == generation
+            return None
+    found = listed(bucket, key)
+    return found if max(found.owners, default=0) == generation else None
 
 
 def release(bucket: Bucket, key: str, generations: Iterable[int]) -> None:
@@ -212,19 +212,33 @@ def release(bucket: Bucket, key: str, generations: Iterable[int]) -> None:
 
 
 def claim(bucket: Bucket, key: str, token: bytes, *, new: bool = False) -> int:
-    """Take the next generation: its number. From then on nobody else's commits succeed.
+    """Take the next generation, and their own from all others: its number. From then on nobody
+    else's commits succeed. Of several writers that do this at a time, each sees the others or is
+    seen: one is left.
 
     Its writer lists the segments afterwards, and then lets it `begin`. Raises ObjectExists for a
-    ``new`` file if there is one.
+    ``new`` file if there is one, and takes it from nobody.
     """
     for _ in range(_TRIES):
         found = listed(bucket, key)
         if new and found.is_file:
-            raise ObjectExists(f"{bucket.path(key)}: File exists")
-        generation = found.latest + 1
-        if take(bucket, key, generation, token, sorted(found.owners)):
-            return generation
+            raise _exists(bucket, key)
+        # random, as a file of this name may be removed whose writer has not been told of it
+        generation = found.latest + 1 if found.names else randbelow(_FIRST) + 1
+        taken = take(bucket, key, generation, token)
+        if taken is None:
+            continue
+        others = taken.owners - {generation}
+        if new and others and taken.begins:  # created meanwhile
+            release(bucket, key, [generation])
+            raise _exists(bucket, key)
+        release(bucket, key, others)
+        return generation
     raise StorageError(f"{bucket.path(key)}: other writers take it over again and again")
+
+
+def _exists(bucket: Bucket, key: str) -> ObjectExists:
+    return ObjectExists(f"{bucket.path(key)}: File exists")
 
 
 def begin(bucket: Bucket, key: str, start: int, generation: int, parent: int) -> None:
