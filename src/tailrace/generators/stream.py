@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tailrace.generators.log_context import Originals
 from tailrace.generators.offers import TransactionOffers
 from tailrace.generators.source import EventReader
+from tailrace.generators.stack import Stack, generators
 from tailrace.log.changes import MOST_HELD, Ended, RolledBack
 from tailrace.log.iteration import Iteration
 from tailrace.log.sources import Reading
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.events import Event
-    from tailrace.generators.stack import Stack
+    from tailrace.generators.generator import Offer
     from tailrace.gtid import GtidState
     from tailrace.log.reader import Step
     from tailrace.log.sources import Source
@@ -101,6 +102,35 @@ class _LogIteration(Iteration):
             if stack.wants_rollbacks:
                 opened.offer(item.item, rolled_back=True)
         self.in_doubt += self.changes.prepared
+
+
+class _Collects(Stack):
+    """Holds what it is offered, also what was rolled back."""
+
+    def __init__(self) -> None:
+        super().__init__(generators())
+        self.held: list[Offer] = []
+
+    @property
+    def wants_rollbacks(self) -> bool:
+        return True
+
+    def offer(self, offer: Offer) -> None:
+        self.held.append(offer)
+
+
+def offers_of(source: Source) -> Iterator[Offer]:
+    """The changes of a log, for a source that offers them to its own stack; those of a transaction
+    are held until its end. Their contexts last. Raises what reading raises.
+    """
+    collected = _Collects()
+    iteration = _LogIteration(Reading.of(source), collected, verify_checksums=True)
+    try:
+        for _ in iteration.all():
+            offers, collected.held = collected.held, []
+            yield from offers
+    finally:
+        iteration.end()
 
 
 class EventStream(EventReader):

@@ -7,7 +7,7 @@ import pytest
 import tailrace
 from tailrace import generators
 from tailrace.constants import EventFlag, EventType
-from tailrace.errors import UsageError
+from tailrace.errors import EventDecodeError, UsageError
 from tailrace.events import GtidEvent
 from tailrace.writing.foreign import OF_THE_FILE
 from tests.generators.materialise.test_calls import exact
@@ -113,3 +113,21 @@ def test_the_binary_log_of_a_log_has_the_bytes_of_its_events(folder, tmp_path):
     """What was not changed is copied: table maps, statements, BEGIN, XID, payloads too."""
     (tmp_path / "binlog.000001").write_bytes(materialised(generators.EventStream(folder), "binlog"))
     assert of_transactions(tmp_path) == of_transactions(folder)
+
+
+def test_the_binary_log_of_a_stream_that_is_a_binary_log_has_its_bytes(tmp_path):
+    """Read in this format, a log's own events are there, as they are in a log."""
+    folder = ROOT / "examples/shop/mariadb"
+    first = materialised(generators.EventStream(folder), "binlog")
+    again = materialised(generators.MaterialisedStream(first, format="binlog"), "binlog")
+    assert len(again) == len(first)
+    for number, data in enumerate((first, again), 1):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "binlog.000001").write_bytes(data)
+    assert of_transactions(tmp_path / "2") == of_transactions(tmp_path / "1")
+
+
+def test_a_binary_log_is_several_events():
+    log = materialised(generators.EventStream(ROOT / FOLDERS[2]), "binlog")
+    with pytest.raises(EventDecodeError, match="several events"):
+        generators.de_materialise(log, format="binlog")

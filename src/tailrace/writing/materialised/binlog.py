@@ -9,9 +9,10 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.generators.event import context_of, place_of
 from tailrace.generators.formats import MaterialisedFormat, MaterialisedWriter, reading
 from tailrace.generators.log_context import LogContext
-from tailrace.generators.materialise import Materialiser, NativeReader, injected
-from tailrace.generators.row import RowBatch
-from tailrace.generators.stream import EventStream
+from tailrace.generators.materialise import injected
+from tailrace.generators.row import RowBatch, RowConsumer
+from tailrace.generators.stack import Stack, generators
+from tailrace.generators.stream import offers_of
 from tailrace.storage.file import LogFile, LogSeries
 from tailrace.storage.memory import MemoryFolder
 from tailrace.storage.pipe import Pipe
@@ -19,8 +20,11 @@ from tailrace.writing.consumer import LogConsumer
 from tailrace.writing.create import create
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tailrace.generators.event import ReplicationEvent
     from tailrace.generators.formats import Output, Source
+    from tailrace.generators.generator import Offer
     from tailrace.storage.streams.base import Data, RandomOutput
     from tailrace.writing.log import LogWriter
 
@@ -44,9 +48,9 @@ class BinlogFormat(MaterialisedFormat):
         """What writes a log to an output. After a GiB the next file follows."""
         return _BinlogWriter(output)
 
-    def reader(self, source: Source) -> NativeReader:
+    def reader(self, source: Source) -> _BinlogReader:
         """What reads a log."""
-        return NativeReader(_Converted(source))
+        return _BinlogReader(source)
 
 
 class _Written:
@@ -188,27 +192,34 @@ class _BinlogWriter(MaterialisedWriter):
             self._log.close()
 
 
-class _Converted:
-    """A log's events in the native format, converted as they are read."""
-
+class _BinlogReader:
     def __init__(self, source: Source) -> None:
-        self._held = bytearray()
         pipe = Pipe(_Input(source), "a stream")
-        self._stream = EventStream(LogSeries("a stream", (LogFile(pipe, "stream", 0),)))
-        self._materialiser = Materialiser(self._held)
-        self._materialiser.register(self._stream.row, rollbacks=True)
-        self._ended = False
+        self._log = LogSeries("a stream", (LogFile(pipe, "stream", 0),))
 
-    def read(self, count: int) -> bytes:
-        while not self._held and not self._ended:
-            if next(self._stream, self) is self:
-                self._ended = True
-                self._materialiser.close()
-            else:
-                self._materialiser.flush()
-        data = bytes(self._held[:count])
-        del self._held[:count]
-        return data
+    def offers(self) -> Iterator[Offer]:
+        return offers_of(self._log)
+
+    def events(self) -> Iterator[ReplicationEvent]:
+        stack, keeps = Stack(generators()), _Keeps()
+        stack["row"].register(keeps)
+        for offer in self.offers():
+            stack.offer(offer)
+            yield from keeps.taken()
+
+
+class _Keeps(RowConsumer):
+    def __init__(self) -> None:
+        self._kept: list[ReplicationEvent] = []
+
+    def event(self, event: ReplicationEvent, /) -> None:
+        self._kept.append(event.keep())
+
+    row_batch = trx_rollback = event
+
+    def taken(self) -> list[ReplicationEvent]:
+        kept, self._kept = self._kept, []
+        return kept
 
 
 class _Input:
