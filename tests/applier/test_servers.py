@@ -233,6 +233,32 @@ def test_conflicts_overwrite_makes_the_rows_those_of_the_source(conflicting):
     conflicting.check("d")
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["CREATE TABLE d.other (id INT)", "INSERT INTO d.plain VALUES (2)"],
+    ids=["a definition", "a table without transactions"],
+)
+def test_the_position_is_kept_also_if_the_last_change_has_no_transaction(pair, change):
+    """Without ``start`` the next call continues there, and not at the oldest log."""
+    server = pair.source
+    for sql in (
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT)",
+        "CREATE TABLE d.plain (id INT) ENGINE=MyISAM",
+        "INSERT INTO d.t VALUES (1)",
+    ):
+        server.execute(sql)
+    tailrace.apply(pair.log(), pair.url, channel="the copy")
+    start = server.binlogs()[-1].name
+    server.execute(change)
+    done = tailrace.apply(pair.log(), pair.url, start=start)
+    assert done.transactions == 1
+    server.execute("INSERT INTO d.t VALUES (2)")
+    again = tailrace.apply(pair.log(), pair.url)
+    assert (again.transactions, again.skipped) == (1, 1)
+    pair.check("d")
+
+
 def test_only_the_tables_that_are_wanted_are_applied(pair):
     server = pair.source
     for name in ("wanted", "other"):

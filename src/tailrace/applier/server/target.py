@@ -317,6 +317,7 @@ class ServerTarget(Target):
             or transaction.rolled_back
             or transaction.prepared is not None
             or transaction.size > _EVENTS
+            or transaction.non_transactional
         ):
             return None
         events = RowsEvents()
@@ -335,7 +336,7 @@ class ServerTarget(Target):
             b"BEGIN",
             events.take(),
         ]
-        if notes and not (transaction.non_transactional and self._is_in_executed(transaction.gtid)):
+        if notes:
             texts.append(self._note(transaction).text)
         texts.append(b"COMMIT")
         return Step(b";\n".join(texts), count=len(texts))
@@ -343,7 +344,7 @@ class ServerTarget(Target):
     def _steps(self, transaction: Transaction, *, notes: bool) -> Iterator[Step]:
         parts = self._parts(transaction)
         if any(isinstance(each, LoggedStatement) for each in parts):
-            yield from self._with_definitions(transaction, parts)
+            yield from self._with_definitions(transaction, parts, notes=notes)
         else:
             yield from self._as_one(transaction, notes=notes)
 
@@ -387,13 +388,15 @@ class ServerTarget(Target):
             yield from self._next_gtid(gtid)
             yield Step(b"BEGIN")
             empty = True
-        executed = self._is_in_executed(gtid)
-        if notes and not (executed and (empty or transaction.non_transactional)):
+        aside = transaction.non_transactional or (empty and self._is_in_executed(gtid))
+        if notes and not aside:
             yield self._note(transaction)
         yield Step(b"COMMIT")
+        if notes and aside:
+            yield from self._aside(self._note(transaction).text)
 
     def _with_definitions(
-        self, transaction: Transaction, parts: list[LoggedStatement | _Items]
+        self, transaction: Transaction, parts: list[LoggedStatement | _Items], *, notes: bool
     ) -> Iterator[Step]:
         """Statements that commit by themselves, and changes before and after them.
 
@@ -411,9 +414,11 @@ class ServerTarget(Target):
                 yield from self._next_gtid(transaction.gtid if last else None)
                 yield Step(b"BEGIN")
                 yield from self._changes(iter(part))
-                if last:
+                if last and not transaction.non_transactional:
                     yield self._note(transaction)
                 yield Step(b"COMMIT")
+                if last and transaction.non_transactional:
+                    yield from self._aside(self._note(transaction).text)
                 continue
             yield from self._next_gtid(transaction.gtid if last else None)
             yield from self._prepared(part.statement, part.flavour)
@@ -424,7 +429,7 @@ class ServerTarget(Target):
                 yield part.step()
             self._session.forget_database()
             self._guard.forget()
-            if last and not executed:
+            if last and notes:
                 yield from self._aside(self._note(transaction).text)
 
     def _again(self, step: Step) -> None:
@@ -486,7 +491,8 @@ class ServerTarget(Target):
     def _aside(self, statement: bytes) -> Iterator[Step]:
         """A statement about the transaction, which commits by itself and has no GTID of a source.
 
-        In MariaDB it is not logged: its GTID would be that of the next transaction.
+        In MariaDB it is not logged: its GTID would be that of the next transaction. So it would be
+        in a transaction whose first change, of a table without transactions, commits by itself.
         """
         if self._flavour is Flavour.MARIADB:
             yield Step(b"SET @@session.sql_log_bin = 0")
@@ -598,9 +604,12 @@ class ServerTarget(Target):
                 for step in self._prepared(statement, item.event.form.flavour):
                     self._pipeline.one(step)
                 self._row(item, row, statement)
-        if not self._is_in_executed(transaction.gtid):
+        if not transaction.non_transactional:
             self._pipeline.one(self._note(transaction))
         self._pipeline.one(Step(b"COMMIT"))
+        if transaction.non_transactional:
+            for step in self._aside(self._note(transaction).text):
+                self._pipeline.one(step)
 
     def _each_row(self, change: Change) -> Iterator[tuple[Row, Statement]]:
         rows: list[Row] = []
