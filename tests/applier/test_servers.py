@@ -145,6 +145,21 @@ def test_a_statement_that_changes_several_tables(pair):
     pair.check("d")
 
 
+def test_a_target_whose_sessions_do_not_commit_by_themselves(pair):
+    """With autocommit off, and another transaction after each COMMIT."""
+    pair.source.execute("CREATE DATABASE d")
+    pair.source.execute("CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=InnoDB")
+    for number in range(5):
+        pair.source.execute(f"INSERT INTO d.t VALUES ({number})")
+    logs = pair.log()
+    pair.target.execute("SET GLOBAL autocommit = 0, GLOBAL completion_type = CHAIN")
+    try:
+        tailrace.apply(logs, pair.url)
+    finally:
+        pair.target.execute("SET GLOBAL autocommit = 1, GLOBAL completion_type = NO_CHAIN")
+    pair.check("d")
+
+
 def test_load_data_that_was_logged_as_its_statement_is_loaded_from_its_blocks(pair, tmp_path):
     server = pair.source
     file = tmp_path / "rows.csv"

@@ -37,6 +37,16 @@ class Fails(TransactionConsumer):
 class NeedsArguments(RowConsumer):
     def __init__(self, file):
         pass
+
+
+class IsFull(RowConsumer):
+    def __init__(self):
+        raise OSError("full")
+
+
+class CannotBeClosed(RowConsumer):
+    def close(self):
+        raise OSError("full")
 """
 
 
@@ -87,6 +97,20 @@ def test_a_consumer_that_cannot_be_made(run, folder, shop):
     ran = run("tap", shop / "mysql", "--consumer", "consumers_of_tap:NeedsArguments")
     assert ran.status == 2
     assert "it cannot be made without arguments" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("IsFull", "cannot be made without arguments: OSError: full"),
+        ("CannotBeClosed", "in close: OSError: full"),
+    ],
+)
+def test_a_consumer_that_raises(run, folder, shop, name, error):
+    ran = run("tap", shop / "mysql", "--consumer", f"consumers_of_tap:{name}")
+    assert ran.status == 2
+    assert error in ran.err
+    assert "Traceback" not in ran.err
 
 
 def test_without_a_consumer_events_are_printed(run, shop):

@@ -25,8 +25,9 @@ from tailrace.cli.options import (
 from tailrace.cli.output import log_said, output_to, say, standard_output
 from tailrace.cli.signals import until_stopped
 from tailrace.cli.sources import with_servers
-from tailrace.errors import UsageError
+from tailrace.errors import TailraceError, UsageError
 from tailrace.generators import Consumer, EventStream, RowConsumer
+from tailrace.observers.delegate import failed
 
 if TYPE_CHECKING:
     from tailrace.cli.output import Output
@@ -92,14 +93,23 @@ def tap(
             with until_stopped(stream) as ending:
                 stream.run()
         finally:
-            close = getattr(made, "close", None)
-            if callable(close):
-                close()
+            _close(made)
             told = stream.stack.counts["transaction"].taken
             if told and stream.position.file:
                 at = f"; GTIDs {stream.gtids}" if stream.gtids is not None else ""
                 say(f"told of what is before {stream.position}{at}")
     return ending.status
+
+
+def _close(consumer: Consumer) -> None:
+    close = getattr(consumer, "close", None)
+    try:
+        if callable(close):
+            close()
+    except TailraceError:
+        raise
+    except Exception as error:
+        raise failed(consumer, "close", error) from error
 
 
 def made_consumer(name: str) -> Consumer:
@@ -113,8 +123,8 @@ def made_consumer(name: str) -> Consumer:
         found: Any = importlib.import_module(module)
         for each in attribute.split("."):
             found = getattr(found, each)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"--consumer {name}: {error}") from error
+    except Exception as error:
+        raise UsageError(f"--consumer {name}: {type(error).__name__}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Consumer)):
         raise UsageError(
             f"--consumer {name}: it derives from none of the consumers' interfaces, as"
@@ -122,9 +132,10 @@ def made_consumer(name: str) -> Consumer:
         )
     try:
         made: Consumer = found()
-    except TypeError as error:
+    except Exception as error:
         raise UsageError(
-            f"--consumer {name}: it cannot be made without arguments: {error}"
+            f"--consumer {name}: it cannot be made without arguments:"
+            f" {type(error).__name__}: {error}"
         ) from error
     return made
 

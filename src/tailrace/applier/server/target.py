@@ -117,7 +117,9 @@ class ServerTarget(Target):
                 f"{self.name}: another applier has the channel {self._place.channel!r}: end it, or"
                 " give this one a channel of its own"
             )
-        self._run("SET SESSION wait_timeout = 2147483")
+        self._run(
+            "SET SESSION wait_timeout = 2147483, autocommit = 1, completion_type = 'NO_CHAIN'"
+        )
         most = self._ask("SELECT @@max_allowed_packet").whole() - 1024
         self._pipeline = Pipeline(self._connection, most)
         self._place.create(self._query)
