@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from tailrace import generators
 from tailrace.events.transaction import XaName
 from tailrace.generators import GlobalTransactionId
 
@@ -152,3 +155,27 @@ def test_commit_time_stamps(recorded):
         }
         assert found <= shown
         assert bool(found) is recording.mysql
+
+
+@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+def test_the_global_transaction_id_is_a_position_from_which_to_start_a_replica(flavour):
+    """ "It can be used to identify the position from which to start a slave replicating"."""
+
+    class Commits(generators.TransactionConsumer):
+        def __init__(self):
+            self.ids = []
+
+        def trx_commit(self, event):
+            self.ids.append(event.global_transaction_id)
+
+    def commits(start=None):
+        told = Commits()
+        with generators.EventStream(f"examples/shop/{flavour}", start=start) as stream:
+            stream.transaction.register(told)
+            stream.run()
+        return told.ids
+
+    ids = commits()
+    last = ids[len(ids) // 2]
+    start = f"{last.cluster}:1-{last.counter}" if flavour == "mysql" else str(last)
+    assert commits(start) == ids[ids.index(last) + 1 :] != []

@@ -330,3 +330,23 @@ def test_streams_after_each_other_are_filtered_one_after_the_other(shop):
     empty = bytearray()
     generators.Materialiser(empty).close()
     assert events(filtered(Everything, empty)) == []
+
+
+def test_a_filter_between_the_generator_and_the_materialisation(shop):
+    """ "flexibility to put a filter class in-between generator and materialisation": a consumer."""
+    out = bytearray()
+    masked = Masked()
+
+    class Between(generators.RowConsumer):
+        def event(self, event):
+            written.write(event)
+
+        def row_batch(self, event):
+            for made in masked.event(event):
+                written.write(made)
+
+    log = generators.EventStream(ROOT / "examples/shop/mysql", tables="shop.reviews")
+    with log, generators.Materialiser(out) as written:
+        log.row.register(Between())
+        log.run()
+    assert shown(out) == shown(filtered(Masked, shop))
