@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -272,6 +273,65 @@ def test_the_position_is_kept_also_if_the_last_change_has_no_transaction(pair, c
     again = tailrace.apply(pair.log(), pair.url)
     assert (again.transactions, again.skipped) == (1, 1)
     pair.check("d")
+
+
+def test_the_error_for_a_column_of_another_type_names_the_table(pair):
+    pair.source.execute("CREATE DATABASE d")
+    pair.source.execute("CREATE TABLE d.t (id INT PRIMARY KEY, a INT)")
+    tailrace.apply(pair.log(), pair.url)
+    pair.target.execute("ALTER TABLE d.t MODIFY a TINYINT")
+    pair.source.execute("INSERT INTO d.t VALUES (1, 500)")
+    with pytest.raises(ServerError, match=r"another type there than on the source, in d\.t"):
+        tailrace.apply(pair.log(), pair.url)
+
+
+RIGHTS = {
+    "mysql": ("SESSION_VARIABLES_ADMIN", "SET_ANY_DEFINER", "SYSTEM_USER", "BINLOG_ADMIN"),
+    "mariadb": ("BINLOG MONITOR", "BINLOG ADMIN", "BINLOG REPLAY", "SET USER"),
+}
+"""What docs/guide/applying.md says an account needs, next to rights on the tables."""
+
+
+def test_the_rights_in_the_guide_are_needed_and_enough(pair):
+    """Those on tables and databases, and the ones above; without BINLOG_ADMIN rows go as SQL."""
+    for sql in (
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(10), b DOUBLE)",
+        "INSERT INTO d.t VALUES (1, 'é', NULL), (2, NULL, 0.5)",
+        "UPDATE d.t SET a = 'x' WHERE id = 2",
+        STATEMENT,
+        "INSERT INTO d.t VALUES (3, 'y', RAND())",
+        "SET SESSION binlog_format = 'ROW'",
+        "CREATE VIEW d.v AS SELECT * FROM d.t",
+        "DELETE FROM d.t WHERE id = 1",
+    ):
+        pair.source.execute(sql)
+    pair.source.disconnect()
+    logs, target = pair.log(), pair.target
+    url = pair.url.replace("root@", "applier@")
+    needed = RIGHTS[target.flavour]
+    guide = Path("docs/guide/applying.md").read_text(encoding="utf-8")
+    for missing in (*needed, None):
+        pair_rights = [right for right in needed if right != missing]
+        for sql in (
+            "DROP DATABASE IF EXISTS d",
+            "DROP DATABASE IF EXISTS tailrace",
+            "DROP USER IF EXISTS applier@'%'",
+            "CREATE USER applier@'%'",
+            "GRANT ALL ON d.* TO applier@'%'",
+            "GRANT ALL ON tailrace.* TO applier@'%'",
+            *(f"GRANT {right} ON *.* TO applier@'%'" for right in pair_rights),
+            "RESET BINARY LOGS AND GTIDS" if target.flavour == "mysql" else "RESET MASTER",
+        ):
+            target.execute(sql)
+        assert missing is None or f"`{missing}`" in guide
+        if missing in {None, "BINLOG_ADMIN"}:
+            tailrace.apply(logs, url)
+            pair.check("d")
+        else:
+            with pytest.raises(ServerError, match=f"(?s){missing}"):
+                tailrace.apply(logs, url)
+    target.execute("DROP USER applier")
 
 
 def test_only_the_tables_that_are_wanted_are_applied(pair):

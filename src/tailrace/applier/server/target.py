@@ -67,6 +67,9 @@ _JOINED: Final = 500
 """Rows in one INSERT."""
 _LOCK_SECONDS: Final = 30
 _DUPLICATE: Final = frozenset({1022, 1062, 1169, 1586})
+_UNKNOWN: Final = 1105
+"""The error of BINLOG for rows that the server cannot convert."""
+_MOST_NAMED: Final = 5
 _BUSY: Final = frozenset({1205, 1213})
 """Lock wait timeout, deadlock: the transaction is executed again."""
 _ATTEMPTS: Final = 10
@@ -261,6 +264,13 @@ class ServerTarget(Target):
             advice = (
                 ": the target's rows are not those of the source; conflicts=skip leaves them,"
                 " conflicts=overwrite replaces them (--conflicts)"
+            )
+        if failed.code == _UNKNOWN:
+            changed = (each.schema for each in self.items(transaction) if isinstance(each, Change))
+            names = dict.fromkeys(f"{schema.database}.{schema.table}" for schema in changed)
+            advice = (
+                ": the server does not say more: a column may be of another type there than on the"
+                f" source, in {', '.join(islice(names, _MOST_NAMED))}"
             )
         text = f"{error.args[0]}: in {transaction.name}{advice}"
         if isinstance(error, ServerError):
