@@ -103,8 +103,11 @@ def test_it_is_found_and_stacks(site: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == [
         f"{bytes(each ^ 0x55 for each in bytes.fromhex('28b52ffd')).hex()} b'plain'",
-        "other_streams:NONE: an entry point of 'tailrace.streams' gives a Layer",
-        "no stream is called 'missing'; known are buffer, counting, masked, read-ahead, wrong, zstd",
+        "wrong: an entry point of 'tailrace.streams' gives a Layer",
+        (
+            "no stream is called 'missing'; known are buffer, counting, masked, read-ahead, wrong,"
+            " zstd. A package adds one by an entry point of the group 'tailrace.streams'"
+        ),
         (
             "Input needs a RandomInput below it; ZstdInput is none (it has no readinto, size):"
             " stack them in another order"

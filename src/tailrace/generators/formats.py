@@ -9,12 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import entry_points
 from io import BytesIO, TextIOBase
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from tailrace.closing import Closing
 from tailrace.errors import UsageError
+from tailrace.plugin import plugin
 from tailrace.printable import short_repr
 
 if TYPE_CHECKING:
@@ -79,14 +79,7 @@ class MaterialisedFormat(ABC):
 @cache
 def format_named(name: str) -> MaterialisedFormat:
     """A format by its name. Raises UsageError for a name that no installed package offers."""
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in points:
-        raise UsageError(
-            f"no format of materialised events is called {name!r}; known are"
-            f" {', '.join(sorted(points)) or 'none'}. A package adds one by an entry point of the"
-            f" group {GROUP!r}"
-        )
-    kind = points[name].load()
+    kind = plugin(GROUP, name, "format of materialised events")
     if not (isinstance(kind, type) and issubclass(kind, MaterialisedFormat)):
         raise UsageError(f"{name} is {short_repr(kind)}, not a class of formats")
     return kind()

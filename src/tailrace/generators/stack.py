@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import entry_points
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +12,10 @@ from tailrace.errors import LogError, ObserverError, SchemaError, TailraceError,
 from tailrace.generators.consumer import Consumer, Registration, name_of
 from tailrace.generators.event import Place, end, put_in
 from tailrace.generators.generator import Change, Counts, Generator, Offer
+from tailrace.plugin import plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from importlib.metadata import EntryPoint
 
     from tailrace.generators.consumer import OnError
     from tailrace.generators.event import ReplicationEvent
@@ -32,26 +31,19 @@ def generators(names: Iterable[str] = ()) -> list[type[Generator]]:
 
     Raises UsageError for a name that no installed package offers.
     """
-    points = {point.name: point for point in entry_points(group=GROUP)}
     found: dict[str, type[Generator]] = {}
     for name in ("row", *names):
-        _find(name, points, found)
+        _find(name, found)
     return list(found.values())
 
 
-def _find(name: str, points: dict[str, EntryPoint], found: dict[str, type[Generator]]) -> None:
+def _find(name: str, found: dict[str, type[Generator]]) -> None:
     if not name or name in found:
         return
-    point = points.get(name)
-    if point is None:
-        raise UsageError(
-            f"no generator is called {name!r}; known are {', '.join(sorted(points)) or 'none'}. A"
-            f" package adds one by an entry point of the group {GROUP!r}"
-        )
-    kind = point.load()
+    kind = plugin(GROUP, name, "generator")
     if not (isinstance(kind, type) and issubclass(kind, Generator)):
         raise UsageError(f"{name} is {kind!r:.100}, not a class of generators")
-    _find(kind.stands_on, points, found)
+    _find(kind.stands_on, found)
     found[name] = kind
 
 

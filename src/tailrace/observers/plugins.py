@@ -10,6 +10,7 @@ from tailrace.observers.log_storage import LogStorageDelegate, LogStorageObserve
 from tailrace.observers.relay_io import RelayIoDelegate, RelayIoObserver
 from tailrace.observers.transaction import TransactionDelegate, TransactionObserver
 from tailrace.observers.transmit import TransmitDelegate, TransmitObserver
+from tailrace.plugin import plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,17 +36,9 @@ def find(names: Iterable[str]) -> list[Observer]:
     Raises UsageError for a name that no installed package offers, and for an object that is no
     observer of any kind.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and seldom needed
-
-    points = {point.name: point for point in entry_points(group=GROUP)}
     found = []
     for name in names:
-        if name not in points:
-            raise UsageError(
-                f"no observer is called {name!r}; known are {', '.join(sorted(points)) or 'none'}."
-                f" A package adds one by an entry point of the group {GROUP!r}"
-            )
-        observer = points[name].load()()
+        observer = plugin(GROUP, name, "observer")()
         if not (isinstance(observer, Observer) and isinstance(observer, tuple(KINDS))):
             raise UsageError(f"{name} is a {type(observer).__name__}, not an observer of any kind")
         found.append(observer)

@@ -229,7 +229,7 @@ def test_what_is_no_keyring(tmp_path: Path) -> None:
         keyring.open(path).key("1")
     with pytest.raises(StorageError, match="No such file"):
         keyring.open(tmp_path / "gone")
-    with pytest.raises(UsageError, match="no such kind"):
+    with pytest.raises(UsageError, match="no file and no kind of keyring"):
         keyring.open("vault:where")
     with pytest.raises(UsageError, match="colour"):
         keyring.open(f"tailrace:{path}?colour=red")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from tailrace.errors import StorageError, UsageError
+from tailrace.plugin import plugin
 from tailrace.storage.keyring.base import Keyring
 from tailrace.storage.keyring.mariadb import LINE, SALTED, MariadbKeyring, lines_of
 from tailrace.storage.keyring.mysql import HEAD, ComponentKeyring, PluginKeyring
@@ -60,13 +60,7 @@ def _of_kind(kind: str, rest: str) -> Keyring:
     options: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
     keyring_of = _KINDS.get(kind)
     if keyring_of is None:
-        found = entry_points(group=GROUP, name=kind)
-        if not found:
-            known = ", ".join(sorted({*_KINDS, *entry_points(group=GROUP).names}))
-            raise UsageError(
-                f"{kind}: no such kind of keyring, and no file of that name; there are {known}"
-            )
-        keyring_of = next(iter(found)).load()
+        keyring_of = plugin(GROUP, kind, "file and no kind of keyring", _KINDS)
     try:
         keyring = keyring_of(where, **options)
     except TypeError as error:

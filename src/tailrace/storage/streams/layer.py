@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import UsageError
+from tailrace.plugin import plugin
 from tailrace.storage.streams.buffer import buffered_input, buffered_output
 from tailrace.storage.streams.compression import ZstdInput, ZstdOutput
 from tailrace.storage.streams.counting import counted_input, counted_output
@@ -63,20 +64,13 @@ _LAYERS: Final[dict[str, Layer]] = {
 
 def layer(name: str) -> Layer:
     """The layer of a name: ours, or an installed package's. Raises UsageError for another."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
-
     found = _LAYERS.get(name)
     if found is not None:
         return found
-    others = entry_points(group=GROUP)
-    for point in others:
-        if point.name == name:
-            loaded = point.load()
-            if not isinstance(loaded, Layer):
-                raise UsageError(f"{point.value}: an entry point of {GROUP!r} gives a Layer")
-            return loaded
-    known = ", ".join(sorted({*_LAYERS, *others.names}))
-    raise UsageError(f"no stream is called {name!r}; known are {known}")
+    loaded = plugin(GROUP, name, "stream", _LAYERS)
+    if not isinstance(loaded, Layer):
+        raise UsageError(f"{name}: an entry point of {GROUP!r} gives a Layer")
+    return loaded
 
 
 def layers_of(given: Layers | None) -> tuple[Layer, ...]:
