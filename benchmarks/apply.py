@@ -1,4 +1,4 @@
-"""Applying a log: `tailrace apply`, and a real replica's applier.
+"""Applying a log: `tailrace apply` with 1 and 4 workers, and a real replica's applier.
 
 Clients of a source run sysbench's ``oltp_write_only`` (two updates, a delete and an insert of 190
 bytes in each transaction), then inserts, updates and deletes of 1 to 200 rows at random, both on
@@ -119,10 +119,10 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def _ours(server: Server, file: Path) -> float:
+def _ours(server: Server, file: Path, workers: int) -> float:
     """Seconds of our processor."""
     to = f"mysql://root@127.0.0.1:{server.port}/?ssl-mode=DISABLED"
-    line = ["apply", str(file), "--to", to]
+    line = ["apply", str(file), "--to", to, "--workers", str(workers)]
     process = subprocess.Popen([sys.executable, "-m", "tailrace", *line], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -156,7 +156,8 @@ def run(*, quick: bool) -> None:
 
 def _compare(target: Server, log: _Log, load: str, file: Path, rounds: int) -> None:
     contenders: dict[str, Callable[[], float]] = {
-        "ours": lambda: _ours(target, file),
+        "ours, 1 worker": lambda: _ours(target, file, 1),
+        "ours, 4 workers": lambda: _ours(target, file, 4),
         "replica's applier": lambda: _theirs(target, file),
     }
     with tailrace.open(file) as events:

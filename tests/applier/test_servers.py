@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,11 @@ from tailrace.gtid import GtidList, GtidSet
 from tools.applied import gtid_mode
 from tools.load import Load
 
+COMMAND = (sys.executable, "-m", "tailrace", "apply")
+OPEN = (
+    "SELECT COUNT(*) FROM information_schema.innodb_trx"
+    " WHERE trx_rows_modified > 0 OR trx_rows_locked > 0"
+)
 STATEMENT = "SET SESSION binlog_format = 'STATEMENT'"
 
 
@@ -24,7 +30,8 @@ def gtids(pair, text):
     return (GtidSet if pair.source.flavour == "mysql" else GtidList).parse(text)
 
 
-def test_a_random_load_gives_the_same_tables_and_gtids(pair):
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_random_load_gives_the_same_tables_and_gtids(pair, workers):
     """With statements, definitions, XA, savepoints, temporary tables, tables without transactions;
     and a stream applied twice changes nothing.
     """
@@ -34,14 +41,14 @@ def test_a_random_load_gives_the_same_tables_and_gtids(pair):
         time.sleep(3)
     assert load.counts["as_statement"] + load.counts["small"] > 10
     logs = pair.log()
-    done = tailrace.apply(logs, pair.url, start="binlog.000001")
+    done = tailrace.apply(logs, pair.url, start="binlog.000001", workers=workers)
     assert done.transactions > 50
     assert done.skipped == 0
     pair.check("random_load")
     executed = pair.gtids(pair.target)
     assert not gtids(pair, pair.gtids(pair.source)) - gtids(pair, executed)
 
-    second = tailrace.apply(logs, pair.url, start="binlog.000001")
+    second = tailrace.apply(logs, pair.url, start="binlog.000001", workers=workers)
     assert (second.transactions, second.skipped) == (0, done.transactions)
     third = tailrace.apply(logs, pair.url)
     assert third.transactions == 0
@@ -52,7 +59,8 @@ def test_a_random_load_gives_the_same_tables_and_gtids(pair):
     assert pair.gtids(pair.target) == executed
 
 
-def test_each_change_is_applied_once_though_the_applier_is_killed(pair):
+@pytest.mark.parametrize("workers", [1, 4])
+def test_each_change_is_applied_once_though_the_applier_is_killed(pair, workers):
     """Each transaction adds 1 to what is there: applied twice, or left out, the sum differs."""
     server = pair.source
     server.execute("CREATE DATABASE d")
@@ -69,7 +77,7 @@ def test_each_change_is_applied_once_though_the_applier_is_killed(pair):
     killed = 0
     for _ in range(3):
         process = subprocess.Popen(
-            [sys.executable, "-m", "tailrace", "apply", logs, "--to", pair.url],
+            [*COMMAND, logs, "--to", pair.url, "--workers", str(workers)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -84,7 +92,7 @@ def test_each_change_is_applied_once_though_the_applier_is_killed(pair):
         assert process.returncode in {0, -signal.SIGKILL}, err
         killed += process.returncode != 0
     assert killed
-    tailrace.apply(logs, pair.url)
+    tailrace.apply(logs, pair.url, workers=workers)
     pair.check("d")
 
 
@@ -182,6 +190,102 @@ def test_load_data_that_was_logged_as_its_statement_is_loaded_from_its_blocks(pa
     assert pair.target.query("SELECT COUNT(*), MAX(a) FROM d.t") == [(30_000, "row 9999!")]
 
 
+def clients(server, number, statements):
+    """Each client executes statements of its own at the same time as the others."""
+
+    def run(client):
+        with server.connect() as connection, connection.cursor() as cursor:
+            for statement in statements(client):
+                cursor.execute(statement)
+
+    with ThreadPoolExecutor(number) as pool:
+        list(pool.map(run, range(number)))
+
+
+@pytest.fixture
+def independent(pair):
+    """A transaction, then 400, of which each four are of different rows, and then one of all."""
+    server = pair.source
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=InnoDB")
+    server.execute("INSERT INTO d.t VALUES (0, 0), (1, 0), (2, 0), (3, 0), (9, 0)")
+    first = server.rotate()
+    server.execute("UPDATE d.t SET n = 9 WHERE id = 9")
+    change = "UPDATE d.t SET n = n + 1 WHERE id = "
+    if server.flavour == "mysql":  # it compares the rows
+        for number in range(400):
+            server.execute(f"{change}{number % 4}")
+    else:  # clients wait for each other, and are committed together
+        server.execute("SET GLOBAL binlog_commit_wait_count = 4")
+        server.execute("SET GLOBAL binlog_commit_wait_usec = 100000")
+        clients(server, 4, lambda each: [f"{change}{each}"] * 100)
+        server.execute("SET GLOBAL binlog_commit_wait_count = 0")
+    server.execute("UPDATE d.t SET n = n * 2 + id")
+    log = pair.log()
+    tailrace.apply(str(first), pair.url)
+    return pair, log
+
+
+def order(server):
+    """The numbers of the changes of rows in a server's log, in their order."""
+    server.rotate()
+    return [
+        (row.before["id"], row.after["n"])
+        for row in tailrace.rows(str(server.data), start="oldest", tables="d.t")
+        if row.before is not None
+    ]
+
+
+def test_workers_execute_transactions_at_a_time_and_commit_them_in_their_order(
+    independent, monkeypatch
+):
+    """Where another client has locked a row, those after it are executed, and wait."""
+    monkeypatch.setattr("tailrace.applier.server.workers._LOCK_WAITS", 50)
+    pair, log = independent
+    target = pair.target
+    lock = "SELECT * FROM d.t WHERE id = %s FOR UPDATE"
+    with (
+        target.connect() as holder,
+        holder.cursor() as cursor,
+        target.connect() as other,
+        other.cursor() as first,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        cursor.execute("BEGIN")
+        cursor.execute(lock, (2,))
+        first.execute("BEGIN")
+        first.execute(lock, (9,))
+        done = pool.submit(tailrace.apply, log, pair.url, workers=4)
+        time.sleep(2)  # until the others wait behind the first
+        first.execute("ROLLBACK")
+        most, deadline = 0, time.monotonic() + 20
+        while not done.done() and most < 2 and time.monotonic() < deadline:
+            time.sleep(0.15)  # the server looks anew a tenth of a second after the last answer
+            most = max(most, target.query(OPEN)[0][0] - 1)
+        cursor.execute("ROLLBACK")
+        assert done.result().transactions == 402
+    assert most >= 2
+    pair.check("d")
+    assert order(target) == order(pair.source)
+
+
+def test_a_row_that_stays_locked_makes_a_transaction_be_executed_by_itself(independent):
+    """Workers wait for it a second, and are rolled back with all after it."""
+    pair, log = independent
+    target = pair.target
+    with target.connect() as holder, holder.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT * FROM d.t WHERE id = 2 FOR UPDATE")
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(tailrace.apply, log, pair.url, workers=4)
+            time.sleep(2.5)
+            cursor.execute("ROLLBACK")
+            assert done.result().transactions == 402
+    pair.check("d")
+    assert order(target) == order(pair.source)
+    assert tailrace.apply(log, pair.url, workers=4).transactions == 0
+
+
 @pytest.fixture
 def conflicting(pair):
     """Changes of three rows, and a target where one is there already, and one is not."""
@@ -218,7 +322,10 @@ def without_gtids(pair):
         yield pair
 
 
-def test_nothing_after_a_transaction_that_failed_is_executed_though_it_was_sent(without_gtids):
+@pytest.mark.parametrize("workers", [1, 4])
+def test_nothing_after_a_transaction_that_failed_is_executed_though_it_was_sent(
+    without_gtids, workers
+):
     """The packets after the one that fails are on their way: the server rejects them as a whole."""
     pair = without_gtids
     server = pair.source
@@ -231,7 +338,7 @@ def test_nothing_after_a_transaction_that_failed_is_executed_though_it_was_sent(
     tailrace.apply(str(first), pair.url)
     pair.target.execute("INSERT INTO d.t VALUES (13, '')")
     with pytest.raises(ServerError, match="Duplicate entry"):
-        tailrace.apply(log, pair.url)
+        tailrace.apply(log, pair.url, workers=workers)
     there = pair.target.query("SELECT id FROM d.t ORDER BY id")
     assert [number for (number,) in there] == [*range(14)]
     pair.target.execute("DELETE FROM d.t WHERE id = 13")
@@ -239,13 +346,15 @@ def test_nothing_after_a_transaction_that_failed_is_executed_though_it_was_sent(
     pair.check("d")
 
 
-def test_conflicts_skip_leaves_what_the_target_has(conflicting):
-    tailrace.apply(conflicting.log(), conflicting.url, conflicts="skip")
+@pytest.mark.parametrize("workers", [1, 4])
+def test_conflicts_skip_leaves_what_the_target_has(conflicting, workers):
+    tailrace.apply(conflicting.log(), conflicting.url, conflicts="skip", workers=workers)
     assert conflicting.target.query("SELECT * FROM d.t") == [(3, "three"), (4, "other")]
 
 
-def test_conflicts_overwrite_makes_the_rows_those_of_the_source(conflicting):
-    tailrace.apply(conflicting.log(), conflicting.url, conflicts="overwrite")
+@pytest.mark.parametrize("workers", [1, 4])
+def test_conflicts_overwrite_makes_the_rows_those_of_the_source(conflicting, workers):
+    tailrace.apply(conflicting.log(), conflicting.url, conflicts="overwrite", workers=workers)
     conflicting.check("d")
 
 

@@ -13,6 +13,7 @@
 ./run python -m tools.campaign zeroloss --size full --seed 1
 ./run python -m tools.campaign mirrored --size full --seed 1
 ./run python -m tools.campaign hostile --size full --seed 1
+./run python -m tools.campaign applied --size full --seed 1
 ./run python -m tools.campaign logins --size full --seed 1
 """
 
@@ -26,6 +27,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tools.campaign import (
+    applied,
     badinput,
     characters,
     differential,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _OF_SERVERS: Final[dict[str, ModuleType]] = {
+    "applied": applied,
     "hostile": hostile,
     "live": live,
     "logins": logins,

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.applier.transaction import Transaction
+from tailrace.applier.target import MOST_WORKERS
+from tailrace.applier.transaction import Stamp, Transaction
 from tailrace.closing import Closing
 from tailrace.errors import UsageError
 from tailrace.generators import EventStream, RowConsumer
 from tailrace.generators.event import context_of
 from tailrace.generators.log_context import QueryContext
+from tailrace.gtid import MariadbGtid
 from tailrace.gtid.ids import parse_gtid
 from tailrace.live.scheme import names_server
 from tailrace.log.readable import rows_not_logged
@@ -178,6 +180,7 @@ class Applier(RowConsumer, Closing):
         transaction.prepared = _gtid(event.prepared_transaction_id)
         transaction.position = event.position
         transaction.resume = None if self._resume is None else self._resume()
+        transaction.stamp = _stamp(event, transaction.gtid)
         transaction.rolled_back = rolled_back
         transaction.non_transactional = not event.transactional_tables
         self._begin()
@@ -286,16 +289,34 @@ def _gtid(told: object) -> AnyGtid | None:
     return None if told is None else parse_gtid(str(told))
 
 
+def _stamp(event: TransactionCommit | TransactionRollback, gtid: AnyGtid | None) -> Stamp | None:
+    if (number := event.sequence_number) is not None:
+        return Stamp(number, event.last_committed or 0)
+    group = event.group_commit_id
+    if group is None or not isinstance(gtid, MariadbGtid):
+        return None
+    return Stamp(group=(gtid.domain_id, group))
+
+
 def target_of(
-    to: str, *, channel: str = "default", table: str = "tailrace.applied", conflicts: Conflicts
+    to: str,
+    *,
+    channel: str = "default",
+    table: str = "tailrace.applied",
+    conflicts: Conflicts,
+    workers: int = 1,
 ) -> Target:
     """The target of a URL. Raises UsageError for a URL that names no known database."""
+    if not 1 <= workers <= MOST_WORKERS:
+        raise UsageError(f"there are 1 to {MOST_WORKERS} workers, and not {workers!r}")
     if conflicts not in {"stop", "skip", "overwrite"}:
         raise UsageError(f"conflicts is stop, skip or overwrite, and not {conflicts!r}")
     if names_server(to):
         from tailrace.applier.server.target import ServerTarget  # noqa: PLC0415 - with PyMySQL
 
-        return ServerTarget(to, channel=channel, table=table, conflicts=conflicts)
+        return ServerTarget(to, channel=channel, table=table, conflicts=conflicts, workers=workers)
+    if workers > 1:
+        raise UsageError("only servers of MySQL and MariaDB have more than one worker")
     if "://" not in to:
         raise UsageError(
             f"{to!r:.80} is no URL: mysql://user@host/, sqlite:///file, postgresql://…"
@@ -320,6 +341,7 @@ def apply(
     channel: str = "default",
     table: str = "tailrace.applied",
     conflicts: Conflicts = "stop",
+    workers: int = 1,
     on_start: Callable[[EventStream], object] | None = None,
 ) -> Applied:
     """Carry out the changes of a source in another database, each once.
@@ -328,8 +350,10 @@ def apply(
     SQLite. The arguments before ``channel`` are those of
     `tailrace.rows`; without ``start`` it continues where the target is. How far that is the target
     itself knows, in the row ``channel`` of its ``table``, which is created. ``conflicts`` says what
-    happens where its rows are not as they were on the source (`Conflicts`). ``on_start`` is given
-    the stream, whose ``stop`` ends the call after a transaction.
+    happens where its rows are not as they were on the source (`Conflicts`). A server executes
+    ``workers`` transactions at a time, where the log says that they do not depend on each other;
+    they are committed in their order. ``on_start`` is given the stream, whose ``stop`` ends the
+    call after a transaction.
 
     Raises what reading raises, ServerError for a statement that the target rejects, and UsageError
     if another applier has the channel. All before it is applied; the next call continues there.
@@ -340,7 +364,7 @@ def apply(
     >>> done.transactions == again.skipped, again.transactions
     (True, 0)
     """
-    target = target_of(to, channel=channel, table=table, conflicts=conflicts)
+    target = target_of(to, channel=channel, table=table, conflicts=conflicts, workers=workers)
     try:
         where = target.progress.resume if start is None else start
         stream = EventStream(

@@ -22,6 +22,9 @@ Conflicts = Literal["stop", "skip", "overwrite"]
 """What happens where the target has other rows than the source had: stop with an error, leave the
 target's row, or replace it by the source's."""
 
+MOST_WORKERS: Final = 32
+"""Transactions that a server executes at a time."""
+
 
 @dataclass(slots=True)
 class Progress:

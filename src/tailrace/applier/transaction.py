@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.events import FormatDescription
 from tailrace.log.reader import TransactionHead
@@ -20,15 +20,35 @@ _BLOCK: Final = 1 << 20
 """Bytes that are written to it together."""
 
 
+class Stamp(NamedTuple):
+    """What the log says about a commit: MySQL numbers the transactions of a file (``number``), and
+    names the last that must be committed before one may be executed (``after``). MariaDB says which
+    were committed together: those of the same ``group``.
+    """
+
+    number: int = 0
+    after: int = 0
+    group: tuple[int, int] | None = None
+
+    def allows(self, earlier: Stamp) -> bool:
+        """Whether a transaction may be executed at the same time as that earlier one, and all
+        between them.
+        """
+        if self.group is not None:
+            return self.group == earlier.group
+        return self.after < earlier.number < self.number
+
+
 @dataclass(slots=True)
 class Transaction:
     """A transaction to apply: ``items`` are what its target made of the changes, in their order.
 
     ``gtid`` is its own, ``prepared`` that of the XA PREPARE. ``position`` is that of its last event
     in the log, ``resume`` a position from which reading finds it. ``gtids`` are those that are
-    applied with it, None without GTIDs. ``rolled_back``: the source rolled it back; what is left
-    are its changes to tables without transactions. ``non_transactional``: it may have changed
-    only such tables. ``row_events`` and ``statements`` are the numbers of them.
+    applied with it, None without GTIDs. ``stamp`` is its commit stamp. ``rolled_back``: the source
+    rolled it back; what is left are its changes to tables without transactions.
+    ``non_transactional``: it may have changed only such tables. ``row_events`` and ``statements``
+    are the numbers of them.
     """
 
     gtid: AnyGtid | None = None
@@ -40,6 +60,7 @@ class Transaction:
     non_transactional: bool = False
     row_events: int = 0
     statements: int = 0
+    stamp: Stamp | None = None
     items: list[Any] | SpilledObjects[Any] = field(default_factory=list)
     size: int = 0
 

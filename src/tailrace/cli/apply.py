@@ -69,6 +69,16 @@ def apply(
             "(default), ``skip`` the change, or ``overwrite`` what is there.",
         ),
     ] = "stop",
+    workers: Annotated[
+        int,
+        Parameter(
+            name="--workers",
+            metavar="N",
+            group=_APPLY,
+            help="Transactions that a server executes at a time, where the log says that they do "
+            "not depend on each other (default 1, 32 at most).",
+        ),
+    ] = 1,
     tables: Tables = (),
     exclude: Exclude = (),
     start: Start = None,
@@ -111,6 +121,7 @@ def apply(
             channel=channel,
             table=table,
             conflicts=conflicts,
+            workers=workers,
             on_start=started,
         )
     earlier = f", {done.skipped:,} were applied earlier" if done.skipped else ""

@@ -355,6 +355,11 @@ class ServerConnection(_Base):
         del unbuffered
         raise self._malformed("one statement was sent, and the answer has several results")
 
+    @property
+    def number(self) -> int:
+        """The server's number of the connection, which KILL takes."""
+        return int(self.thread_id())  # type: ignore[no-untyped-call]
+
     def run_ahead(self) -> None:
         """From now on answers may take any time, and statements may be sent before the answers to
         those before them are read.

@@ -80,10 +80,10 @@ class Pipeline:
                     self.flush(held)
                     held, size = [], 0
             elif held and size + length > _PACKET:
-                self._send(held)
+                self.send(held)
                 held, size = [], 0
             if held and size + length > self.most:
-                self._send(held)
+                self.send(held)
                 held, size = [], 0
             if length > self.most:
                 self.flush(held)
@@ -102,11 +102,12 @@ class Pipeline:
         if held:
             while self._on_their_way and held[-1].step.ends:
                 self._read()
-            self._send(held)
+            self.send(held)
         while self._on_their_way:
             self._read()
 
-    def _send(self, sent: list[Sent]) -> None:
+    def send(self, sent: list[Sent]) -> None:
+        """Send steps as one packet; waits for packets that were sent before, but not for this."""
         texts = [each.step.text for each in sent]
         if self._on_their_way:
             number, after = self._packets, self._packets + 1

@@ -30,6 +30,10 @@ class Place:
         """The name of the lock that one applier at a time holds."""
         return string(f"tailrace apply {self.channel}")
 
+    def turn(self, number: int) -> str:
+        """The name of a lock by which workers commit in their order."""
+        return string(f"tailrace apply {self.channel} {number}")
+
     def create(self, query: Callable[[str], list[tuple[object, ...]]]) -> None:
         """Create the table and the row, where they are not."""
         database, table = map(string, self.table)
@@ -73,8 +77,12 @@ class Place:
             pending,
         )
 
-    def note(self, transaction: Transaction, *, with_gtids: bool) -> bytes:
-        """The statement that notes a transaction as applied."""
+    def note(
+        self, transaction: Transaction, *, with_gtids: bool, after: Position | None = None
+    ) -> bytes:
+        """The statement that notes a transaction as applied; ``after``: if the row says that the
+        one which ends there is.
+        """
         parts = ["pending = NULL"]
         for prefix, position in (("log", transaction.position), ("resume", transaction.resume)):
             if position is not None and position.file:
@@ -83,7 +91,10 @@ class Place:
         if with_gtids and transaction.gtids is not None:
             flavour = transaction.gtids.flavour.value
             parts.append(f"{flavour}_gtids = {string(str(transaction.gtids))}")
-        return f"UPDATE {self._name} SET {', '.join(parts)} {self._where}".encode()  # noqa: S608 - quoted
+        where = self._where
+        if after is not None:
+            where += f" AND log_file = {string(after.file)} AND log_pos = {after.offset}"
+        return f"UPDATE {self._name} SET {', '.join(parts)} {where}".encode()  # noqa: S608 - quoted
 
     def pending(self, transaction: Transaction) -> bytes:
         """The statement that notes what is about to be executed, and commits by itself."""

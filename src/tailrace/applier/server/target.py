@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.applier.server.pipeline import NOT_FOUND, Pipeline, Sent, StepError
 from tailrace.applier.server.place import Place, pending_name
 from tailrace.applier.server.session import OPTIONAL, TargetSession
 from tailrace.applier.server.steps import (
+    FAIL,
     FLUSH,
     LoggedStatement,
     RowsEvents,
@@ -25,6 +27,7 @@ from tailrace.applier.server.steps import (
     description,
     found_one,
 )
+from tailrace.applier.server.workers import Job, Workers
 from tailrace.applier.target import Conflicts, Progress, Target
 from tailrace.constants import Flavour
 from tailrace.errors import (
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from tailrace.generators import RowBatch, StatementQuery
     from tailrace.gtid import AnyGtid
     from tailrace.live.connect import ServerConnection
+    from tailrace.position import Position
     from tailrace.sql.rows import RowSql
     from tailrace.values.row import Row
 
@@ -73,6 +77,7 @@ _MOST_NAMED: Final = 5
 _BUSY: Final = frozenset({1205, 1213})
 """Lock wait timeout, deadlock: the transaction is executed again."""
 _ATTEMPTS: Final = 10
+_CHECKED: Final = b"SET @tailrace_turn = IF(%b, 0, %b)"
 _DONE: Final = frozenset(
     {1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1151, 1304, 1305, 1359, 1360, 1396}
     | {1517, 1537, 1539, 1826, 4031, 4091, 4092}
@@ -96,17 +101,30 @@ class _Items:
 class ServerTarget(Target):
     """A server of MySQL or MariaDB."""
 
-    def __init__(self, url: str, *, channel: str, table: str, conflicts: Conflicts) -> None:
+    def __init__(
+        self, url: str, *, channel: str, table: str, conflicts: Conflicts, workers: int = 1
+    ) -> None:
         self._place = Place(table, channel)
         self._conflicts = conflicts
         source = Source.parse(url)
-        self._connection: ServerConnection = connect(source, source.hosts[0], applies=True)
+        connects = partial(connect, source, source.hosts[0], applies=True)
+        self._connection: ServerConnection = connects()
+        self._workers: Workers | None = None
         self.name = self._connection.name
         try:
             self._open()
         except BaseException:
             self.close()
             raise
+        if workers > 1:
+            self._workers = Workers(
+                workers,
+                connect=connects,
+                query=self._query,
+                lock=self._place.turn,
+                most=self._pipeline.most,
+                after_form=tuple(each.text for each in self._next_gtid(None)),
+            )
 
     def _open(self) -> None:
         self._flavour = (
@@ -120,6 +138,7 @@ class ServerTarget(Target):
                 f"{self.name}: another applier has the channel {self._place.channel!r}: end it, or"
                 " give this one a channel of its own"
             )
+        Workers.await_gone(self._query, self._place.turn)
         self._run(
             "SET SESSION wait_timeout = 2147483, autocommit = 1, completion_type = 'NO_CHAIN'"
         )
@@ -200,7 +219,9 @@ class ServerTarget(Target):
         self._query(sql)
 
     def close(self) -> None:
-        """Close the connection; what was not committed is rolled back."""
+        """Close the connections; what was not committed is rolled back."""
+        if self._workers is not None:
+            self._workers.close()
         if self._connection.open:
             with suppress(err.MySQLError, TailraceError, OSError):
                 self._connection.close()
@@ -235,7 +256,25 @@ class ServerTarget(Target):
 
     def apply(self, transactions: Sequence[Transaction]) -> None:
         """Apply transactions in their order; those before one that fails are committed."""
-        self.applied = at = attempts = 0
+        self.applied = at = 0
+        while at < len(transactions):
+            at += self._at_once(transactions[at:])
+            self.applied = at
+            rest = transactions[at:]
+            alone = next(
+                (
+                    number
+                    for number in range(1, len(rest) - 1)
+                    if self._workers is not None and self._whole_form(rest[number]) is not None
+                ),
+                len(rest),
+            )
+            self._in_order(transactions[: at + alone], at)
+            at += alone
+
+    def _in_order(self, transactions: Sequence[Transaction], at: int) -> None:
+        """Apply transactions one after the other, from the one of this number on."""
+        attempts = 0
         while at < len(transactions):
             try:
                 self._pipeline.send_all(self._sent(transactions, at))
@@ -322,36 +361,153 @@ class ServerTarget(Target):
                 yield Sent(number, FLUSH)  # what is before it is executed
                 raise StepError(number, 0, error) from error
 
-    def _whole(self, transaction: Transaction, *, notes: bool) -> Step | None:
-        """All of a transaction that has rows only, in one BINLOG statement; None of another."""
+    def _whole_form(self, transaction: Transaction) -> FormatDescription | None:
+        """The format of a transaction of rows only, which one BINLOG statement takes; None of
+        another.
+        """
         if (
-            not self._takes_binlog
+            self._takes_binlog is False
             or transaction.rolled_back
             or transaction.prepared is not None
             or transaction.size > _EVENTS
             or transaction.non_transactional
         ):
             return None
-        events = RowsEvents()
-        for committed, item in transaction.items:
+        form: FormatDescription | None = None
+        committed = False
+        for counts, item in transaction.items:
             if not isinstance(item, Change):
                 return None
             event = item.event
-            if event.form is not self._form or not can_be_binlog(event):
+            if event.form is not form:
+                if form is not None or not self._is_own(item):
+                    return None
+                form = event.form
+            elif event.compressed:
                 return None
+            committed = committed or counts
+        return form if committed else None
+
+    @staticmethod
+    def _as_binlog(transaction: Transaction) -> bytes:
+        """All rows of a transaction."""
+        events = RowsEvents()
+        for committed, item in transaction.items:
             if committed:
-                events.add(event)
-        if not events.size:
+                events.add(item.event)
+        return events.take()
+
+    def _whole(self, transaction: Transaction, *, notes: bool) -> Step | None:
+        """All of a transaction of rows in the format that the server knows, in one step."""
+        form = self._whole_form(transaction)
+        if form is None or form is not self._form:
             return None
         texts = [
             *(each.text for each in self._next_gtid(transaction.gtid)),
             b"BEGIN",
-            events.take(),
+            self._as_binlog(transaction),
         ]
         if notes:
             texts.append(self._note(transaction).text)
         texts.append(b"COMMIT")
         return Step(b";\n".join(texts), count=len(texts))
+
+    # --- several at a time -----------------------------------------------------------------------
+
+    def _at_once(self, transactions: Sequence[Transaction]) -> int:
+        """Apply transactions by the workers, as far as they take them; gives how many are applied.
+
+        If one fails, those before it are. It is then executed by itself, with what comes after.
+        """
+        workers, form = self._workers, self._whole_form(transactions[0])
+        if workers is None or form is None:
+            return 0
+        tells = self._tells(transactions[0].gtid)
+        count = 0
+        for each in transactions:
+            if self._tells(each.gtid) is not tells or self._whole_form(each) is not form:
+                break
+            count += 1
+        if count <= 1:
+            return 0
+        steps = chain(self._forms(self.items(transactions[0])), self._next_gtid(None))
+        self._pipeline.send_all(Sent(0, each) for each in steps)
+        if not self._takes_binlog:
+            return 0
+        try:
+            workers.run(self._jobs(transactions[:count], workers.count, tells=tells), form)
+        except StepError:
+            return self._done(transactions[:count])
+        return count
+
+    def _tells(self, gtid: AnyGtid | None) -> bool:
+        """Whether the server itself knows whether a transaction of rows is applied."""
+        return self._is_in_executed(gtid) or self._is_logged(gtid)
+
+    def _jobs(
+        self, transactions: Sequence[Transaction], workers: int, *, tells: bool
+    ) -> Iterator[Job]:
+        for number, each in enumerate(transactions):
+            before = None if number == 0 else transactions[number - 1]
+            earliest = transactions[max(0, number - workers + 1)]
+            depends = each.stamp is None or earliest.stamp is None
+            if each.stamp is not None and earliest.stamp is not None and earliest is not each:
+                depends = not each.stamp.allows(earliest.stamp)
+            commit = [b"COMMIT"]
+            check: tuple[bytes, ...] = ()
+            if not tells:
+                after = None if before is None else before.position
+                commit.insert(0, self._note(each, after).text)
+                if after is not None:
+                    commit.insert(1, _CHECKED % (b"ROW_COUNT() = 1", FAIL))
+            elif number == len(transactions) - 1:
+                commit.insert(0, self._note(each).text)
+            if tells and before is not None:
+                check = self._check(before.gtid, depends=depends)
+            yield Job(
+                number,
+                (*self._session_gtid(each.gtid), b"BEGIN", self._as_binlog(each)),
+                tuple(commit),
+                check,
+                depends,
+            )
+
+    def _check(self, before: AnyGtid | None, *, depends: bool) -> tuple[bytes, ...]:
+        """A statement that fails unless a transaction is committed.
+
+        MySQL has a set of GTIDs: what is missing from it is executed later, if nothing depends on
+        it.
+        """
+        if self._flavour is Flavour.MARIADB:
+            said = f"FIND_IN_SET('{before}', @@GLOBAL.gtid_binlog_state)"
+        elif depends:
+            said = f"GTID_SUBSET('{before}', @@GLOBAL.gtid_executed)"
+        else:
+            return ()
+        return (_CHECKED % (said.encode(), FAIL),)
+
+    def _session_gtid(self, gtid: AnyGtid | None) -> Iterator[bytes]:
+        """The statements for a session of which nothing is known."""
+        self._domain = None
+        for step in self._next_gtid(gtid):
+            yield step.text
+        self._domain = None
+
+    def _done(self, transactions: Sequence[Transaction]) -> int:
+        """How many transactions are committed, after the workers have ended."""
+        found = self._place.read(self._query(self._place.query)[0])
+        if self._flavour is Flavour.MYSQL and self._sets_gtids:
+            text = self._ask("SELECT @@GLOBAL.gtid_executed").text()
+            found.mysql = found.mysql | GtidSet.parse(text)
+        elif self._flavour is Flavour.MARIADB and self._log_tells:
+            text = self._ask("SELECT @@GLOBAL.gtid_binlog_state").text()
+            for gtid in GtidList.parse(text):
+                if self._is_logged(gtid):
+                    found.mariadb.add(gtid)
+        for number, each in enumerate(transactions):
+            if not found.has(each.gtid, each.position):
+                return number
+        return len(transactions)
 
     def _steps(self, transaction: Transaction, *, notes: bool) -> Iterator[Step]:
         parts = self._parts(transaction)
@@ -495,9 +651,13 @@ class ServerTarget(Target):
                 f" {gtid.server_id}, @@session.gtid_seq_no = {gtid.seq_no}".encode()
             )
 
-    def _note(self, transaction: Transaction) -> Step:
+    def _note(self, transaction: Transaction, after: Position | None = None) -> Step:
         return Step(
-            self._place.note(transaction, with_gtids=not self._is_in_executed(transaction.gtid))
+            self._place.note(
+                transaction,
+                with_gtids=not self._is_in_executed(transaction.gtid),
+                after=after,
+            )
         )
 
     def _aside(self, statement: bytes) -> Iterator[Step]:
