@@ -121,7 +121,7 @@ FILES = {
         "the keyring ring does not have it",
     ],
     "log --keyring text.txt sealed": ["text.txt: this is no keyring file:", RING],
-    "log --layers gzip logs": "no stream is called 'gzip'; known are buffer, counting, read-ahead, zstd",
+    "log --layers gzip logs": "no stream is called 'gzip'; known are buffer, counting, read-ahead, zstd. A package adds one by an entry point of the group 'tailrace.streams'",
     # options that do not go together
     "log --events logs": "--events goes with --as json",
     "log --as raw logs": "--as raw and --into FILE go together",

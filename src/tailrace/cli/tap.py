@@ -124,7 +124,7 @@ def made_consumer(name: str) -> Consumer:
         for each in attribute.split("."):
             found = getattr(found, each)
     except Exception as error:
-        raise UsageError(f"--consumer {name}: {type(error).__name__}: {error}") from error
+        raise UsageError(f"--consumer {name}: {_text(error)}") from error
     if not (isinstance(found, type) and issubclass(found, Consumer)):
         raise UsageError(
             f"--consumer {name}: it derives from none of the consumers' interfaces, as"
@@ -134,10 +134,14 @@ def made_consumer(name: str) -> Consumer:
         made: Consumer = found()
     except Exception as error:
         raise UsageError(
-            f"--consumer {name}: it cannot be made without arguments:"
-            f" {type(error).__name__}: {error}"
+            f"--consumer {name}: it cannot be made without arguments: {_text(error)}"
         ) from error
     return made
+
+
+def _text(error: Exception) -> str:
+    own = isinstance(error, (ImportError, AttributeError, TypeError))
+    return str(error) if own else f"{type(error).__name__}: {error}"
 
 
 def register(stream: EventStream, consumer: Consumer) -> Registration:
