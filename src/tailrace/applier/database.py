@@ -79,7 +79,7 @@ _LOCK_SECONDS: Final = 30
 _LOCK_TIMEOUT: Final = "55P03"
 """PostgreSQL's SQLSTATE for a lock that another has."""
 _UNIQUE: Final = "23505"
-"""PostgreSQL's SQLSTATE for a key that is there already."""
+"""PostgreSQL's SQLSTATE for a key that exists already."""
 _SQLITE_UNIQUE: Final = frozenset({"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"})
 _CONFLICT: Final = (
     ": the target's rows are not those of the source; conflicts=skip leaves them,"
@@ -682,7 +682,7 @@ def _state(error: DBAPIError) -> str | None:
 
 
 def _is_unique(error: DBAPIError) -> bool:
-    """Whether a row has a key that is there already: of all violations, the only conflict."""
+    """Whether a row has a key that exists already: of all violations, the only conflict."""
     name = getattr(error.orig, "sqlite_errorname", None)
     return name in _SQLITE_UNIQUE or _state(error) == _UNIQUE
 

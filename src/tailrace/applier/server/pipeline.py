@@ -1,6 +1,6 @@
 """Statements on their way to a server: the next are sent before the answers to the former are read.
 
-A packet of several statements is executed up to the first that fails; the server then goes on with
+A packet of several statements is executed up to the first that fails; the server then executes
 the next packet, which must not be executed either. So each packet ends with a statement that notes
 its number in a user variable, and one that is sent while another is on its way begins with a
 statement that fails unless the variable has the number of the packet before it.

@@ -235,8 +235,8 @@ class Workers:
     def _kill(self) -> None:
         """End all workers, whatever they wait for, and wait for the server to roll back.
 
-        Each waits for the lock of the one before it, and may go on when that ends: so the last ends
-        first, and the one that failed ends last.
+        Each waits for the lock of the one before it, and may continue when that ends: so the last
+        ends first, and the one that failed ends last.
         """
         workers, self._workers = self._workers, []
         failed = [each for each in workers if each.failed is not None]
