@@ -394,6 +394,20 @@ def test_columns_of_mariadb_that_the_target_generates(url, logged_by_mariadb):
     assert held(url)["d.t"] == [("1", "11", "12", "13"), ("3", "30", "31", "32")]
 
 
+def test_foreign_keys_of_the_target_do_what_mariadb_does_not_log(url, logged_by_mariadb):
+    children = "id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES d.p (id) ON DELETE CASCADE"
+    log = logged_by_mariadb(
+        "CREATE TABLE d.p (id INT PRIMARY KEY) ENGINE=InnoDB",
+        f"CREATE TABLE d.c ({children}) ENGINE=InnoDB",
+        "INSERT INTO d.p VALUES (1), (2)",
+        "INSERT INTO d.c VALUES (1, 1), (2, 2)",
+        "DELETE FROM d.p WHERE id = 1",
+    )
+    execute(url, "CREATE TABLE d.p (id INT PRIMARY KEY)", f"CREATE TABLE d.c ({children})")
+    tailrace.apply(log, url)
+    assert held(url) == {"d.p": [("2",)], "d.c": [("2", "2")]}
+
+
 def test_a_channel_has_one_applier_at_a_time_and_channels_are_told_apart(url, monkeypatch):
     """By their whole names; a killed process has none."""
     monkeypatch.setattr("tailrace.applier.database._LOCK_SECONDS", 1)

@@ -202,7 +202,7 @@ class DatabaseTarget(Target):
         )
         self._lock: FileLock | None = None
         if self._is_sqlite:
-            _begin_as_told(self._engine)
+            _prepare_sqlite(self._engine)
         try:
             self._connection = self._engine.connect()
         except DBAPIError as error:
@@ -687,8 +687,8 @@ def _is_unique(error: DBAPIError) -> bool:
     return name in _SQLITE_UNIQUE or _state(error) == _UNIQUE
 
 
-def _begin_as_told(engine: sa.Engine) -> None:
-    """Let transactions of SQLite begin where SQLAlchemy says so.
+def _prepare_sqlite(engine: sa.Engine) -> None:
+    """Let transactions of SQLite begin where SQLAlchemy says so, and its foreign keys have effect.
 
     The driver begins one before a change only, so a savepoint before it would be a transaction.
     """
@@ -696,6 +696,7 @@ def _begin_as_told(engine: sa.Engine) -> None:
     @sa.event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
         connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
 
     @sa.event.listens_for(engine, "begin")
     def _begun(connection: sa.Connection) -> None:
