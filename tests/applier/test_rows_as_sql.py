@@ -285,3 +285,18 @@ def test_partial_json_is_a_document_in_mariadb(other):
     found = [(key, text and json.loads(text)) for key, text in rows(other.target, "d.t")]
     assert found == [(key, text and json.loads(text)) for key, text in rows(server, "d.t")]
     assert rows(other.target, "d.n") == [(None,)]
+
+
+def test_rows_that_are_sent_in_several_packets_are_found(other):
+    """A change and the statement that looks whether it found its row are in one packet."""
+    values = ", ".join(f"({number}, '')" for number in range(3000))
+    for sql in (
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(100) NOT NULL)",
+        f"INSERT INTO d.t VALUES {values}",
+        "UPDATE d.t SET a = REPEAT('u', 100)",
+        "DELETE FROM d.t WHERE id > 0",
+    ):
+        other.source.execute(sql)
+    tailrace.apply(other.log(), other.url)
+    assert rows(other.target, "d.t") == [(0, "u" * 100)]

@@ -28,7 +28,7 @@ class Step:
     """A statement to send, or ``count`` of them. ``ends``: nothing may follow it in its packet, as
     only the server knows where it ends. ``begins``: nothing may be before it, as it needs the
     session's character set. ``blocks`` is the file of a LOAD DATA, ``error_code`` the error that it
-    ended with. ``row`` is set for a statement that fails if the one before it found no row: which.
+    ended with. ``row`` is set for a change that fails if it finds no row: which.
     ``guards``: it is a guard of `tailrace.sql.triggers`, whose error has the reason in quotes.
     """
 
@@ -46,9 +46,12 @@ FAIL: Final = b"(SELECT 1 UNION SELECT 2)"
 """An expression whose evaluation fails."""
 
 
-def found_one(row: str) -> Step:
-    """A statement that fails unless the one before it, an UPDATE or DELETE, found one row."""
-    return Step(b"SET @tailrace_found = IF(ROW_COUNT() = 1, 1, " + FAIL + b")", row=row)
+def found_one(change: bytes, row: str) -> Step:
+    """An UPDATE or DELETE, and a statement that fails unless it found one row: together, as another
+    statement between them would have a count of its own.
+    """
+    check = b"SET @tailrace_found = IF(ROW_COUNT() = 1, 1, " + FAIL + b")"
+    return Step(change + b";\n" + check, count=2, row=row)
 
 
 @dataclass(frozen=True, slots=True)

@@ -717,9 +717,8 @@ class ServerTarget(Target):
         for each in multi_row(row_statements(change, self._tables, repeat), _JOINED):
             if isinstance(each, Statement):
                 yield from self._prepared(each, change.event.form.flavour)
-                yield Step(each.text.encode("utf-8", "surrogateescape"))
-                if row:
-                    yield found_one(row)
+                text = each.text.encode("utf-8", "surrogateescape")
+                yield found_one(text, row) if row else Step(text)
 
     # --- BINLOG ----------------------------------------------------------------------------------
 
