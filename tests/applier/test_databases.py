@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -436,3 +439,19 @@ def test_names_that_are_none(url, given, error):
 def test_another_database_is_rejected_by_its_name():
     with pytest.raises(UsageError, match="and not to mysql"):
         target_of("mysql+pymysql://root@127.0.0.1:1/d", conflicts="stop")
+
+
+def test_apply_reads_a_log_with_a_wrong_checksum_if_it_is_told_to(tmp_path, capsys):
+    with tailrace.open("examples/shop/mysql") as events:
+        event = next(each for each in events if each.name == "GTID")
+    data = bytearray(Path("examples/shop/mysql", event.file).read_bytes())
+    data[event.offset + event.header.length - 1] ^= 1
+    log = tmp_path / "binlog.000001"
+    log.write_bytes(data)
+    line = [sys.executable, "-m", "tailrace", "apply", log, "--exclude", LOGS["mysql"]]
+    line += ["--to", f"sqlite:///{tmp_path / 'applied.db'}"]
+    failed = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert failed.returncode == 2
+    assert "checksum" in failed.stderr
+    done = subprocess.run([*line, "--skip-checksums"], capture_output=True, text=True, check=True)
+    assert "transactions applied" in done.stdout

@@ -84,7 +84,7 @@ COMMANDS_ONLY = {
     "stat": {"as", "html", "include_gtids", "exclude_gtids", "server_id", "skip_checksums"},
     "receive": {"plugin", "progress", "skip_torn_tail"},
     "serve": {"plugin", "wait"},
-    "apply": set(),
+    "apply": {"skip_checksums", "skip_torn_tail"},
     "mirror": {"cores", "fail_on_set_aside", "skip_torn_tail"},
     "verify": {"cores"},
 }

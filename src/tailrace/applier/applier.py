@@ -338,6 +338,7 @@ def apply(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    verify_checksums: bool = True,
     channel: str = "default",
     table: str = "tailrace.applied",
     conflicts: Conflicts = "stop",
@@ -377,6 +378,7 @@ def apply(
             schema=schema,
             keyring=keyring,
             layers=layers,
+            verify_checksums=verify_checksums,
         )
     except BaseException:
         target.close()

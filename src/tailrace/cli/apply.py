@@ -12,6 +12,8 @@ from tailrace.cli.options import (  # cyclopts reads them
     KeyringFile,
     Layers,
     SchemaFile,
+    SkipChecksums,
+    SkipTornTail,
     Sources,
     Start,
     Tables,
@@ -20,6 +22,7 @@ from tailrace.cli.options import (  # cyclopts reads them
 )
 from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.signals import STATUS, on_signals
+from tailrace.cli.sources import with_servers
 from tailrace.live.scheme import names_server
 
 if TYPE_CHECKING:
@@ -87,8 +90,14 @@ def apply(
     schema: SchemaFile = None,
     keyring: KeyringFile = None,
     layers: Layers = (),
+    skip_checksums: SkipChecksums = False,
+    skip_torn_tail: SkipTornTail = False,
 ) -> int:
-    """Carry out the changes of logs in another server."""
+    """Carry out the changes of logs in another server.
+
+    Ctrl-C and SIGTERM end it after a transaction, once all that was read is applied; a second
+    signal ends it at once.
+    """
     from tailrace.applier.applier import apply as run  # noqa: PLC0415 - with PyMySQL
     from tailrace.live.url import Source as Url  # noqa: PLC0415 - as above
 
@@ -101,14 +110,15 @@ def apply(
             stream.stop()
 
     def stopped(number: int) -> None:
+        put_back()
         signalled.append(number)
         for stream in streams:
             stream.stop()
 
     streams: list[EventStream] = []
-    with on_signals(stopped):
+    with on_signals(stopped) as put_back:
         done = run(
-            list(sources),
+            with_servers(sources, follow=follow, skip_torn_tail=skip_torn_tail),
             to,
             start=start,
             until=until,
@@ -118,6 +128,7 @@ def apply(
             schema=schema,
             keyring=keyring,
             layers=layers or None,
+            verify_checksums=not skip_checksums,
             channel=channel,
             table=table,
             conflicts=conflicts,
