@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
+import pymysql
 import pytest
 
 import tailrace
@@ -40,6 +42,7 @@ def test_a_random_load_gives_the_same_tables_and_gtids(pair, workers):
     ) as load:
         time.sleep(3)
     assert load.counts["as_statement"] + load.counts["small"] > 10
+    pair.source.execute("CREATE DATABASE the_last")  # which has its GTID on each target
     logs = pair.log()
     done = tailrace.apply(logs, pair.url, start="binlog.000001", workers=workers)
     assert done.transactions > 50
@@ -381,6 +384,29 @@ def test_the_position_is_kept_also_if_the_last_change_has_no_transaction(pair, c
     server.execute("INSERT INTO d.t VALUES (2)")
     again = tailrace.apply(pair.log(), pair.url)
     assert (again.transactions, again.skipped) == (1, 1)
+    pair.check("d")
+
+
+@pytest.mark.parametrize("format_", ["ROW", "STATEMENT", "MIXED"])
+@pytest.mark.parametrize("first", ["d.t", "d.plain"])
+def test_what_follows_a_transaction_with_tables_of_both_kinds_is_applied(pair, format_, first):
+    """The target may log it as several: none may be taken for the source's next transaction."""
+    server = pair.source
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (id INT)")
+    server.execute("CREATE TABLE d.plain (id INT) ENGINE=MyISAM")
+    server.execute(f"SET SESSION binlog_format = '{format_}'")
+    tables = sorted(("d.t", "d.plain"), key=lambda name: name != first)
+    server.execute("BEGIN")
+    for name in (*tables, tables[-1]):
+        with suppress(pymysql.err.OperationalError):  # MySQL with GTIDs rejects some
+            server.execute(f"INSERT INTO {name} VALUES (1)")
+    server.execute("COMMIT")
+    server.disconnect()
+    tailrace.apply(pair.log(), pair.url)
+    for number in range(2, 5):
+        server.execute(f"INSERT INTO d.t VALUES ({number})")
+        tailrace.apply(pair.log(), pair.url)
     pair.check("d")
 
 

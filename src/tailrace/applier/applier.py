@@ -183,6 +183,11 @@ class Applier(RowConsumer, Closing):
         transaction.stamp = _stamp(event, transaction.gtid)
         transaction.rolled_back = rolled_back
         transaction.non_transactional = not event.transactional_tables
+        transaction.mixed = bool(
+            transaction.statements
+            and event.transactional_tables
+            and event.non_transactional_tables is not False
+        )
         self._begin()
         if self._progress.has(transaction.gtid, transaction.position):
             self._skipped += 1

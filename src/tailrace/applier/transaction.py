@@ -47,8 +47,8 @@ class Transaction:
     in the log, ``resume`` a position from which reading finds it. ``gtids`` are those that are
     applied with it, None without GTIDs. ``stamp`` is its commit stamp. ``rolled_back``: the source
     rolled it back; what is left are its changes to tables without transactions.
-    ``non_transactional``: it may have changed only such tables. ``row_events`` and ``statements``
-    are the numbers of them.
+    ``non_transactional``: it may have changed only such tables. ``mixed``: it may have changed such
+    tables next to others, by statements. ``row_events`` and ``statements`` are the numbers of them.
     """
 
     gtid: AnyGtid | None = None
@@ -58,6 +58,7 @@ class Transaction:
     gtids: GtidState | None = None
     rolled_back: bool = False
     non_transactional: bool = False
+    mixed: bool = False
     row_events: int = 0
     statements: int = 0
     stamp: Stamp | None = None

@@ -541,8 +541,18 @@ class ServerTarget(Target):
             if committed or transaction.rolled_back:
                 yield item
 
+    def _gtid_of(self, transaction: Transaction) -> AnyGtid | None:
+        """The GTID that it has on the target.
+
+        MariaDB logs each statement that changes a table without transactions by itself, and the
+        others at the end: the second of them would have the GTID of the source's next transaction.
+        So these have GTIDs of the target.
+        """
+        own = transaction.mixed and self._flavour is Flavour.MARIADB
+        return None if own else transaction.gtid
+
     def _as_one(self, transaction: Transaction, *, notes: bool) -> Iterator[Step]:
-        gtid = transaction.gtid
+        gtid = self._gtid_of(transaction)
         yield from self._empty(transaction.prepared)
         yield from self._forms(self.items(transaction))
         yield from self._next_gtid(gtid)
@@ -760,7 +770,8 @@ class ServerTarget(Target):
             raise self._told(transaction, failed) from failed
 
     def _row_by_row(self, transaction: Transaction) -> None:
-        for step in (*self._empty(transaction.prepared), *self._next_gtid(transaction.gtid)):
+        gtid = self._gtid_of(transaction)
+        for step in (*self._empty(transaction.prepared), *self._next_gtid(gtid)):
             self._pipeline.one(step)
         self._pipeline.one(Step(b"BEGIN"))
         for item in self.items(transaction):
