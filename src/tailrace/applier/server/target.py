@@ -548,8 +548,12 @@ class ServerTarget(Target):
         others at the end: the second of them would have the GTID of the source's next transaction.
         So these have GTIDs of the target.
         """
-        own = transaction.mixed and self._flavour is Flavour.MARIADB
-        return None if own else transaction.gtid
+        several = (
+            transaction.mixed
+            or transaction.rolled_back
+            or (transaction.non_transactional and transaction.statements > 1)
+        )
+        return None if several and self._flavour is Flavour.MARIADB else transaction.gtid
 
     def _as_one(self, transaction: Transaction, *, notes: bool) -> Iterator[Step]:
         gtid = self._gtid_of(transaction)
