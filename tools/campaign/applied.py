@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HEADER: Final = (
-    "| Source | Target | Workers | Transactions | Kills | before an end | Tables | Failures |\n"
+    "| Source | Target | Workers | Transactions of the last applier | Kills | before its end | Tables | Failures |\n"
     "|---|---|---|---|---|---|---|---|"
 )
 DATABASE: Final = "random_load"
@@ -243,6 +243,8 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--server", action="append", choices=[*SOURCES], help="only this source")
+    kinds = sorted({kind for kind, _ in SIZES["full"].targets})
+    parser.add_argument("--target", action="append", choices=kinds, help="only this target")
 
 
 def command(given: argparse.Namespace) -> int:
@@ -250,7 +252,9 @@ def command(given: argparse.Namespace) -> int:
     began = time.monotonic()
     reports = []
     for name in given.server or SOURCES:
-        for report in run(name, SIZES[given.size], given.seed):
+        size = SIZES[given.size]
+        chosen = tuple(each for each in size.targets if each[0] in (given.target or each))
+        for report in run(name, replace(size, targets=chosen), given.seed):
             reports.append(report)
             print(report.line(), flush=True)
             for failure in report.failures:
