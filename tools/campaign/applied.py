@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HEADER: Final = (
-    "| Source | Target | Workers | Transactions of the last applier | Kills | before its end | Tables | Failures |\n"
-    "|---|---|---|---|---|---|---|---|"
+    "| Source | Target | Workers | Transactions of the last applier | Kills | before its end |"
+    " Tables | Failures |\n|---|---|---|---|---|---|---|---|"
 )
 DATABASE: Final = "random_load"
 SOURCES: Final = {"mysql-9.7": "mariadb-11.8", "mariadb-11.8": "mysql-9.7"}

@@ -122,7 +122,8 @@ class Applier(RowConsumer, Closing):
 
     def row_batch(self, event: RowBatch) -> None:
         """Rows."""
-        self._keep(event, self._target.rows(event))
+        for made in self._target.rows(event):
+            self._keep(event, made)
         self._now.row_events += 1
 
     def stmt_query(self, event: StatementQuery) -> None:

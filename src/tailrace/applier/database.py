@@ -59,7 +59,7 @@ with importing("apply", "applying to this database"):
     from sqlalchemy.types import UserDefinedType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tailrace.applier.transaction import Transaction
     from tailrace.events import QueryEvent
@@ -276,10 +276,10 @@ class DatabaseTarget(Target):
 
     # --- what it makes of events -----------------------------------------------------------------
 
-    def rows(self, event: RowBatch) -> tuple[Any, int] | None:
+    def rows(self, event: RowBatch) -> Iterable[tuple[Any, int]]:
         """The rows' images."""
         if (event.table.database, event.table.name) == self._place_of_applied:
-            return None
+            return ()
         before, after = list(event.before_images or ()), list(event.after_images or ())
         left_out: frozenset[str] = frozenset()
         context = context_of(event)
@@ -289,7 +289,7 @@ class DatabaseTarget(Target):
                 columns = change.schema.columns
                 left_out = frozenset(each.name for each in columns if each.generated)
         made = _Rows(event.table, left_out, event.operation, before, after)
-        return made, 64 * (len(before) + len(after)) * (1 + len(event.table.columns))
+        return [(made, 64 * (len(before) + len(after)) * (1 + len(event.table.columns)))]
 
     def statement(self, event: StatementQuery, _blocks: bytes | None) -> tuple[Any, int] | None:
         """The effects of a definition on tables.

@@ -11,7 +11,7 @@ from tailrace.errors import UsageError
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tailrace.applier.transaction import Transaction
     from tailrace.generators import RowBatch, StatementQuery
@@ -86,7 +86,7 @@ def place_of(table: str, channel: str) -> tuple[str, str]:
 class Target(Closing):
     """A database that changes are applied to.
 
-    `rows` and `statement` make of each event what `apply` needs of it, with its size in bytes; None
+    `rows` and `statement` make of each event what `apply` needs of it, with its size in bytes; none
     where there is nothing to do. They are called by the thread that reads, `apply` by another.
     """
 
@@ -99,7 +99,7 @@ class Target(Closing):
         """How far it has come, read when it was opened."""
 
     @abstractmethod
-    def rows(self, event: RowBatch) -> tuple[Any, int] | None:
+    def rows(self, event: RowBatch) -> Iterable[tuple[Any, int]]:
         """Rows of one table that changed in one way."""
 
     @abstractmethod

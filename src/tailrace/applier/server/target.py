@@ -14,6 +14,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.applier.server.made import RowsMade
 from tailrace.applier.server.pipeline import NOT_FOUND, Pipeline, Sent, StepError
 from tailrace.applier.server.place import Place, pending_name
 from tailrace.applier.server.session import OPTIONAL, TargetSession
@@ -36,7 +37,6 @@ from tailrace.errors import (
     LogError,
     ServerError,
     TailraceError,
-    UnsupportedType,
     UsageError,
 )
 from tailrace.generators.event import context_of
@@ -54,7 +54,7 @@ from tailrace.sql.text import string
 from tailrace.sql.triggers import Guard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tailrace.applier.transaction import Transaction
     from tailrace.events import FormatDescription
@@ -181,6 +181,7 @@ class ServerTarget(Target):
         texts = self._flavour is Flavour.MARIADB
         self._tables = once_per_table(lambda schema: TableSql(schema, json_as_text=texts))
         self._guard = Guard(self._flavour)
+        self._made = RowsMade(self._flavour, self._connection.server_version)
 
     def _read_log(self) -> None:
         """MariaDB's own log says what it executed, if it leaves out no databases: of all servers
@@ -233,17 +234,18 @@ class ServerTarget(Target):
         """As the table says; of MySQL with ``gtid_mode=ON``, also all that it executed."""
         return self._progress
 
-    def rows(self, event: RowBatch) -> tuple[Any, int] | None:
-        """The rows event of the log."""
+    def rows(self, event: RowBatch) -> Iterable[tuple[Any, int]]:
+        """The rows event of the log; where there is no log, events of the target's flavour."""
+        if (event.table.database, event.table.name) == self._place.table:
+            return
         context = context_of(event)
-        if not isinstance(context, LogRowsContext):
-            raise UnsupportedType(
-                f"rows of a {type(context).__name__} cannot be applied to a server"
-            )
-        change = context.change
-        if (change.schema.database, change.schema.table) == self._place.table:
-            return None
-        return change, change.event.header.length
+        changes: Iterable[Change]
+        if isinstance(context, LogRowsContext):
+            changes = [context.change]
+        else:
+            changes = self._made.changes(event)
+        for change in changes:
+            yield change, change.event.header.length
 
     def statement(self, event: StatementQuery, blocks: bytes | None) -> tuple[Any, int] | None:
         """The statement with its session settings."""
