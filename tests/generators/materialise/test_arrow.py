@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tailrace
 from tailrace import generators
@@ -213,12 +216,46 @@ def test_partial_updates_without_their_document_are_an_error():
         materialised(generators.EventStream(CORPUS / "mysql-9.7.json-partial-minimal"))
 
 
-@pytest.mark.parametrize("cut", [100, 4000, -30])
-def test_what_is_damaged_is_an_error(cut):
-    stream = materialised(generators.EventStream(ROOT / SHOPS[0], tables="shop.reviews"))
+@pytest.fixture(scope="module")
+def reviews():
+    return materialised(generators.EventStream(ROOT / SHOPS[0], tables="shop.reviews"))
+
+
+@pytest.mark.parametrize("cut", [1, 100, 4000, -30, -8, -1])
+def test_a_stream_that_was_cut_off_is_an_error(reviews, cut):
+    """Also between two batches, where Arrow itself sees an end."""
     with pytest.raises(LogError):
-        calls(generators.MaterialisedStream(stream[:cut], format="arrow"))
-    other = io.BytesIO()
-    pa.ipc.new_stream(other, pa.schema([("a", pa.int8())])).close()
-    with pytest.raises(LogError, match="not one of materialised rows"):
-        calls(generators.MaterialisedStream(other.getvalue(), format="arrow"))
+        calls(generators.MaterialisedStream(reviews[:cut], format="arrow"))
+
+
+def test_another_arrow_stream_is_an_error(reviews):
+    def stream(schema, *arrays):
+        out = io.BytesIO()
+        with pa.ipc.new_stream(out, schema) as written:
+            written.write_batch(pa.record_batch(list(arrays), schema=schema))
+        return out.getvalue()
+
+    with pa.ipc.open_stream(reviews) as read:
+        metadata = read.schema.metadata
+    plain = pa.schema([("a", pa.int8())])
+    for said_by, said in (
+        (None, "not one of materialised rows"),
+        (metadata, "has not the columns of"),
+        ({**metadata, b"tailrace.event": b"other"}, "unknown event other"),
+        ({**metadata, b"tailrace.modified_table": b"{"}, "has not the columns of"),
+    ):
+        data = stream(plain.with_metadata(said_by), pa.array([1], pa.int8()))
+        with pytest.raises(LogError, match=said):
+            calls(generators.MaterialisedStream(data, format="arrow"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damage_is_an_error_or_another_value_but_nothing_else(reviews, data):
+    """Arrow has no checksums."""
+    damaged = bytearray(reviews)
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[at] = data.draw(st.integers(0, 255))
+    with suppress(LogError):
+        calls(generators.MaterialisedStream(damaged, format="arrow"))

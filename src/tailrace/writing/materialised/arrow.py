@@ -14,7 +14,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 from tailrace.constants import Flavour
-from tailrace.errors import BadMagic, EventDecodeError, SchemaError, UnsupportedType, UsageError
+from tailrace.errors import (
+    BadMagic,
+    EventDecodeError,
+    SchemaError,
+    TruncatedEvent,
+    UnsupportedType,
+    UsageError,
+)
 from tailrace.events import FormatDescription
 from tailrace.extras import importing
 from tailrace.generators.event import KeptContext, Place, context_of, put_in
@@ -94,6 +101,9 @@ _READ_BY_KERNEL: Final = frozenset(
 )
 _OF_A_VALUE: Final = 64
 """Bytes that a held value takes, roughly."""
+_PIECE: Final = 4 << 20
+_END: Final = b"\xff\xff\xff\xff\0\0\0\0"
+"""The end mark of an Arrow stream."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH: Final = frozenset({"operation", "before_images", "after_images"})
 
@@ -442,8 +452,8 @@ class _Sink(io.RawIOBase):
         return len(data)
 
 
-class _Input(io.RawIOBase):
-    """A source as a file, for Arrow."""
+class _Raw(io.RawIOBase):
+    """A source as a file that may give less than it is asked for."""
 
     def __init__(self, source: Any) -> None:
         self._read = reading(source)
@@ -457,50 +467,64 @@ class _Input(io.RawIOBase):
         return len(data)
 
 
+class _Input:
+    """A source as a file, for Arrow, which takes a file's end for a stream's: ``last`` tells."""
+
+    closed = False
+
+    def __init__(self, source: Any) -> None:
+        self._file = io.BufferedReader(_Raw(source))
+        self.last = b""
+
+    @property
+    def is_over(self) -> bool:
+        return not self._file.peek(1)
+
+    def read(self, count: int = -1) -> bytes:
+        pieces = [self._file.read(min(count, _PIECE))]
+        left = count - len(pieces[0])
+        while left > 0 and pieces[-1]:  # a damaged length reserves no memory
+            pieces.append(self._file.read(min(left, _PIECE)))
+            left -= len(pieces[-1])
+        data = b"".join(pieces)
+        self.last = (self.last + data[-len(_END) :])[-len(_END) :]
+        return data
+
+
+_Run = tuple[str, GlobalTransactionId | None, Place, _Kept]
+"""The rows of one event: the event's name, its GTID and transaction, and the rows."""
+
+
 class _ArrowReader:
     def __init__(self, source: Source) -> None:
-        self._file = io.BufferedReader(_Input(source))
+        self._input = _Input(source)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        """The record batches of all streams. Raises LogError."""
-        while self._file.peek(1):
-            try:
-                with pa.ipc.open_stream(self._file) as stream:
-                    if not {_EVENT, _TABLE} <= (stream.schema.metadata or {}).keys():
-                        raise BadMagic("an Arrow stream, but not one of materialised rows")
-                    yield from stream
-            except (pa.ArrowException, OSError) as error:
-                raise EventDecodeError(f"the Arrow stream is damaged: {error}") from None
+        """The record batches of all streams."""
+        while not self._input.is_over:
+            with pa.ipc.open_stream(self._input) as stream:
+                if not {_EVENT, _TABLE} <= (stream.schema.metadata or {}).keys():
+                    raise BadMagic("an Arrow stream, but not one of materialised rows")
+                for batch in stream:
+                    batch.validate(full=True)
+                    yield batch
+            if self._input.last != _END:
+                raise TruncatedEvent("the Arrow stream ends without its end mark: it was cut off")
 
-    def _runs(self) -> Iterator[tuple[str, str | None, Place, _Kept]]:
-        """The rows of one event each: the event's name, its GTID and transaction, and the rows."""
-        for batch in self._batches():
-            metadata = batch.schema.metadata
-            name = metadata[_EVENT].decode()
-            table = _table_of(metadata[_TABLE])
-            columns = _Read(batch.schema)
-            images = [batch.column(which) for which in _IMAGES]
-            own = {key for key in batch.schema.names if key not in _IMAGES}
-            heads = batch.select(sorted(own - {"_seq"})).to_pylist()
-            numbers = batch.column("_seq").to_pylist()
-            start = 0
-            for end in range(1, len(heads) + 1):
-                if end < len(heads) and _continues(heads, numbers, end):
-                    continue
-                head = heads[start]
-                raw = [each["_raw"] for each in heads[start:end]]
-                values = _values(head, table)
-                for which, image, names in zip(_IMAGES, images, _SETS, strict=True):
-                    has = columns.names((head["_present"] or {}).get(which))
-                    rows = columns.images(which, image.slice(start, end - start), raw, has)
-                    values[f"{which}_images"] = rows
-                    values[names] = None if rows is None else has
-                place = Place(head[_TRANSACTION], rolled_back=False)
-                yield name, head["_gtid"], place, _Kept(values)
-                start = end
+    def _runs(self) -> Iterator[_Run]:
+        """The rows of one event each. Raises LogError for what is no such stream, or damaged."""
+        try:
+            for batch in self._batches():
+                yield from _runs_of(batch)
+        except (pa.ArrowException, OSError) as error:
+            raise EventDecodeError(f"the Arrow stream is damaged: {error}") from None
+        except (LookupError, ValueError, TypeError, ArithmeticError) as error:
+            raise EventDecodeError(
+                f"the Arrow stream has not the columns of materialised rows: {error!r:.100}"
+            ) from None
 
     def offers(self) -> Iterator[Offer]:
-        now: tuple[int, str | None] | None = None
+        now: tuple[int, GlobalTransactionId | None] | None = None
         for _, gtid, place, rows in self._runs():
             if (place.transaction, gtid) != now:
                 if now is not None:
@@ -513,13 +537,44 @@ class _ArrowReader:
 
     def events(self) -> Iterator[ReplicationEvent]:
         for name, _, place, rows in self._runs():
-            kind = _KINDS.get(name)
-            if kind is None:
-                raise EventDecodeError(f"Arrow's rows of the unknown event {name}")
+            kind = _KINDS[name]
             for context in [rows] if kind is RowBatch else rows.rows():
                 event = kind(context)
                 put_in(event, place)
                 yield event
+
+
+def _runs_of(
+    batch: pa.RecordBatch,
+) -> Iterator[_Run]:
+    metadata = batch.schema.metadata
+    name = metadata[_EVENT].decode()
+    if name not in _KINDS:
+        raise EventDecodeError(f"Arrow's rows of the unknown event {name:.60}")
+    table = _table_of(metadata[_TABLE])
+    columns = _Read(batch.schema)
+    images = [batch.column(which) for which in _IMAGES]
+    own = {key for key in batch.schema.names if key not in _IMAGES}
+    heads = batch.select(sorted(own - {"_seq"})).to_pylist()
+    numbers = batch.column("_seq").to_pylist()
+    start = 0
+    for end in range(1, len(heads) + 1):
+        if end < len(heads) and _continues(heads, numbers, end):
+            continue
+        head = heads[start]
+        raw = [each["_raw"] for each in heads[start:end]]
+        values = _values(head, table)
+        for which, image, names in zip(_IMAGES, images, _SETS, strict=True):
+            has = columns.names((head["_present"] or {}).get(which))
+            rows = columns.images(which, image.slice(start, end - start), raw, has)
+            values[f"{which}_images"] = rows
+            values[names] = None if rows is None else has
+        if values["operation"] not in _OPERATIONS.values():
+            raise EventDecodeError(f"Arrow's rows with the operation {values['operation']!r:.60}")
+        said = head["_gtid"]
+        gtid = None if said is None else GlobalTransactionId.of(said)
+        yield name, gtid, Place(head[_TRANSACTION], rolled_back=False), _Kept(values)
+        start = end
 
 
 def _continues(heads: Sequence[Any], numbers: Sequence[Decimal], at: int) -> bool:
@@ -530,9 +585,8 @@ def _continues(heads: Sequence[Any], numbers: Sequence[Decimal], at: int) -> boo
     )
 
 
-def _end(transaction: int, gtid: str | None) -> Offer:
-    number = None if gtid is None else GlobalTransactionId.of(gtid)
-    context = KeptContext({**_of(transaction), "global_transaction_id": number})
+def _end(transaction: int, gtid: GlobalTransactionId | None) -> Offer:
+    context = KeptContext({**_of(transaction), "global_transaction_id": gtid})
     return Offer(Change.COMMIT, context, transaction)
 
 
