@@ -315,7 +315,7 @@ def test_partial_json_is_applied_to_the_document_of_the_target(url, logged):
         inserted = next(rows).position
     for gone in ("UPDATE d.t SET j = '[]'", "DELETE FROM d.t"):
         execute(url, gone)
-        with pytest.raises(ServerError, match=r"the row to update is not in d\.t"):
+        with pytest.raises(ServerError, match=r"the row to update is not in d\.t.* that ends at"):
             tailrace.apply(log, url, channel="again", start=inserted)
         with pytest.raises(SchemaError, match="lacks the values of j"):
             tailrace.apply(log, url, channel="again", start=inserted, conflicts="overwrite")
@@ -332,7 +332,7 @@ def test_a_row_image_that_lacks_columns_cannot_be_inserted(url, logged):
         "INSERT INTO d.t (id, a) VALUES (3, 'c')",
         "SET SESSION binlog_row_image = 'FULL'",
     )
-    with pytest.raises(SchemaError, match=r"d\.t: the log's row image lacks the values of n"):
+    with pytest.raises(SchemaError, match=r"image lacks the values of n, .* that ends at"):
         tailrace.apply(log, url)
     assert held(url)["d.t"] == [("1", "1", "changed")]
 

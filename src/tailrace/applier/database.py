@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.applier.file_lock import FileLock
 from tailrace.applier.target import Conflicts, Progress, Target, place_of
+from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
 from tailrace.errors import (
     ConnectionLost,
@@ -357,9 +358,9 @@ class DatabaseTarget(Target):
                 self._known.clear()
                 advice = _CONFLICT if _is_unique(error) and self._conflicts == "stop" else ""
                 raise self._told(error, f": in {each.name}{advice}") from error
-            except BaseException:
+            except TailraceError as error:
                 self._connection.rollback()
-                raise
+                raise in_transaction(error, each) from error
 
     def _told(self, error: DBAPIError, more: str = "") -> ServerError | ConnectionLost:
         text = " ".join(str(error.orig).split())[:500]

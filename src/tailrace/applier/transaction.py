@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tailrace.errors import LogError, ServerError, TailraceError, ValueRejected
 from tailrace.events import FormatDescription
 from tailrace.log.reader import TransactionHead
 from tailrace.storage.spill import SpilledObjects
@@ -98,3 +99,20 @@ class Transaction:
         """What errors call it."""
         place = "" if self.position is None else f" that ends at {self.position}"
         return f"the transaction{f' {self.gtid}' if self.gtid else ''}{place}"
+
+
+def in_transaction(
+    error: TailraceError, transaction: Transaction, advice: str = ""
+) -> TailraceError:
+    """An error of a target that also names the transaction in which it happened."""
+    place = f": in {transaction.name}{advice}"
+    if isinstance(error, ServerError):
+        told = f"{error.args[0]}{place}"
+        return type(error)(told, code=error.code, sqlstate=error.sqlstate, text=error.text)
+    if isinstance(error, LogError):
+        named = type(error)(f"{error.message}{place}")
+        return named.at(error.file, error.offset, error.event_type)
+    if isinstance(error, ValueRejected):
+        return type(error)(f"{error}{place}")
+    error.add_note(place[2:])
+    return error

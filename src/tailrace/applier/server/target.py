@@ -30,12 +30,11 @@ from tailrace.applier.server.steps import (
 )
 from tailrace.applier.server.workers import Job, Workers
 from tailrace.applier.target import Conflicts, Progress, Target
+from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
 from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
-    LogError,
-    ServerError,
     TailraceError,
     UsageError,
 )
@@ -313,14 +312,7 @@ class ServerTarget(Target):
                 ": the server does not say more: a column may be of another type there than on the"
                 f" source, in {', '.join(islice(names, _MOST_NAMED))}"
             )
-        text = f"{error.args[0]}: in {transaction.name}{advice}"
-        if isinstance(error, ServerError):
-            return type(error)(text, code=error.code, sqlstate=error.sqlstate, text=error.text)
-        if isinstance(error, LogError):
-            named = type(error)(f"{error.message}: in {transaction.name}")
-            return named.at(error.file, error.offset, error.event_type)
-        error.add_note(text)
-        return error
+        return in_transaction(error, transaction, advice)
 
     def _recover(self) -> None:
         """After an error: nothing is open, and nothing is known of the session's settings."""
