@@ -325,6 +325,35 @@ def without_gtids(pair):
         yield pair
 
 
+@pytest.mark.parametrize("target_mode", ["OFF", "ON_PERMISSIVE"])
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_log_without_gtids_is_applied_once_by_its_positions(pair, workers, target_mode):
+    """Of a source with gtid_mode=OFF, also in parts, and to a target that could have GTIDs."""
+    if pair.source.flavour != "mysql":
+        pytest.skip("MariaDB always has GTIDs")
+    server = pair.source
+    gtid_mode(server, "OFF")
+    gtid_mode(pair.target, target_mode)
+    try:
+        server.execute("CREATE DATABASE d")
+        server.execute("CREATE TABLE d.sum (id INT PRIMARY KEY, n INT NOT NULL)")
+        server.execute("INSERT INTO d.sum VALUES (0, 0), (1, 0), (2, 0), (3, 0), (4, 0)")
+        for number in range(100):
+            server.execute(f"UPDATE d.sum SET n = n + 1 WHERE id = {number % 5}")
+            if number == 50:
+                first = server.rotate()
+        log = pair.log()
+        tailrace.apply(str(first), pair.url, workers=workers)
+        done = tailrace.apply(log, pair.url, workers=workers)
+        assert done.transactions == 49
+        again = tailrace.apply(log, pair.url, start=first.name, workers=workers)
+        assert (again.transactions, again.skipped > 90) == (0, True)
+        pair.check("d")
+    finally:
+        gtid_mode(server, "ON")
+        gtid_mode(pair.target, "ON")
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_nothing_after_a_transaction_that_failed_is_executed_though_it_was_sent(
     without_gtids, workers
