@@ -220,7 +220,7 @@ def independent(pair):
             server.execute(f"{change}{number % 4}")
     else:  # clients wait for each other, and are committed together
         server.execute("SET GLOBAL binlog_commit_wait_count = 4")
-        server.execute("SET GLOBAL binlog_commit_wait_usec = 100000")
+        server.execute("SET GLOBAL binlog_commit_wait_usec = 10000000")
         clients(server, 4, lambda each: [f"{change}{each}"] * 100)
         server.execute("SET GLOBAL binlog_commit_wait_count = 0")
     server.execute("UPDATE d.t SET n = n * 2 + id")
@@ -247,6 +247,7 @@ def test_workers_execute_transactions_at_a_time_and_commit_them_in_their_order(
     pair, log = independent
     target = pair.target
     lock = "SELECT * FROM d.t WHERE id = %s FOR UPDATE"
+    _, (locked, _), *_ = order(pair.source)
     with (
         target.connect() as holder,
         holder.cursor() as cursor,
@@ -255,7 +256,7 @@ def test_workers_execute_transactions_at_a_time_and_commit_them_in_their_order(
         ThreadPoolExecutor(1) as pool,
     ):
         cursor.execute("BEGIN")
-        cursor.execute(lock, (2,))
+        cursor.execute(lock, (locked,))
         first.execute("BEGIN")
         first.execute(lock, (9,))
         done = pool.submit(tailrace.apply, log, pair.url, workers=4)
