@@ -457,7 +457,7 @@ class ServerTarget(Target):
             elif number == len(transactions) - 1:
                 commit.insert(0, self._note(each).text)
             if tells and before is not None:
-                check = self._check(before.gtid, depends=depends)
+                check = self._check(before.gtid)
             yield Job(
                 number,
                 (*self._session_gtid(each.gtid), b"BEGIN", self._as_binlog(each)),
@@ -466,18 +466,12 @@ class ServerTarget(Target):
                 depends,
             )
 
-    def _check(self, before: AnyGtid | None, *, depends: bool) -> tuple[bytes, ...]:
-        """A statement that fails unless a transaction is committed.
-
-        MySQL has a set of GTIDs: what is missing from it is executed later, if nothing depends on
-        it.
-        """
+    def _check(self, before: AnyGtid | None) -> tuple[bytes, ...]:
+        """A statement that fails unless a transaction is committed."""
         if self._flavour is Flavour.MARIADB:
             said = f"FIND_IN_SET('{before}', @@GLOBAL.gtid_binlog_state)"
-        elif depends:
-            said = f"GTID_SUBSET('{before}', @@GLOBAL.gtid_executed)"
         else:
-            return ()
+            said = f"GTID_SUBSET('{before}', @@GLOBAL.gtid_executed)"
         return (_CHECKED % (said.encode(), FAIL),)
 
     def _session_gtid(self, gtid: AnyGtid | None) -> Iterator[bytes]:
