@@ -40,4 +40,4 @@ def test_a_materialised_stream_gives_the_same_tables(pair):
         stream.run()
         applier.flush()
         assert applier.applied.transactions > 10
-    pair.check("random_load")
+    pair.check("random_load", checksums=False)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tailrace.values.schema import TableSchema
 
 _V: Final = StatusVariable
+_VECTOR: Final = "vector"
 _NO_FOREIGN_KEY_CHECKS: Final = int(RowsFlag.NO_FOREIGN_KEY_CHECKS)
 _RELAXED_UNIQUE_CHECKS: Final = int(RowsFlag.RELAXED_UNIQUE_CHECKS)
 
@@ -515,9 +516,28 @@ def _table_of(schema: TableSchema) -> ModifiedTable:
 table_of: Final = lru_cache(maxsize=4096)(_table_of)
 """What events tell of a table."""
 
+
+@lru_cache(maxsize=256)
+def _with_dimensions(table: ModifiedTable, dimensions: tuple[int | None, ...]) -> ModifiedTable:
+    columns = (
+        column if count is None else column._replace(type=f"{_VECTOR}({count})")
+        for column, count in zip(table.columns, dimensions, strict=True)
+    )
+    return table._replace(columns=tuple(columns))
+
+
+def _table(context: LogRowsContext) -> ModifiedTable:
+    """The table of an event: only its table map has the dimensions of a VECTOR."""
+    found = table_of(context.change.schema)
+    if any(column.type == _VECTOR for column in found.columns):
+        specs = context.change.event.table_map.columns
+        return _with_dimensions(found, tuple(each.dimensions for each in specs))
+    return found
+
+
 _ROW_EVENT: Final[dict[str, Callable[[Any], Any]]] = {
-    "table": lambda context: table_of(context.change.schema),
-    "modified_tables": lambda context: (table_of(context.change.schema),),
+    "table": _table,
+    "modified_tables": lambda context: (_table(context),),
     "disable_foreign_key_checks": lambda context: bool(
         context.change.event.flags & _NO_FOREIGN_KEY_CHECKS
     ),

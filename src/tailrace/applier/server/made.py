@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import ChecksumAlgorithm, RowsFlag
+from tailrace.errors import UnsupportedType
 from tailrace.events import FormatDescription
 from tailrace.log.changes import Change
 from tailrace.writing.cache import cached
@@ -39,10 +40,15 @@ class RowsMade:
         table = self._tables.get(event.table)
         form = self._form
         if table is None:
+            if any(column.type == "vector" for column in event.table.columns):
+                raise UnsupportedType(
+                    f"{event.table.database}.{event.table.name}: the dimensions of a VECTOR are"
+                    " unknown: leave the table out (--exclude)"
+                )
             made = table_of(event.table, form.flavour, form.server_version)
             table = WrittenTable.of(made, len(self._tables) + 1, _OPTIONS, form)
             self._tables[event.table] = table
-        flags = RowsFlag.STMT_END
+        flags = RowsFlag(0)  # one statement of all: that of a MyISAM table ends its transaction
         if event.disable_foreign_key_checks:
             flags |= RowsFlag.NO_FOREIGN_KEY_CHECKS
         if event.disable_unique_checks:
