@@ -34,6 +34,8 @@ _STARTS: Final = 3
 _HOST: Final = "127.0.0.1"
 _ACCOUNT: Final = "tailrace"
 _BUCKET: Final = "landing"
+_OF_OTHERS: Final = frozenset({"VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "UV_PYTHON"})
+"""Variables of an environment that the tests run in: uv would put moto there."""
 _VERSION: Final = "2021-12-02"
 """Of Azure's protocol, for creating a container."""
 
@@ -270,7 +272,7 @@ class Azurite(OtherStore):
 
 
 def _fetch(argv: list[str], cwd: Path | None = None, **environment: str) -> None:
-    kept = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_OTHERS}
     done = subprocess.run(
         argv,
         cwd=cwd,

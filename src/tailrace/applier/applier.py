@@ -131,6 +131,7 @@ class Applier(RowConsumer, Closing):
         if self._is_wanted(event):
             self._keep(event, self._target.statement(event, None))
             self._now.statements += 1
+            self._now.uses_temporary_tables |= bool(event.uses_temporary_tables)
 
     def stmt_load_data_block(self, event: StatementLoadDataBlock) -> None:
         """A block of a file."""
@@ -188,6 +189,7 @@ class Applier(RowConsumer, Closing):
             transaction.statements
             and event.transactional_tables
             and event.non_transactional_tables is not False
+            and not (transaction.statements == 1 and transaction.uses_temporary_tables)
         )
         self._begin()
         if self._progress.has(transaction.gtid, transaction.position):

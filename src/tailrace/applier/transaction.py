@@ -49,7 +49,9 @@ class Transaction:
     applied with it, None without GTIDs. ``stamp`` is its commit stamp. ``rolled_back``: the source
     rolled it back; what is left are its changes to tables without transactions.
     ``non_transactional``: it may have changed only such tables. ``mixed``: it may have changed such
-    tables next to others, by statements. ``row_events`` and ``statements`` are the numbers of them.
+    tables next to others, by statements. ``uses_temporary_tables``: MariaDB finds those by the
+    source's server id, so that a single statement that uses them keeps its GTID. ``row_events`` and
+    ``statements`` are the numbers of them.
     """
 
     gtid: AnyGtid | None = None
@@ -60,6 +62,7 @@ class Transaction:
     rolled_back: bool = False
     non_transactional: bool = False
     mixed: bool = False
+    uses_temporary_tables: bool = False
     row_events: int = 0
     statements: int = 0
     stamp: Stamp | None = None
