@@ -183,6 +183,11 @@ def test_an_interrupted_commit_is_in_the_log_or_is_not_and_the_next_works(
             check_files(*sorted((tmp_path / f"{at}").glob("binlog.0*"))[:-1])
 
 
+@pytest.mark.skipif(
+    sys.version_info >= (3, 14),
+    reason="from 3.14 on, the lock of a with statement can be taken, and the interrupt come before"
+    " its block is entered: nothing releases it then",
+)
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("sync", ["none", "transaction"])
 def test_an_interrupt_anywhere_in_a_commit(tmp_path: Path, flavour: str, sync: str) -> None:
