@@ -12,7 +12,7 @@ from tailrace.errors import UnsupportedType
 from tailrace.events import FormatDescriptionEvent
 from tailrace.events.description import FormatDescription
 from tailrace.generators import StatementLoadQuery
-from tailrace.schema.classify import StatementKind, classify, is_temporary
+from tailrace.schema.classify import is_temporary
 from tailrace.sql.logged import statement_of_query
 
 if TYPE_CHECKING:
@@ -63,8 +63,6 @@ class LoggedStatement:
     error_code: int
     blocks: bytes | None
     alone: bool
-    creates: bool
-    """Whether it is a CREATE TABLE whose rows follow."""
 
     @classmethod
     def of(cls, event: StatementQuery, blocks: bytes | None, flavour: Flavour) -> LoggedStatement:
@@ -79,7 +77,6 @@ class LoggedStatement:
             event.error_code or 0,
             blocks,
             statement.alone and not is_temporary(text),
-            classify(text) is StatementKind.CREATE_SELECT,
         )
 
     def step(self) -> Step:

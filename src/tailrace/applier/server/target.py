@@ -145,7 +145,6 @@ class ServerTarget(Target):
         self._pipeline = Pipeline(self._connection, most)
         self._place.create(self._query)
         self._progress = self._place.read(self._query(self._place.query)[0])
-        self._executed = False
         if self._flavour is Flavour.MYSQL:
             self._sets_gtids = self._ask("SELECT @@GLOBAL.gtid_mode").text() == "ON"
             if self._sets_gtids:
