@@ -182,11 +182,11 @@ class ReplicationEvent:
 
         Names that its class does not declare are added to it: `values` has them, and streams.
         """
-        return _kept(type(self), self.values() | values, self._place)
+        return kept(type(self), self.values() | values, self._place)
 
     def __reduce__(self) -> Any:
         """Pickles, and copies as `keep` does."""
-        return _kept, (type(self), self.values(), self._place)
+        return kept, (type(self), self.values(), self._place)
 
     @overload
     def materialise(self, to: None = None, *, format: str = "native") -> bytes: ...
@@ -242,8 +242,9 @@ class ReplicationEvent:
 _Event = TypeVar("_Event", bound=ReplicationEvent)
 
 
-def _kept(kind: type[_Event], values: Mapping[str, Any], place: Place) -> _Event:
-    made = kind(KeptContext(values))
+def kept(kind: type[_Event], values: Mapping[str, Any], place: Place, *given: Any) -> _Event:
+    """An event that lasts, of a kind, with these values; the kind is also made with ``given``."""
+    made = kind(KeptContext(values), *given)
     put_in(made, place)
     return made
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tailrace.errors import EventDecodeError, LogError, UsageError
 from tailrace.extras import importing
-from tailrace.generators.event import KeptContext, ReplicationEvent, place_of, put_in
+from tailrace.generators.event import ReplicationEvent, kept, place_of
 from tailrace.generators.formats import output_to
 from tailrace.generators.materialise import layout as t
 from tailrace.generators.materialise.blocks import BlockReader
@@ -118,9 +118,7 @@ class Filter:
 def injected(kind: type[E], into: ReplicationEvent, **values: Any) -> E:
     """A new event of a kind, with these values, in the transaction of another event."""
     place = place_of(into)
-    made = kind(KeptContext({"local_transaction_id": place.transaction, **values}))
-    put_in(made, place)
-    return made
+    return kept(kind, {"local_transaction_id": place.transaction, **values}, place)
 
 
 class _Walk:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tailrace.errors import EventDecodeError, LogError
 from tailrace.generators.event import (
     Context,
-    KeptContext,
     Place,
     ReplicationEvent,
     context_of,
+    kept,
     kinds_of,
     names_of,
     place_of,
@@ -24,7 +24,7 @@ from tailrace.generators.materialise.decode import Dictionary, span
 from tailrace.generators.row import RowBatch, RowDelete, RowsContext, RowUpdate, RowWrite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tailrace.generators.materialise.decode import Kind
 
@@ -231,19 +231,10 @@ class UnknownEvent(ReplicationEvent):
 
     def replace(self, **values: Any) -> Self:
         """As that of its base."""
-        return _unknown(type(self), self.values() | values, self.name, place_of(self))
+        return kept(type(self), self.values() | values, place_of(self), self.name)
 
     def __reduce__(self) -> Any:
-        return _unknown, (type(self), self.values(), self.name, place_of(self))
-
-
-_Unknown = TypeVar("_Unknown", bound=UnknownEvent)
-
-
-def _unknown(kind: type[_Unknown], values: Mapping[str, Any], name: str, place: Place) -> _Unknown:
-    made = kind(KeptContext(values), name)
-    put_in(made, place)
-    return made
+        return kept, (type(self), self.values(), place_of(self), self.name)
 
 
 class Frame:
