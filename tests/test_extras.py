@@ -80,6 +80,7 @@ except TailraceError as error:
             f"import tailrace; tailrace.apply({LOG!r}, 'sqlite:///applied.db')",
             "apply",
         ),
+        ("sqlglot", "from tailrace.applier.views import parse_view", "apply"),
         ("pyspark", "import tailrace.spark", "spark"),
         ("pyarrow", "import tailrace.spark", "spark"),
         ("pymysql", "import tailrace.spark", "spark"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 
 from tools.applied import forget, gtid_mode, same_tables
+from tools.postgres import Postgres, programs
 from tools.servers import NAMES
 
 if TYPE_CHECKING:
@@ -59,3 +61,25 @@ def servers(request: pytest.FixtureRequest, fresh_server: FreshServer) -> Pair:
 def pair(servers: Pair) -> Pair:
     servers.empty()
     return servers
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    if programs() is None:
+        pytest.skip("needs PostgreSQL: this machine has none (apt-get install postgresql)")
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    """An empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'applied.db'}"
+    made = request.getfixturevalue("postgres")
+    engine = sa.create_engine(made.url)
+    with engine.begin() as connection:
+        for schema in ("tailrace", "shop", "warehouse", "d"):
+            connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
+    engine.dispose()
+    return made.url

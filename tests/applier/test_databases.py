@@ -16,32 +16,9 @@ import sqlalchemy as sa
 import tailrace
 from tailrace.applier import target_of
 from tailrace.errors import SchemaError, ServerError, StatementChange, UsageError
-from tools.postgres import Postgres, programs
 
 LOGS = {"mysql": "shop.products", "mariadb": "warehouse.stock"}
 """The examples' logs, and the table of each that an ALTER TABLE changes."""
-
-
-@pytest.fixture(scope="module")
-def postgres():
-    if programs() is None:
-        pytest.skip("needs PostgreSQL: this machine has none (apt-get install postgresql)")
-    with Postgres() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path):
-    """An empty database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'applied.db'}"
-    made = request.getfixturevalue("postgres")
-    engine = sa.create_engine(made.url)
-    with engine.begin() as connection:
-        for schema in ("tailrace", "shop", "warehouse", "d"):
-            connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
-    engine.dispose()
-    return made.url
 
 
 def same(value):
@@ -122,18 +99,14 @@ def test_the_rows_are_those_of_the_source_and_applied_once(url, flavour):
     assert (again.transactions, again.skipped) == (0, done.transactions)
 
 
-def test_a_definition_that_rows_do_not_show_is_rejected_by_its_text(url):
-    with pytest.raises(SchemaError, match=r"ALTER TABLE warehouse\.stock ADD COLUMN locked"):
-        tailrace.apply("examples/shop/mariadb", url)
-    assert held(url)["warehouse.suppliers"]
-
-
 def test_all_before_a_definition_that_is_rejected_is_applied_and_the_rest_after_it(url, logged):
     """Also what waited to be applied when it was rejected; the error has the position after it."""
     log = logged(
         "CREATE TABLE d.t (id INT PRIMARY KEY, n INT)",
         *(f"INSERT INTO d.t VALUES ({number}, 1)" for number in range(200)),
+        "SET SESSION sql_mode = ''",
         "ALTER TABLE d.t MODIFY n VARCHAR(20)",
+        "SET SESSION sql_mode = DEFAULT",
         "INSERT INTO d.t VALUES (200, 'x'), (201, 'y')",
     )
     with pytest.raises(SchemaError, match="MODIFY n") as rejected:

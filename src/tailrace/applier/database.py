@@ -1,19 +1,20 @@
 """Databases that SQLAlchemy reaches, such as PostgreSQL and SQLite, as a target of rows.
 
-A table is created before its first row, with the columns that the log says it has; columns that are
-added later are added. Definitions are executed as far as they have an effect on rows: DROP, RENAME
-and TRUNCATE TABLE. What would change the rows of a table otherwise is rejected.
+A table is created before its first row, with the columns that the log says it has. Definitions are
+carried out as far as they have an effect on rows (`tailrace.applier.definitions`), and views
+(`tailrace.applier.views`). What is not sure to have the same effect is rejected.
 """
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.applier.definitions import Altering, ColumnType, OldColumn, Step, old_columns
 from tailrace.applier.file_lock import FileLock
 from tailrace.applier.target import Conflicts, Progress, Target, place_of
 from tailrace.applier.transaction import in_transaction
@@ -29,12 +30,14 @@ from tailrace.errors import (
     ValueRejected,
 )
 from tailrace.extras import importing
+from tailrace.generators import ModifiedTable, TableColumn
 from tailrace.generators.event import context_of
 from tailrace.generators.log_context import LogRowsContext, QueryContext
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.log.readable import rows_not_logged
 from tailrace.position import Position
-from tailrace.schema.clauses import PutColumn, ShowColumn, moves_rows
+from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.clauses import moves_rows
 from tailrace.schema.ddl import (
     AlterTable,
     CreateLike,
@@ -45,9 +48,8 @@ from tailrace.schema.ddl import (
     RenameTo,
     Temporary,
     Truncate,
+    Unclear,
 )
-from tailrace.schema.foreign_keys import ForeignKey
-from tailrace.schema.hidden import UniqueKey
 from tailrace.schema.session import session_of_event
 from tailrace.schema.tokens import tokenize
 from tailrace.sql.logged import effects_of
@@ -64,8 +66,7 @@ if TYPE_CHECKING:
 
     from tailrace.applier.transaction import Transaction
     from tailrace.events import QueryEvent
-    from tailrace.generators import ModifiedTable, RowBatch, StatementQuery, TableColumn
-    from tailrace.schema.clauses import Clause
+    from tailrace.generators import RowBatch, StatementQuery
 
 _TEXT: Final = frozenset(
     {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"}
@@ -127,7 +128,7 @@ _SQLITE: Final = {
     "double": "REAL",
 }
 """The types of SQLite. Others are TEXT, or BLOB for bytes: no number is rounded."""
-_HAS_DEFAULT: Final = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)", re.IGNORECASE)
+_VIEW: Final = re.compile(rb"\bVIEW\b", re.IGNORECASE)
 _DATES: Final = frozenset({"date", "datetime", "timestamp"})
 _ZONED: Final = frozenset({"timestamp"})
 
@@ -147,9 +148,35 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """The effects of a definition on tables: (``drop``, table), (``rename``, table, new)."""
+    """The effects of a definition on tables: (``drop``, table), (``rename``, table, new), and what
+    it does to columns.
+    """
 
-    effects: tuple[tuple[str, ...], ...]
+    effects: tuple[tuple[str, ...] | _Altered | _View, ...]
+    sql: str
+    end: str
+    """The position after it, from which the rest can be applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A view is dropped, if it exists, and created if it has a query. ``reads`` are its tables."""
+
+    database: str
+    name: str
+    query: str = ""
+    replaces: bool = True
+    reads: tuple[tuple[ModifiedTable, frozenset[str]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Altered:
+    """The steps of an ALTER TABLE; ``refusal`` is why it cannot be done, if the table exists."""
+
+    database: str
+    name: str
+    steps: tuple[Step, ...]
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +215,9 @@ class DatabaseTarget(Target):
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._types = _SQLITE if self._is_sqlite else _POSTGRESQL
         self.name = self._engine.url.render_as_string(hide_password=True)
+        self._catalogue = Catalogue()
+        self._flavour = Flavour.MYSQL
+        self._seen: dict[tuple[str, str], ModifiedTable] = {}
         self._known: dict[tuple[ModifiedTable, frozenset[str]], _Table] = {}
         self._applied = sa.Table(
             f"{database}.{name}" if self._is_sqlite else name,
@@ -284,6 +314,7 @@ class DatabaseTarget(Target):
         before, after = list(event.before_images or ()), list(event.after_images or ())
         left_out: frozenset[str] = frozenset()
         context = context_of(event)
+        self._seen[event.table.database, event.table.name] = event.table
         if isinstance(context, LogRowsContext):
             change = context.change
             if change.event.form.flavour is Flavour.MARIADB:
@@ -303,8 +334,17 @@ class DatabaseTarget(Target):
             raise SchemaError(f"{self.name}: only statements of a log can be applied")
         if event.is_row_statement:
             raise rows_not_logged(context.event)
-        found: list[tuple[str, ...]] = []
-        for effect in effects_of(context.event):
+        at = context.event
+        self._flavour = at.form.flavour
+        end = f"{at.file}:{at.end_offset}"
+        none = _Definition((), event.query_string, end)
+        found: list[tuple[str, ...] | _Altered | _View] = []
+        try:
+            found += self._views(at)
+        except SchemaError as error:
+            told = self._rejected(none, error.message)
+            raise told.at(at.file, at.offset, at.name) from None
+        for effect in effects_of(at):
             match effect:
                 case DropTable():
                     found.append(("drop", *effect.name.key))
@@ -312,23 +352,117 @@ class DatabaseTarget(Target):
                     found.append(("truncate", *effect.name.key))
                 case RenameTo():
                     found.append(("rename", *effect.old.key, *effect.new.key))
-                case AlterTable() if all(map(_shows_in_rows, effect.clauses)) and not (
-                    _HAS_DEFAULT.search(event.query_string) or _moves_rows(context.event)
-                ):
-                    pass
+                case AlterTable() if not _moves_rows(at):
+                    found.append(self._altered(event, at, effect))
                 case CreateTable() | CreateLike() | Temporary() | PutDatabase():
                     pass
                 case DropDatabase():
                     found.append(("drop database", effect.database))
                 case _:
-                    at = context.event
-                    raise SchemaError(
-                        f"this definition cannot be applied to {self._engine.dialect.name}:"
-                        f" {' '.join(event.query_string.split())[:200]!r}: change the table there"
-                        f" yourself, and continue after it (--start {at.file}:"
-                        f"{at.end_offset})"
-                    ).at(at.file, at.offset, at.name)
-        return (_Definition(tuple(found)), 64) if found else None
+                    why = effect.reason if isinstance(effect, Unclear) else "rows come or go"
+                    raise self._rejected(none, why).at(at.file, at.offset, at.name)
+            if isinstance(effect, (AlterTable, CreateTable, CreateLike, DropTable)):
+                self._seen.pop(effect.name.key, None)
+            elif isinstance(effect, RenameTo) and effect.old.key in self._seen:
+                self._seen[effect.new.key] = self._seen.pop(effect.old.key)
+        self._catalogue.apply_event(at, at.form.flavour)
+        return (replace(none, effects=tuple(found)), 64) if found else None
+
+    def _rejected(self, definition: _Definition, why: str) -> SchemaError:
+        text = " ".join(definition.sql.split())
+        return SchemaError(
+            f"this definition cannot be applied to {self._engine.dialect.name}: {text[:200]!r}"
+            f" ({why}): change it there yourself, and continue after it (--start {definition.end})"
+        )
+
+    def _altered(self, event: StatementQuery, at: QueryEvent, effect: AlterTable) -> _Altered:
+        database, table = effect.name.key
+        session, sql = session_of_event(at, at.form.flavour)
+        if session is None or (
+            session.thread_specific and self._catalogue.is_temporary(effect.name.key)
+        ):
+            return _Altered(database, table, ())
+        altering = Altering(
+            effect.clauses,
+            tokenize(sql, session.flavour, session.sql_mode),
+            session,
+            event.sql_mode or 0,
+            self._before(database, table),
+            database,
+            table,
+            event.explicit_defaults_for_timestamp,
+            event.timestamp or 0,
+            event.time_zone,
+            self._is_sqlite,
+        )
+        try:
+            return _Altered(database, table, tuple(altering.steps()))
+        except SchemaError as error:
+            return _Altered(database, table, (), error.message)
+
+    def _views(self, at: QueryEvent) -> Iterator[_View]:
+        """The views that a statement creates or drops. Raises SchemaError for one that means
+        something else in the target.
+        """
+        if not _VIEW.search(at.sql_bytes):
+            return
+        session, sql = session_of_event(at, at.form.flavour)
+        if session is None:
+            return
+        from tailrace.applier.views import parse_view, translated  # noqa: PLC0415 - with sqlglot
+
+        view = parse_view(sql, at.database, session)
+        if view is None:
+            return
+        if not view.query:
+            yield from (_View(*name) for name in view.names)
+            return
+        query, reads = translated(view, at.database, self._columns_of, is_sqlite=self._is_sqlite)
+        tables = tuple(self._told_of(*name) for name in reads)
+        yield _View(*view.names[0], query, not view.lenient, tables)
+
+    def _columns_of(self, name: tuple[str, str]) -> dict[str, tuple[str, str]] | None:
+        if name not in self._seen and self._catalogue.lookup(*name) is None:
+            return None
+        told, left_out = self._told_of(*name)
+        return {
+            each.name.casefold(): (each.name, each.type)
+            for each in told.columns
+            if each.name not in left_out
+        }
+
+    def _told_of(self, database: str, table: str) -> tuple[ModifiedTable, frozenset[str]]:
+        """A table as its next rows will tell of it, and the columns that are not in the target."""
+        seen = self._seen.get((database, table))
+        defined = self._catalogue.lookup(database, table)
+        columns = () if defined is None else defined.columns
+        generated = frozenset(each.name for each in columns if each.generated)
+        left_out = generated if self._flavour is Flavour.MARIADB else frozenset()
+        if seen is None:
+            made = tuple(TableColumn(each.name, each.declared, each.nullable) for each in columns)
+            seen = ModifiedTable(
+                database, table, made, () if defined is None else defined.primary_key
+            )
+        return seen, left_out
+
+    def _before(self, database: str, table: str) -> dict[str, OldColumn] | None:
+        """A table's columns as the log had them last: in its rows, or its definition."""
+        defined = self._catalogue.lookup(database, table)
+        known = {} if defined is None else old_columns(defined.columns)
+        seen = self._seen.get((database, table))
+        if seen is None:
+            return known or None
+        generated = {name for name, column in known.items() if column.generated}
+        return {
+            each.name.casefold(): OldColumn(
+                each.name,
+                ColumnType.of(each.type),
+                each.nullable,
+                each.charset,
+                each.name.casefold() in generated,
+            )
+            for each in seen.columns
+        }
 
     # --- applying --------------------------------------------------------------------------------
 
@@ -375,8 +509,7 @@ class DatabaseTarget(Target):
             if transaction.rolled_back:
                 continue
             if isinstance(item, _Definition):
-                for effect in item.effects:
-                    self._define(*effect)
+                self._carry_out(item)
             else:
                 self._change(item)
         values: dict[str, Any] = {}
@@ -391,6 +524,24 @@ class DatabaseTarget(Target):
                 applied.update().where(applied.c.channel == self._channel).values(**values)
             )
 
+    def _carry_out(self, definition: _Definition) -> None:
+        """Execute what a definition does. Raises SchemaError if the database cannot."""
+        try:
+            for effect in definition.effects:
+                if isinstance(effect, _Altered):
+                    self._alter(effect)
+                elif isinstance(effect, _View):
+                    self._put_view(effect)
+                else:
+                    self._define(*effect)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise
+            text = " ".join(str(error.orig).split())[:500]
+            raise self._rejected(definition, text) from error
+        except SchemaError as error:
+            raise self._rejected(definition, error.message) from error
+
     def _define(self, what: str, database: str, *names: str) -> None:
         self._known.clear()
         connection = self._connection
@@ -398,6 +549,9 @@ class DatabaseTarget(Target):
         if what == "drop database":
             inspector = sa.inspect(connection)
             if self._is_sqlite:
+                for name in inspector.get_view_names():
+                    if name.startswith(f"{database}."):
+                        connection.execute(sa.text(f"DROP VIEW {quote(name)}"))
                 for name in inspector.get_table_names():
                     if name.startswith(f"{database}."):
                         connection.execute(sa.text(f"DROP TABLE {quote(name)}"))
@@ -419,6 +573,116 @@ class DatabaseTarget(Target):
                 connection.execute(sa.text(f"ALTER TABLE {table} SET SCHEMA {quoted}"))
                 table = f"{quoted}.{quote(place[1])}"
             connection.execute(sa.text(f"ALTER TABLE {table} RENAME TO {quote(name)}"))
+
+    def _put_view(self, view: _View) -> None:
+        schema, name = self._place(view.database, view.name)
+        connection = self._connection
+        quote = self._engine.dialect.identifier_preparer.quote_identifier
+        full = ".".join(quote(each) for each in (schema, name) if each)
+        there = name in sa.inspect(connection).get_view_names(schema)
+        if there and view.query and not view.replaces:
+            return
+        if there:
+            connection.exec_driver_sql(f"DROP VIEW {full}")
+        if view.query:
+            for told, left_out in view.reads:
+                self._table(told, left_out)
+            if schema is not None:
+                connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
+            query = view.query.replace("%", "%%")
+            connection.exec_driver_sql(f"CREATE VIEW {full} AS {query}")
+
+    def _alter(self, altered: _Altered) -> None:
+        """Carry out an ALTER TABLE. A table that is not there has no rows: it will be created as it
+        is then.
+        """
+        schema, name = self._place(altered.database, altered.name)
+        if not sa.inspect(self._connection).has_table(name, schema=schema):
+            return
+        if altered.refusal:
+            raise SchemaError(altered.refusal)
+        self._known.clear()
+        for step in altered.steps:
+            if step.what == "rename table":
+                self._define("rename", altered.database, altered.name, step.column, step.new)
+            else:
+                self._step(altered, step)
+
+    def _step(self, altered: _Altered, step: Step) -> None:
+        schema, name = self._place(altered.database, altered.name)
+        connection = self._connection
+        quote = self._engine.dialect.identifier_preparer.quote_identifier
+        full = ".".join(quote(each) for each in (schema, name) if each)
+        there = {
+            column["name"].casefold(): column
+            for column in sa.inspect(connection).get_columns(name, schema=schema)
+        }
+        column = there.get(step.column.casefold())
+        if step.what == "add":
+            if column is not None and step.lenient:
+                return
+            kind = self._type_of(altered, step.column, step.declared[1])
+            if column is None:
+                added = f"ALTER TABLE {full} ADD COLUMN {quote(step.column)} {kind}"
+                connection.exec_driver_sql(added)
+            if step.value is not None:
+                self._fill(altered, step, only_null=False)
+            return
+        if column is None:
+            if step.lenient or step.what == "drop":
+                return
+            raise SchemaError(f"the column {step.column} is not in {self.name}")
+        called = quote(column["name"])
+        if step.what == "drop":
+            connection.exec_driver_sql(f"ALTER TABLE {full} DROP COLUMN {called}")
+        elif step.what == "rename":
+            connection.exec_driver_sql(
+                f"ALTER TABLE {full} RENAME COLUMN {called} TO {quote(step.new)}"
+            )
+        elif step.what == "fill":
+            self._fill(altered, step, only_null=True)
+        else:
+            self._convert(altered, step, full, column)
+
+    def _fill(self, altered: _Altered, step: Step, *, only_null: bool) -> None:
+        """Give all rows the value of a column, or those that have NULL."""
+        schema, name = self._place(altered.database, altered.name)
+        kind = self._type_of(altered, step.column, step.declared[1])
+        table = sa.table(name, sa.column(step.column, _Declared(kind)), schema=schema)
+        column = table.c[step.column]
+        try:
+            value = self._value(step.value, _kind(step.declared[1]), is_text=kind == "TEXT")
+        except ValueRejected as error:
+            where = f"{altered.database}.{altered.name}.{step.column}"
+            raise ValueRejected(f"{where}: {error}; leave the table out (--exclude)") from None
+        update = table.update().values({column: value})
+        self._connection.execute(update.where(column.is_(None)) if only_null else update)
+
+    def _convert(self, altered: _Altered, step: Step, full: str, column: Any) -> None:
+        """Give a column another type, and its values the form that they have in that."""
+        old, new = (self._type_of(altered, step.column, each) for each in step.declared)
+        execute = self._connection.exec_driver_sql
+        quote = self._engine.dialect.identifier_preparer.quote_identifier
+        called = quote(column["name"])
+        expression = (step.expression or "{c}").format(c=called).replace("%", "%%")
+        if old == new:
+            if step.expression is not None:
+                execute(f"UPDATE {full} SET {called} = {expression}")  # noqa: S608 - quoted
+            return
+        if not self._is_sqlite:
+            using = f"({expression})::{new}"
+            execute(f"ALTER TABLE {full} ALTER COLUMN {called} TYPE {new} USING {using}")
+            return
+        if column.get("primary_key"):
+            raise SchemaError(
+                f"MODIFY {step.column} from {step.declared[0]} to {step.declared[1]}: SQLite cannot"
+                " change the type of a column of the primary key"
+            )
+        between = quote(f"{column['name']} as {new}")
+        execute(f"ALTER TABLE {full} ADD COLUMN {between} {new}")
+        execute(f"UPDATE {full} SET {between} = {expression}")  # noqa: S608 - quoted
+        execute(f"ALTER TABLE {full} DROP COLUMN {called}")
+        execute(f"ALTER TABLE {full} RENAME COLUMN {between} TO {called}")
 
     def _place(self, database: str, name: str) -> tuple[str | None, str]:
         """Schema and name of a table."""
@@ -473,7 +737,10 @@ class DatabaseTarget(Target):
         return _Table(told, table, known, generated, generated | left_out)
 
     def _type(self, told: ModifiedTable, column: TableColumn) -> str:
-        kind = _kind(column.type)
+        return self._type_of(told, column.name, column.type)
+
+    def _type_of(self, told: ModifiedTable | _Altered, column: str, declared: str) -> str:
+        kind = _kind(declared)
         found = self._types.get(kind)
         if found is not None:
             return found
@@ -482,7 +749,7 @@ class DatabaseTarget(Target):
         if kind in _BYTES:
             return "BLOB" if self._is_sqlite else "BYTEA"
         raise UnsupportedType(
-            f"{told.database}.{told.name}.{column.name}: the type {column.type or '?'} is not one"
+            f"{told.database}.{told.name}.{column}: the type {declared or '?'} is not one"
             f" that is applied to {self._engine.dialect.name}: leave the table out (--exclude)"
         )
 
@@ -511,6 +778,8 @@ class DatabaseTarget(Target):
             return bytes(value)
         if self._is_sqlite:
             exact = isinstance(value, (int, float)) and kind in _SQLITE
+            if isinstance(value, Decimal):
+                return f"{value:f}"
             return value if exact else str(value)
         if isinstance(value, (int, float, Decimal)):
             return value
@@ -707,14 +976,6 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
 def _moves_rows(event: QueryEvent) -> bool:
     session, sql = session_of_event(event, event.form.flavour)
     return session is not None and moves_rows(tokenize(sql, session.flavour, session.sql_mode))
-
-
-def _shows_in_rows(clause: Clause) -> bool:
-    """Whether a clause leaves the rows as they are, but for a new column that is NULL in all."""
-    if isinstance(clause, PutColumn):
-        column = clause.column
-        return clause.old is None and column.nullable and not column.generated
-    return isinstance(clause, (ForeignKey, ShowColumn, UniqueKey))
 
 
 def _kind(declared: str) -> str:

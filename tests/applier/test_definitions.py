@@ -1,0 +1,376 @@
+"""Definitions applied to SQLite and PostgreSQL: rows and views are the source's after them."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+import tailrace
+from tailrace.errors import SchemaError
+from tests.applier.test_databases import LOGS, expected, held, log_of
+
+
+@pytest.fixture(params=["mysql97", "mariadb118"])
+def logged(request, tmp_path):
+    """The log of some statements on a server."""
+    server = request.getfixturevalue(request.param)
+
+    def log(*statements):
+        return log_of(server, tmp_path, statements)
+
+    log.flavour = server.flavour
+    yield log
+    server.execute("SET SESSION sql_mode = DEFAULT, time_zone = '+00:00'")
+    server.disconnect()
+
+
+COPY = ("CREATE TABLE d.copy LIKE d.t", "INSERT INTO d.copy SELECT * FROM d.t")
+"""The rows of the source after the definitions, which the log has as rows."""
+
+
+def both(url):
+    """The rows of ``d.t`` and ``d.copy`` by the names of their columns, exactly as they are."""
+    engine = sa.create_engine(url)
+    found = []
+    with engine.connect() as connection:
+        for name in ("t", "copy"):
+            quoted = f'"d.{name}"' if engine.dialect.name == "sqlite" else f"d.{name}"
+            rows = connection.execute(sa.text(f"SELECT * FROM {quoted}")).mappings()
+            found.append(sorted((sorted(row.items()) for row in rows), key=str))
+    engine.dispose()
+    return found
+
+
+def same_as_source(url, log, *definitions, columns, values):
+    """The rows after the definitions are the source's, by type and value."""
+    made = log(
+        f"CREATE TABLE d.t (id INT PRIMARY KEY, {columns})",
+        f"INSERT INTO d.t VALUES {values}",
+        *definitions,
+        *COPY,
+    )
+    tailrace.apply(made, url)
+    applied, source = both(url)
+    assert applied == source
+    assert applied
+    return applied
+
+
+@pytest.mark.parametrize("flavour", LOGS)
+def test_the_whole_log_of_the_example_is_applied(url, flavour):
+    source = f"examples/shop/{flavour}"
+    done = tailrace.apply(source, url)
+    assert done.transactions > 100
+    engine = sa.create_engine(url)
+    table = LOGS[flavour]
+    with engine.connect() as connection:
+        name = f'"{table}"' if engine.dialect.name == "sqlite" else table
+        added = {"mysql": "weight_grams", "mariadb": "locked"}[flavour]
+        values = connection.execute(sa.text(f"SELECT {added} FROM {name}")).scalars().all()
+    engine.dispose()
+    assert values
+    if flavour == "mariadb":
+        assert None not in values
+    wanted = {name: rows for name, rows in expected(source, table).items() if rows}
+    found = {name: rows for name, rows in held(url).items() if rows and name != table}
+    assert found == wanted
+
+
+ADDED = {
+    "tiny TINYINT NOT NULL DEFAULT 0": 0,
+    "flag BOOLEAN NOT NULL DEFAULT TRUE": 1,
+    "n INT DEFAULT 5": 5,
+    "m INT NOT NULL DEFAULT -7": -7,
+    "q INT NOT NULL DEFAULT '12'": 12,
+    "r INT NOT NULL DEFAULT 1.5": 2,
+    "u BIGINT UNSIGNED NOT NULL DEFAULT 18446744073709551615": None,
+    "b BIT(8) NOT NULL DEFAULT b'101'": None,
+    "y YEAR NOT NULL DEFAULT 2024": None,
+    "d DECIMAL(10,2) NOT NULL DEFAULT 1": None,
+    "e DECIMAL(30,20) NOT NULL": None,
+    "f FLOAT NOT NULL DEFAULT 0.1": None,
+    "g DOUBLE NOT NULL DEFAULT 1e-3": None,
+    "c CHAR(5) NOT NULL DEFAULT 'a  '": None,
+    "v VARCHAR(20) NOT NULL DEFAULT 'it''s \\\\ %(x)s :y'": "it's \\ %(x)s :y",
+    "w VARCHAR(20) CHARACTER SET latin1 NOT NULL DEFAULT 'é'": "é",
+    "x TEXT NOT NULL": "",
+    "z VARCHAR(9) NOT NULL DEFAULT 0": "0",
+    "k ENUM('new','old') NOT NULL": "new",
+    "l ENUM('new','old') DEFAULT 'old'": "old",
+    "s SET('a','b','c') NOT NULL DEFAULT 'c,a'": "a,c",
+    "vb VARBINARY(5) NOT NULL DEFAULT 'ab'": None,
+    "bl BLOB NOT NULL": None,
+    "da DATE NOT NULL DEFAULT '2024-02-29'": None,
+    "dt DATETIME(3) NOT NULL DEFAULT '2024-02-29 01:02:03.5'": None,
+    "dd DATETIME NOT NULL DEFAULT '2024-02-29'": None,
+    "ti TIME(2) NOT NULL DEFAULT '-101:02:03.4'": None,
+    "ts TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP": None,
+    "dn DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP": None,
+    "dm DATETIME(6) NOT NULL DEFAULT NOW(6)": None,
+    "tm TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)": None,
+    "tn TIMESTAMP NULL": None,
+    "nn INT NULL": None,
+}
+
+
+@pytest.mark.parametrize("definition", ADDED)
+def test_an_added_column_has_the_values_of_the_source(url, logged, definition):
+    rows = same_as_source(
+        url,
+        logged,
+        f"ALTER TABLE d.t ADD COLUMN {definition}",
+        columns="a INT",
+        values="(1, 1), (2, 2)",
+    )
+    assert len(rows) == 2
+    if ADDED[definition] is not None:
+        assert (definition.split()[0], ADDED[definition]) in rows[0]
+
+
+CHANGED = {
+    "VARCHAR(20) NOT NULL -> VARCHAR(160) NOT NULL": "('a'), ('b ')",
+    "VARCHAR(20) -> VARCHAR(3)": "('abc'), ('b')",
+    "VARCHAR(20) -> CHAR(20)": "('a  '), (NULL)",
+    "CHAR(5) -> TEXT": "('a  '), (NULL)",
+    "INT -> BIGINT": "(1), (-2)",
+    "INT -> TINYINT": "(1), (-2)",
+    "TINYINT UNSIGNED -> INT": "(255), (NULL)",
+    "BIGINT -> BIGINT UNSIGNED": "(9223372036854775807), (0)",
+    "BIGINT UNSIGNED -> BIGINT": "(9223372036854775807), (0)",
+    "INT -> DECIMAL(12,3)": "(1), (-2), (NULL)",
+    "INT -> VARCHAR(20)": "(1), (-2), (NULL)",
+    "DECIMAL(10,2) -> DECIMAL(12,4)": "(1.5), (-0.01), (0)",
+    "DECIMAL(10,0) -> DECIMAL(12,4)": "(15), (-1), (0)",
+    "DECIMAL(10,2) -> VARCHAR(20)": "(1.5), (-0.01), (0)",
+    "FLOAT -> DOUBLE": "(0.1), (-2.5e10)",
+    "ENUM('a','b') -> ENUM('c','b','a')": "('a'), ('b')",
+    "ENUM('a','b') -> VARCHAR(5)": "('a'), (NULL)",
+    "SET('a','b') -> SET('a','b','c')": "('a,b'), ('')",
+    "DATE -> DATETIME": "('2024-01-01'), (NULL)",
+    "DATETIME -> DATETIME(3)": "('2024-01-01 01:02:03'), (NULL)",
+    "TIME(1) -> TIME(3)": "('01:02:03.5'), ('-00:00:01')",
+    "TIMESTAMP NULL -> TIMESTAMP(6) NULL": "('2024-01-01 01:02:03'), (NULL)",
+    "VARBINARY(4) -> BLOB": "('ab'), (NULL)",
+    "TEXT -> LONGTEXT": "('ab'), (NULL)",
+}
+
+
+@pytest.mark.parametrize("how", ["MODIFY c", "CHANGE c n"])
+@pytest.mark.parametrize("change", CHANGED)
+def test_a_changed_column_has_the_values_of_the_source(url, logged, change, how):
+    old, new = change.split(" -> ")
+    rows = CHANGED[change][1:-1].split("), (")
+    same_as_source(
+        url,
+        logged,
+        f"ALTER TABLE d.t {how} {new}",
+        columns=f"c {old}",
+        values=", ".join(f"({number}, {row})" for number, row in enumerate(rows)),
+    )
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "RENAME COLUMN a TO z",
+        "DROP COLUMN a",
+        "DROP COLUMN A, ADD COLUMN a VARCHAR(5) NOT NULL DEFAULT 'x' FIRST",
+        "ALTER COLUMN a SET DEFAULT 5",
+        "ALTER COLUMN a DROP DEFAULT",
+        "ADD INDEX i (a), ADD UNIQUE u (a)",
+        "ADD CONSTRAINT c CHECK (a < 100)",
+        "ENGINE=InnoDB, COMMENT='no rows', AUTO_INCREMENT=50",
+        "CONVERT TO CHARACTER SET utf8mb4",
+        "ADD COLUMN (e INT DEFAULT 1, f INT NOT NULL), CHANGE a z BIGINT AFTER v, ADD INDEX (v)",
+        "MODIFY v VARCHAR(100) COMMENT 'longer' FIRST, ORDER BY a",
+    ],
+)
+def test_clauses(url, logged, clauses):
+    same_as_source(
+        url,
+        logged,
+        f"ALTER TABLE d.t {clauses}",
+        columns="a INT, v VARCHAR(20) CHARACTER SET latin1",
+        values="(1, 1, 'é'), (2, 2, NULL)",
+    )
+
+
+def test_a_table_is_renamed_and_its_rows_after_it_follow(url, logged):
+    made = logged(
+        "CREATE TABLE d.first (id INT PRIMARY KEY, a INT)",
+        "INSERT INTO d.first VALUES (1, 1)",
+        "ALTER TABLE d.first ADD COLUMN b INT NOT NULL DEFAULT 3, RENAME TO d.t",
+        "INSERT INTO d.t VALUES (2, 2, 2)",
+        "CREATE INDEX i ON d.t (a)",
+        "DROP INDEX i ON d.t",
+        *COPY,
+    )
+    tailrace.apply(made, url)
+    applied, source = both(url)
+    assert applied == source
+    assert "d.first" not in held(url)
+
+
+REJECTED = {
+    "ADD COLUMN n INT AUTO_INCREMENT UNIQUE": "ADD COLUMN n AUTO_INCREMENT",
+    "ADD COLUMN n VARCHAR(9) DEFAULT (concat('a', 'b'))": "ADD COLUMN n, whose default is an expr",
+    "ADD COLUMN n INT DEFAULT (1 + 1)": "ADD COLUMN n, whose default is an expression",
+    "ADD COLUMN n BINARY(3) NOT NULL": "ADD COLUMN n, whose default",
+    "DROP PRIMARY KEY": "PRIMARY KEY",
+    "MODIFY a DATE": r"MODIFY a from int to date",
+    "MODIFY x DECIMAL(10,1)": r"MODIFY x from decimal\(10,2\) to decimal\(10,1\).*rounded",
+    "CHANGE e e ENUM('A','c')": "CHANGE e|MODIFY e",
+    "CHANGE a b INT, CHANGE b a INT": "each other's names",
+}
+
+
+@pytest.mark.parametrize("clause", REJECTED)
+def test_a_clause_that_cannot_be_carried_out_is_rejected_by_its_name(url, logged, clause):
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b INT, x DECIMAL(10,2), e ENUM('a','c'))",
+        "INSERT INTO d.t VALUES (1, NULL, 1, 1.2, 'c')",
+        f"ALTER TABLE d.t {clause}",
+    )
+    with pytest.raises(SchemaError, match=f"(?s)ALTER TABLE d.t .*{REJECTED[clause]}.*--start"):
+        tailrace.apply(log, url)
+    assert len(held(url)["d.t"]) == 1
+
+
+def test_without_a_strict_mode_what_may_have_been_cut_is_rejected(url, logged):
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)",
+        "INSERT INTO d.t VALUES (1, 1000)",
+        "SET SESSION sql_mode = ''",
+        "ALTER TABLE d.t MODIFY a TINYINT",
+    )
+    with pytest.raises(SchemaError, match="values may be cut, without a strict sql_mode"):
+        tailrace.apply(log, url)
+
+
+def test_the_time_of_the_source_is_known_by_its_time_zone(url, logged):
+    add = "ALTER TABLE d.t ADD COLUMN {} DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP"
+    zone = "SET SESSION time_zone = '{}'"
+    same_as_source(
+        url, logged, zone.format("-03:30"), add.format("n"), columns="a INT", values="(1, 1)"
+    )
+    log = logged(
+        "DROP TABLE IF EXISTS d.t",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)",
+        "INSERT INTO d.t VALUES (1, 1)",
+        zone.format("SYSTEM"),
+        add.format("n"),
+    )
+    with pytest.raises(SchemaError, match="ADD COLUMN n, whose default is a time in the time zone"):
+        tailrace.apply(log, url, channel="second")
+
+
+def test_nulls_become_a_value_without_a_strict_mode(url, logged):
+    same_as_source(
+        url,
+        logged,
+        "SET SESSION sql_mode = ''",
+        "ALTER TABLE d.t MODIFY a BIGINT NOT NULL, MODIFY v VARCHAR(9) NOT NULL",
+        columns="a INT, v VARCHAR(9)",
+        values="(1, NULL, NULL), (2, 2, 'x')",
+    )
+
+
+VIEWED = (
+    "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, `B b` VARCHAR(9), u BIGINT UNSIGNED)",
+    "INSERT INTO d.t VALUES (1, 1, 'x', 5), (2, NULL, 'y', 6), (3, -1, NULL, 7)",
+    "CREATE TABLE d.o (id INT PRIMARY KEY, `t` INT)",
+    "INSERT INTO d.o VALUES (1, 1), (2, 1), (3, 2)",
+    "CREATE TABLE d.empty (id INT PRIMARY KEY, g INT AS (id + 1) STORED, n VARCHAR(9))",
+)
+VIEWS = {
+    "SELECT id, `B b` FROM d.t": [(1, "x"), (2, "y"), (3, None)],
+    "SELECT x.Id n FROM d.t AS x WHERE NOT (a > 0 AND x.id <> 5) OR a IS NULL": [(2,), (3,)],
+    "SELECT id, u FROM d.t WHERE id IN (1, 3) AND a BETWEEN -1 AND 0": [(3, "7")],
+    "SELECT t.id, o.id AS o FROM d.t LEFT JOIN d.o ON o.t = t.id AND o.id < 3": [
+        (1, 1),
+        (1, 2),
+        (2, None),
+        (3, None),
+    ],
+    "SELECT t, COUNT(*) AS n, MAX(id) AS m FROM d.o GROUP BY t": [(1, 2, 2), (2, 1, 3)],
+    "SELECT id, n FROM d.empty": [],
+    "SELECT * FROM d.t": "a view with *",
+    "SELECT id FROM d.t WHERE `B b` = 'X'": "a view with the condition .* which is varchar",
+    "SELECT id / 2 AS h FROM d.t": "a view with .*id / 2",
+    "SELECT DISTINCT id FROM d.t": "a view with DISTINCT",
+    "SELECT id FROM d.t ORDER BY id LIMIT 1": "a view with (ORDER|LIMIT)",
+    "SELECT id FROM d.t WHERE a": "a view with the condition",
+    "SELECT concat(id, 'x') AS c FROM d.t": "a view with",
+    "SELECT id FROM d.t UNION SELECT id FROM d.o": "no plain SELECT .UNION.",
+    "SELECT id FROM d.t WHERE EXISTS (SELECT 1 FROM d.o)": "a view with the condition EXISTS",
+}
+
+
+@pytest.mark.parametrize("query", VIEWS)
+def test_a_view_has_the_rows_of_the_source_or_is_rejected_by_the_part(url, logged, query):
+    log = logged(*VIEWED, f"CREATE VIEW d.v AS {query}")
+    wanted = VIEWS[query]
+    if isinstance(wanted, str):
+        with pytest.raises(SchemaError, match=f"(?s)VIEW .*{wanted}.*--start"):
+            tailrace.apply(log, url)
+        return
+    tailrace.apply(log, url)
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        name = '"d.v"' if engine.dialect.name == "sqlite" else "d.v"
+        found = connection.execute(sa.text(f"SELECT * FROM {name}")).all()
+    engine.dispose()
+    plain = [tuple(str(v) if v == 7 else v for v in row) for row in found]
+    assert sorted(plain, key=str) == sorted(wanted, key=str)
+
+
+def test_a_view_is_replaced_and_dropped(url, logged):
+    head = "ALGORITHM=MERGE DEFINER=`root`@`localhost` SQL SECURITY INVOKER VIEW"
+    log = logged(
+        *VIEWED,
+        "CREATE VIEW d.gone AS SELECT id FROM d.t",
+        "CREATE VIEW d.v AS SELECT id FROM d.t",
+        f"CREATE OR REPLACE {head} d.v (x, y) AS SELECT id, a FROM d.t WHERE a > 0"
+        " WITH CASCADED CHECK OPTION",
+        "DROP VIEW d.gone",
+        "DROP VIEW IF EXISTS d.never, d.none",
+    )
+    tailrace.apply(log, url)
+    engine = sa.create_engine(url)
+    sqlite = engine.dialect.name == "sqlite"
+    with engine.connect() as connection:
+        name = '"d.v"' if sqlite else "d.v"
+        rows = connection.execute(sa.text(f"SELECT * FROM {name}")).mappings().all()
+        views = sa.inspect(connection).get_view_names(None if sqlite else "d")
+    engine.dispose()
+    assert [dict(row) for row in rows] == [{"x": 1, "y": 1}]
+    assert views == ["d.v" if sqlite else "v"]
+
+
+def test_what_the_database_itself_refuses_is_rejected_by_the_statement(url, logged):
+    """A table that a view reads in PostgreSQL; the type of a key's column in SQLite."""
+    log = logged(
+        "CREATE TABLE d.k (id INT PRIMARY KEY)",
+        "INSERT INTO d.k VALUES (1)",
+        *VIEWED,
+        "CREATE VIEW d.v AS SELECT id FROM d.t",
+        "ALTER TABLE d.k MODIFY id VARCHAR(9)",
+        "INSERT INTO d.k VALUES ('a')",
+        "DROP TABLE d.t",
+    )
+    rejected = (
+        "ALTER TABLE d.k MODIFY id .*SQLite cannot change" if "sqlite" in url else "DROP TABLE"
+    )
+    with pytest.raises(SchemaError, match=f"(?s){rejected}.*--start"):
+        tailrace.apply(log, url)
+
+
+def test_triggers_routines_and_users_are_left_out(url, logged):
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)",
+        "CREATE TRIGGER d.r BEFORE INSERT ON d.t FOR EACH ROW SET NEW.a = NEW.a + 1",
+        "CREATE PROCEDURE d.p() SELECT 'VIEW'",
+        "INSERT INTO d.t VALUES (1, 1)",
+    )
+    tailrace.apply(log, url)
+    assert held(url)["d.t"] == [("1", "2")]
