@@ -393,12 +393,20 @@ class DatabaseTarget(Target):
             event.explicit_defaults_for_timestamp,
             event.timestamp or 0,
             event.time_zone,
+            self._collation(database, table, session.default_collation),
             self._is_sqlite,
         )
         try:
             return _Altered(database, table, tuple(altering.steps()))
         except SchemaError as error:
             return _Altered(database, table, (), error.message)
+
+    def _collation(self, database: str, table: str, server: int | None) -> int | None:
+        """A table's default collation, as far as the log has it."""
+        state = self._catalogue.logged((database, table))
+        if state is not None and state.collation is not None:
+            return state.collation
+        return self._catalogue.collation_of(database, server)
 
     def _views(self, at: QueryEvent) -> Iterator[_View]:
         """The views that a statement creates or drops. Raises SchemaError for one that means
@@ -589,7 +597,7 @@ class DatabaseTarget(Target):
                 self._table(told, left_out)
             if schema is not None:
                 connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
-            query = view.query.replace("%", "%%")
+            query = view.query if self._is_sqlite else view.query.replace("%", "%%")
             connection.exec_driver_sql(f"CREATE VIEW {full} AS {query}")
 
     def _alter(self, altered: _Altered) -> None:
@@ -664,7 +672,7 @@ class DatabaseTarget(Target):
         execute = self._connection.exec_driver_sql
         quote = self._engine.dialect.identifier_preparer.quote_identifier
         called = quote(column["name"])
-        expression = (step.expression or "{c}").format(c=called).replace("%", "%%")
+        expression = (step.expression or "{c}").format(c=called)
         if old == new:
             if step.expression is not None:
                 execute(f"UPDATE {full} SET {called} = {expression}")  # noqa: S608 - quoted

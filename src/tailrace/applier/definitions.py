@@ -54,6 +54,8 @@ _PATTERNS: Final = {
 }
 _STRICT: Final = 1 << 21 | 1 << 22
 """``STRICT_TRANS_TABLES`` and ``STRICT_ALL_TABLES``: a value that does not fit is an error."""
+_PADS: Final = 1 << 31
+"""``PAD_CHAR_TO_FULL_LENGTH``: a CHAR has its spaces at the end."""
 _OFFSET: Final = re.compile(r"([+-])(\d\d):(\d\d)")
 _EXACT: Final = Context(prec=100)
 _DECLARED: Final = re.compile(r"(\w+)(?:\((.*)\))?((?: unsigned| compressed)*)", re.DOTALL)
@@ -129,7 +131,8 @@ class Step:
 class Altering:
     """The statement: its clauses, tokens and session, and the columns before it (None: unknown).
 
-    ``moment`` is its time in microseconds UTC, ``time_zone`` the session's where the log has it.
+    ``moment`` is its time in microseconds UTC, ``time_zone`` the session's where the log has it,
+    ``collation`` the table's.
     """
 
     clauses: Sequence[Clause]
@@ -142,6 +145,7 @@ class Altering:
     explicit_timestamps: bool | None
     moment: int
     time_zone: str | None
+    collation: int | None
     is_sqlite: bool
 
     @property
@@ -209,7 +213,7 @@ class Altering:
             value = None
             if default is not None:
                 now = _is_now(default)
-                value = self._now(kind) if now else _literal(default, kind, new)
+                value = self._now(kind, default) if now else _literal(default, kind, new)
             elif kind.base == "timestamp" and not _says_null(tokens):
                 self._check_explicit()
             elif not new.nullable:
@@ -224,8 +228,11 @@ class Altering:
         if self.explicit_timestamps is not True:
             raise SchemaError("depends on explicit_defaults_for_timestamp")
 
-    def _now(self, kind: ColumnType) -> str:
+    def _now(self, kind: ColumnType, tokens: Sequence[SqlToken]) -> str:
         """The time of the statement, in a column that has it as its default."""
+        given = [token.value for token in tokens[2:3] if tokens[1].key == "("]
+        if (given[0] if given and given[0] != ")" else "0") != str(kind.size):
+            raise SchemaError("is a time with other digits than the column")
         if kind.base not in {"timestamp", "datetime"}:
             raise SchemaError(f"is a time, which becomes a {kind.declared}")
         zone = dt.timedelta()
@@ -244,7 +251,7 @@ class Altering:
         return whole + (f".{fraction:06}"[: kind.size + 1] if kind.size else "")
 
     def _defined(self, clause: PutColumn) -> ColumnDefinition:
-        return clause.column.define(self.session.default_collation, self.session)
+        return clause.column.define(self.collation, self.session)
 
     # --- MODIFY and CHANGE -----------------------------------------------------------------------
 
@@ -279,9 +286,11 @@ class Altering:
         is_text = kind.base in _STRINGS or kind.base in {"enum", "set"}
         if is_text and not self.is_strict:
             charset = None if new.collation is None else charset_of(new.collation)
-            if charset not in {"utf8mb4", "utf8mb3", old.charset}:
+            if charset is None or charset not in {"utf8mb4", "utf8mb3", old.charset}:
                 raise SchemaError(f"{what} to another character set, without a strict sql_mode")
         mariadb = self.session.flavour is Flavour.MARIADB
+        if self.sql_mode & _PADS and old.type.base == "char" and old.type.declared != kind.declared:
+            raise SchemaError(f"{what}, with PAD_CHAR_TO_FULL_LENGTH")
         expression = converted(
             old.type, kind, strict=self.is_strict, is_sqlite=self.is_sqlite, json_is_text=mariadb
         )
@@ -333,11 +342,13 @@ def _default_of(tokens: Sequence[SqlToken]) -> list[SqlToken] | None:
         depth += (token.key == "(") - (token.key == ")")
         if token.key == "DEFAULT" and not depth:
             found = list(tokens[at + 1 :])
+            inside = 0
             while found and found[0].key == "(":
-                close = 3 if len(found) > 1 and found[1].key in {"+", "-"} else 2
-                if len(found) > close and found[close].key != ")" and found[1].key != "(":
-                    raise SchemaError("is an expression")
                 found = found[1:]
+                inside += 1
+            end = 2 if found and found[0].key in {"+", "-"} else 1
+            if any(each.key != ")" for each in found[end : end + inside]):
+                raise SchemaError("is an expression")
             return None if found and found[0].key == "NULL" else found
     return None
 
@@ -377,6 +388,12 @@ def _of_bytes(text: str) -> int:
 
 def _number(number: Decimal, text: str, kind: ColumnType) -> Any:
     base = kind.base
+    if "e" in text.lower() and base not in {"double", "float"} and number != int(number):
+        raise SchemaError(f"is {text}, which is rounded to a {base}")
+    if base == "year" and not (number == 0 or 1901 <= number <= 2155):
+        raise SchemaError(f"is {text}, which becomes a year")
+    if base in {"double", "float"} and kind.numbers and number != 0:
+        raise SchemaError(f"is {text}, which becomes a {kind.declared}")
     if base in _INTEGERS or base in {"bit", "year"}:
         return int(number.quantize(Decimal(1), ROUND_HALF_UP, _EXACT))
     if base == "decimal":
@@ -393,7 +410,11 @@ def _number(number: Decimal, text: str, kind: ColumnType) -> Any:
 def _string(text: str, kind: ColumnType, column: ColumnDefinition) -> Any:
     base = kind.base
     if base in {*_INTEGERS, "bit", "year", "decimal", "double", "float"}:
-        if not re.fullmatch(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", text) or base == "bit":
+        if (
+            not re.fullmatch(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", text)
+            or base == "bit"
+            or (base == "year" and len(text) != 4)
+        ):
             raise SchemaError(f"is {text!r}, which becomes a {base}")
         return _number(Decimal(text), text, kind)
     if column.logical is Logical.JSON or base in _STRINGS:
@@ -468,11 +489,13 @@ def converted(
     if one in {*_INTEGERS, "decimal"} and two in _STRINGS:
         if not strict:
             return narrow
+        if old.unsigned:
+            return SchemaError("texts have zeros in front, if it is ZEROFILL")
         if is_sqlite:
             return "CAST({c} AS TEXT)"
         return f"round({{c}}, {old.scale})::text" if one == "decimal" else "{c}::text"
     if one == "float" and two == "double":
-        return None
+        return SchemaError("values would be rounded") if old.numbers or new.numbers else None
     if one in {*_STRINGS, "enum", "set"} and two in _STRINGS:
         return _as_text(old, new, one, two, strict=strict)
     if one == two == "enum" or one == two == "set":
