@@ -355,7 +355,7 @@ def test_a_view_is_replaced_and_dropped(url, logged):
     assert views == ["d.v" if sqlite else "v"]
 
 
-def test_what_the_database_itself_refuses_is_rejected_by_the_statement(url, logged):
+def test_what_the_database_itself_rejects_is_told_by_the_statement(url, logged):
     """A table that a view reads in PostgreSQL; the type of a key's column in SQLite."""
     log = logged(
         "CREATE TABLE d.k (id INT PRIMARY KEY)",

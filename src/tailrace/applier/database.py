@@ -171,12 +171,12 @@ class _View:
 
 @dataclass(frozen=True, slots=True)
 class _Altered:
-    """The steps of an ALTER TABLE; ``refusal`` is why it cannot be done, if the table exists."""
+    """The steps of an ALTER TABLE; ``reason`` is why it cannot be done, if the table exists."""
 
     database: str
     name: str
     steps: tuple[Step, ...]
-    refusal: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -607,8 +607,8 @@ class DatabaseTarget(Target):
         schema, name = self._place(altered.database, altered.name)
         if not sa.inspect(self._connection).has_table(name, schema=schema):
             return
-        if altered.refusal:
-            raise SchemaError(altered.refusal)
+        if altered.reason:
+            raise SchemaError(altered.reason)
         self._known.clear()
         for step in altered.steps:
             if step.what == "rename table":
