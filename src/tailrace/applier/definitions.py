@@ -85,7 +85,6 @@ class ColumnType:
             same = ",".join("'" + each.replace("'", "''") + "'" for each in members) == inside
             return cls(declared, base, (), members if same and members else None)
         numbers = tuple(map(int, re.findall(r"\d+", inside)))
-        base = "json" if base == "json" else base
         return cls(declared, base, () if base in _INTEGERS else numbers, None, unsigned)
 
     @property
