@@ -36,11 +36,12 @@ CLIENTS = 8
 
 
 class Syncs:
-    """How often a file was synced, up to where, and what is to happen then."""
+    """How often a file was written and synced, up to where, and what is to happen then."""
 
     def __init__(self) -> None:
-        self.count = self.durable = 0
+        self.count = self.durable = self.writes = 0
         self.first: Callable[[], None] = lambda: None
+        self.first_write: Callable[[], None] = lambda: None
         self.before_cut: Callable[[], None] = lambda: None
 
     def slowly(self, seconds: float) -> None:
@@ -75,8 +76,12 @@ class Watched:
 
     def write(self, data: Data, /) -> None:
         assert self._alone.acquire(blocking=False)
-        self._lower.write(data)
-        self._alone.release()
+        try:
+            self._syncs.writes += 1
+            self._syncs.first_write()
+            self._lower.write(data)
+        finally:
+            self._alone.release()
 
     def update(self, offset: int, data: Data, /) -> None:
         self._lower.update(offset, data)
@@ -131,6 +136,29 @@ def test_one_sync_is_for_all_that_wait_and_a_commit_returns_after_its_own(
         assert not late
         assert disk.syncs.count - before <= CLIENTS * 25 / 3
     check_files(tmp_path / "binlog.000001")
+    assert [event.name for event in events_of(tmp_path)].count("XID") == CLIENTS * 25
+
+
+@both
+def test_one_write_is_for_all_that_wait_if_none_is_synced(tmp_path: Path, flavour: str) -> None:
+    disk = Disk(tmp_path)
+    disk.syncs.first_write = lambda: time.sleep(0.01)
+    late: list[Any] = []
+    with log(disk, flavour, sync="none") as out:
+        path = tmp_path / "binlog.000001"
+        before, syncs = disk.syncs.writes, disk.syncs.count
+
+        def client(first: int) -> None:
+            for number in range(first, first + 25):
+                position = commit(out, number).position
+                if position.offset > path.stat().st_size:
+                    late.append(position)
+
+        in_threads(*(lambda each=each: client(100 * each) for each in range(CLIENTS)))
+        assert not late
+        assert disk.syncs.writes - before <= CLIENTS * 25 / 3
+        assert disk.syncs.count == syncs
+    check_files(path)
     assert [event.name for event in events_of(tmp_path)].count("XID") == CLIENTS * 25
 
 

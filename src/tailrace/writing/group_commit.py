@@ -1,4 +1,4 @@
-"""Group commit: one sync for all transactions that wait for one.
+"""Group commit: one write, and one sync, for all transactions that wait for them.
 
 A commit adds its transaction under the log's lock, which gives it its place, and waits without the
 lock. One of the waiting threads, the *leader*, writes and syncs everything that was added so far;
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tailrace.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from threading import RLock
 
     from tailrace.position import Position
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A transaction that waits to be synced: its bytes, and where they end in the log."""
+    """A transaction that waits to be written: its bytes, and where they end in the log."""
 
     group: Group
     data: bytes
@@ -51,18 +51,18 @@ class Waiting:
 
 
 class GroupCommit:
-    """The transactions of a log that wait to be synced, in the log's order.
+    """The transactions of a log that wait to be written and synced, in the log's order.
 
-    ``write`` puts bytes into the file and syncs it; one thread at a time calls it, with or without
-    ``lock``, the log's. ``written`` is told which transactions were synced, and ``failed`` why none
-    of those that wait can be: both under the lock.
+    ``write`` puts bytes into the file, and syncs it if the log's options say so; one thread at a
+    time calls it, with or without ``lock``, the log's. ``written`` is told which transactions are
+    in the log, and ``failed`` why none of those that wait can be: both under the lock.
     """
 
     def __init__(
         self,
         lock: RLock,
         *,
-        write: Callable[[bytes], None],
+        write: Callable[[Iterable[bytes]], None],
         written: Callable[[Sequence[Waiting]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
@@ -190,7 +190,7 @@ class GroupCommit:
 
     def _tried(self) -> BaseException | None:
         try:
-            self._write(b"".join([each.data for each in self._batch]))
+            self._write([b"".join([each.data for each in self._batch])])
             self._synced = True
         except BaseException as error:  # noqa: BLE001 - every transaction gets it
             return error

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _LARGE: Final = 1 << 18
 """Bytes of a transaction from which on it is written alone: others are held in memory while they
-wait to be synced.
+wait to be written.
 """
 
 
@@ -76,13 +76,13 @@ class LogWriter:
 
     Use it as a context manager, or `close` it: only then is its last file marked as closed. Any
     thread may commit; several transactions may be open at a time, and are written in the order of
-    their commits. Those that commit at the same time are synced together. ``recovery`` says what
-    `append` had to cut away. A transaction that could not be written or synced is not in the log,
-    not even in part, and neither are those that wait after it: each commit raises StorageError. If
-    they cannot be rolled back, either (the disk is gone), everything afterwards raises
-    StorageError, and `append` repairs the log. After an interrupt (KeyboardInterrupt, whatever a
-    signal handler raises) a transaction is in the log or is not, and never in part; the next call
-    repairs what was interrupted.
+    their commits. Those that commit at the same time are written and synced together.
+    ``recovery`` says what `append` had to cut away. A transaction that could not be written or
+    synced is not in the log, not even in part, and neither are those that wait after it: each
+    commit raises StorageError. If they cannot be rolled back, either (the disk is gone), everything
+    afterwards raises StorageError, and `append` repairs the log. After an interrupt
+    (KeyboardInterrupt, whatever a signal handler raises) a transaction is in the log or is not, and
+    never in part; the next call repairs what was interrupted.
 
     ``observers`` are told of its transactions: see `add_observer`.
     """
@@ -114,10 +114,10 @@ class LogWriter:
         self._end = 0
         """Where the last transaction in the log ends."""
         self._next = 0
-        """Where the next one begins: after those that wait to be synced."""
+        """Where the next one begins: after those that wait to be written."""
         self._lock = RLock()
         self._commits = GroupCommit(
-            self._lock, write=self._write_synced, written=self._written, failed=self._roll_back
+            self._lock, write=self._write, written=self._written, failed=self._roll_back
         )
         self._closed = False
         self._closing = False
@@ -629,7 +629,7 @@ class LogWriter:
         with self._lock:
             tail = CHECKSUM_SIZE if self.checksums else 0
             body = group.cache.size + group.cache.count * tail
-            together = self.options.sync is Sync.TRANSACTION and body <= _LARGE
+            together = body <= _LARGE
             if not together or self._next >= self.options.max_size:
                 self._commits.drain()
             self._check_open()
@@ -668,21 +668,20 @@ class LogWriter:
             yield raw
 
     def _write_alone(self, pieces: Iterable[bytes]) -> None:
-        """Write a transaction while none waits to be synced."""
+        """Write a transaction while none waits to be written."""
         try:
-            for piece in pieces:
-                self._output.write(piece)
-            if self.options.sync is Sync.TRANSACTION:
-                self._output.sync()
-            else:
-                self._output.flush()
+            self._write(pieces)
         except BaseException as error:
             self._undo(error)
             raise
 
-    def _write_synced(self, data: bytes) -> None:
-        self._output.write(data)
-        self._output.sync()
+    def _write(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            self._output.write(piece)
+        if self.options.sync is Sync.TRANSACTION:
+            self._output.sync()
+        else:
+            self._output.flush()
 
     def _written(self, batch: Sequence[Waiting]) -> None:
         """These transactions are in the log."""
