@@ -67,14 +67,14 @@ def test_thd_net_read_write_and_flush_in_after_send_event(pair):
     delegate = TransmitDelegate([observer])
     io = TransmitIo(7, 2, service)
     delegate.transmit_start(io, "b.000001", 4)
-    assert delegate.wants_packets(io)
-    for number in (1, 2):
-        event = b"event %d" % number
-        packet = delegate.reserve_header(io) + event
-        delegate.before_send_event(io, packet, "b.000001", 99)
-        connection.write(bytes(packet))
-        replica.sendall(frame(b"answer %d" % number, 0))
-        delegate.after_send_event(io, memoryview(event))
+    with delegate.packets(io) as packets:
+        for number in (1, 2):
+            event = b"event %d" % number
+            packet = packets.reserve_header() + event
+            packets.before_send_event(packet, "b.000001", 99)
+            connection.write(packet)
+            replica.sendall(frame(b"answer %d" % number, 0))
+            packets.after_send_event(memoryview(event))
     delegate.transmit_stop(io)
     assert observer.calls == [
         (
@@ -116,8 +116,8 @@ def test_thd_net_read_of_a_lost_connection_ends_the_dump(pair):
     delegate.transmit_start(io, "", 4)
     assert observer.calls[0][3:] == (None, None, None)
     replica.close()
-    with pytest.raises(ConnectionLost):
-        delegate.after_send_event(io, memoryview(b"event"))
+    with delegate.packets(io) as packets, pytest.raises(ConnectionLost):
+        packets.after_send_event(memoryview(b"event"))
 
 
 def test_get_user_var_int_of_a_variable_that_was_not_set_rejects_the_dump(pair):

@@ -27,14 +27,26 @@ from tailrace.observers import (
     TransmitObserver,
     add,
 )
+from tests.waiting import wait_for
 
 WAIT = 300.0
 EVENT = memoryview(b"event")
 
 
-def _before_send(delegate, io):
-    packet = delegate.reserve_header(io) + bytearray(EVENT)
-    delegate.before_send_event(io, packet, "b.000001", 99)
+def _packet_call(point):
+    """A call of a packet's hook, after those that come before it."""
+
+    def run_to(delegate, io):
+        with delegate.packets(io) as packets:
+            if packets is None:
+                return
+            packet = packets.reserve_header() + bytearray(EVENT)
+            if point != "reserve_header":
+                packets.before_send_event(packet, "b.000001", 99)
+            if point == "after_send_event":
+                packets.after_send_event(EVENT)
+
+    return run_to
 
 
 CALLS = {
@@ -48,9 +60,9 @@ CALLS = {
     },
     TransmitDelegate: {
         "transmit_start": lambda d, io: d.transmit_start(io, "b.000001", 4),
-        "reserve_header": lambda d, io: d.reserve_header(io),
-        "before_send_event": _before_send,
-        "after_send_event": lambda d, io: d.after_send_event(io, EVENT),
+        "reserve_header": _packet_call("reserve_header"),
+        "before_send_event": _packet_call("before_send_event"),
+        "after_send_event": _packet_call("after_send_event"),
         "transmit_stop": lambda d, io: d.transmit_stop(io),
         "after_reset_source": lambda d, io: d.after_reset_source(io),
     },
@@ -94,8 +106,6 @@ def run(delegate, point):
     io = IOS[kind]()
     if kind is TransmitDelegate and point not in {"transmit_start", "after_reset_source"}:
         delegate.transmit_start(io, "b.000001", 4)
-        if point == "after_send_event":
-            delegate.reserve_header(io)
     return CALLS[kind][point](delegate, io)
 
 
@@ -169,11 +179,7 @@ def test_an_empty_delegate_costs_nothing_measurable(delegate_of, point):
     """No lock is taken, and no observer is looked for."""
     delegate = delegate_of()
     delegate._enter = None
-    io = IOS[delegate_of]()
-    if point in {"reserve_header", "before_send_event"}:
-        assert not delegate.wants_packets(io)  # so they are not called
-    else:
-        CALLS[delegate_of][point](delegate, io)
+    CALLS[delegate_of][point](delegate, IOS[delegate_of]())
 
 
 @pytest.mark.parametrize("delegate_of", CALLS)
@@ -303,11 +309,14 @@ class Header(TransmitObserver):
 
 
 def packet(delegate, io, event=b"event"):
-    data = delegate.reserve_header(io)
-    data += event
-    delegate.before_send_event(io, data, "b.000001", 99)
-    delegate.after_send_event(io, memoryview(event))
-    return bytes(data)
+    with delegate.packets(io) as packets:
+        if packets is None:
+            return b"\0" + event
+        data = packets.reserve_header()
+        data += event
+        packets.before_send_event(data, "b.000001", 99)
+        packets.after_send_event(memoryview(event))
+        return bytes(data)
 
 
 def test_reserve_header_puts_the_default_byte_first_and_each_writes_only_its_own_bytes():
@@ -317,6 +326,27 @@ def test_reserve_header_puts_the_default_byte_first_and_each_writes_only_its_own
     assert delegate.wants_packets(io)
     assert packet(delegate, io) == b"\0\xaa\xaa\xbb\xbb\xbbevent"
     assert two.seen == three.seen == [(b"event", "b.000001", 99), b"event"]
+
+
+def test_an_observer_that_is_removed_sees_the_packets_that_are_being_sent():
+    sees = Header(1, 0xAA)
+    delegate, io = TransmitDelegate([sees]), TransmitIo(7)
+    delegate.transmit_start(io, "b.000001", 4)
+    removed = threading.Event()
+    with delegate.packets(io) as packets:
+        thread = threading.Thread(
+            target=lambda: (delegate.remove(sees), removed.set()), daemon=True
+        )
+        thread.start()
+        wait_for(lambda: sees not in delegate)
+        for event in (b"one", b"two"):
+            packet_ = packets.reserve_header() + event
+            packets.before_send_event(packet_, "b.000001", 99)
+            packets.after_send_event(memoryview(event))
+        assert not removed.is_set()
+    assert removed.wait(WAIT)
+    assert sees.seen == [(b"one", "b.000001", 99), b"one", (b"two", "b.000001", 99), b"two"]
+    assert packet(delegate, io) == b"\0\0event"
 
 
 def test_transmit_start_that_returns_false_sees_no_packets():
@@ -411,5 +441,8 @@ def test_a_header_that_is_not_bytes_is_an_error():
 
     delegate, io = TransmitDelegate([Odd()]), TransmitIo(7)
     delegate.transmit_start(io, "b.000001", 4)
-    with pytest.raises(ObserverError, match="returned NoneType, not the header"):
-        delegate.reserve_header(io)
+    with (
+        delegate.packets(io) as packets,
+        pytest.raises(ObserverError, match="returned NoneType, not the header"),
+    ):
+        packets.reserve_header()

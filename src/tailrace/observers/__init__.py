@@ -24,6 +24,7 @@ from tailrace.observers.transaction import (
     TransactionObserver,
 )
 from tailrace.observers.transmit import (
+    Packets,
     ReplicaService,
     TransmitDelegate,
     TransmitIo,
@@ -40,6 +41,7 @@ __all__ = [
     "LogStorageIo",
     "LogStorageObserver",
     "Observer",
+    "Packets",
     "RelayFlag",
     "RelayIo",
     "RelayIoDelegate",

@@ -43,7 +43,7 @@ class Observer:
         return {}
 
 
-class _Seen(Generic[T]):
+class Seen(Generic[T]):
     """A snapshot of the observers, and the threads whose calls use it."""
 
     __slots__ = ("methods", "observers", "threads")
@@ -96,8 +96,8 @@ class Delegate(Generic[T]):
     since: ClassVar[Mapping[str, int]] = {}
 
     def __init__(self, observers: Iterable[T] = ()) -> None:
-        self._now: _Seen[T] = _Seen((), self.points, self.since)
-        self._old: list[_Seen[T]] = []
+        self._now: Seen[T] = Seen((), self.points, self.since)
+        self._old: list[Seen[T]] = []
         """Snapshots that were replaced but are still in use by calls."""
         self._lock = Lock()
         self._changed = Condition(self._lock)
@@ -166,19 +166,19 @@ class Delegate(Generic[T]):
                 self._changed.wait_for(lambda: not any(each.threads for each in seen))
 
     def _replace(self, observers: tuple[T, ...]) -> None:
-        after = _Seen(observers, self.points, self.since)
+        after = Seen(observers, self.points, self.since)
         if self._now.threads:
             self._old.append(self._now)
         self._now = after
 
-    def _enter(self) -> _Seen[T]:
+    def _enter(self) -> Seen[T]:
         """Start a call; gives its snapshot. `_leave` must follow, in the same thread."""
         with self._lock:
             seen = self._now
             seen.threads.append(get_ident())
         return seen
 
-    def _leave(self, seen: _Seen[T]) -> None:
+    def _leave(self, seen: Seen[T]) -> None:
         with self._lock:
             seen.threads.remove(get_ident())
             if seen is not self._now and not seen.threads:

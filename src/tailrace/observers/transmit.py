@@ -7,13 +7,14 @@ What an observer can do with the connection to the replica is the worklog's part
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from tailrace.observers.delegate import Delegate, Observer, call, call_all
+from tailrace.observers.delegate import Delegate, Observer, Seen, call, call_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tailrace.observers.variables import UserVariables
 
@@ -59,7 +60,7 @@ class ReplicaService(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Watched:
-    """Who observes a dump, and the layout of its packets."""
+    """Who observes a dump, and what they reserved."""
 
     started: list[TransmitObserver] = field(default_factory=list)
     """The observers that were told of the dump's start, in order."""
@@ -67,10 +68,6 @@ class Watched:
     """Those of them that want its packets."""
     reserved: dict[int, bytes] = field(default_factory=dict)
     """The header bytes that each of them (its ``id``) last reserved."""
-    layout: list[tuple[TransmitObserver, int, int]] = field(default_factory=list)
-    """Where the header bytes of each begin and end in the current packet."""
-    event_at: int = 1
-    """Where the event begins in it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -132,10 +129,59 @@ class TransmitObserver(Observer):
         """All log files were removed, and the log starts again with its first (RESET MASTER)."""
 
 
+class Packets:
+    """Calls the transmit observers of a dump for each packet. Made by `TransmitDelegate.packets`.
+
+    Each packet has the three calls, in the order in which they are here.
+    """
+
+    def __init__(self, io: TransmitIo, seen: Seen[TransmitObserver]) -> None:
+        self._io = io
+        self._calls = [
+            (observer, *(seen.method(observer, point) for point in _PACKET_POINTS))
+            for observer in io.watched.packets
+        ]
+        self._layout: list[tuple[int, int]] = []
+        """Where the header bytes of each observer begin and end in the current packet."""
+        self._event_at = 1
+        """Where the event begins in it."""
+
+    def reserve_header(self) -> bytearray:
+        """The bytes that the next packet begins with: 00, then what each observer reserves."""
+        header = bytearray(1)
+        io, reserved = self._io, self._io.watched.reserved
+        self._layout = []
+        for observer, method, _, _ in self._calls:
+            if method is not None:
+                reserved[id(observer)] = call(
+                    observer, "reserve_header", method, io, returns=bytes, what="the header"
+                )
+            start = len(header)
+            header += reserved.get(id(observer), b"")
+            self._layout.append((start, len(header)))
+        self._event_at = len(header)
+        return header
+
+    def before_send_event(self, packet: bytearray, file: str, position: int) -> None:
+        """``packet`` (what `reserve_header` gave, and the event) is about to be sent."""
+        whole = memoryview(packet)
+        event = whole[self._event_at :].toreadonly()
+        for (observer, _, method, _), (start, end) in zip(self._calls, self._layout, strict=True):
+            if method is not None:
+                given = (self._io, whole[start:end], event, file, position)
+                call(observer, "before_send_event", method, *given)
+
+    def after_send_event(self, event: memoryview) -> None:
+        """The event was sent."""
+        for observer, _, _, method in self._calls:
+            if method is not None:
+                call(observer, "after_send_event", method, self._io, event)
+
+
 class TransmitDelegate(Delegate[TransmitObserver]):
     """Calls transmit observers, in order.
 
-    For a dump: `transmit_start`; then for each packet, if `wants_packets`, `reserve_header`,
+    For a dump: `transmit_start`; then `packets`, and for each packet `Packets.reserve_header`,
     `before_send_event` and `after_send_event`; at the end `transmit_stop`.
 
     An error that an observer raises in ``transmit_start`` rejects the dump: later observers are not
@@ -219,8 +265,8 @@ class TransmitDelegate(Delegate[TransmitObserver]):
             call(observer, "transmit_stop", observer.transmit_stop, io)
 
     def wants_packets(self, io: TransmitIo) -> bool:
-        """Whether the packets of this dump must be sent one by one through the three calls below;
-        it may change when observers are removed.
+        """Whether the packets of this dump must be sent one by one, each with the three calls of
+        `packets`; it may change when observers are removed.
         """
         if not io.watched.packets:
             return False
@@ -231,56 +277,18 @@ class TransmitDelegate(Delegate[TransmitObserver]):
             for observer, _ in methods[point]
         )
 
-    def reserve_header(self, io: TransmitIo) -> bytearray:
-        """The bytes that the next packet begins with: 00, then what each observer reserves."""
-        header = bytearray(1)
-        seen = self._enter()
-        try:
-            io.watched.layout = []
-            for observer in io.watched.packets:
-                method = seen.method(observer, "reserve_header")
-                own = io.watched.reserved.get(id(observer), b"")
-                if method is not None:
-                    own = call(
-                        observer, "reserve_header", method, io, returns=bytes, what="the header"
-                    )
-                    io.watched.reserved[id(observer)] = own
-                start = len(header)
-                header += own
-                io.watched.layout.append((observer, start, len(header)))
-        finally:
-            self._leave(seen)
-        io.watched.event_at = len(header)
-        return header
+    @contextmanager
+    def packets(self, io: TransmitIo) -> Iterator[Packets | None]:
+        """The calls for packets that are sent one after the other; None if no observer wants them.
 
-    def before_send_event(
-        self, io: TransmitIo, packet: bytearray, file: str, position: int
-    ) -> None:
-        """``packet`` (what `reserve_header` gave, and the event) is about to be sent."""
-        if not self.calls("before_send_event"):
+        They use the observers as they are now: `remove` waits until the block has ended.
+        """
+        if not self.wants_packets(io):
+            yield None
             return
         seen = self._enter()
         try:
-            whole = memoryview(packet)
-            event = whole[io.watched.event_at :].toreadonly()
-            for observer, start, end in io.watched.layout:
-                method = seen.method(observer, "before_send_event")
-                if method is not None:
-                    given = (io, whole[start:end], event, file, position)
-                    call(observer, "before_send_event", method, *given)
-        finally:
-            self._leave(seen)
-
-    def after_send_event(self, io: TransmitIo, event: memoryview) -> None:
-        """The event was sent."""
-        if not self.calls("after_send_event"):
-            return
-        seen = self._enter()
-        try:
-            for observer in io.watched.packets:
-                method = seen.method(observer, "after_send_event")
-                if method is not None:
-                    call(observer, "after_send_event", method, io, event)
+            yield Packets(io, seen)
         finally:
             self._leave(seen)
 

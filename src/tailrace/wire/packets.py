@@ -33,13 +33,15 @@ _STATE_SIZE: Final = 5
 _NO_LENGTH: Final = (0xFB, 0xFF)
 
 
-def frame(payload: bytes, sequence: int = 0) -> bytes:
+def frame(payload: bytes | bytearray, sequence: int = 0) -> bytes:
     """A payload with its headers: split where it is `LARGEST` or more, numbered from ``sequence``.
 
     After 255 comes 0.
     """
     checked(sequence, "a packet's sequence number", 0, 255)
-    parts = []
+    if len(payload) < LARGEST:
+        return (len(payload) | sequence << 24).to_bytes(HEADER_SIZE, "little") + payload
+    parts = list[bytes | bytearray]()
     for at in range(0, len(payload) + 1, LARGEST):
         piece = payload[at : at + LARGEST]
         parts += [len(piece).to_bytes(3, "little"), bytes((sequence,)), piece]

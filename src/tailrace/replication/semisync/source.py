@@ -46,6 +46,7 @@ _HEADER: Final = wrap(b"", False)
 _FLAG_AT: Final = 1
 _TYPE_AT: Final = 4
 _FLAGS_AT: Final = 17
+_ARTIFICIAL: Final = int(EventFlag.ARTIFICIAL)
 _HEARTBEATS: Final = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _MAY_END: Final = frozenset(
     {
@@ -381,7 +382,7 @@ class SemisyncSource(TransactionObserver, LogStorageObserver, TransmitObserver):
         """
         replica = self._dumps[id(io)]
         code = event[_TYPE_AT]
-        if code in _HEARTBEATS or event[_FLAGS_AT] & EventFlag.ARTIFICIAL:
+        if code in _HEARTBEATS or event[_FLAGS_AT] & _ARTIFICIAL:
             replica.asked = False
             return
         place = replica.sent = _place(file, position)

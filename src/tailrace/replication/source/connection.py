@@ -99,7 +99,7 @@ class ReplicaConnection:
         self.flush()
         self._send(framed)
 
-    def write(self, payload: bytes) -> None:
+    def write(self, payload: bytes | bytearray) -> None:
         """Put a payload into the write buffer, as a packet (or more, above 16 MiB)."""
         if len(self._out) >= _BUFFER:
             self.flush()

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace.events import DecodeContext, Event
+    from tailrace.observers import Packets
     from tailrace.replication.source.connection import ReplicaConnection
     from tailrace.replication.source.left_out import Selection
     from tailrace.replication.source.request import DumpRequest
@@ -286,10 +287,11 @@ class Transmit:
         if not len(block.heads):
             raise self._fatal(refusals.TORN, at)
         if self._observed() or not selection.passes(block, context):
-            for event_end, event in block.events():
-                self._one(file, event, event_end, context)
-                if selection.over or self._stopped:
-                    return event_end
+            with self._delegate.packets(self._io) as shown:
+                for event_end, event in block.events():
+                    self._one(file, event, event_end, context, shown)
+                    if selection.over or self._stopped:
+                        return event_end
             return block.end
         self._before_next()
         connection.flush()
@@ -300,18 +302,26 @@ class Transmit:
         self.position = Position(file.name, block.end)
         return block.end
 
-    def _one(self, file: ServedFile, event: memoryview, end: int, context: DecodeContext) -> None:
+    def _one(
+        self,
+        file: ServedFile,
+        event: memoryview,
+        end: int,
+        context: DecodeContext,
+        shown: Packets | None,
+    ) -> None:
         """Send one event, or leave it out; it ends at an offset of its file."""
         given = self._selection.given(event, file.name, end, context)
         if given is not None:
             self._before_next()
             self.position = Position(file.name, end)
-            self._send_event(given)
-        elif self._head.flavour is Flavour.MYSQL:
-            self._left_out = end
-            if self.request.heartbeat and monotonic() - self._sent_at >= self.request.heartbeat:
-                self._heartbeat(end)
-        self.position = Position(file.name, end)
+            self._send_packet(given, shown)
+        else:
+            if self._head.flavour is Flavour.MYSQL:
+                self._left_out = end
+                if self.request.heartbeat and monotonic() - self._sent_at >= self.request.heartbeat:
+                    self._heartbeat(end)
+            self.position = Position(file.name, end)
         for state, flags in self._selection.after():
             self._artificial(GtidListEvent, log_pos=end, gtids=state, flags=flags)
 
@@ -478,17 +488,21 @@ class Transmit:
 
     def _send_event(self, event: Data) -> None:
         """Send one event in a packet of its own, and show it to observers."""
-        if not self._observed():
-            packet = bytes((OK,)) + event
-            self._connection.write(packet)
+        with self._delegate.packets(self._io) as shown:
+            self._send_packet(event, shown)
+
+    def _send_packet(self, event: Data, shown: Packets | None) -> None:
+        connection = self._connection
+        if shown is None:
+            packet = bytearray((OK,)) + event
+            connection.write(packet)
         else:
-            marked_packet = self._delegate.reserve_header(self._io)
-            marked_packet += event
+            packet = shown.reserve_header()
+            packet += event
             place = self.position or Position(*self._first)
-            self._delegate.before_send_event(self._io, marked_packet, place.file, place.offset)
-            packet = bytes(marked_packet)
-            self._connection.write(packet)
-            self._delegate.after_send_event(self._io, memoryview(event).toreadonly())
+            shown.before_send_event(packet, place.file, place.offset)
+            connection.write(packet)
+            shown.after_send_event(memoryview(event).toreadonly())
         self._has_sent(1, len(packet) + PACKET_HEADER)
 
     def _observed(self) -> bool:
