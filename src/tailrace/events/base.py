@@ -247,10 +247,11 @@ class Event(metaclass=EventMeta):
         """
         if not isinstance(form, FormatDescription):
             raise EventEncodeError(f"form: {form!r} is no FormatDescription")
-        if unknown := sorted(set(fields) - set(cls.MADE_OF)):
-            hint = ": the header's are header_flags" if unknown[0] == "flags" else ""
-            raise EventEncodeError(f"{cls.__name__} has no field {unknown[0]!r}{hint}")
         given = {**cls.MADE_OF, **fields}
+        if len(given) > len(cls.MADE_OF):
+            unknown = min(set(fields) - set(cls.MADE_OF))
+            hint = ": the header's are header_flags" if unknown == "flags" else ""
+            raise EventEncodeError(f"{cls.__name__} has no field {unknown!r}{hint}")
         for name, value in given.items():
             if value is REQUIRED:
                 raise EventEncodeError(f"{cls.__name__} misses its field {name!r}")
@@ -260,10 +261,11 @@ class Event(metaclass=EventMeta):
         )
         if code not in cls.TYPES if cls.TYPES else code in REGISTRY:
             raise EventEncodeError(f"type: {event_name(code)} is no {cls.__name__}")
-        draft = _draft_class(cls)(header, b"")
+        draft_class, slots = _draft_class(cls)
+        draft = draft_class(header, b"")
         draft.form = form
-        for name, value in given.items():
-            setattr(draft, cls.MADE_FROM.get(name, name), value)
+        for slot, value in zip(slots, given.values(), strict=True):  # `given` is in their order
+            setattr(draft, slot, value)
         try:
             body = draft.write_body(form)
         except LogError as error:
@@ -374,11 +376,7 @@ class Event(metaclass=EventMeta):
             else:
                 checksum = ChecksumAlgorithm.NONE
         tail = checksum.size
-        size = HEADER_SIZE + len(self.body) + tail
-        if log_pos is None and size <= self.header.length:
-            raw = self.header.encode(size) + self.body
-        else:
-            raw = self.header.resized(size, log_pos).encode() + self.body
+        raw = self.header.encode(HEADER_SIZE + len(self.body) + tail, log_pos) + self.body
         return raw + _U32.pack(crc32(raw)) if tail else raw
 
     def write(
@@ -558,19 +556,22 @@ def _load(code: int) -> None:
     _loaded.add(GROUP)
 
 
-_DRAFTS: Final[dict[type[Event], type[Event]]] = {}
+_DRAFTS: Final[dict[type[Event], tuple[type[Event], tuple[str, ...]]]] = {}
 
 
-def _draft_class(kind: type[E]) -> type[E]:
-    """The class of events while they are made: slots store what events read from the body."""
-    draft = _DRAFTS.get(kind)
-    if draft is None:
-        named = (kind.MADE_FROM.get(name, name) for name in kind.MADE_OF)
+def _draft_class(kind: type[E]) -> tuple[type[E], tuple[str, ...]]:
+    """The class of events while they are made: slots store what events read from the body. And the
+    slot of each of ``MADE_OF``.
+    """
+    known = _DRAFTS.get(kind)
+    if known is None:
+        slots = tuple(kind.MADE_FROM.get(name, name) for name in kind.MADE_OF)
         held = tuple(
-            name for name in named if isinstance(getattr(kind, name, None), (property, lazy))
+            name for name in slots if isinstance(getattr(kind, name, None), (property, lazy))
         )
-        draft = _DRAFTS[kind] = type(kind.__name__, (kind,), {"__slots__": held})
-    return cast("type[E]", draft)
+        draft = type(kind.__name__, (kind,), {"__slots__": held})
+        known = _DRAFTS[kind] = draft, slots
+    return cast("tuple[type[E], tuple[str, ...]]", known)
 
 
 def _short(value: object) -> str:

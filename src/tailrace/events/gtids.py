@@ -166,7 +166,9 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         uuid, tag, gno = self._checked_gtid()
         for each, (least, most) in _LIMITS.items():
             value = getattr(self, each)
-            if value is not None or each in {"flags", "last_needed"}:
+            if value is None and each not in _REQUIRED:
+                continue
+            if not (isinstance(value, int) and least <= value <= most):
                 integer(value, each, least, most)
         self._complete()
         if self.header.type == EventType.GTID_TAGGED:
@@ -197,12 +199,12 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
 
     def _complete(self) -> None:
         """Fill in originals equal to the immediate ones; raise an error for missing fields."""
-        for what in ("commit_timestamp", "server_version"):
-            immediate = getattr(self, f"immediate_{what}")
-            if getattr(self, f"original_{what}") is None:
-                setattr(self, f"original_{what}", immediate)
-            elif immediate is None:
-                raise EventEncodeError(f"immediate_{what}: original_{what} is given without it")
+        for original, immediate in _PAIRS:
+            value = getattr(self, immediate)
+            if getattr(self, original) is None:
+                setattr(self, original, value)
+            elif value is None:
+                raise EventEncodeError(f"{immediate}: {original} is given without it")
         if self.header.type == EventType.GTID_TAGGED:
             return
         missing = None
@@ -258,6 +260,10 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
             out.u64(self.commit_group_ticket, "commit_group_ticket")
 
 
+_PAIRS: Final = (
+    ("original_commit_timestamp", "immediate_commit_timestamp"),
+    ("original_server_version", "immediate_server_version"),
+)
 _AFTER_THE_CLOCK: Final = (
     "immediate_commit_timestamp",
     "original_commit_timestamp",
@@ -279,6 +285,8 @@ _LIMITS: Final = {
     "last_needed": (0, 12),
 }
 """The allowed values of the fields."""
+_REQUIRED: Final = frozenset({"flags", "last_needed"})
+"""Those of them that are never None."""
 
 
 _VERSION: Final = 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, event_name
 from tailrace.errors import BadEventLength, EventEncodeError, EventTooLarge, TruncatedEvent
 
 _LAYOUT: Final = Struct("<IBIIIH")
+_U32: Final = 0xFFFFFFFF
 unpack_header: Final = _LAYOUT.unpack_from
 """The six numbers of a header, from a buffer that is known to be long enough."""
 
@@ -48,19 +49,23 @@ class EventHeader:
     @classmethod
     def checked(cls, code: int, *, timestamp: int, server_id: int, header_flags: int) -> Self:
         """The header of an event that is made. Raises EventEncodeError, which names the field."""
-        limits = (
-            ("type", code, 0xFF),
-            ("timestamp", timestamp, 0xFFFFFFFF),
-            ("server_id", server_id, 0xFFFFFFFF),
-            ("header_flags", header_flags, 0xFFFF),
-        )
-        for name, value, most in limits:
-            if not isinstance(value, int):
-                raise EventEncodeError(f"{name}: {value!r} is not an integer")
-            if not 0 <= value <= most:
-                raise EventEncodeError(
-                    f"{name}: {value} is not between 0 and {most}", event_type=event_name(code)
-                )
+        if not (
+            isinstance(code, int)
+            and isinstance(timestamp, int)
+            and isinstance(server_id, int)
+            and isinstance(header_flags, int)
+            and 0 <= code <= 0xFF
+            and 0 <= timestamp <= _U32
+            and 0 <= server_id <= _U32
+            and 0 <= header_flags <= 0xFFFF
+        ):
+            raise _wrong(
+                code,
+                ("type", code, 0xFF),
+                ("timestamp", timestamp, _U32),
+                ("server_id", server_id, _U32),
+                ("header_flags", header_flags, 0xFFFF),
+            )
         return cls(timestamp, int(code), server_id, HEADER_SIZE, 0, int(header_flags))
 
     def resized(self, length: int, log_pos: int | None = None) -> Self:
@@ -69,6 +74,18 @@ class EventHeader:
 
         Raises EventEncodeError for a length that no event can have.
         """
+        self._check_end(length, log_pos)
+        end = self.log_pos if log_pos is None else log_pos & _U32
+        return type(self)(self.timestamp, self.type, self.server_id, length, end, self.flags)
+
+    def encode(self, length: int | None = None, log_pos: int | None = None) -> bytes:
+        """The header's 19 bytes; ``length`` and ``log_pos`` as in `resized`, or its own."""
+        size = self.length if length is None else length
+        self._check_end(size, log_pos)
+        end = self.log_pos if log_pos is None else log_pos & _U32
+        return _LAYOUT.pack(self.timestamp, self.type, self.server_id, size, end, self.flags)
+
+    def _check_end(self, length: int, log_pos: int | None) -> None:
         if length > MAX_EVENT_SIZE:
             raise EventEncodeError(
                 f"an event of {length} bytes, none has more than {MAX_EVENT_SIZE}",
@@ -76,12 +93,14 @@ class EventHeader:
             )
         if not (log_pos is None or (isinstance(log_pos, int) and log_pos >= 0)):
             raise EventEncodeError(f"log_pos: {log_pos!r} is not a position in a file")
-        end = self.log_pos if log_pos is None else log_pos & 0xFFFFFFFF
-        return type(self)(self.timestamp, self.type, self.server_id, length, end, self.flags)
 
-    def encode(self, length: int | None = None) -> bytes:
-        """The header's 19 bytes; ``length`` in place of its own."""
-        size = self.length if length is None else length
-        return _LAYOUT.pack(
-            self.timestamp, self.type, self.server_id, size, self.log_pos, self.flags
-        )
+
+def _wrong(code: Any, *limits: tuple[str, Any, int]) -> EventEncodeError:
+    """The error for the first value that is not between 0 and its limit."""
+    for name, value, most in limits:
+        if not isinstance(value, int):
+            break
+        if not 0 <= value <= most:
+            why = f"{name}: {value} is not between 0 and {most}"
+            return EventEncodeError(why, event_type=event_name(code))
+    return EventEncodeError(f"{name}: {value!r} is not an integer")

@@ -238,7 +238,9 @@ class RowsEvent(Event):
         table_id, width = self._table()
         out.unsigned(table_id, 4 if fixed_size == _OLD_HEADER else 6, "table_id")
         out.u16(self.flags, "flags")
-        extra = _write_extra(made(self.extra, RowsExtra, "extra"), update=self.kind == "update")
+        extra = b""
+        if self.extra is not NO_EXTRA:
+            extra = _write_extra(made(self.extra, RowsExtra, "extra"), update=self.kind == "update")
         if fixed_size == _V2_HEADER:
             out.u16(2 + len(extra), "extra")
             out.raw(extra, "extra")
@@ -251,8 +253,10 @@ class RowsEvent(Event):
                 if bitmap is not None:
                     raise EventEncodeError(f"{bits}: an {absent} has none")
                 continue
-            every = ((1 << width) - 1).to_bytes((width + 7) // 8, "little")
-            out.raw(every if bitmap is None else bitmap, bits, len(every))
+            size = (width + 7) // 8
+            if bitmap is None:
+                bitmap = ((1 << width) - 1).to_bytes(size, "little")
+            out.raw(bitmap, bits, size)
         rows = binary(self.row_data, "row_data")
         out.raw(compress(rows) if self.compressed else rows, "row_data")
         return out.done()

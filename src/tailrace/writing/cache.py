@@ -192,7 +192,7 @@ class Group:
 
     ``position`` is where it ends in the log, None until it was written; ``failure`` is what an
     observer raised when it was told so, or what interrupted the wait for it. ``head`` is the GTID
-    event that it got.
+    event that it got, ``sequence`` its number in the file (MySQL's logical clock).
     """
 
     cache: EventCache
@@ -209,6 +209,7 @@ class Group:
     position: Position | None = None
     failure: BaseException | None = None
     head: Event | None = None
+    sequence: int = 0
 
 
 def stamp(events: bytes | bytearray | memoryview, position: int, *, checksum: bool) -> bytes:

@@ -124,9 +124,10 @@ class MysqlDialect(Dialect):
     def gtid_event(self, group: Group, body: int, *, tail: int, now: int) -> Event:
         """GTID, GTID_TAGGED or ANONYMOUS_GTID, with its length in the length that it states."""
         source = group.source
+        group.sequence = self._sequence + 1
         fields: dict[str, Any] = {
             "last_committed": self._sequence,
-            "sequence_number": self._sequence + 1,
+            "sequence_number": group.sequence,
         }
         if isinstance(source, GtidEvent):
             stamp = source.immediate_commit_timestamp or now
@@ -174,14 +175,13 @@ class MysqlDialect(Dialect):
 
     def placed(self, group: Group) -> None:
         """Count the transaction."""
-        self._sequence += 1
+        self._sequence = group.sequence
         super().placed(group)
 
     def wrote(self, group: Group) -> None:
         """Count it as in the log; a second time changes nothing."""
         super().wrote(group)
-        if isinstance(group.head, GtidEvent):
-            self._written_sequence = group.head.sequence_number or 0
+        self._written_sequence = group.sequence
 
     def roll_back(self) -> None:
         """Its clock goes back, too."""
