@@ -84,7 +84,7 @@ def held(url):
             rows = connection.execute(sa.text(f"SELECT * FROM {quoted}")).all()
             found[name] = sorted((tuple(map(same, row)) for row in rows), key=str)
     engine.dispose()
-    found.pop("tailrace.applied")
+    del found["tailrace.applied"], found["tailrace.applied_definitions"]
     return found
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
 
@@ -10,18 +15,23 @@ from tailrace.errors import SchemaError
 from tests.applier.test_databases import LOGS, expected, held, log_of
 
 
+def new_session(server):
+    server.execute("SET SESSION sql_mode = DEFAULT, time_zone = '+00:00'")
+    server.disconnect()
+
+
 @pytest.fixture(params=["mysql97", "mariadb118"])
 def logged(request, tmp_path):
     """The log of some statements on a server."""
     server = request.getfixturevalue(request.param)
+    yield lambda *statements: log_of(server, tmp_path, statements)
+    new_session(server)
 
-    def log(*statements):
-        return log_of(server, tmp_path, statements)
 
-    log.flavour = server.flavour
-    yield log
-    server.execute("SET SESSION sql_mode = DEFAULT, time_zone = '+00:00'")
-    server.disconnect()
+@pytest.fixture
+def logged_by_1011(mariadb1011, tmp_path):
+    yield lambda *statements: log_of(mariadb1011, tmp_path, statements)
+    new_session(mariadb1011)
 
 
 COPY = ("CREATE TABLE d.copy LIKE d.t", "INSERT INTO d.copy SELECT * FROM d.t")
@@ -170,6 +180,29 @@ def test_a_changed_column_has_the_values_of_the_source(url, logged, change, how)
         columns=f"c {old}",
         values=", ".join(f"({number}, {row})" for number, row in enumerate(rows)),
     )
+
+
+def test_alter_table_of_mariadb_10_11(url, logged_by_1011):
+    """All of the columns above in one table."""
+    olds, news, values = [], [], [[], []]
+    for number, (change, rows) in enumerate(CHANGED.items()):
+        old, new = change.split(" -> ")
+        olds.append(f"c{number} {old}")
+        news.append(f"MODIFY c{number} {new}")
+        for row, value in zip(values, rows[1:-1].split("), ("), strict=False):
+            row.append(value)
+    added = dict(ADDED)
+    del added["p INT NOT NULL DEFAULT ((7))"]  # SQLAlchemy takes it for the p of `ye %(p)s`
+    rows = same_as_source(
+        url,
+        logged_by_1011,
+        f"ALTER TABLE d.t {', '.join(f'ADD COLUMN {each}' for each in added)}",
+        f"ALTER TABLE d.t {', '.join(news)}",
+        columns=", ".join(olds),
+        values=f"(1, {', '.join(values[0])}), (2, {', '.join(values[1])})",
+    )
+    known = {each.split()[0]: value for each, value in added.items() if value is not None}
+    assert known.items() <= dict(rows[0]).items()
 
 
 @pytest.mark.parametrize(
@@ -332,6 +365,15 @@ def test_a_view_has_the_rows_of_the_source_or_is_rejected_by_the_part(url, logge
     assert sorted(plain, key=str) == sorted(wanted, key=str)
 
 
+def test_a_view_that_is_rejected_can_be_left_out(url, logged):
+    log = logged(*VIEWED, "CREATE VIEW d.v AS SELECT * FROM d.t", "INSERT INTO d.o VALUES (9, 9)")
+    with pytest.raises(SchemaError, match=r"or leave all views out \(--exclude VIEW\)"):
+        tailrace.apply(log, url)
+    assert len(held(url)["d.o"]) == 3
+    tailrace.apply(log, url, exclude="d.v")
+    assert len(held(url)["d.o"]) == 4
+
+
 def test_a_view_is_replaced_and_dropped(url, logged):
     head = "ALGORITHM=MERGE DEFINER=`root`@`localhost` SQL SECURITY INVOKER VIEW"
     log = logged(
@@ -382,3 +424,113 @@ def test_triggers_routines_and_users_are_left_out(url, logged):
     )
     tailrace.apply(log, url)
     assert held(url)["d.t"] == [("1", "2")]
+
+
+@pytest.mark.parametrize("metadata", ["MINIMAL", "FULL"])
+def test_a_call_that_continues_knows_the_tables_of_the_source(url, flavour_server, metadata):
+    """Of a server: it reads nothing before the place where it continues."""
+    server = flavour_server
+    before = server.query("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
+    server.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
+    channel = f"{server.flavour}.{metadata}"
+
+    def applied(*statements):
+        for sql in statements:
+            server.execute(sql)
+        source = f"mysql://root@127.0.0.1:{server.port}/"
+        tailrace.apply(source, url, start=start, until="now", channel=channel)
+
+    try:
+        server.execute("DROP DATABASE IF EXISTS d")
+        server.rotate()
+        start = f"{server.binlogs()[-1].name}:4"
+        applied(
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (id INT PRIMARY KEY, `A a` INT, v VARCHAR(9))",
+            "INSERT INTO d.t VALUES (1, 7, 'x')",
+        )
+        start = None
+        applied("INSERT INTO d.t VALUES (2, 8, 'y')")
+        applied("ALTER TABLE d.t MODIFY `A a` BIGINT, MODIFY v TEXT")
+        applied("ALTER TABLE d.t MODIFY `A a` DECIMAL(20,1)")
+        applied("ALTER TABLE d.t MODIFY `A a` VARCHAR(30), RENAME TO d.u")
+        applied("RENAME TABLE d.u TO d.t", *COPY)
+    finally:
+        server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
+        server.disconnect()
+    found, source = both(url)
+    assert found == source
+    assert ("A a", "7.0") in found[0]
+
+
+def test_rows_without_names_of_columns_are_rejected(url, mysql97, tmp_path):
+    """No table is created, or changed, to have the columns c1 and c2."""
+    made = ("SET GLOBAL binlog_row_metadata = MINIMAL", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    log = log_of(mysql97, tmp_path, [*made, "FLUSH BINARY LOGS", "INSERT INTO d.t VALUES (1)"])
+    with pytest.raises(SchemaError, match=r"d\.t: the names of its columns are unknown.*--schema"):
+        tailrace.apply(log, url)
+    assert held(url) == {}
+    (schema := tmp_path / "schema.sql").write_text(f"{made[1]};")
+    tailrace.apply(log, url, schema=schema)
+    assert held(url) == {"d.t": [("1",)]}
+
+
+KILLED = """
+import os, signal, sys
+import sqlalchemy as sa
+import tailrace
+
+def kill(_connection, _cursor, statement, *_):
+    if statement.startswith(sys.argv[3]) and sys.argv[4] in statement:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sa.event.listen(sa.Engine, "after_cursor_execute", kill)
+tailrace.apply(sys.argv[1], sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ("ALTER TABLE", "ADD COLUMN"),
+        ("UPDATE", ' as TEXT" = '),
+        ("ALTER TABLE", "DROP COLUMN"),
+        ("ALTER TABLE", "RENAME COLUMN"),
+        ("UPDATE", "tailrace.applied"),
+    ],
+)
+def test_a_kill_while_a_table_of_sqlite_is_rewritten(tmp_path, mysql97, after):
+    """MWL#120 the applier, after SIGKILL each change is applied once: of a type that changes, in a
+    table that is larger than what SQLite holds in memory, so that its file is half rewritten.
+    """
+    url = f"sqlite:///{tmp_path / 'applied.db'}"
+    many = ", ".join(f"({number}, {number}, REPEAT('x', 4000))" for number in range(1500))
+    log = log_of(
+        mysql97,
+        tmp_path,
+        [
+            "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, c TEXT)",
+            f"INSERT INTO d.t VALUES {many}",
+            "ALTER TABLE d.t MODIFY a VARCHAR(20)",
+            "UPDATE d.t SET a = CONCAT(a, 'b')",
+            *COPY,
+        ],
+    )
+    with tailrace.open(log) as events:
+        logged = list(events)
+    at = next(n for n, each in enumerate(logged) if "MODIFY" in str(getattr(each, "sql", "")))
+    place = f"{Path(log).name}:{logged[at - 1].offset}"
+    tailrace.apply(log, url, until=place)
+    before = held(url)["d.t"]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, log, url, *after],
+        check=False,
+        capture_output=True,
+        timeout=120,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert held(url)["d.t"] == before
+    tailrace.apply(log, url)
+    applied, source = both(url)
+    assert applied == source
+    assert ("a", "0b") in applied[0]

@@ -112,6 +112,7 @@ class Applier(RowConsumer, Closing):
 
     def register(self, stream: EventSource) -> Registration:
         """Make it a consumer of a stream's rows: of a log's, or of `tailrace.local`."""
+        self._target.begin(stream.definitions.copy())
         return stream.row.register(self, rollbacks=not stream.is_local)
 
     # --- what it is told -------------------------------------------------------------------------
@@ -391,6 +392,8 @@ def apply(
     except BaseException:
         target.close()
         raise
+    if start is None and target.progress.definitions is not None:
+        stream.definitions.take_over(target.progress.definitions)
     wants = TableFilter.of(tables, exclude)
     with stream, Applier(target, wants=wants, resume=lambda: stream.position) as applier:
         applier.register(stream)

@@ -7,6 +7,7 @@ carried out as far as they have an effect on rows (`tailrace.applier.definitions
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.applier.definitions import Altering, ColumnType, OldColumn, Step, old_columns
+from tailrace.applier.definitions import Altering, OldColumn, Step, old_columns
 from tailrace.applier.file_lock import FileLock
 from tailrace.applier.target import Conflicts, Progress, Target, place_of
 from tailrace.applier.transaction import in_transaction
@@ -37,6 +38,7 @@ from tailrace.gtid import GtidList, GtidSet
 from tailrace.log.readable import rows_not_logged
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.schema.clauses import moves_rows
 from tailrace.schema.ddl import (
     AlterTable,
@@ -51,10 +53,12 @@ from tailrace.schema.ddl import (
     Unclear,
 )
 from tailrace.schema.session import session_of_event
+from tailrace.schema.tables import TableState
 from tailrace.schema.tokens import tokenize
 from tailrace.sql.logged import effects_of
 from tailrace.values.floats import float32_json
 from tailrace.values.json_diff import JsonDiffs
+from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 with importing("apply", "applying to this database"):
     import sqlalchemy as sa
@@ -65,8 +69,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tailrace.applier.transaction import Transaction
-    from tailrace.events import QueryEvent
+    from tailrace.events import Event, QueryEvent
     from tailrace.generators import RowBatch, StatementQuery
+    from tailrace.values.schema import TableSchema
 
 _TEXT: Final = frozenset(
     {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"}
@@ -144,6 +149,7 @@ class _Rows:
     operation: str
     before: list[Mapping[str, Any]]
     after: list[Mapping[str, Any]]
+    definitions: Catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +162,7 @@ class _Definition:
     sql: str
     end: str
     """The position after it, from which the rest can be applied."""
+    definitions: Catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +222,10 @@ class DatabaseTarget(Target):
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._types = _SQLITE if self._is_sqlite else _POSTGRESQL
         self.name = self._engine.url.render_as_string(hide_password=True)
-        self._catalogue = Catalogue()
         self._flavour = Flavour.MYSQL
-        self._seen: dict[tuple[str, str], ModifiedTable] = {}
+        self._catalogue = Catalogue()
+        self._now = self._executed = self._saved = self._catalogue.copy()
+        self._by_rows: dict[tuple[str, str], ModifiedTable] = {}
         self._known: dict[tuple[ModifiedTable, frozenset[str]], _Table] = {}
         self._applied = sa.Table(
             f"{database}.{name}" if self._is_sqlite else name,
@@ -230,6 +238,13 @@ class DatabaseTarget(Target):
             sa.Column("mysql_gtids", sa.Text),
             sa.Column("mariadb_gtids", sa.Text),
             schema=None if self._is_sqlite else database,
+        )
+        self._definitions = sa.Table(
+            f"{self._applied.name}_definitions",
+            sa.MetaData(),
+            sa.Column("channel", sa.Text, primary_key=True),
+            sa.Column("definitions", sa.Text),
+            schema=self._applied.schema,
         )
         self._lock: FileLock | None = None
         if self._is_sqlite:
@@ -256,20 +271,31 @@ class DatabaseTarget(Target):
             )
         if not self._is_sqlite:
             self._connection.execute(sa.schema.CreateSchema(database, if_not_exists=True))
-        self._applied.create(self._connection, checkfirst=True)
-        found = self._connection.execute(
-            sa.select(self._applied).where(self._applied.c.channel == self._channel)
-        ).first()
-        if found is None:
-            self._connection.execute(self._applied.insert().values(channel=self._channel))
+        given = self._row_of(self._applied)
+        position = _position(given.get("log_file"), given.get("log_pos"))
+        kept = self._row_of(self._definitions).get("definitions")
         self._connection.commit()
-        given = {} if found is None else dict(found._mapping)  # noqa: SLF001 - its public name
+        definitions = None
+        if kept is not None and position is not None:
+            after = Position(position.file, position.offset + 1)
+            definitions = from_json(json.loads(kept)).as_of(after)
         self._progress = Progress(
-            _position(given.get("log_file"), given.get("log_pos")),
+            position,
             _position(given.get("resume_file"), given.get("resume_pos")),
             GtidSet.parse(given.get("mysql_gtids") or ""),
             GtidList.parse(given.get("mariadb_gtids") or ""),
+            definitions=definitions,
         )
+
+    def _row_of(self, table: sa.Table) -> dict[str, Any]:
+        """The channel's row of a table; both are created if they do not exist."""
+        table.create(self._connection, checkfirst=True)
+        found = self._connection.execute(
+            sa.select(table).where(table.c.channel == self._channel)
+        ).first()
+        if found is None:
+            self._connection.execute(table.insert().values(channel=self._channel))
+        return {} if found is None else dict(found._mapping)  # noqa: SLF001 - its public name
 
     def _take_lock(self) -> bool:
         """Take the channel: PostgreSQL's session has it, or a file alongside SQLite's."""
@@ -307,6 +333,11 @@ class DatabaseTarget(Target):
 
     # --- what it makes of events -----------------------------------------------------------------
 
+    def begin(self, definitions: Catalogue) -> None:
+        """Take in the source's tables."""
+        self._catalogue, self._now = definitions, definitions.copy()
+        self._by_rows.clear()
+
     def rows(self, event: RowBatch) -> Iterable[tuple[Any, int]]:
         """The rows' images."""
         if (event.table.database, event.table.name) == self._place_of_applied:
@@ -314,14 +345,36 @@ class DatabaseTarget(Target):
         before, after = list(event.before_images or ()), list(event.after_images or ())
         left_out: frozenset[str] = frozenset()
         context = context_of(event)
-        self._seen[event.table.database, event.table.name] = event.table
         if isinstance(context, LogRowsContext):
             change = context.change
+            self._learn(event.table, change.schema, change.event)
             if change.event.form.flavour is Flavour.MARIADB:
                 columns = change.schema.columns
                 left_out = frozenset(each.name for each in columns if each.generated)
-        made = _Rows(event.table, left_out, event.operation, before, after)
+        made = _Rows(event.table, left_out, event.operation, before, after, self._now)
         return [(made, 64 * (len(before) + len(after)) * (1 + len(event.table.columns)))]
+
+    def _learn(self, told: ModifiedTable, schema: TableSchema, at: Event) -> None:
+        """A table is as its rows say, if that is not what the statements say.
+
+        Raises SchemaError if it has no names of columns.
+        """
+        key = told.database, told.name
+        if self._by_rows.get(key) == told:
+            return
+        if schema.names_from == "none":
+            raise SchemaError(
+                f"{told.database}.{told.name}: the names of its columns are unknown, as neither the"
+                " log has them (binlog_row_metadata=FULL) nor its CREATE TABLE was read: give a"
+                " schema (--schema FILE), or leave the table out (--exclude)"
+            ).at(at.file, at.offset, at.name)
+        self._by_rows[key] = told
+        self._catalogue.settle(Position(at.file or "", at.offset or 0))
+        known = self._catalogue.logged(key)
+        defined = () if known is None else known.definition.columns
+        if [(each.name, each.declared) for each in defined] != [each[:2] for each in told.columns]:
+            self._catalogue.put(key, _state_of(told, schema))
+            self._now = self._catalogue.copy()
 
     def statement(self, event: StatementQuery, _blocks: bytes | None) -> tuple[Any, int] | None:
         """The effects of a definition on tables.
@@ -337,12 +390,13 @@ class DatabaseTarget(Target):
         at = context.event
         self._flavour = at.form.flavour
         end = f"{at.file}:{at.end_offset}"
-        none = _Definition((), event.query_string, end)
+        self._catalogue.settle(Position(at.file or "", at.offset or 0))
+        none = _Definition((), event.query_string, end, self._now)
         found: list[tuple[str, ...] | _Altered | _View] = []
         try:
             found += self._views(at)
         except SchemaError as error:
-            told = self._rejected(none, error.message)
+            told = self._rejected(none, error.message, ", or leave all views out (--exclude VIEW)")
             raise told.at(at.file, at.offset, at.name) from None
         for effect in effects_of(at):
             match effect:
@@ -361,18 +415,19 @@ class DatabaseTarget(Target):
                 case _:
                     why = effect.reason if isinstance(effect, Unclear) else "rows come or go"
                     raise self._rejected(none, why).at(at.file, at.offset, at.name)
-            if isinstance(effect, (AlterTable, CreateTable, CreateLike, DropTable)):
-                self._seen.pop(effect.name.key, None)
-            elif isinstance(effect, RenameTo) and effect.old.key in self._seen:
-                self._seen[effect.new.key] = self._seen.pop(effect.old.key)
-        self._catalogue.apply_event(at, at.form.flavour)
-        return (replace(none, effects=tuple(found)), 64) if found else None
+        if self._catalogue.apply_event(at, at.form.flavour):
+            self._now = self._catalogue.copy()
+            self._by_rows.clear()
+        elif not found:
+            return None
+        return replace(none, effects=tuple(found), definitions=self._now), 64
 
-    def _rejected(self, definition: _Definition, why: str) -> SchemaError:
+    def _rejected(self, definition: _Definition, why: str, more: str = "") -> SchemaError:
         text = " ".join(definition.sql.split())
         return SchemaError(
             f"this definition cannot be applied to {self._engine.dialect.name}: {text[:200]!r}"
-            f" ({why}): change it there yourself, and continue after it (--start {definition.end})"
+            f" ({why}): change it there yourself, and continue after it"
+            f" (--start {definition.end}){more}"
         )
 
     def _altered(self, event: StatementQuery, at: QueryEvent, effect: AlterTable) -> _Altered:
@@ -430,7 +485,7 @@ class DatabaseTarget(Target):
         yield _View(*view.names[0], query, not view.lenient, tables)
 
     def _columns_of(self, name: tuple[str, str]) -> dict[str, tuple[str, str]] | None:
-        if name not in self._seen and self._catalogue.lookup(*name) is None:
+        if self._catalogue.logged(name) is None:
             return None
         told, left_out = self._told_of(*name)
         return {
@@ -441,36 +496,19 @@ class DatabaseTarget(Target):
 
     def _told_of(self, database: str, table: str) -> tuple[ModifiedTable, frozenset[str]]:
         """A table as its next rows will tell of it, and the columns that are not in the target."""
-        seen = self._seen.get((database, table))
-        defined = self._catalogue.lookup(database, table)
-        columns = () if defined is None else defined.columns
-        generated = frozenset(each.name for each in columns if each.generated)
+        state = self._catalogue.logged((database, table))
+        if state is None:
+            return ModifiedTable(database, table, ()), frozenset()
+        defined = state.definition
+        generated = frozenset(each.name for each in defined.columns if each.generated)
         left_out = generated if self._flavour is Flavour.MARIADB else frozenset()
-        if seen is None:
-            made = tuple(TableColumn(each.name, each.declared, each.nullable) for each in columns)
-            seen = ModifiedTable(
-                database, table, made, () if defined is None else defined.primary_key
-            )
-        return seen, left_out
+        columns = (TableColumn(each.name, each.declared, each.nullable) for each in defined.columns)
+        return ModifiedTable(database, table, tuple(columns), defined.primary_key), left_out
 
     def _before(self, database: str, table: str) -> dict[str, OldColumn] | None:
         """A table's columns as the log had them last: in its rows, or its definition."""
-        defined = self._catalogue.lookup(database, table)
-        known = {} if defined is None else old_columns(defined.columns)
-        seen = self._seen.get((database, table))
-        if seen is None:
-            return known or None
-        generated = {name for name, column in known.items() if column.generated}
-        return {
-            each.name.casefold(): OldColumn(
-                each.name,
-                ColumnType.of(each.type),
-                each.nullable,
-                each.charset,
-                each.name.casefold() in generated,
-            )
-            for each in seen.columns
-        }
+        state = self._catalogue.logged((database, table))
+        return None if state is None else old_columns(state.definition.columns)
 
     # --- applying --------------------------------------------------------------------------------
 
@@ -483,26 +521,38 @@ class DatabaseTarget(Target):
         try:
             for each in transactions:
                 self._execute(each)
-            self._connection.commit()
+            self._commit()
         except (DBAPIError, TailraceError):
-            self._connection.rollback()
-            self._known.clear()
+            self._roll_back()
         else:
             self.applied = len(transactions)
             return
         for each in transactions:
             try:
                 self._execute(each)
-                self._connection.commit()
+                self._commit()
                 self.applied += 1
             except DBAPIError as error:
-                self._connection.rollback()
-                self._known.clear()
+                self._roll_back()
                 advice = _CONFLICT if _is_unique(error) and self._conflicts == "stop" else ""
                 raise self._told(error, f": in {each.name}{advice}") from error
             except TailraceError as error:
-                self._connection.rollback()
+                self._roll_back()
                 raise in_transaction(error, each) from error
+
+    def _commit(self) -> None:
+        """Commit what was executed, with the definitions after it."""
+        if self._executed is not self._saved:
+            kept, text = self._definitions, json.dumps(to_json(self._executed))
+            row = kept.update().where(kept.c.channel == self._channel)
+            self._connection.execute(row.values(definitions=text))
+        self._connection.commit()
+        self._saved = self._executed
+
+    def _roll_back(self) -> None:
+        self._connection.rollback()
+        self._known.clear()
+        self._executed = self._saved
 
     def _told(self, error: DBAPIError, more: str = "") -> ServerError | ConnectionLost:
         text = " ".join(str(error.orig).split())[:500]
@@ -516,6 +566,7 @@ class DatabaseTarget(Target):
                 continue
             if transaction.rolled_back:
                 continue
+            self._executed = item.definitions
             if isinstance(item, _Definition):
                 self._carry_out(item)
             else:
@@ -984,6 +1035,24 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
 def _moves_rows(event: QueryEvent) -> bool:
     session, sql = session_of_event(event, event.form.flavour)
     return session is not None and moves_rows(tokenize(sql, session.flavour, session.sql_mode))
+
+
+def _state_of(told: ModifiedTable, schema: TableSchema) -> TableState:
+    """A table's definition, as far as its rows tell it."""
+    columns = (
+        ColumnDefinition(
+            told_column.name,
+            told_column.type,
+            column.unsigned,
+            column.collation,
+            column.members,
+            column.logical,
+            column.nullable,
+            generated=column.generated,
+        )
+        for told_column, column in zip(told.columns, schema.columns, strict=True)
+    )
+    return TableState(TableDefinition(told.database, told.name, tuple(columns), told.primary_key))
 
 
 def _kind(declared: str) -> str:

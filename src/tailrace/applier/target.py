@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tailrace.generators import RowBatch, StatementQuery
     from tailrace.gtid import AnyGtid
     from tailrace.position import Position
+    from tailrace.schema.catalogue import Catalogue
 
 Conflicts = Literal["stop", "skip", "overwrite"]
 """What happens where the target has other rows than the source had: stop with an error, leave the
@@ -33,6 +34,7 @@ class Progress:
     ``position`` is that of the last event of the last transaction, ``resume`` where to read from.
     ``mysql`` and ``mariadb`` are the GTIDs that are applied. ``pending`` is a transaction of which
     it could not be determined whether its statement was executed, as its text (GTID or position).
+    ``definitions`` are the source's tables for reading from ``resume``, if the target keeps them.
     """
 
     position: Position | None
@@ -40,6 +42,7 @@ class Progress:
     mysql: GtidSet
     mariadb: GtidList
     pending: str | None = None
+    definitions: Catalogue | None = None
 
     def has(self, gtid: AnyGtid | None, position: Position | None) -> bool:
         """Whether a transaction was applied: by its GTID, and without one by its position."""
@@ -97,6 +100,9 @@ class Target(Closing):
     @abstractmethod
     def progress(self) -> Progress:
         """How far it has come, read when it was opened."""
+
+    def begin(self, definitions: Catalogue) -> None:
+        """Take in the source's tables as they are defined where reading begins."""
 
     @abstractmethod
     def rows(self, event: RowBatch) -> Iterable[tuple[Any, int]]:

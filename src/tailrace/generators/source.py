@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from tailrace.closing import Closing
 from tailrace.errors import UsageError
 from tailrace.generators.stack import Stack, generators
+from tailrace.schema.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,6 +24,11 @@ class EventSource(Closing):
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
+
+    @property
+    def definitions(self) -> Catalogue:
+        """The tables as they are defined where reading is, as far as that is known."""
+        return Catalogue()
 
     @property
     def row(self) -> Generator:

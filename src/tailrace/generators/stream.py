@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tailrace.log.reader import Step
     from tailrace.log.sources import Source
     from tailrace.position import Position
+    from tailrace.schema.catalogue import Catalogue
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
 
@@ -195,6 +196,13 @@ class EventStream(EventReader):
     def gtids(self) -> GtidState | None:
         """The GTIDs after which to resume, there; None if they are not known."""
         return self._iteration.known_gtids
+
+    @property
+    def definitions(self) -> Catalogue:
+        """By the log's statements up to there, in files from the first one on; by ``schema``; and
+        what is added before reading begins.
+        """
+        return self._iteration.definitions
 
     @property
     def in_doubt(self) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tailrace.gtid import GtidState
     from tailrace.log.sources import Reading
+    from tailrace.schema.catalogue import Catalogue
 
 
 class Iteration:
@@ -84,6 +85,11 @@ class Iteration:
     def known_gtids(self) -> GtidState | None:
         """The GTIDs at `known_position`."""
         return resume_gtids(self.gtids, self._reader.transport, self.known_position)
+
+    @property
+    def definitions(self) -> Catalogue:
+        """The tables as they are defined where reading is."""
+        return self._reader.catalogue
 
     def _feed(self, step: Step) -> None:
         """Take in a step before its rows are given."""

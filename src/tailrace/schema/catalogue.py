@@ -154,6 +154,16 @@ class Catalogue:
         definition = learned.state.definition
         self._learned[definition.database, definition.table] = learned
 
+    def as_of(self, end: Position) -> Self:
+        """A catalogue for a log that is read from an earlier place: from ``end`` on, tables are as
+        the statements until there defined them here.
+        """
+        known = self.copy()
+        known.settle(end)
+        contents = known.contents()
+        learned = tuple(Learned(state, end) for state in contents.tables)
+        return self.of(Contents((), (), {}, contents.databases, frozenset(), learned=learned))
+
     def without_learned(self, tables: Collection[Key]) -> Self:
         """A copy without the servers' definitions of these tables."""
         contents = self.contents()
@@ -172,6 +182,7 @@ class Catalogue:
         self._tables |= {key: each for key, each in other._tables.items() if key not in but}
         self._given |= {key: each for key, each in other._given.items() if key not in but}
         self._learned |= {key: each for key, each in other._learned.items() if key not in but}
+        self._databases = other._databases | self._databases
         for key in self._tables:
             self._unknown.pop(key, None)
 
@@ -321,7 +332,7 @@ class Catalogue:
         from tailrace.schema.session import session_of_event  # noqa: PLC0415 - as above
 
         if self._learned and event.file is not None and event.offset is not None:
-            self._settle(Position(event.file, event.offset))
+            self.settle(Position(event.file, event.offset))
         session, sql = session_of_event(event, flavour)
         if session is not None:
             self._apply(sql, event.database, session)
@@ -329,7 +340,7 @@ class Catalogue:
             self._whole.clear()
         return True
 
-    def _settle(self, at: Position) -> None:
+    def settle(self, at: Position) -> None:
         """Definitions learned before a position are what later statements change."""
         for key, learned in list(self._learned.items()):
             if not at < learned.end:
