@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from typing import ClassVar
 
 import pytest
 
 import tailrace
 from tailrace import generators
 from tailrace.errors import ObserverError, UsageError, ValueRejected
-from tailrace.events import IntVarEvent
+from tailrace.events import REGISTRY, Event, IntVarEvent
 from tailrace.events.transaction import XaName
 from tailrace.events.variables import IntVarKind
 
@@ -604,3 +605,35 @@ def test_what_a_consumer_committed_is_rolled_back_if_it_then_fails(tmp_path):
         with pytest.raises(ObserverError):
             server.insert(table(flavour="mariadb"), [(7, 7)])
     assert [row.after["id"] for row in tailrace.rows(tmp_path)] == [7]
+
+
+def test_an_event_of_a_class_that_a_package_added_is_offered_as_a_log_offers_it(tmp_path):
+    """MWL#120, events of other packages: whether they come from a log or a local transaction."""
+
+    class Note(Event, types=(230,)):
+        """An event of another package."""
+
+        FIELDS = ()
+        MADE_OF: ClassVar = {}
+
+        def read_body(self, _form, /):
+            pass
+
+        def write_body(self, _form, /):
+            return b""
+
+    try:
+        with tailrace.local(tmp_path / "log.000001") as server:
+            told = registered(server)
+            with server.transaction() as transaction:
+                transaction.event(Note.make(type=230))
+                transaction.insert(table(), [(1, "9.50")])
+            local = server.stack.unclaimed, told.names
+        told = Told()
+        with generators.EventStream(tmp_path) as stream:
+            stream.row.register(told)
+            stream.run()
+        assert local == (stream.stack.unclaimed, told.names)
+        assert local[0] == 1
+    finally:
+        del REGISTRY[230]

@@ -58,7 +58,8 @@ MOST_HELD: Final = 64 << 20
 _SHARED: Final = (TableSchema, TransactionHead, FormatDescription)
 _COMPANIONS: Final = (LoadBlockEvent, RowsQueryEvent, AnnotateRowsEvent)
 _OWN_TYPES: Final = frozenset(map(int, EventType))
-_READ_BY_NEXT: Final = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
+READ_BY_NEXT: Final = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
+"""The events that say what the next statement reads from its session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,13 +293,13 @@ class Changes:
             kept = self._statement(event, group)
             if kept is not None:
                 yield from self._keep(kept)
-        elif self._keeps and event.header.type in _READ_BY_NEXT:
+        elif self._keeps and event.header.type in READ_BY_NEXT:
             self._before.append(event)
         elif isinstance(event, XaPrepareEvent) and event.one_phase:
             yield from self._at_once(event)
         elif isinstance(event, MariadbGtidEvent) and event.xid is not None:
             self._wait_whole()
-        elif self._all and _is_companion(event):
+        elif self._all and is_companion(event):
             yield from self._keep(Companion(event, group))
         elif event.header.type in LOAD_DATA:
             self.rows_not_logged(event)
@@ -513,7 +514,8 @@ class Changes:
         self._held.append(RolledBack(statement), statement.event.header.length)
 
 
-def _is_companion(event: Event) -> bool:
+def is_companion(event: Event) -> bool:
+    """Whether it is an event of which a `Companion` is made."""
     return isinstance(event, _COMPANIONS) or event.header.type not in _OWN_TYPES
 
 

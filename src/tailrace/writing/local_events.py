@@ -5,18 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tailrace.constants import EventType
-from tailrace.events import (
-    AnnotateRowsEvent,
-    DecodeContext,
-    IntVarEvent,
-    LoadBlockEvent,
-    QueryEvent,
-    RandEvent,
-    RowsEvent,
-    RowsQueryEvent,
-    TableMapEvent,
-    UserVarEvent,
-)
+from tailrace.events import DecodeContext, QueryEvent, RowsEvent, TableMapEvent
 from tailrace.events.walk import frames
 from tailrace.generators.log_context import (
     EndContext,
@@ -26,7 +15,7 @@ from tailrace.generators.log_context import (
     table_of,
 )
 from tailrace.generators.offers import TransactionOffers
-from tailrace.log.changes import Change, Companion, Logged
+from tailrace.log.changes import READ_BY_NEXT, Change, Companion, Logged, is_companion
 from tailrace.log.reader import TransactionHead
 from tailrace.position import Position
 from tailrace.transaction.statements import BEGIN_AND_COMMIT
@@ -220,9 +209,9 @@ class CachedItems:
             if event.sql_bytes not in BEGIN_AND_COMMIT:
                 before, self._before = tuple(self._before), []
                 yield Logged(event, head, before)
-        elif isinstance(event, (IntVarEvent, RandEvent, UserVarEvent)):
+        elif event.header.type in READ_BY_NEXT:
             self._before.append(event)
-        elif isinstance(event, (LoadBlockEvent, RowsQueryEvent, AnnotateRowsEvent)):
+        elif is_companion(event):
             yield Companion(event, head)
 
     def _schema(self, table_map: TableMapEvent) -> TableSchema:
