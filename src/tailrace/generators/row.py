@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tailrace.generators.generator import Offer
 
 
+Operation = Literal["insert", "update", "delete"]
+"""What was done to rows."""
+
+
 class TableColumn(NamedTuple):
     """A column: its name, its type in SQL (``varchar(20)``; "" if unknown), whether it may be NULL,
     and its character set (None for columns that are no text).
@@ -111,7 +115,7 @@ class RowBatch(RowEvent):
     name: ClassVar[str] = "row_batch"
     is_batch: ClassVar[bool] = True
 
-    operation: Accessor[Literal["insert", "update", "delete"]] = accessor("What was done.")
+    operation: Accessor[Operation] = accessor("What was done.")
     read_set: Accessor[tuple[str, ...] | None] = accessor("The columns of the rows before.")
     write_set: Accessor[tuple[str, ...] | None] = accessor("The columns of the rows after.")
     before_images: Accessor[list[Mapping[str, Any]] | None] = accessor("The rows before.")
@@ -129,7 +133,7 @@ class RowsContext(Context):
 
     @property
     @abstractmethod
-    def operation(self) -> Literal["insert", "update", "delete"]:
+    def operation(self) -> Operation:
         """What was done to the rows; known without decoding them."""
 
     @abstractmethod
@@ -153,11 +157,16 @@ class RowConsumer(StatementConsumer, interface=True):
         """Rows that changed together. With this method the three others are not called."""
 
 
-_KINDS: Final[dict[str, tuple[type[Any], ...]]] = {
+KINDS: Final[dict[Operation, tuple[type[Any], ...]]] = {
     "insert": (RowBatch, RowWrite),
     "update": (RowBatch, RowUpdate),
     "delete": (RowBatch, RowDelete),
 }
+"""The events of rows that changed in one way: as a batch, and one by one."""
+OPERATIONS: Final[dict[str, Operation]] = {
+    each.name: operation for operation, (_, each) in KINDS.items()
+}
+"""What was done to the row of an event, by the event's name."""
 
 
 class RowGenerator(Generator):
@@ -170,7 +179,7 @@ class RowGenerator(Generator):
     def kinds(self, offer: Offer) -> tuple[type[ReplicationEvent], ...]:
         """Rows: as a batch, or one by one."""
         context: Any = offer.context
-        return _KINDS[context.operation] if context.is_rows else ()
+        return KINDS[context.operation] if context.is_rows else ()
 
     def events(self, offer: Offer, kind: type[ReplicationEvent]) -> Iterator[ReplicationEvent]:
         """The batch, or an event for each row."""

@@ -182,13 +182,14 @@ class StatementConsumer(TransactionConsumer, interface=True):
         """The statement over these blocks. Without this method it goes to `stmt_query`."""
 
 
-_KINDS: Final[dict[str, tuple[type[Any], ...]]] = {
+KINDS: Final[dict[str, tuple[type[Any], ...]]] = {
     Change.STATEMENT_START: (StatementStart,),
     Change.STATEMENT_END: (StatementEnd,),
     Change.STATEMENT: (StatementQuery,),
     Change.LOAD_DATA_BLOCK: (StatementLoadDataBlock,),
     Change.LOAD_DATA: (StatementLoadQuery,),
 }
+"""The events of each change."""
 
 
 class StatementGenerator(Generator):
@@ -200,7 +201,7 @@ class StatementGenerator(Generator):
 
     def kinds(self, offer: Offer) -> tuple[type[ReplicationEvent], ...]:
         """Statements, their starts and ends, and LOAD DATA."""
-        return _KINDS.get(offer.change, ())
+        return KINDS.get(offer.change, ())
 
     def events(self, offer: Offer, kind: type[ReplicationEvent]) -> Iterator[ReplicationEvent]:
         """One event for each change."""

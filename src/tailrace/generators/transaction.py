@@ -134,11 +134,12 @@ class TransactionConsumer(Consumer, interface=True):
         """A transaction is rolled back: all of it, or what came after ``event.savepoint``."""
 
 
-_KINDS: Final[dict[str, tuple[type[Any], ...]]] = {
+KINDS: Final[dict[str, tuple[type[Any], ...]]] = {
     Change.START: (TransactionStart,),
     Change.COMMIT: (TransactionCommit,),
     Change.ROLLBACK: (TransactionRollback,),
 }
+"""The events of each change."""
 
 
 class TransactionGenerator(Generator):
@@ -149,7 +150,7 @@ class TransactionGenerator(Generator):
 
     def kinds(self, offer: Offer) -> tuple[type[ReplicationEvent], ...]:
         """Starts, commits and rollbacks."""
-        return _KINDS.get(offer.change, ())
+        return KINDS.get(offer.change, ())
 
     def events(self, offer: Offer, kind: type[ReplicationEvent]) -> Iterator[ReplicationEvent]:
         """One event for each change."""

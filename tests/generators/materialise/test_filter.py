@@ -290,7 +290,7 @@ def test_the_kernel_does_what_the_heads_say(seed):
         while at < len(block.frames):
             at += int.from_bytes(block.frames[at : at + 4], "little")
             count += 1
-        assert count == block.count
+        assert count == layout.BLOCK.unpack_from(block.head)[1]
 
 
 def test_a_filter_checks_what_it_passes(shop):

@@ -30,7 +30,6 @@ class Block:
     head: bytes
     frames: bytes
     offset: int
-    count: int
     begins: bool
     depth: int
 
@@ -103,7 +102,7 @@ class BlockReader:
                 file=self.file,
                 offset=start,
             )
-        size, count, check = t.BLOCK.unpack_from(head)
+        size, _count, check = t.BLOCK.unpack_from(head)
         if zlib.crc32(head[: t.BLOCK.size]) != t.CHECK.unpack_from(head, t.BLOCK.size)[0]:
             raise ChecksumMismatch("the head of a block is damaged", file=self.file, offset=start)
         self.offset += len(head)
@@ -120,4 +119,4 @@ class BlockReader:
             raise ChecksumMismatch("a block is damaged", file=self.file, offset=start)
         at = self.offset
         self.offset += size
-        return Block(head, frames, at, count, begins, depth)
+        return Block(head, frames, at, begins, depth)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tailrace.errors import EventDecodeError, LogError
+from tailrace.generators import statement, transaction
 from tailrace.generators.event import (
     Context,
     Place,
@@ -21,30 +22,19 @@ from tailrace.generators.generator import Change, Offer
 from tailrace.generators.materialise import layout as t
 from tailrace.generators.materialise.blocks import BlockReader
 from tailrace.generators.materialise.decode import Dictionary, span
-from tailrace.generators.row import RowBatch, RowDelete, RowsContext, RowUpdate, RowWrite
+from tailrace.generators.row import OPERATIONS, Operation, RowBatch, RowsContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tailrace.generators.materialise.decode import Kind
 
-Operation = Literal["insert", "update", "delete"]
 _NO_IMAGE: Final = object()
 
-_CHANGES: Final[dict[str, str]] = {
-    "trx_start": Change.START,
-    "trx_commit": Change.COMMIT,
-    "trx_rollback": Change.ROLLBACK,
-    "stmt_start": Change.STATEMENT_START,
-    "stmt_end": Change.STATEMENT_END,
-    "stmt_query": Change.STATEMENT,
-    "stmt_load_data_block": Change.LOAD_DATA_BLOCK,
-    "stmt_load_query": Change.LOAD_DATA,
-}
-_ROWS: Final[dict[str, Operation]] = {
-    RowWrite.name: "insert",
-    RowUpdate.name: "update",
-    RowDelete.name: "delete",
+_CHANGES: Final = {
+    kind.name: change
+    for kinds in (transaction.KINDS, statement.KINDS)
+    for change, (kind,) in kinds.items()
 }
 
 
@@ -144,7 +134,7 @@ class FrameRows(FrameContext, RowsContext):
     def operation(self) -> Operation:
         """What was done to the rows."""
         found = self.read("operation")
-        if found not in _ROWS.values():
+        if found not in OPERATIONS.values():
             raise self._placed(EventDecodeError(f"rows with the operation {found!r}"))
         operation: Operation = found
         return operation
@@ -175,7 +165,7 @@ class FrameRow(FrameContext, RowsContext):
     @property
     def operation(self) -> Operation:
         """What was done to the row."""
-        return _ROWS[self.kind.name]
+        return OPERATIONS[self.kind.name]
 
     def rows(self) -> Iterable[Context]:
         """The row."""
@@ -238,16 +228,14 @@ class UnknownEvent(ReplicationEvent):
 
 
 class Frame:
-    """An event of a stream: its context, its transaction, and its bytes."""
+    """An event of a stream: its context, its transaction, and where its bytes end."""
 
-    __slots__ = ("at", "context", "end", "place", "table")
+    __slots__ = ("context", "end", "place")
 
-    def __init__(self, context: FrameContext, place: Place, at: int, end: int, table: int) -> None:
+    def __init__(self, context: FrameContext, place: Place, end: int) -> None:
         self.context = context
         self.place = place
-        self.at = at
         self.end = end
-        self.table = table
 
     @property
     def offer(self) -> Offer:
@@ -288,7 +276,7 @@ def frame_at(
 
     None after it took in a definition; the frame's length is in its head. Raises LogError.
     """
-    kind_number, flags, table, transaction, end = frame_head(data, at, file, offset)
+    kind_number, flags, transaction, end = _frame_head(data, at, file, offset)
     body = at + t.HEAD
     try:
         if kind_number == t.DEFINITION:
@@ -300,25 +288,23 @@ def frame_at(
     context_kind = FrameContext
     if kind.name == RowBatch.name:
         context_kind = FrameRows
-    elif kind.name in _ROWS:
+    elif kind.name in OPERATIONS:
         context_kind = FrameRow
     context = context_kind(kind, dictionary, data, body, end, file, offset + at)
     place = Place(transaction, bool(flags & t.ROLLED_BACK), bool(flags & t.HELD))
-    return Frame(context, place, at, end, table)
+    return Frame(context, place, end)
 
 
-def frame_head(
-    data: bytes, at: int, file: str | None, offset: int
-) -> tuple[int, int, int, int, int]:
-    """A frame's kind, flags, table and transaction, and where it ends. Raises EventDecodeError."""
+def _frame_head(data: bytes, at: int, file: str | None, offset: int) -> tuple[int, int, int, int]:
+    """A frame's kind, flags and transaction, and where it ends. Raises EventDecodeError."""
     left = len(data) - at
     size = int.from_bytes(data[at : at + 4], "little")
     if left < t.HEAD or not t.HEAD <= size <= left:
         raise EventDecodeError(
             f"a frame of {size} bytes, of which {left} are there", file=file, offset=offset + at
         )
-    _, kind, flags, table, transaction = t.FRAME.unpack_from(data, at)
-    return kind, flags, table, transaction, at + size
+    _, kind, flags, _table, transaction = t.FRAME.unpack_from(data, at)
+    return kind, flags, transaction, at + size
 
 
 class NativeReader:
@@ -326,11 +312,6 @@ class NativeReader:
 
     def __init__(self, source: Any) -> None:
         self._blocks = BlockReader(source)
-
-    @property
-    def offset(self) -> int:
-        """How many bytes of the stream were read."""
-        return self._blocks.offset
 
     def frames(self) -> Iterator[Frame]:
         """The frames of events. Raises LogError."""

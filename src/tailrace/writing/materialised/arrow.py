@@ -29,13 +29,12 @@ from tailrace.generators.formats import MaterialisedFormat, MaterialisedWriter, 
 from tailrace.generators.generator import Change, Offer
 from tailrace.generators.log_context import LogRowsContext
 from tailrace.generators.row import (
+    KINDS,
+    OPERATIONS,
     ModifiedTable,
     RowBatch,
-    RowDelete,
     RowEvent,
     RowsContext,
-    RowUpdate,
-    RowWrite,
     TableColumn,
 )
 from tailrace.generators.statement import StatementEvent, StatementQuery
@@ -72,12 +71,7 @@ _Types = tuple[tuple[str, "pa.DataType"], ...]
 _IMAGES: Final = ("before", "after")
 _SETS: Final = ("read_set", "write_set")
 _KINDS: Final[dict[str, type[RowEvent]]] = {
-    kind.name: kind for kind in (RowBatch, RowWrite, RowUpdate, RowDelete)
-}
-_OPERATIONS: Final = {
-    RowWrite.name: "insert",
-    RowUpdate.name: "update",
-    RowDelete.name: "delete",
+    kind.name: kind for kinds in KINDS.values() for kind in kinds
 }
 _IN_RECORD: Final = frozenset(
     {
@@ -347,12 +341,12 @@ class _ArrowWriter(MaterialisedWriter):
                 f"{event.name}: Arrow holds no event that is rolled back: materialise without"
                 " rollbacks"
             )
-        if isinstance(event, (RowBatch, RowWrite, RowUpdate, RowDelete)):
+        if isinstance(event, RowEvent) and event.name in _KINDS:
             context = context_of(event)
             change = None
             if not isinstance(context, LogRowsContext) or context.change.event.file is None:
                 values = event.values()
-                values["operation"] = _OPERATIONS.get(event.name) or values["operation"]
+                values["operation"] = OPERATIONS.get(event.name) or values["operation"]
                 size = _OF_A_VALUE * len(event.table.columns) * len(_images(values)[0])
             else:
                 change = context.change
@@ -569,7 +563,7 @@ def _runs_of(
             rows = columns.images(which, image.slice(start, end - start), raw, has)
             values[f"{which}_images"] = rows
             values[names] = None if rows is None else has
-        if values["operation"] not in _OPERATIONS.values():
+        if values["operation"] not in OPERATIONS.values():
             raise EventDecodeError(f"Arrow's rows with the operation {values['operation']!r:.60}")
         said = head["_gtid"]
         gtid = None if said is None else GlobalTransactionId.of(said)

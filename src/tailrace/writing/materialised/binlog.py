@@ -10,7 +10,7 @@ from tailrace.generators.event import context_of, place_of
 from tailrace.generators.formats import MaterialisedFormat, MaterialisedWriter, reading
 from tailrace.generators.log_context import LogContext
 from tailrace.generators.materialise import injected
-from tailrace.generators.row import RowBatch, RowConsumer
+from tailrace.generators.row import OPERATIONS, RowBatch, RowConsumer
 from tailrace.generators.stack import Stack, generators
 from tailrace.generators.stream import offers_of
 from tailrace.storage.file import LogFile, LogSeries
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tailrace.writing.log import LogWriter
 
 _VERSIONS = {Flavour.MYSQL: "9.7.0", Flavour.MARIADB: "11.8.3-MariaDB"}
-_ROWS = {"row_write": "insert", "row_update": "update", "row_delete": "delete"}
 
 
 class BinlogFormat(MaterialisedFormat):
@@ -170,14 +169,14 @@ class _BinlogWriter(MaterialisedWriter):
         return self._consumer
 
     def _write(self, consumer: LogConsumer, event: ReplicationEvent) -> None:
-        if event.name in _ROWS:
+        if event.name in OPERATIONS:
             values = event.values()
             before, after = values.pop("before_image", None), values.pop("after_image", None)
             event = injected(
                 RowBatch,
                 event,
                 **values,
-                operation=_ROWS[event.name],
+                operation=OPERATIONS[event.name],
                 before_images=None if before is None else [before],
                 after_images=None if after is None else [after],
             )
