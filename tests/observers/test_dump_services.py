@@ -69,12 +69,8 @@ def test_thd_net_read_write_and_flush_in_after_send_event(pair):
     delegate.transmit_start(io, "b.000001", 4)
     with delegate.packets(io) as packets:
         for number in (1, 2):
-            event = b"event %d" % number
-            packet = packets.reserve_header() + event
-            packets.before_send_event(packet, "b.000001", 99)
-            connection.write(packet)
             replica.sendall(frame(b"answer %d" % number, 0))
-            packets.after_send_event(memoryview(event))
+            packets.send(b"event %d" % number, "b.000001", 99, connection.write)
     delegate.transmit_stop(io)
     assert observer.calls == [
         (
@@ -117,7 +113,7 @@ def test_thd_net_read_of_a_lost_connection_ends_the_dump(pair):
     assert observer.calls[0][3:] == (None, None, None)
     replica.close()
     with delegate.packets(io) as packets, pytest.raises(ConnectionLost):
-        packets.after_send_event(memoryview(b"event"))
+        packets.send(b"event", "b.000001", 99, connection.write)
 
 
 def test_get_user_var_int_of_a_variable_that_was_not_set_rejects_the_dump(pair):

@@ -33,20 +33,15 @@ WAIT = 300.0
 EVENT = memoryview(b"event")
 
 
-def _packet_call(point):
-    """A call of a packet's hook, after those that come before it."""
-
-    def run_to(delegate, io):
-        with delegate.packets(io) as packets:
-            if packets is None:
-                return
-            packet = packets.reserve_header() + bytearray(EVENT)
-            if point != "reserve_header":
-                packets.before_send_event(packet, "b.000001", 99)
-            if point == "after_send_event":
-                packets.after_send_event(EVENT)
-
-    return run_to
+def _send(delegate, io, event=EVENT):
+    """A packet, as a dump sends it."""
+    sent = []
+    with delegate.packets(io) as packets:
+        if packets is None:
+            return b"\0" + event
+        size = packets.send(event, "b.000001", 99, lambda packet: sent.append(bytes(packet)))
+    assert [len(each) for each in sent] == [size]
+    return sent[0]
 
 
 CALLS = {
@@ -60,9 +55,9 @@ CALLS = {
     },
     TransmitDelegate: {
         "transmit_start": lambda d, io: d.transmit_start(io, "b.000001", 4),
-        "reserve_header": _packet_call("reserve_header"),
-        "before_send_event": _packet_call("before_send_event"),
-        "after_send_event": _packet_call("after_send_event"),
+        "reserve_header": _send,
+        "before_send_event": _send,
+        "after_send_event": _send,
         "transmit_stop": lambda d, io: d.transmit_stop(io),
         "after_reset_source": lambda d, io: d.after_reset_source(io),
     },
@@ -308,23 +303,12 @@ class Header(TransmitObserver):
         self.seen.append(bytes(event))
 
 
-def packet(delegate, io, event=b"event"):
-    with delegate.packets(io) as packets:
-        if packets is None:
-            return b"\0" + event
-        data = packets.reserve_header()
-        data += event
-        packets.before_send_event(data, "b.000001", 99)
-        packets.after_send_event(memoryview(event))
-        return bytes(data)
-
-
 def test_reserve_header_puts_the_default_byte_first_and_each_writes_only_its_own_bytes():
     two, none, three = Header(2, 0xAA), TransmitObserver(), Header(3, 0xBB)
     delegate, io = TransmitDelegate([two, none, three]), TransmitIo(7)
     delegate.transmit_start(io, "b.000001", 4)
     assert delegate.wants_packets(io)
-    assert packet(delegate, io) == b"\0\xaa\xaa\xbb\xbb\xbbevent"
+    assert _send(delegate, io) == b"\0\xaa\xaa\xbb\xbb\xbbevent"
     assert two.seen == three.seen == [(b"event", "b.000001", 99), b"event"]
 
 
@@ -340,13 +324,11 @@ def test_an_observer_that_is_removed_sees_the_packets_that_are_being_sent():
         thread.start()
         wait_for(lambda: sees not in delegate)
         for event in (b"one", b"two"):
-            packet_ = packets.reserve_header() + event
-            packets.before_send_event(packet_, "b.000001", 99)
-            packets.after_send_event(memoryview(event))
+            packets.send(event, "b.000001", 99, len)
         assert not removed.is_set()
     assert removed.wait(WAIT)
     assert sees.seen == [(b"one", "b.000001", 99), b"one", (b"two", "b.000001", 99), b"two"]
-    assert packet(delegate, io) == b"\0\0event"
+    assert _send(delegate, io) == b"\0\0event"
 
 
 def test_transmit_start_that_returns_false_sees_no_packets():
@@ -365,8 +347,8 @@ def test_transmit_start_that_returns_false_sees_no_packets():
         delegate.transmit_start(io, "b.000001", 4)
     assert delegate.wants_packets(seven)
     assert not delegate.wants_packets(eight)
-    assert packet(delegate, eight) == b"\0event"
-    assert packet(delegate, seven) == b"\0\xaa\xaaevent"
+    assert _send(delegate, eight) == b"\0event"
+    assert _send(delegate, seven) == b"\0\xaa\xaaevent"
     picks.seen.clear()
     for io in (seven, eight, eight):
         delegate.transmit_stop(io)
@@ -423,15 +405,15 @@ def test_observers_that_come_or_go_during_a_dump_leave_its_packets_layout():
     first, second, late = Header(2, 0xAA), Header(1, 0xBB), Header(1, 0xCC)
     delegate, io = TransmitDelegate([first, second]), TransmitIo(7)
     delegate.transmit_start(io, "b.000001", 4)
-    assert packet(delegate, io) == b"\0\xaa\xaa\xbbevent"
+    assert _send(delegate, io) == b"\0\xaa\xaa\xbbevent"
     delegate.add(late)
     delegate.remove(first)
-    assert packet(delegate, io) == b"\0\0\0\xbbevent"
+    assert _send(delegate, io) == b"\0\0\0\xbbevent"
     assert len(first.seen) == 2
     assert not late.seen
     delegate.remove(second)
     assert delegate.wants_packets(io)
-    assert packet(delegate, io) == b"\0\0\0\0event"
+    assert _send(delegate, io) == b"\0\0\0\0event"
 
 
 def test_a_header_that_is_not_bytes_is_an_error():
@@ -441,8 +423,5 @@ def test_a_header_that_is_not_bytes_is_an_error():
 
     delegate, io = TransmitDelegate([Odd()]), TransmitIo(7)
     delegate.transmit_start(io, "b.000001", 4)
-    with (
-        delegate.packets(io) as packets,
-        pytest.raises(ObserverError, match="returned NoneType, not the header"),
-    ):
-        packets.reserve_header()
+    with pytest.raises(ObserverError, match="returned NoneType, not the header"):
+        _send(delegate, io)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from tailrace.observers.delegate import Delegate, Observer, Seen, call, call_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tailrace.observers.variables import UserVariables
 
+Data = bytes | bytearray | memoryview
 _PACKET_POINTS: Final = ("reserve_header", "before_send_event", "after_send_event")
 
 
@@ -130,10 +131,7 @@ class TransmitObserver(Observer):
 
 
 class Packets:
-    """Calls the transmit observers of a dump for each packet. Made by `TransmitDelegate.packets`.
-
-    Each packet has the three calls, in the order in which they are here.
-    """
+    """Shows a dump's packets to its observers. Made by `TransmitDelegate.packets`."""
 
     def __init__(self, io: TransmitIo, seen: Seen[TransmitObserver]) -> None:
         self._io = io
@@ -141,48 +139,46 @@ class Packets:
             (observer, *(seen.method(observer, point) for point in _PACKET_POINTS))
             for observer in io.watched.packets
         ]
-        self._layout: list[tuple[int, int]] = []
-        """Where the header bytes of each observer begin and end in the current packet."""
-        self._event_at = 1
-        """Where the event begins in it."""
 
-    def reserve_header(self) -> bytearray:
-        """The bytes that the next packet begins with: 00, then what each observer reserves."""
-        header = bytearray(1)
+    def send(
+        self, event: Data, file: str, position: int, write: Callable[[bytearray], object]
+    ) -> int:
+        """Send an event, which ends at ``position`` of ``file``, by ``write``; the packet's size.
+
+        The packet is a 00 byte, what each observer reserves, and the event. `reserve_header` and
+        `before_send_event` of all come before ``write``, and `after_send_event` after it.
+        """
         io, reserved = self._io, self._io.watched.reserved
-        self._layout = []
+        packet = bytearray(1)
+        layout = []
         for observer, method, _, _ in self._calls:
             if method is not None:
                 reserved[id(observer)] = call(
                     observer, "reserve_header", method, io, returns=bytes, what="the header"
                 )
-            start = len(header)
-            header += reserved.get(id(observer), b"")
-            self._layout.append((start, len(header)))
-        self._event_at = len(header)
-        return header
-
-    def before_send_event(self, packet: bytearray, file: str, position: int) -> None:
-        """``packet`` (what `reserve_header` gave, and the event) is about to be sent."""
+            start = len(packet)
+            packet += reserved.get(id(observer), b"")
+            layout.append((start, len(packet)))
+        begin = len(packet)
+        packet += event
         whole = memoryview(packet)
-        event = whole[self._event_at :].toreadonly()
-        for (observer, _, method, _), (start, end) in zip(self._calls, self._layout, strict=True):
+        shown = whole[begin:].toreadonly()
+        for (observer, _, method, _), (start, end) in zip(self._calls, layout, strict=True):
             if method is not None:
-                given = (self._io, whole[start:end], event, file, position)
+                given = (io, whole[start:end], shown, file, position)
                 call(observer, "before_send_event", method, *given)
-
-    def after_send_event(self, event: memoryview) -> None:
-        """The event was sent."""
+        write(packet)
         for observer, _, _, method in self._calls:
             if method is not None:
-                call(observer, "after_send_event", method, self._io, event)
+                call(observer, "after_send_event", method, io, shown)
+        return len(packet)
 
 
 class TransmitDelegate(Delegate[TransmitObserver]):
     """Calls transmit observers, in order.
 
-    For a dump: `transmit_start`; then `packets`, and for each packet `Packets.reserve_header`,
-    `before_send_event` and `after_send_event`; at the end `transmit_stop`.
+    For a dump: `transmit_start`; then `packets`, and for each packet `Packets.send`; at the end
+    `transmit_stop`.
 
     An error that an observer raises in ``transmit_start`` rejects the dump: later observers are not
     called, and earlier ones are told that it stopped. One in ``reserve_header``,
@@ -265,8 +261,8 @@ class TransmitDelegate(Delegate[TransmitObserver]):
             call(observer, "transmit_stop", observer.transmit_stop, io)
 
     def wants_packets(self, io: TransmitIo) -> bool:
-        """Whether the packets of this dump must be sent one by one, each with the three calls of
-        `packets`; it may change when observers are removed.
+        """Whether the packets of this dump must be sent one by one, by `packets`; it may change
+        when observers are removed.
         """
         if not io.watched.packets:
             return False
@@ -279,9 +275,9 @@ class TransmitDelegate(Delegate[TransmitObserver]):
 
     @contextmanager
     def packets(self, io: TransmitIo) -> Iterator[Packets | None]:
-        """The calls for packets that are sent one after the other; None if no observer wants them.
+        """What sends packets that follow one another; None if no observer wants them.
 
-        They use the observers as they are now: `remove` waits until the block has ended.
+        It uses the observers as they are now: `remove` waits until the block has ended.
         """
         if not self.wants_packets(io):
             yield None

@@ -8,13 +8,13 @@ from __future__ import annotations
 from os.path import realpath
 from threading import Lock
 from typing import TYPE_CHECKING, Final
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary, ref
 
 if TYPE_CHECKING:
     from threading import Condition, Event
 
 _waiting: Final[WeakSet[Event]] = WeakSet()
-_reading: Final[WeakSet[Readers]] = WeakSet()
+_reading: Final[list[ref[Readers]]] = []
 _growing: Final[WeakValueDictionary[str, GrowingFile]] = WeakValueDictionary()
 _lock: Final = Lock()
 
@@ -36,11 +36,10 @@ class GrowingFile:
     def reached(self, end: int) -> None:
         """It can be read up to here: wake whoever waits for that. Never waits."""
         self.end = end
-        if _reading:
-            with _lock:
-                readers = list(_reading)
-            for each in readers:
-                each.wake()
+        for each in tuple(_reading):
+            readers = each()
+            if readers is not None:
+                readers.wake()
 
     def close(self) -> None:
         """It can be read to its end, and nothing is added."""
@@ -59,8 +58,7 @@ class Readers:
     def __init__(self, changed: Condition, later: Event) -> None:
         self._changed = changed
         self._later = later
-        with _lock:
-            _reading.add(self)
+        _reading.append(ref(self, _reading.remove))
 
     def wake(self) -> None:
         """Have them look."""

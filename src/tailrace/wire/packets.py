@@ -39,8 +39,6 @@ def frame(payload: bytes | bytearray, sequence: int = 0) -> bytes:
     After 255 comes 0.
     """
     checked(sequence, "a packet's sequence number", 0, 255)
-    if len(payload) < LARGEST:
-        return (len(payload) | sequence << 24).to_bytes(HEADER_SIZE, "little") + payload
     parts = list[bytes | bytearray]()
     for at in range(0, len(payload) + 1, LARGEST):
         piece = payload[at : at + LARGEST]

@@ -503,6 +503,8 @@ class _Acknowledgements:
                 try:
                     while (payload := replica.connection.poll()) is not None:
                         self._read(replica, payload)
+                        if not _pending(replica):
+                            break  # the selector says when there is more
                 except (ConnectionLost, MalformedPacket) as error:
                     _log.info("replica %d: %s", replica.state.server_id, error)
                     self.remove(replica)

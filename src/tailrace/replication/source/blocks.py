@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -82,11 +83,10 @@ class Block:
 
     def events(self) -> Iterator[tuple[int, memoryview]]:
         """Its events: where each ends in the file, and its bytes."""
-        at = self.begin
-        for number in range(len(self.heads)):
-            event = self.event(number)
-            at += len(event)
-            yield at, event
+        at, view = self.begin, memoryview(self.packets)
+        for begin, end in pairwise((*self.heads, len(view))):
+            at += end - begin - HEAD
+            yield at, view[begin + HEAD : end]
 
     def kinds(self) -> set[int]:
         """The types of the special events in it."""

@@ -6,6 +6,7 @@ import select
 import socket
 import ssl
 from contextlib import suppress
+from struct import Struct
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -27,6 +28,8 @@ _PIECE: Final = 256 << 10
 """The largest size of one send, in bytes."""
 _READ: Final = 64 << 10
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
+_HEAD: Final = Struct("<I").pack
+"""A packet's header: the length has 24 bits, the number is above."""
 _QUIT: Final = b"\x01\x00\x00\x00\x01"
 
 
@@ -103,8 +106,13 @@ class ReplicaConnection:
         """Put a payload into the write buffer, as a packet (or more, above 16 MiB)."""
         if len(self._out) >= _BUFFER:
             self.flush()
-        self._out += frame(payload, self.sequence)
-        self.sequence = (self.sequence + len(payload) // LARGEST + 1) & 0xFF
+        size = len(payload)
+        if size < LARGEST:
+            self._out += _HEAD(size | self.sequence << 24)
+            self._out += payload
+        else:
+            self._out += frame(payload, self.sequence)
+        self.sequence = (self.sequence + size // LARGEST + 1) & 0xFF
 
     def flush(self) -> None:
         """Send what the buffer has."""

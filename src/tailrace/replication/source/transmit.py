@@ -263,6 +263,8 @@ class Transmit:
             self._connection.flush()
             if not self._wait(file, at):
                 return False
+            if at < file.end:  # it has looked
+                at = self._some(file, at, file.end, context)
         return False
 
     def _some(self, file: ServedFile, at: int, end: int, context: DecodeContext) -> int:
@@ -286,13 +288,9 @@ class Transmit:
             return at + block
         if not len(block.heads):
             raise self._fatal(refusals.TORN, at)
-        if self._observed() or not selection.passes(block, context):
-            with self._delegate.packets(self._io) as shown:
-                for event_end, event in block.events():
-                    self._one(file, event, event_end, context, shown)
-                    if selection.over or self._stopped:
-                        return event_end
-            return block.end
+        passes = selection.passes(block, context)
+        if not passes or self._observed():
+            return self._one_by_one(file, block, context, passes=passes)
         self._before_next()
         connection.flush()
         packets = block.numbered(connection.sequence)
@@ -300,6 +298,23 @@ class Transmit:
         connection.sequence = connection.sequence + len(block.heads) & 0xFF
         self._has_sent(len(block.heads), len(packets))
         self.position = Position(file.name, block.end)
+        return block.end
+
+    def _one_by_one(
+        self, file: ServedFile, block: Block, context: DecodeContext, *, passes: bool
+    ) -> int:
+        """Send a block's events one by one, but for those that are left out; where it ends."""
+        selection = self._selection
+        with self._delegate.packets(self._io) as shown:
+            for end, event in block.events():
+                if passes:
+                    self._before_next()
+                    self._send_packet(event, shown, file.name, end)
+                    self.position = Position(file.name, end)
+                else:
+                    self._one(file, event, end, context, shown)
+                if selection.over or self._stopped:
+                    return end
         return block.end
 
     def _one(
@@ -314,14 +329,12 @@ class Transmit:
         given = self._selection.given(event, file.name, end, context)
         if given is not None:
             self._before_next()
-            self.position = Position(file.name, end)
-            self._send_packet(given, shown)
-        else:
-            if self._head.flavour is Flavour.MYSQL:
-                self._left_out = end
-                if self.request.heartbeat and monotonic() - self._sent_at >= self.request.heartbeat:
-                    self._heartbeat(end)
-            self.position = Position(file.name, end)
+            self._send_packet(given, shown, file.name, end)
+        elif self._head.flavour is Flavour.MYSQL:
+            self._left_out = end
+            if self.request.heartbeat and monotonic() - self._sent_at >= self.request.heartbeat:
+                self._heartbeat(end)
+        self.position = Position(file.name, end)
         for state, flags in self._selection.after():
             self._artificial(GtidListEvent, log_pos=end, gtids=state, flags=flags)
 
@@ -487,23 +500,22 @@ class Transmit:
     # --- packets ----------------------------------------------------------------------------------
 
     def _send_event(self, event: Data) -> None:
-        """Send one event in a packet of its own, and show it to observers."""
+        """Send one event in a packet of its own, and show it to observers: at the position at which
+        the dump is.
+        """
+        place = self.position or Position(*self._first)
         with self._delegate.packets(self._io) as shown:
-            self._send_packet(event, shown)
+            self._send_packet(event, shown, place.file, place.offset)
 
-    def _send_packet(self, event: Data, shown: Packets | None) -> None:
-        connection = self._connection
+    def _send_packet(self, event: Data, shown: Packets | None, file: str, end: int) -> None:
+        write = self._connection.write
         if shown is None:
             packet = bytearray((OK,)) + event
-            connection.write(packet)
+            write(packet)
+            size = len(packet)
         else:
-            packet = shown.reserve_header()
-            packet += event
-            place = self.position or Position(*self._first)
-            shown.before_send_event(packet, place.file, place.offset)
-            connection.write(packet)
-            shown.after_send_event(memoryview(event).toreadonly())
-        self._has_sent(1, len(packet) + PACKET_HEADER)
+            size = shown.send(event, file, end, write)
+        self._has_sent(1, size + PACKET_HEADER)
 
     def _observed(self) -> bool:
         """Whether an observer wants the packets one by one."""
