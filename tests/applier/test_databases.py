@@ -428,3 +428,15 @@ def test_apply_reads_a_log_with_a_wrong_checksum_if_it_is_told_to(tmp_path, caps
     assert "checksum" in failed.stderr
     done = subprocess.run([*line, "--skip-checksums"], capture_output=True, text=True, check=True)
     assert "transactions applied" in done.stdout
+
+
+def test_the_gtids_that_were_applied_are_one_line(url, tmp_path):
+    sources = ("896e7882-18fe-11ef-ab88-22222d34d411", "996e7882-18fe-11ef-ab88-22222d34d411")
+    table = tailrace.Table("d.t", "id INT PRIMARY KEY")
+    new = {"flavour": "mysql", "server_id": 1, "server_uuid": sources[0]}
+    with tailrace.create(tmp_path / "log.000001", **new) as log:
+        for number, source in enumerate(sources):
+            with log.transaction(f"{source}:1") as transaction:
+                transaction.insert(table, [(number,)])
+    done = tailrace.apply(tmp_path, url)
+    assert done.gtids == f"{sources[0]}:1,{sources[1]}:1"

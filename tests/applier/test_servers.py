@@ -260,11 +260,11 @@ def test_workers_execute_transactions_at_a_time_and_commit_them_in_their_order(
         first.execute("BEGIN")
         first.execute(lock, (9,))
         done = pool.submit(tailrace.apply, log, pair.url, workers=4)
-        time.sleep(2)  # until the others wait behind the first
+        time.sleep(2)  # until the others wait for the first
         first.execute("ROLLBACK")
         most, deadline = 0, time.monotonic() + 20
         while not done.done() and most < 2 and time.monotonic() < deadline:
-            time.sleep(0.15)  # the server looks anew a tenth of a second after the last answer
+            time.sleep(0.15)  # the server looks again a tenth of a second after the last answer
             most = max(most, target.query(OPEN)[0][0] - 1)
         cursor.execute("ROLLBACK")
         assert done.result().transactions == 402

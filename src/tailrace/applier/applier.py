@@ -290,7 +290,7 @@ class Applier(RowConsumer, Closing):
             self._statements,
             self._skipped,
             self._position,
-            ",".join(text for each in self._gtids.values() if (text := str(each))),
+            ",".join(text for each in self._gtids.values() if (text := each.text())),
         )
 
 
