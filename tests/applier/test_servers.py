@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pymysql
@@ -239,12 +239,13 @@ def order(server):
     ]
 
 
-def test_workers_execute_transactions_at_a_time_and_commit_them_in_their_order(
-    independent, monkeypatch
-):
-    """Where another client has locked a row, those after it are executed, and wait."""
+@contextmanager
+def one_waits_for_a_row(pair, log, monkeypatch):
+    """`apply` with four workers, of which one waits for a row that another client has locked, while
+    those after it are executed and wait for it. Gives its result, how many are open, and that
+    client's cursor.
+    """
     monkeypatch.setattr("tailrace.applier.server.workers._LOCK_WAITS", 50)
-    pair, log = independent
     target = pair.target
     lock = "SELECT * FROM d.t WHERE id = %s FOR UPDATE"
     _, (locked, _), *_ = order(pair.source)
@@ -266,6 +267,39 @@ def test_workers_execute_transactions_at_a_time_and_commit_them_in_their_order(
         while not done.done() and most < 2 and time.monotonic() < deadline:
             time.sleep(0.15)  # the server looks again a tenth of a second after the last answer
             most = max(most, target.query(OPEN)[0][0] - 1)
+        try:
+            yield done, most, cursor
+        finally:
+            cursor.execute("ROLLBACK")
+
+
+def test_workers_execute_transactions_at_a_time_and_commit_them_in_their_order(
+    independent, monkeypatch
+):
+    """Where another client has locked a row, those after it are executed, and wait."""
+    pair, log = independent
+    with one_waits_for_a_row(pair, log, monkeypatch) as (done, most, cursor):
+        cursor.execute("ROLLBACK")
+        assert done.result().transactions == 402
+    assert most >= 2
+    pair.check("d")
+    assert order(pair.target) == order(pair.source)
+
+
+def test_no_worker_commits_before_one_whose_connection_is_lost(independent, monkeypatch):
+    """Its lock is released with the connection: the next has its turn, and nothing before it."""
+    pair, log = independent
+    target = pair.target
+    waits = "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = %s"
+    with one_waits_for_a_row(pair, log, monkeypatch) as (done, most, cursor):
+        ((lost,),) = target.query(waits, ("LOCK WAIT",))
+        before = target.query("SELECT * FROM d.t")
+        target.execute(f"KILL {lost}")
+        deadline = time.monotonic() + 20  # until it waits again, executed by itself
+        while not (again := target.query(waits, ("LOCK WAIT",))) or again == ((lost,),):
+            assert time.monotonic() < deadline
+            time.sleep(0.15)
+        assert target.query("SELECT * FROM d.t") == before
         cursor.execute("ROLLBACK")
         assert done.result().transactions == 402
     assert most >= 2
