@@ -1,0 +1,105 @@
+"""A running server is followed with workers, and its changes are applied until it is ended."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pymysql
+
+import tailrace
+
+COMMAND = [sys.executable, "-m", "tailrace", "apply", "--follow", "--workers", "4"]
+IDS = 16
+
+
+@contextmanager
+def load(server):
+    """Clients that move amounts between rows: the sum of all rows stays the same."""
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=InnoDB")
+    server.execute(f"INSERT INTO d.t VALUES {', '.join(f'({number}, 0)' for number in range(IDS))}")
+    ended = threading.Event()
+
+    def run(client):
+        with server.connect() as connection, connection.cursor() as cursor:
+            while not ended.is_set():
+                for one in range(client * 4, client * 4 + 4, 2):
+                    cursor.execute("BEGIN")
+                    cursor.execute("UPDATE d.t SET n = n - 1 WHERE id = %s", (one,))
+                    cursor.execute("UPDATE d.t SET n = n + 1 WHERE id = %s", (one + 1,))
+                    cursor.execute("COMMIT")
+
+    threads = [threading.Thread(target=run, args=(client,)) for client in range(IDS // 4)]
+    for each in threads:
+        each.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for each in threads:
+            each.join()
+
+
+@contextmanager
+def following(pair):
+    """The command, once it has applied some of the load."""
+    source = f"mysql://root@127.0.0.1:{pair.source.port}/"
+    start = [] if pair.target.query("SHOW DATABASES LIKE 'tailrace'") else ["--start", "oldest"]
+    process = subprocess.Popen(
+        [*COMMAND, source, "--to", pair.url, *start],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        before = applied(pair.target)
+        deadline = time.monotonic() + 60
+        while applied(pair.target) <= before:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def applied(server):
+    try:
+        return server.query("SELECT -SUM(LEAST(n, 0)) FROM d.t")[0][0] or 0
+    except pymysql.err.Error:
+        return 0
+
+
+def test_a_signal_ends_it_after_a_transaction(pair):
+    """Under load, within seconds; nothing is half done, and a later call has all."""
+    with load(pair.source), following(pair) as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 130, err
+        assert "transactions applied; up to binlog." in out
+        assert pair.target.query("SELECT SUM(n) FROM d.t") == [(0,)]
+    tailrace.apply(pair.log(), pair.url, workers=4)
+    pair.check("d")
+
+
+def test_a_target_that_crashes_ends_it_with_an_error_and_nothing_is_lost(pair):
+    """MWL#120, the applier after a failure: the next call continues."""
+    with load(pair.source), following(pair) as process:
+        name = pair.url.rstrip("/")
+        pair.target.kill()
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 2
+        assert err.splitlines()[-1].startswith(f"tailrace: {name}")
+        pair.target.start()
+        assert pair.target.query("SELECT SUM(n) FROM d.t") == [(0,)]
+        with following(pair):
+            pass
+    tailrace.apply(pair.log(), pair.url, workers=4)
+    pair.check("d")
