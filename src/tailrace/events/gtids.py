@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import attrgetter
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -164,8 +166,7 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
     def write_body(self, _form: FormatDescription, /) -> bytes:
         """The inverse of `read_body`."""
         uuid, tag, gno = self._checked_gtid()
-        for each, (least, most) in _LIMITS.items():
-            value = getattr(self, each)
+        for (each, least, most), value in zip(_LIMITS, _LIMITED(self), strict=True):
             if value is None and each not in _REQUIRED:
                 continue
             if not (isinstance(value, int) and least <= value <= most):
@@ -191,11 +192,10 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
             return bytes(16), "", 0
         gtid = made(gtid, Gtid, "gtid")
         uuid, tag, gno = gtid.uuid, gtid.tag, gtid.gno
-        check_tsid(uuid, tag, "gtid")
+        raw = _checked_uuid(uuid, tag)
         if tag and code == EventType.GTID:
             raise EventEncodeError("gtid: a GTID event has no tag, GTID_TAGGED has")
-        integer(gno, "gtid", 1, GNO_END - 1)
-        return bytes.fromhex(uuid.replace("-", "")), tag, gno
+        return raw, tag, integer(gno, "gtid", 1, GNO_END - 1)
 
     def _complete(self) -> None:
         """Fill in originals equal to the immediate ones; raise an error for missing fields."""
@@ -207,8 +207,11 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
                 raise EventEncodeError(f"{immediate}: {original} is given without it")
         if self.header.type == EventType.GTID_TAGGED:
             return
+        order = self._in_order()
+        if order is _USUAL_ORDER and None not in _USUAL(self):
+            return
         missing = None
-        for each in self._in_order():
+        for each in order:
             if getattr(self, each) is None:
                 missing = missing or each
             elif missing:
@@ -220,7 +223,7 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         """The optional fields of 33 and 34, in the order of the layout."""
         clock = binary(self.unknown_clock, "unknown_clock")
         if not clock:
-            return ("last_committed", "sequence_number", *_AFTER_THE_CLOCK)
+            return _USUAL_ORDER
         if len(clock) != _CLOCK.size or clock[0] == _LOGICAL_CLOCK:
             raise EventEncodeError(
                 f"unknown_clock: {clock.hex()} is not {_CLOCK.size} bytes of one"
@@ -241,10 +244,10 @@ class GtidEvent(Event, types=(EventType.GTID, EventType.ANONYMOUS_GTID, EventTyp
         if stamp is None or original is None:
             return
         if stamp == original:
-            out.unsigned(stamp, _STAMP_SIZE, "immediate_commit_timestamp")
+            out.data += stamp.to_bytes(_STAMP_SIZE, "little")
         else:
-            out.unsigned(stamp | _HAS_ORIGINAL_STAMP, _STAMP_SIZE, "immediate_commit_timestamp")
-            out.unsigned(original, _STAMP_SIZE, "original_commit_timestamp")
+            out.data += (stamp | _HAS_ORIGINAL_STAMP).to_bytes(_STAMP_SIZE, "little")
+            out.data += original.to_bytes(_STAMP_SIZE, "little")
         if self.transaction_length is None:
             return
         out.lenenc(self.transaction_length, "transaction_length")
@@ -272,19 +275,23 @@ _AFTER_THE_CLOCK: Final = (
     "original_server_version",
     "commit_group_ticket",
 )
-_LIMITS: Final = {
-    "flags": (0, 0xFF),
-    "last_committed": (-(1 << 63), (1 << 63) - 1),
-    "sequence_number": (-(1 << 63), (1 << 63) - 1),
-    "immediate_commit_timestamp": (0, _HAS_ORIGINAL_STAMP - 1),
-    "original_commit_timestamp": (0, _HAS_ORIGINAL_STAMP - 1),
-    "transaction_length": (0, (1 << 64) - 1),
-    "immediate_server_version": (0, _HAS_ORIGINAL_VERSION - 1),
-    "original_server_version": (0, _HAS_ORIGINAL_VERSION - 1),
-    "commit_group_ticket": (0, (1 << 64) - 1),
-    "last_needed": (0, 12),
-}
+_USUAL_ORDER: Final = ("last_committed", "sequence_number", *_AFTER_THE_CLOCK)
+_USUAL: Final = attrgetter(*_USUAL_ORDER[:-1])
+"""What MySQL 8.0 and later write; the ticket is of an extension."""
+_LIMITS: Final = (
+    ("flags", 0, 0xFF),
+    ("last_committed", -(1 << 63), (1 << 63) - 1),
+    ("sequence_number", -(1 << 63), (1 << 63) - 1),
+    ("immediate_commit_timestamp", 0, _HAS_ORIGINAL_STAMP - 1),
+    ("original_commit_timestamp", 0, _HAS_ORIGINAL_STAMP - 1),
+    ("transaction_length", 0, (1 << 64) - 1),
+    ("immediate_server_version", 0, _HAS_ORIGINAL_VERSION - 1),
+    ("original_server_version", 0, _HAS_ORIGINAL_VERSION - 1),
+    ("commit_group_ticket", 0, (1 << 64) - 1),
+    ("last_needed", 0, 12),
+)
 """The allowed values of the fields."""
+_LIMITED: Final = attrgetter(*(each for each, _, _ in _LIMITS))
 _REQUIRED: Final = frozenset({"flags", "last_needed"})
 """Those of them that are never None."""
 
@@ -406,6 +413,13 @@ def _write_message(event: GtidEvent, uuid: bytes, tag: str, gno: int) -> bytes:
                 out.data += write_unsigned(number) + write(values[name])
     out.data += _checked_rest(event.unknown_fields)
     return write_message(_VERSION, out.done())
+
+
+@lru_cache(maxsize=256)
+def _checked_uuid(uuid: str, tag: str) -> bytes:
+    """A GTID's UUID as bytes. Raises EventEncodeError, also for the tag."""
+    check_tsid(uuid, tag, "gtid")
+    return bytes.fromhex(uuid.replace("-", ""))
 
 
 def check_tsid(uuid: str, tag: str, what: str) -> None:

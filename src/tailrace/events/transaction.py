@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tailrace.events.fields import Builder, Cursor
 
 _LONGEST_XID_PART: Final = 64
+XID_SIZE: Final = 8
+"""Bytes of an XID event's number, which are its last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,8 @@ class _Number:
 
     def read(self, cursor: Cursor, what: str) -> int:
         raw = cursor.rest()
-        if len(raw) != 8:
-            raise EventDecodeError(f"{len(raw)} bytes instead of 8 for {what}")
+        if len(raw) != XID_SIZE:
+            raise EventDecodeError(f"{len(raw)} bytes instead of {XID_SIZE} for {what}")
         return int.from_bytes(raw, "little")
 
     def write(self, out: Builder, value: int, what: str) -> None:

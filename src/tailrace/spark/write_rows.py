@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from tailrace.errors import ValueRejected
 from tailrace.events import FormatDescription
 from tailrace.values.encode import RowImage
-from tailrace.writing.cache import cached
+from tailrace.writing.cache import MadeEvents, cached
 from tailrace.writing.rows import RowsSource, WrittenTable
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ class _Maker:
         self._map = self._known.table_map.replace(
             timestamp=form.timestamp, server_id=form.server_id
         )
+        self._made = MadeEvents()
         schema = form.table.schema
         self._columns = {column.name for column in schema.columns}
         self._key = [schema.columns[index].name for index in schema.primary_key]
@@ -206,7 +207,13 @@ class _Maker:
     ) -> Iterator[tuple[bytes | bytearray | memoryview, int]]:
         before, after, options = self._images(kind, rows)
         source = RowsSource(
-            self._known, self._map, kind, options, flags=0, header=self._form.header
+            self._known,
+            self._map,
+            kind,
+            options,
+            flags=0,
+            header=self._form.header,
+            made=self._made,
         )
         held = None
         for chunk in source.of(before, after):

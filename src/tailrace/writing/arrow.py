@@ -43,7 +43,7 @@ def chunks(source: RowsSource, before: Any, after: Any) -> Iterator[RowsChunk]:
         raise UsageError("an update of Arrow's rows needs those before and those after")
     images = _Images(ImageColumns(source.schema, source.options.image), before, after)
     bits = images.bits
-    prefix = source.event(b"", *bits)
+    prefix = bytes(source.event(b"", *bits))
     most = source.options.max_rows_event_size + len(prefix)
     for old, new in images.slices():
         encoded = encode_rows(
@@ -58,7 +58,7 @@ def chunks(source: RowsSource, before: Any, after: Any) -> Iterator[RowsChunk]:
         if source.compress:
             for event in encoded:
                 rows = bytes(event[len(prefix) :])
-                yield RowsChunk(bytearray(source.event(rows, *bits)), 1, 0)
+                yield RowsChunk(source.event(rows, *bits), 1, 0)
         elif len(encoded):
             yield RowsChunk(encoded.data, len(encoded), int(encoded.starts[-1]))
 

@@ -20,8 +20,10 @@ from tailrace.constants import (
     CHECKSUM_SIZE,
     HEADER_SIZE,
     MAX_EVENT_SIZE,
+    TYPE_AT,
     ChecksumAlgorithm,
     RowsFlag,
+    event_name,
 )
 from tailrace.errors import EventEncodeError
 from tailrace.events import TransactionPayloadEvent
@@ -57,30 +59,50 @@ _LARGE: Final = 1 << 20
 
 def cached(event: Event) -> bytes:
     """An event in cache form. Raises EventEncodeError where a checksum would make it too large."""
-    if HEADER_SIZE + len(event.body) + CHECKSUM_SIZE > MAX_EVENT_SIZE:
-        raise event.error(
-            f"{len(event.body)} bytes: no event has more than {MAX_EVENT_SIZE} in all",
-            EventEncodeError,
-        )
+    length = HEADER_SIZE + len(event.body)
+    if length + CHECKSUM_SIZE > MAX_EVENT_SIZE:
+        raise _too_large(length, event.name).at(event.file, event.offset)
     return event.encode(ChecksumAlgorithm.NONE, log_pos=0)
 
 
+def _too_large(length: int, name: str) -> EventEncodeError:
+    size = length - HEADER_SIZE
+    return EventEncodeError(
+        f"{size} bytes: no event has more than {MAX_EVENT_SIZE} in all", event_type=name
+    )
+
+
 class MadeEvents:
-    """Events in cache form that differ by their time and server alone: each is made once."""
+    """Events in cache form that differ by their time, server and end alone: each is made once."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, bytes] = {}
 
     def get(
-        self, key: Hashable, make: Callable[[], Event], timestamp: int, server_id: int
+        self,
+        key: Hashable,
+        make: Callable[[], Event],
+        timestamp: int,
+        server_id: int,
+        end: bytes = b"",
+        *,
+        over: int = 0,
     ) -> bytearray:
-        """The event that ``make`` gives, of this time and server: what it gave for the same key."""
+        """The event that ``make`` gives, of this time and server, with ``end`` in place of its last
+        ``over`` bytes; ``make`` is not called again for the same key.
+        """
         known = self._made.get(key)
         if known is None:
             if len(self._made) >= _MADE:
                 self._made.clear()
             known = self._made[key] = cached(make())
         event = bytearray(known)
+        if end:
+            event[len(event) - over :] = end
+            length = len(event)
+            if length + CHECKSUM_SIZE > MAX_EVENT_SIZE:
+                raise _too_large(length, event_name(event[TYPE_AT]))
+            _U32.pack_into(event, LENGTH_AT, length)
         try:
             _U32.pack_into(event, 0, timestamp)
             _U32.pack_into(event, _SERVER_ID_AT, server_id)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tailrace.events import FormatDescription, TableMapEvent
     from tailrace.schema.table import Table
     from tailrace.values.encode import RowGroup
+    from tailrace.writing.cache import MadeEvents
     from tailrace.writing.options import WriterOptions
 
 
@@ -75,7 +76,8 @@ def is_arrow(rows: Any) -> bool:
 class RowsSource:
     """What makes rows events of one statement: its table map, kind, flags and the log's options.
 
-    ``header`` is what every event's header says: timestamp, server id, form.
+    ``header`` is what every event's header says: timestamp, server id, form. ``made`` has what
+    comes before the rows, for table maps of the same ids.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class RowsSource:
         *,
         flags: int,
         header: dict[str, Any],
+        made: MadeEvents,
     ) -> None:
         self.schema = known.table.schema
         self._encoder = known.encoder
@@ -95,17 +98,29 @@ class RowsSource:
         self._table_map = table_map
         self._flags = flags
         self._header = header
+        self._made = made
         flavour = table_map.form.flavour
         self._type = _PLAIN[flavour, kind]
         self.mariadb = flavour is Flavour.MARIADB
         self.compress = options.compress and self.mariadb
 
-    def event(self, row_data: bytes, before: bytes | None, after: bytes | None) -> bytes:
+    def event(self, row_data: bytes, before: bytes | None, after: bytes | None) -> bytearray:
         """One rows event in cache form."""
-        code = self._type
         if self.compress and len(row_data) >= LEAST_COMPRESSED:
-            code = _COMPRESSED[code]
-        event = _CLASSES[self.kind].make(
+            code = _COMPRESSED[self._type]
+            return bytearray(cached(self._event(code, row_data, before, after)))
+        return self._made.get(
+            (self._type, self._table_map.table_id, self._flags, before, after),
+            lambda: self._event(self._type, b"", before, after),
+            self._header["timestamp"],
+            self._header["server_id"],
+            row_data,
+        )
+
+    def _event(
+        self, code: EventType, row_data: bytes, before: bytes | None, after: bytes | None
+    ) -> RowsEvent:
+        return _CLASSES[self.kind].make(
             type=int(code),
             table_map=self._table_map,
             flags=self._flags,
@@ -114,7 +129,6 @@ class RowsSource:
             present_after=after,
             **self._header,
         )
-        return cached(event)
 
     def of(self, before: Any, after: Any) -> Iterator[RowsChunk]:
         """Events of rows of either sort. Raises UsageError for what is no rows."""
@@ -165,4 +179,4 @@ class RowsSource:
             yield self._chunk(held, bitmaps)
 
     def _chunk(self, images: list[bytes], bitmaps: tuple[bytes | None, bytes | None]) -> RowsChunk:
-        return RowsChunk(bytearray(self.event(b"".join(images), *bitmaps)), 1, 0)
+        return RowsChunk(self.event(b"".join(images), *bitmaps), 1, 0)

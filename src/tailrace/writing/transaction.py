@@ -17,6 +17,7 @@ from tailrace.events import (
     StatusVariable,
     XidEvent,
 )
+from tailrace.events.transaction import XID_SIZE
 from tailrace.gtid import MariadbGtid
 from tailrace.schema.classify import (
     StatementKind,
@@ -305,7 +306,13 @@ class TransactionWriter:
             )
         known = opened.tables[table]
         source = RowsSource(
-            known, known.table_map, kind, self._log.options, flags=self._flags, header=self._header
+            known,
+            known.table_map,
+            kind,
+            self._log.options,
+            flags=self._flags,
+            header=self._header,
+            made=self._log.made,
         )
         held = opened.held
         try:
@@ -475,8 +482,14 @@ class TransactionWriter:
     def _append(self, event: Event) -> None:
         self._cache.append(cached(event))
 
-    def _append_made(self, key: Hashable, make: Callable[[], Event]) -> None:
-        self._cache.append(self._log.made.get(key, make, self.timestamp, self.server_id))
+    def _append_made(
+        self, key: Hashable, make: Callable[[], Event], end: bytes = b"", *, over: int = 0
+    ) -> None:
+        made = self._log.made.get(key, make, self.timestamp, self.server_id, end, over=over)
+        self._cache.append(made)
+
+    def _xid(self) -> Event:
+        return XidEvent.make(xid=0, **self._header)
 
     def _check_fits(self, what: str) -> None:
         if self._done:
@@ -520,7 +533,8 @@ class TransactionWriter:
                 if empty:
                     self._append(self._query("COMMIT", "", flags=EventFlag.SUPPRESS_USE))
                 else:
-                    self._append(XidEvent.make(xid=self._log.next_xid(), **self._header))
+                    number = self._log.next_xid().to_bytes(XID_SIZE, "little")
+                    self._append_made("XID", self._xid, number, over=XID_SIZE)
             group = Group(
                 self._cache if empty else self._packed(),
                 None,

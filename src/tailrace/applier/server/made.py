@@ -8,7 +8,7 @@ from tailrace.constants import ChecksumAlgorithm, RowsFlag
 from tailrace.errors import UnsupportedType
 from tailrace.events import FormatDescription
 from tailrace.log.changes import Change
-from tailrace.writing.cache import cached
+from tailrace.writing.cache import MadeEvents, cached
 from tailrace.writing.consumer import table_of
 from tailrace.writing.local_events import CachedItems
 from tailrace.writing.options import WriterOptions
@@ -32,6 +32,7 @@ class RowsMade:
             flavour, server_version=server_version, checksum_algorithm=ChecksumAlgorithm.NONE
         )
         self._tables: dict[ModifiedTable, WrittenTable] = {}
+        self._made = MadeEvents()
 
     def changes(self, event: RowBatch) -> Iterator[Change]:
         """The rows of an event. Raises SchemaError and UnsupportedType for a table whose columns
@@ -59,7 +60,13 @@ class RowsMade:
             "form": form,
         }
         source = RowsSource(
-            table, table.table_map, event.operation, _OPTIONS, flags=int(flags), header=header
+            table,
+            table.table_map,
+            event.operation,
+            _OPTIONS,
+            flags=int(flags),
+            header=header,
+            made=self._made,
         )
         table_map = cached(table.table_map)
         schemas = {table.table_map.table_id: table.table.schema}
