@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from tailrace.constants import HEADER_SIZE, MAX_EVENT_SIZE, event_name
 from tailrace.errors import BadEventLength, EventEncodeError, EventTooLarge, TruncatedEvent
@@ -21,8 +20,7 @@ def bad_length(length: int, *, tail: int = 0) -> BadEventLength:
     return kind(f"an event has {HEADER_SIZE + tail} to {MAX_EVENT_SIZE} bytes, not {length}")
 
 
-@dataclass(frozen=True, slots=True)
-class EventHeader:
+class EventHeader(NamedTuple):
     """The 19 bytes before an event's body.
 
     ``timestamp`` is in seconds UTC (0 for artificial events), ``length`` is the whole event's in

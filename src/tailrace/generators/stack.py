@@ -15,13 +15,15 @@ from tailrace.generators.generator import Change, Counts, Generator, Offer
 from tailrace.plugin import plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from tailrace.generators.consumer import OnError
     from tailrace.generators.event import ReplicationEvent
 
 GROUP: Final = "tailrace.generators"
 """Entry points of this group: the name is the generator's, the object its class."""
+
+_ENDS: Final = frozenset({Change.COMMIT, Change.ROLLBACK})
 
 _log: Final = logging.getLogger("tailrace.generators")
 
@@ -198,12 +200,12 @@ class Stack:
             try:
                 self._hand_down(offer, told, left_out)
             finally:
-                if offer.ends_transaction:
+                if offer.change in _ENDS and offer.ends_transaction:
                     with self._lock:
                         self._open.discard(offer.transaction)
                         self._late.pop(offer.transaction, None)
 
-    def _audience(self, offer: Offer) -> tuple[_Told, set[Registration]]:
+    def _audience(self, offer: Offer) -> tuple[_Told, Collection[Registration]]:
         """The registrations, and which of them are left out of a change."""
         number, again = offer.transaction, False
         with self._lock:
@@ -215,14 +217,16 @@ class Stack:
                     f"{offer.change} of transaction {number}, which has not started: a source"
                     " offers the start first"
                 )
-            told, left_out = self._told, set(self._late.get(number, ())) if self._late else set()
-        if offer.rolled_back:
-            left_out.update(each for each in told.registrations if not each.wants_rollbacks)
-        elif again or offer.held:
-            left_out.update(each for each in told.registrations if each.wants_rollbacks)
-        return told, left_out
+            told, late = self._told, self._late.get(number, ()) if self._late else ()
+        if not (offer.rolled_back or again or offer.held):
+            return told, late
+        wanted = offer.rolled_back
+        return told, {
+            *late,
+            *(each for each in told.registrations if each.wants_rollbacks is not wanted),
+        }
 
-    def _hand_down(self, offer: Offer, told: _Told, left_out: set[Registration]) -> None:
+    def _hand_down(self, offer: Offer, told: _Told, left_out: Collection[Registration]) -> None:
         generator: Generator | None = self._top
         change = offer.change
         kinds: tuple[type[ReplicationEvent], ...] = ()

@@ -246,6 +246,9 @@ class BoundaryParser:
         """The event's role. Raises BoundaryError where the grammar does not allow the event."""
         if event.inner_index is not None:
             return Boundary.INSIDE
+        if self.state is State.OPEN and event.header.type in _PASSED:
+            self.control = self.discarded = self.rotated = False
+            return Boundary.INSIDE
         token = token_of(event)
         if token is Token.CONTROL:
             return self._control(event)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.applier.server.made import RowsMade
@@ -28,7 +29,7 @@ from tailrace.applier.server.steps import (
     description,
     found_one,
 )
-from tailrace.applier.server.workers import Job, Workers
+from tailrace.applier.server.workers import Job, Pace, Workers
 from tailrace.applier.target import Conflicts, Progress, Target
 from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
@@ -109,6 +110,7 @@ class ServerTarget(Target):
         connects = partial(connect, source, source.hosts[0], applies=True)
         self._connection: ServerConnection = connects()
         self._workers: Workers | None = None
+        self._pace = Pace()
         self.name = self._connection.name
         try:
             self._open()
@@ -256,7 +258,21 @@ class ServerTarget(Target):
 
     def apply(self, transactions: Sequence[Transaction]) -> None:
         """Apply transactions in their order; those before one that fails are committed."""
-        self.applied = at = 0
+        self.applied = 0
+        if self._workers is None or len(transactions) == 1:
+            self._in_order(transactions, 0)
+            return
+        by_workers, start = self._pace.by_workers(), perf_counter()
+        if by_workers:
+            self._by_workers(transactions)
+        else:
+            self._in_order(transactions, 0)
+        seconds = (perf_counter() - start) / len(transactions)
+        self._pace.took(seconds, by_workers=by_workers)
+
+    def _by_workers(self, transactions: Sequence[Transaction]) -> None:
+        """Apply transactions, by the workers those that these take."""
+        at = 0
         while at < len(transactions):
             at += self._at_once(transactions[at:])
             self.applied = at
@@ -265,7 +281,7 @@ class ServerTarget(Target):
                 (
                     number
                     for number in range(1, len(rest) - 1)
-                    if self._workers is not None and self._whole_form(rest[number]) is not None
+                    if self._whole_form(rest[number]) is not None
                 ),
                 len(rest),
             )
