@@ -152,12 +152,13 @@ class Packets:
         packet = bytearray(1)
         layout = []
         for observer, method, _, _ in self._calls:
-            if method is not None:
-                reserved[id(observer)] = call(
-                    observer, "reserve_header", method, io, returns=bytes, what="the header"
-                )
+            if method is None:
+                own = reserved.get(id(observer), b"")
+            else:
+                own = call(observer, "reserve_header", method, io, returns=bytes, what="the header")
+                reserved[id(observer)] = own
             start = len(packet)
-            packet += reserved.get(id(observer), b"")
+            packet += own
             layout.append((start, len(packet)))
         begin = len(packet)
         packet += event

@@ -253,14 +253,15 @@ def stamp_plainly(
 ) -> bytes:
     """`stamp` without the kernel: the same bytes."""
     tail = CHECKSUM_SIZE if checksum else 0
-    parts: list[bytearray] = []
-    view = memoryview(events)
-    for start, end in frames(view):
-        event = bytearray(view[start:end])
-        length = len(event) + tail
+    parts: list[bytes | memoryview] = []
+    stamped = bytearray(events)
+    view = memoryview(stamped)
+    for start, end in frames(stamped):
+        length = end - start + tail
         position += length
-        _PLACE.pack_into(event, LENGTH_AT, length, position & 0xFFFFFFFF)
-        if tail:
-            event += _U32.pack(crc32(event))
+        _PLACE.pack_into(stamped, start + LENGTH_AT, length, position & 0xFFFFFFFF)
+        event = view[start:end]
         parts.append(event)
+        if tail:
+            parts.append(_U32.pack(crc32(event)))
     return b"".join(parts)
