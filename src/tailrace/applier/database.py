@@ -15,7 +15,7 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.applier.definitions import Altering, OldColumn, Step, old_columns
+from tailrace.applier.definitions import Altering, OldColumn, TableStep, old_columns
 from tailrace.applier.file_lock import FileLock
 from tailrace.applier.target import Conflicts, Progress, Target, place_of
 from tailrace.applier.transaction import in_transaction
@@ -182,7 +182,7 @@ class _Altered:
 
     database: str
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[TableStep, ...]
     reason: str = ""
 
 
@@ -667,7 +667,7 @@ class DatabaseTarget(Target):
             else:
                 self._step(altered, step)
 
-    def _step(self, altered: _Altered, step: Step) -> None:
+    def _step(self, altered: _Altered, step: TableStep) -> None:
         schema, name = self._place(altered.database, altered.name)
         connection = self._connection
         quote = self._engine.dialect.identifier_preparer.quote_identifier
@@ -703,7 +703,7 @@ class DatabaseTarget(Target):
         else:
             self._convert(altered, step, full, column)
 
-    def _fill(self, altered: _Altered, step: Step, *, only_null: bool) -> None:
+    def _fill(self, altered: _Altered, step: TableStep, *, only_null: bool) -> None:
         """Give all rows the value of a column, or those that have NULL."""
         schema, name = self._place(altered.database, altered.name)
         kind = self._type_of(altered, step.column, step.declared[1])
@@ -717,7 +717,7 @@ class DatabaseTarget(Target):
         update = table.update().values({column: value})
         self._connection.execute(update.where(column.is_(None)) if only_null else update)
 
-    def _convert(self, altered: _Altered, step: Step, full: str, column: Any) -> None:
+    def _convert(self, altered: _Altered, step: TableStep, full: str, column: Any) -> None:
         """Give a column another type, and its values the form that they have in that."""
         old, new = (self._type_of(altered, step.column, each) for each in step.declared)
         execute = self._connection.exec_driver_sql

@@ -63,7 +63,7 @@ _MEMBER: Final = re.compile(r"'((?:[^'\\]|'')*)'(?:,|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnType:
+class DeclaredType:
     """A column's type by its parts; ``members`` of an ENUM or SET are None if they are unknown."""
 
     declared: str
@@ -73,7 +73,7 @@ class ColumnType:
     unsigned: bool = False
 
     @classmethod
-    def of(cls, declared: str) -> ColumnType:
+    def of(cls, declared: str) -> DeclaredType:
         """The type that is declared so (``decimal(10,2) unsigned``)."""
         found = _DECLARED.fullmatch(declared)
         if found is None:
@@ -103,14 +103,14 @@ class OldColumn:
     """A column before the statement; ``charset`` is None if it is no text or unknown."""
 
     name: str
-    type: ColumnType
+    type: DeclaredType
     nullable: bool = True
     charset: str | None = None
     generated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TableStep:
     """One thing to do to a table. ``what`` is ``drop``, ``rename``, ``convert``, ``fill`` (NULLs
     become ``value``), ``add`` or ``rename table``. ``declared`` are the old and the new type;
     ``expression`` has ``{c}`` for the column, and is None if its values stay. ``lenient`` has no
@@ -153,19 +153,19 @@ class Altering:
         ignores = any(token.key == "IGNORE" for token in self.tokens[:3])
         return bool(self.sql_mode & _STRICT) and not ignores
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[TableStep]:
         """What to do, in this order. Raises SchemaError with the clause that cannot be done."""
-        drops: list[Step] = []
-        renames: list[Step] = []
-        others: list[Step] = []
-        last: list[Step] = []
+        drops: list[TableStep] = []
+        renames: list[TableStep] = []
+        others: list[TableStep] = []
+        last: list[TableStep] = []
         for clause in self.clauses:
             match clause:
                 case DropColumn():
-                    drops.append(Step("drop", clause.name, lenient=clause.lenient))
+                    drops.append(TableStep("drop", clause.name, lenient=clause.lenient))
                 case RenameColumn():
                     renames.append(
-                        Step("rename", clause.old, new=clause.new, lenient=clause.lenient)
+                        TableStep("rename", clause.old, new=clause.new, lenient=clause.lenient)
                     )
                 case PutColumn() if clause.old is None:
                     if not self._is_left_out(clause):
@@ -173,14 +173,16 @@ class Altering:
                 case PutColumn(old=str(old)):
                     if old.casefold() != clause.column.name.casefold():
                         renames.append(
-                            Step("rename", old, new=clause.column.name, lenient=clause.lenient)
+                            TableStep("rename", old, new=clause.column.name, lenient=clause.lenient)
                         )
                     others += self._modified(clause, old)
                 case Convert():
                     others += self._converted(clause)
                 case RenameTable():
                     last.append(
-                        Step("rename table", clause.database or self.database, new=clause.table)
+                        TableStep(
+                            "rename table", clause.database or self.database, new=clause.table
+                        )
                     )
                 case ForeignKey() | ShowColumn() | UniqueKey() | DropConstraint() | Charset():
                     pass
@@ -197,7 +199,7 @@ class Altering:
 
     # --- ADD COLUMN ------------------------------------------------------------------------------
 
-    def _added(self, clause: PutColumn) -> Step:
+    def _added(self, clause: PutColumn) -> TableStep:
         column = clause.column
         new = self._defined(clause)
         tokens = self.tokens[slice(*clause.tokens)]
@@ -206,7 +208,7 @@ class Altering:
             raise SchemaError(f"ADD COLUMN {column.name}, a generated column")
         if keys & {"AUTO_INCREMENT", "SERIAL"}:
             raise SchemaError(f"ADD COLUMN {column.name} AUTO_INCREMENT")
-        kind = ColumnType.of(new.declared)
+        kind = DeclaredType.of(new.declared)
         try:
             default = _default_of(tokens)
             value = None
@@ -219,7 +221,7 @@ class Altering:
                 value = _implicit(kind)
         except (SchemaError, InvalidOperation, ValueError, OverflowError) as error:
             raise SchemaError(f"ADD COLUMN {column.name}, whose default {error}") from None
-        return Step(
+        return TableStep(
             "add", column.name, declared=("", new.declared), value=value, lenient=clause.lenient
         )
 
@@ -227,7 +229,7 @@ class Altering:
         if self.explicit_timestamps is not True:
             raise SchemaError("depends on explicit_defaults_for_timestamp")
 
-    def _now(self, kind: ColumnType, tokens: Sequence[SqlToken]) -> str:
+    def _now(self, kind: DeclaredType, tokens: Sequence[SqlToken]) -> str:
         """The time of the statement, in a column that has it as its default."""
         given = [token.value for token in tokens[2:3] if tokens[1].key == "("]
         if (given[0] if given and given[0] != ")" else "0") != str(kind.size):
@@ -265,7 +267,7 @@ class Altering:
             raise SchemaError(f"{what}, which is unknown")
         return found
 
-    def _modified(self, clause: PutColumn, name: str) -> Iterator[Step]:
+    def _modified(self, clause: PutColumn, name: str) -> Iterator[TableStep]:
         what = f"MODIFY {name}" if name == clause.column.name else f"CHANGE {name}"
         if clause.lenient and self.before is not None and name.casefold() not in self.before:
             return
@@ -279,9 +281,9 @@ class Altering:
 
     def _changed(
         self, old: OldColumn, new: ColumnDefinition, called: str, what: str
-    ) -> Iterator[Step]:
+    ) -> Iterator[TableStep]:
         declared = "json" if new.logical is Logical.JSON else new.declared
-        kind = ColumnType.of(declared)
+        kind = DeclaredType.of(declared)
         is_text = kind.base in _STRINGS or kind.base in {"enum", "set"}
         if is_text and not self.is_strict:
             charset = None if new.collation is None else charset_of(new.collation)
@@ -295,7 +297,7 @@ class Altering:
         )
         if isinstance(expression, SchemaError):
             raise SchemaError(f"{what} from {old.type.declared} to {declared}: {expression}")
-        yield Step(
+        yield TableStep(
             "convert",
             called,
             declared=(old.type.declared, declared),
@@ -303,11 +305,11 @@ class Altering:
         )
         if old.nullable and not new.nullable and not self.is_strict:
             try:
-                yield Step("fill", called, declared=("", declared), value=_implicit(kind))
+                yield TableStep("fill", called, declared=("", declared), value=_implicit(kind))
             except SchemaError as error:
                 raise SchemaError(f"{what}, whose NULLs become a value that {error}") from None
 
-    def _converted(self, clause: Convert) -> Iterator[Step]:
+    def _converted(self, clause: Convert) -> Iterator[TableStep]:
         """CONVERT TO CHARACTER SET: the texts stay, if they fit."""
         charset = clause.charset.charset or ""
         what = f"CONVERT TO CHARACTER SET {charset}"
@@ -361,7 +363,7 @@ def _is_now(tokens: Sequence[SqlToken]) -> bool:
     }
 
 
-def _literal(tokens: list[SqlToken], kind: ColumnType, column: ColumnDefinition) -> Any:
+def _literal(tokens: list[SqlToken], kind: DeclaredType, column: ColumnDefinition) -> Any:
     """The value of a literal default as a row of the log has it."""
     end = [tokens[-1]._replace(kind=Kind.END, value="", key="")] if tokens else []
     cursor = TokenCursor([*tokens, *end])
@@ -385,7 +387,7 @@ def _of_bytes(text: str) -> int:
     return int(digits or "0", 2 if text[0] in "bB" or text[:2].lower() == "0b" else 16)
 
 
-def _number(number: Decimal, text: str, kind: ColumnType) -> Any:
+def _number(number: Decimal, text: str, kind: DeclaredType) -> Any:
     base = kind.base
     if "e" in text.lower() and base not in {"double", "float"} and number != int(number):
         raise SchemaError(f"is {text}, which is rounded to a {base}")
@@ -406,7 +408,7 @@ def _number(number: Decimal, text: str, kind: ColumnType) -> Any:
     raise SchemaError(f"is {text}, which becomes a {base}")
 
 
-def _string(text: str, kind: ColumnType, column: ColumnDefinition) -> Any:
+def _string(text: str, kind: DeclaredType, column: ColumnDefinition) -> Any:
     base = kind.base
     if base in {*_INTEGERS, "bit", "year", "decimal", "double", "float"}:
         if (
@@ -436,7 +438,7 @@ def _string(text: str, kind: ColumnType, column: ColumnDefinition) -> Any:
     raise SchemaError(f"is {text!r}, which becomes a {kind.declared}")
 
 
-def _implicit(kind: ColumnType) -> Any:
+def _implicit(kind: DeclaredType) -> Any:
     """The value of a column that has no default and cannot be NULL."""
     base = kind.base
     if base in _INTEGERS or base in {"bit", "year", "decimal", "double", "float"}:
@@ -456,7 +458,7 @@ def _implicit(kind: ColumnType) -> Any:
 
 
 def converted(
-    old: ColumnType, new: ColumnType, *, strict: bool, is_sqlite: bool, json_is_text: bool
+    old: DeclaredType, new: DeclaredType, *, strict: bool, is_sqlite: bool, json_is_text: bool
 ) -> str | SchemaError | None:
     """The expression that makes a column's values those of another type: ``{c}`` is the column.
 
@@ -515,7 +517,7 @@ def _with_zeros(text: str, old: int, new: int) -> str | None:
     return f"{text} || '{'' if old else '.'}{'0' * (new - old)}'"
 
 
-def _is_wider(old: ColumnType, new: ColumnType) -> bool:
+def _is_wider(old: DeclaredType, new: DeclaredType) -> bool:
     """Whether a number's type has all values of another one."""
     if new.base == "decimal":
         digits = new.size - new.scale
@@ -532,7 +534,7 @@ def _is_wider(old: ColumnType, new: ColumnType) -> bool:
 
 
 def _as_text(
-    old: ColumnType, new: ColumnType, one: str, two: str, *, strict: bool
+    old: DeclaredType, new: DeclaredType, one: str, two: str, *, strict: bool
 ) -> str | SchemaError | None:
     if two in _TEXTS:
         most = _LIMITS[_TEXTS.index(two)]
@@ -547,7 +549,7 @@ def _as_text(
     return f"rtrim({cut or '{c}'}, ' ')" if two == "char" and one != "char" else cut
 
 
-def _as_members(old: ColumnType, new: ColumnType, *, strict: bool) -> SchemaError | None:
+def _as_members(old: DeclaredType, new: DeclaredType, *, strict: bool) -> SchemaError | None:
     if old.members is None or new.members is None:
         return SchemaError("its names are unknown")
     kept = [each for each in new.members if each in old.members]
@@ -563,7 +565,7 @@ def _as_members(old: ColumnType, new: ColumnType, *, strict: bool) -> SchemaErro
     return SchemaError("not all of its names are kept")
 
 
-def _bytes(kind: ColumnType, base: str) -> int:
+def _bytes(kind: DeclaredType, base: str) -> int:
     return _LIMITS[_BLOBS.index(base)] if base in _BLOBS else kind.size
 
 
@@ -572,7 +574,7 @@ def old_columns(definitions: Iterable[ColumnDefinition]) -> dict[str, OldColumn]
     return {
         each.name.casefold(): OldColumn(
             each.name,
-            ColumnType.of("json" if each.logical is Logical.JSON else each.declared),
+            DeclaredType.of("json" if each.logical is Logical.JSON else each.declared),
             each.nullable,
             None if each.collation is None else charset_of(each.collation),
             each.generated,

@@ -323,7 +323,7 @@ from tailrace import generators
 data = sys.stdin.buffer.read()
 found = list(generators.materialise.NativeReader(data).events())
 page = found[1]
-assert type(page) is generators.UnknownEvent and page.name == "page_write", page
+assert type(page) is generators.UndeclaredEvent and page.name == "page_write", page
 assert (page.page, page.content) == (7, b"\\0\\1")
 with generators.Materialiser(sys.stdout.buffer) as written:
     for each in found:

@@ -1,7 +1,7 @@
 """Materialised events: as bytes, as streams, and back (MWL#120, "Materialisation")."""
 
 from tailrace.generators.materialise.filter import Action, Filter, injected
-from tailrace.generators.materialise.frames import NativeReader, UnknownEvent
+from tailrace.generators.materialise.frames import NativeReader, UndeclaredEvent
 from tailrace.generators.materialise.native import NativeFormat
 from tailrace.generators.materialise.records import Record, register_record
 from tailrace.generators.materialise.stream import (
@@ -20,7 +20,7 @@ __all__ = [
     "NativeReader",
     "NativeWriter",
     "Record",
-    "UnknownEvent",
+    "UndeclaredEvent",
     "de_materialise",
     "injected",
     "register_record",

@@ -200,7 +200,7 @@ class _Row(Context):
         return self._of.read(accessor)
 
 
-class UnknownEvent(ReplicationEvent):
+class UndeclaredEvent(ReplicationEvent):
     """An event of a kind that no class here declares: a stream's definition says what it has.
 
     Its values are attributes; what does not know it can pass it on, and show it.
@@ -252,7 +252,7 @@ class Frame:
         """The event, which lasts."""
         name = self.context.kind.name
         known = _known(name)
-        made = UnknownEvent(self.context, name) if known is None else known(self.context)
+        made = UndeclaredEvent(self.context, name) if known is None else known(self.context)
         put_in(made, self.place)
         return made
 

@@ -183,7 +183,8 @@ def de_materialise(data: Any, *, format: str = "native") -> ReplicationEvent:  #
     """The event of `ReplicationEvent.materialise`: it lasts, and reads its bytes when it is asked.
 
     ``data`` is bytes, or what a stream is read from. An event of an unknown kind is an
-    `UnknownEvent`. Raises LogError for damaged bytes, and if there is no event, or more than one.
+    `UndeclaredEvent`. Raises LogError for damaged bytes, and if there is no event, or more than
+    one.
     """
     events = format_named(format).reader(data).events()
     found = next(events, None)
