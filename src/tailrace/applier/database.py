@@ -141,7 +141,8 @@ _ZONED: Final = frozenset({"timestamp"})
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Rows of a table. ``left_out`` are columns that are not written: those that MariaDB generates,
-    as its log has their values in inserts only.
+    as its log has their values in inserts only. ``is_named`` is False if the columns' names are
+    unknown.
     """
 
     table: ModifiedTable
@@ -150,6 +151,7 @@ class _Rows:
     before: list[Mapping[str, Any]]
     after: list[Mapping[str, Any]]
     definitions: Catalogue
+    is_named: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +169,16 @@ class _Definition:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view is dropped, if it exists, and created if it has a query. ``reads`` are its tables."""
+    """A view is dropped, if it exists, and created if it has a query. ``reads`` are its tables,
+    ``reason`` is why it cannot be created.
+    """
 
-    database: str
-    name: str
+    database: str = ""
+    name: str = ""
     query: str = ""
     replaces: bool = True
     reads: tuple[tuple[ModifiedTable, frozenset[str]], ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,30 +349,23 @@ class DatabaseTarget(Target):
             return ()
         before, after = list(event.before_images or ()), list(event.after_images or ())
         left_out: frozenset[str] = frozenset()
+        is_named = all(column.name for column in event.table.columns)
         context = context_of(event)
         if isinstance(context, LogRowsContext):
             change = context.change
             self._learn(event.table, change.schema, change.event)
+            is_named = change.schema.names_from != "none"
             if change.event.form.flavour is Flavour.MARIADB:
                 columns = change.schema.columns
                 left_out = frozenset(each.name for each in columns if each.generated)
-        made = _Rows(event.table, left_out, event.operation, before, after, self._now)
+        made = _Rows(event.table, left_out, event.operation, before, after, self._now, is_named)
         return [(made, 64 * (len(before) + len(after)) * (1 + len(event.table.columns)))]
 
     def _learn(self, told: ModifiedTable, schema: TableSchema, at: Event) -> None:
-        """A table is as its rows say, if that is not what the statements say.
-
-        Raises SchemaError if it has no names of columns.
-        """
+        """A table is as its rows say, if that is not what the statements say."""
         key = told.database, told.name
-        if self._by_rows.get(key) == told:
+        if schema.names_from == "none" or self._by_rows.get(key) == told:
             return
-        if schema.names_from == "none":
-            raise SchemaError(
-                f"{told.database}.{told.name}: the names of its columns are unknown, as neither the"
-                " log has them (binlog_row_metadata=FULL) nor its CREATE TABLE was read: give a"
-                " schema (--schema FILE), or leave the table out (--exclude)"
-            ).at(at.file, at.offset, at.name)
         self._by_rows[key] = told
         self._catalogue.settle(Position(at.file or "", at.offset or 0))
         known = self._catalogue.logged(key)
@@ -396,8 +394,7 @@ class DatabaseTarget(Target):
         try:
             found += self._views(at)
         except SchemaError as error:
-            told = self._rejected(none, error.message, ", or leave all views out (--exclude VIEW)")
-            raise told.at(at.file, at.offset, at.name) from None
+            found.append(_View(reason=error.message))
         for effect in effects_of(at):
             match effect:
                 case DropTable():
@@ -599,7 +596,9 @@ class DatabaseTarget(Target):
             text = " ".join(str(error.orig).split())[:500]
             raise self._rejected(definition, text) from error
         except SchemaError as error:
-            raise self._rejected(definition, error.message) from error
+            views = any(isinstance(each, _View) for each in definition.effects)
+            more = ", or leave all views out (--exclude VIEW)" if views else ""
+            raise self._rejected(definition, error.message, more) from error
 
     def _define(self, what: str, database: str, *names: str) -> None:
         self._known.clear()
@@ -634,6 +633,8 @@ class DatabaseTarget(Target):
             connection.execute(sa.text(f"ALTER TABLE {table} RENAME TO {quote(name)}"))
 
     def _put_view(self, view: _View) -> None:
+        if view.reason:
+            raise SchemaError(view.reason)
         schema, name = self._place(view.database, view.name)
         connection = self._connection
         quote = self._engine.dialect.identifier_preparer.quote_identifier
@@ -758,8 +759,6 @@ class DatabaseTarget(Target):
     def _find(self, told: ModifiedTable, left_out: frozenset[str]) -> _Table:
         """The target's table, created or with the columns added that it lacks."""
         schema, name = self._place(told.database, told.name)
-        if not all(column.name for column in told.columns):
-            raise SchemaError(f"{told.database}.{told.name}: the names of its columns are unknown")
         table = sa.Table(
             name,
             sa.MetaData(),
@@ -850,6 +849,12 @@ class DatabaseTarget(Target):
         return f"{text}+00" if kind in _ZONED else text
 
     def _change(self, rows: _Rows) -> None:
+        if not rows.is_named:
+            raise SchemaError(
+                f"{rows.table.database}.{rows.table.name}: the names of its columns are unknown, as"
+                " neither the log has them (binlog_row_metadata=FULL) nor its CREATE TABLE was"
+                " read: give a schema (--schema FILE), or leave the table out (--exclude)"
+            )
         known = self._table(rows.table, rows.left_out)
         if rows.operation == "insert":
             values = [self._values(known, each) for each in rows.after]
