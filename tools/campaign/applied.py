@@ -170,7 +170,7 @@ def _kill(line: list[str], report: AppliedReport, rng: random.Random) -> None:
         said = process.stderr.readline()
         if "applying to" not in said:
             raise AssertionError(f"the applier said {said + process.stderr.read()}")
-        time.sleep(rng.uniform(0, 0.7))
+        time.sleep(rng.uniform(0, 2))
         process.send_signal(signal.SIGKILL)
         _, more = process.communicate()
         if process.returncode not in {0, -signal.SIGKILL}:
