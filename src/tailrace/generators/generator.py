@@ -117,6 +117,13 @@ class Generator(ABC):
         Each consumer gets the first kind that it has a method for. Nothing may be decoded here.
         """
 
+    def always(self, _change: str, /) -> tuple[type[ReplicationEvent], ...] | None:
+        """The `kinds` of each change of this sort; None if they depend on the change.
+
+        A source need not offer what no consumer can be told of (`Stack.hears`).
+        """
+        return None
+
     @abstractmethod
     def events(self, offer: Offer, kind: type[ReplicationEvent]) -> Iterable[ReplicationEvent]:
         """A change in events of one of its `kinds`: called only if a consumer wants that kind."""

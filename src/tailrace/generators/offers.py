@@ -177,16 +177,18 @@ class TransactionOffers:
     def _start_statement(self, event: Event, *, rolled_back: bool) -> None:
         """An event belongs to a statement, which starts if it has not."""
         if self._statement_event is None:
-            edge = self.edge_context(event, self._rows_query)
-            self._rows_query = None
-            self._tell(Kind.STATEMENT_START, edge, rolled_back=rolled_back)
+            rows_query, self._rows_query = self._rows_query, None
+            if self.stack.hears(Kind.STATEMENT_START):
+                edge = self.edge_context(event, rows_query)
+                self._tell(Kind.STATEMENT_START, edge, rolled_back=rolled_back)
         self._statement_event, self._rolled_back = event, rolled_back
 
     def end_statement(self) -> None:
         """End the statement that has not ended, if there is one."""
         if self._statement_event is not None:
-            edge = self.edge_context(self._statement_event)
-            self._tell(Kind.STATEMENT_END, edge, rolled_back=self._rolled_back)
+            if self.stack.hears(Kind.STATEMENT_END):
+                edge = self.edge_context(self._statement_event)
+                self._tell(Kind.STATEMENT_END, edge, rolled_back=self._rolled_back)
             self._statement_event = None
 
     def end(

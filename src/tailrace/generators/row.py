@@ -8,7 +8,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 from tailrace.generators.event import Accessor, Context, ReplicationEvent, accessor
-from tailrace.generators.generator import Generator
+from tailrace.generators.generator import Change, Generator
 from tailrace.generators.statement import StatementConsumer
 
 if TYPE_CHECKING:
@@ -169,6 +169,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
 """What was done to the row of an event, by the event's name."""
 
 
+_WITHOUT_ROWS: Final = frozenset({Change.STATEMENT_START, Change.STATEMENT_END})
+
+
 class RowGenerator(Generator):
     """Gives changed rows; defers DDL and what was logged as statements."""
 
@@ -180,6 +183,10 @@ class RowGenerator(Generator):
         """Rows: as a batch, or one by one."""
         context: Any = offer.context
         return KINDS[context.operation] if context.is_rows else ()
+
+    def always(self, change: str, /) -> tuple[type[ReplicationEvent], ...] | None:
+        """None for what has no rows."""
+        return () if change in _WITHOUT_ROWS else None
 
     def events(self, offer: Offer, kind: type[ReplicationEvent]) -> Iterator[ReplicationEvent]:
         """The batch, or an event for each row."""

@@ -61,6 +61,8 @@ class _Told:
         self._calls: dict[
             tuple[type[ReplicationEvent], ...], list[tuple[type[ReplicationEvent], list[_Call]]]
         ] = {}
+        self.heard: dict[str, bool] = {}
+        """Of sorts of changes, whether a consumer may be told of them."""
 
     def calls(
         self, kinds: tuple[type[ReplicationEvent], ...]
@@ -181,6 +183,23 @@ class Stack:
         """What is offered inside is told without offers of other threads in between."""
         with self._flow:
             yield
+
+    def hears(self, change: str) -> bool:
+        """Whether a consumer may be told of changes of this sort; others need not be offered."""
+        told = self._told
+        heard = told.heard.get(change)
+        if heard is None:
+            heard = told.heard[change] = self._may_be_told(told, change)
+        return heard
+
+    def _may_be_told(self, told: _Told, change: str) -> bool:
+        generator: Generator | None = self._top
+        while generator is not None:
+            kinds = generator.always(change)
+            if kinds is None or kinds:
+                return kinds is None or bool(told.calls(kinds))
+            generator = generator.below
+        return True
 
     def offer(self, offer: Offer) -> None:
         """Hand a change to the generator on top, which takes or defers it; tell consumers.

@@ -203,6 +203,10 @@ class StatementGenerator(Generator):
         """Statements, their starts and ends, and LOAD DATA."""
         return KINDS.get(offer.change, ())
 
+    def always(self, change: str, /) -> tuple[type[ReplicationEvent], ...]:
+        """The same."""
+        return KINDS.get(change, ())
+
     def events(self, offer: Offer, kind: type[ReplicationEvent]) -> Iterator[ReplicationEvent]:
         """One event for each change."""
         yield kind(offer.context)

@@ -116,6 +116,9 @@ class _Collects(Stack):
     def wants_rollbacks(self) -> bool:
         return True
 
+    def hears(self, change: str) -> bool:  # noqa: ARG002 - for a stack that may hear of all
+        return True
+
     def offer(self, offer: Offer) -> None:
         self.held.append(offer)
 

@@ -152,6 +152,10 @@ class TransactionGenerator(Generator):
         """Starts, commits and rollbacks."""
         return KINDS.get(offer.change, ())
 
+    def always(self, change: str, /) -> tuple[type[ReplicationEvent], ...]:
+        """The same."""
+        return KINDS.get(change, ())
+
     def events(self, offer: Offer, kind: type[ReplicationEvent]) -> Iterator[ReplicationEvent]:
         """One event for each change."""
         yield kind(offer.context)
