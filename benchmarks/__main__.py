@@ -24,6 +24,7 @@ NAMES = (
     "mirror",
     "objects",
     "pipeline",
+    "search",
     "semisync",
     "semisync_source",
     "serve",

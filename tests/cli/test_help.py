@@ -32,10 +32,10 @@ def test_it_fits_on_one_screen(run):
     ran = run("--help")
     assert ran.status == 0
     lines = ran.out.splitlines()
-    assert 24 <= len(lines) <= 32
+    assert 24 <= len(lines) <= 36
     assert max(map(len, lines)) <= 80
     groups = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert groups == ["Look into logs:", "Copy logs:", "Load a lake:", "Help:"]
+    assert groups == ["Look into logs:", "Copy logs:", "Load a lake:", "Search:", "Help:"]
     listed = [line.split()[0] for line in lines if line.startswith("  ")]
     assert [name for name in listed if name in NAMES] == NAMES
 

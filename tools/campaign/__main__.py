@@ -15,6 +15,8 @@
 ./run python -m tools.campaign hostile --size full --seed 1
 ./run python -m tools.campaign applied --size full --seed 1
 ./run python -m tools.campaign logins --size full --seed 1
+./run python -m tools.campaign searched --size full --seed 1
+./run python -m tools.campaign indexed --size full --seed 1
 """
 
 from __future__ import annotations
@@ -34,11 +36,13 @@ from tools.campaign import (
     documents,
     endings,
     hostile,
+    indexed,
     killed,
     live,
     logins,
     mirrored,
     received,
+    searched,
     served,
     verdicts,
     written,
@@ -53,10 +57,12 @@ if TYPE_CHECKING:
 _OF_SERVERS: Final[dict[str, ModuleType]] = {
     "applied": applied,
     "hostile": hostile,
+    "indexed": indexed,
     "live": live,
     "logins": logins,
     "mirrored": mirrored,
     "received": received,
+    "searched": searched,
     "served": served,
     "zeroloss": zeroloss,
 }

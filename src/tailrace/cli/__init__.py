@@ -9,7 +9,7 @@ from typing import Final
 
 from cyclopts import UNSET, App, ArgumentCollection, CycloptsError, Group, Parameter
 
-from tailrace.cli.commands import COMMANDS, COPY, EPILOGUE, HELP, LAKE, LOOK
+from tailrace.cli.commands import COMMANDS, COPY, EPILOGUE, HELP, LAKE, LOOK, SEARCH
 from tailrace.cli.help import HelpFormatter
 from tailrace.cli.output import say, say_error, standard_output, warnings_said
 from tailrace.cli.standard import discard_output, flush_quietly, use_standard_streams
@@ -39,7 +39,8 @@ app = App(
     default_parameter=Parameter(show_default=False, show_choices=False),
 )
 _GROUPS: Final = {
-    name: Group(name, sort_key=number) for number, name in enumerate((LOOK, COPY, LAKE, HELP))
+    name: Group(name, sort_key=number)
+    for number, name in enumerate((LOOK, COPY, LAKE, SEARCH, HELP))
 }
 for _number, _each in enumerate(COMMANDS):
     app.command(

@@ -11,6 +11,7 @@ from typing import Final
 LOOK: Final = "Look into logs"
 COPY: Final = "Copy logs"
 LAKE: Final = "Load a lake"
+SEARCH: Final = "Search"
 HELP: Final = "Help"
 
 
@@ -250,6 +251,39 @@ COMMANDS: Final = (
             ("1", "they differ, or a table is incomplete"),
             ("2", "this could not be determined: the lake is behind, or another error"),
         ),
+    ),
+    Command(
+        "index",
+        "tailrace.cli.index:index",
+        SEARCH,
+        "[OPTIONS] SOURCE --into INDEX",
+        "Index the text of tables, and follow their changes.",
+        "A new index of a server has first the rows that its tables have, then what the log says. "
+        "You can kill the command at any time: run again, it continues there, and each change is "
+        "indexed once. It ends at the present end of the log, unless ``--follow`` is given; then "
+        "Ctrl-C and SIGTERM end it at a transaction's end.",
+        (
+            ("a folder of logs", "index logs --tables shop.products,shop.reviews --into found"),
+            (
+                "a server's tables, until Ctrl-C",
+                "index --follow mysql://root@db1/ --tables 'shop.*' --into texts",
+            ),
+        ),
+        (("0", "the index is up to date, or SIGTERM ended it"), _ERROR, _STOPPED),
+    ),
+    Command(
+        "search",
+        "tailrace.cli.search:search",
+        SEARCH,
+        "[OPTIONS] INDEX QUERY",
+        "Search an index that ``index`` built.",
+        "The query is in the language of MySQL's boolean searches: ``+must -mustnot begin* "
+        '"a phrase" (a group)``. A query that begins with ``-`` comes after ``--``.',
+        (
+            ("the best ten rows", "search found '+would* +again'"),
+            ("all of one table, as JSON", "search found 'again' --table shop.reviews --json"),
+        ),
+        (("0", "rows were found"), ("1", "no row was found"), _ERROR),
     ),
     Command(
         "help",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.log.iteration import Iteration, end_of
@@ -200,14 +200,24 @@ class _RowIteration(Iteration):
             self._advance(end)
 
 
-class _TransactionIteration(Iteration):
-    """Gives transactions."""
+class CommittedItem(NamedTuple):
+    """What a committed transaction did, or its end.
 
-    def _of_log(self) -> Iterator[CommittedTransaction]:
+    ``item`` are the rows of one event, a statement that changes no rows (DDL), or the end of a
+    transaction, after which ``resume`` says where to resume. ``read`` is how far the log was read
+    when the item was given; for an XA transaction that is its commit, not its PREPARE.
+    """
+
+    item: Change | Logged | Ended
+    read: Position
+    resume: Position | None = None
+
+
+class _ItemIteration(Iteration):
+    """Gives the rows of each event, the statements, and where transactions end."""
+
+    def _of_log(self) -> Iterator[Any]:
         changes = self.changes
-        rows: list[tuple[Row, Change]] = []
-        statements: list[str] = []
-        head: TransactionHead | None = None
         last: Step | None = None
 
         def steps() -> Iterator[Step]:
@@ -218,23 +228,50 @@ class _TransactionIteration(Iteration):
                 yield step
                 if step.boundary is Boundary.OUTSIDE:
                     self._advance(self._resume_after(step), ended=False)
+            last = None  # what comes now is of XA transactions that are in doubt
 
         for item in changes.with_others(steps()):
+            if isinstance(item, Logged):
+                if classify(item.event.sql).changes_rows:
+                    changes.rows_not_logged(item.event)
+                    continue
+                if is_half(item.event):
+                    continue
+            if last is None:
+                continue
+            if isinstance(item, Ended):
+                resume = self._resume_after(last)
+                yield self._given(CommittedItem(item, end_of(last), resume), last)
+                self._advance(resume)
+            else:
+                yield self._given(CommittedItem(item, end_of(last)), last)
+
+    def _given(self, item: CommittedItem, _last: Step) -> Any:
+        """What iterating gives for an item."""
+        return item
+
+
+class _TransactionIteration(_ItemIteration):
+    """Gives transactions."""
+
+    def _of_log(self) -> Iterator[CommittedTransaction]:
+        rows: list[tuple[Row, Change]] = []
+        statements: list[str] = []
+        head: TransactionHead | None = None
+        for (item, _, resume), last in super()._of_log():
             if isinstance(item, Change):
                 rows += [(row, item) for row in item.rows()]
                 head = item.group
             elif isinstance(item, Logged):
-                if classify(item.event.sql).changes_rows:
-                    changes.rows_not_logged(item.event)
-                elif not is_half(item.event):
-                    statements.append(item.event.sql)
-                    head = item.group or head
-            elif isinstance(item, Ended) and last is not None:
-                resume = self._resume_after(last)
-                if head is not None and (rows or statements):
+                statements.append(item.event.sql)
+                head = item.group or head
+            else:
+                if resume is not None and head is not None and (rows or statements):
                     yield _transaction(head, resume, last, rows, statements)
                 rows, statements, head = [], [], None
-                self._advance(resume)
+
+    def _given(self, item: CommittedItem, last: Step) -> Any:
+        return item, last
 
 
 def _transaction(
@@ -287,6 +324,14 @@ class Transactions(CommittedItems[CommittedTransaction]):
     """Iterates over the committed transactions of a log, as `CommittedTransaction`: see
     `transactions`.
     """
+
+
+class Items(CommittedItems[CommittedItem]):
+    """Iterates over what was committed in a log, as `CommittedItem`: see `items`."""
+
+    def stop(self) -> None:
+        """Let it end after the transaction that is being read; any thread may call this."""
+        self._iteration.stop()
 
 
 def rows(
@@ -388,3 +433,42 @@ def transactions(
     return Transactions(
         _TransactionIteration(reading, verify_checksums=verify_checksums, statements=statements)
     )
+
+
+def items(
+    source: Source,
+    *,
+    start: object = None,
+    until: object = None,
+    follow: bool = False,
+    tables: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    schema: str | Path | None = None,
+    keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
+    verify_checksums: bool = True,
+    statements: Literal["error", "skip"] = "error",
+) -> Items:
+    """Iterate over what was committed in a log: rows events, statements, ends of transactions.
+
+    Arguments and errors are those of `rows`. A transaction is never in memory as a whole: what is
+    larger than 64 MiB waits on disk until its end is read. So a program can take part of a
+    transaction in, and decide at its end.
+
+    >>> from tailrace.log.rows import items
+    >>> found = items("examples/shop/mysql")
+    >>> [type(next(found).item).__name__ for _ in range(4)]
+    ['Logged', 'Ended', 'Logged', 'Ended']
+    """
+    reading = Reading.of(
+        source,
+        start=start,
+        until=until,
+        follow=follow,
+        tables=tables,
+        exclude=exclude,
+        schema=schema,
+        keyring=keyring,
+        layers=layers,
+    )
+    return Items(_ItemIteration(reading, verify_checksums=verify_checksums, statements=statements))

@@ -19,7 +19,7 @@ from tailrace.schema.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tailrace.schema.session import StatementSession
     from tailrace.schema.tokens import SqlToken, TokenCursor
@@ -127,6 +127,38 @@ def moves_rows(tokens: Sequence[SqlToken]) -> bool:
     tablespace.
     """
     return any((one.key, two.key) in _WITH_ROWS for one, two in pairwise(tokens))
+
+
+def fills_rows(clauses: Iterable[Clause], tokens: Sequence[SqlToken], *, only_given: bool) -> bool:
+    """Whether an ALTER TABLE adds a column that is not NULL in the rows that are there.
+
+    ``tokens`` are the statement's. With ``only_given`` a value that the statement does not give
+    does not count, such as the 0 and '' of a column that is NOT NULL.
+    """
+    for clause in clauses:
+        if isinstance(clause, PutColumn) and clause.old is None:
+            words = [token.key for token in tokens[slice(*clause.tokens)]]
+            given = "DEFAULT" in words and words[words.index("DEFAULT") + 1] != "NULL"
+            if given or "AS" in words or (not only_given and "NOT" in words):
+                return True
+    return False
+
+
+def names_after(clauses: Iterable[Clause]) -> Callable[[str], str | None] | None:
+    """A function that gives a column's name after an ALTER TABLE, None if it is dropped.
+
+    There is none if all columns keep their names.
+    """
+    names: dict[str, str | None] = {}
+    for clause in clauses:
+        match clause:
+            case DropColumn():
+                names[clause.name.casefold()] = None
+            case RenameColumn():
+                names[clause.old.casefold()] = clause.new
+            case PutColumn(old=str() as old) if old != clause.column.name:
+                names[old.casefold()] = clause.column.name
+    return (lambda name: names.get(name.casefold(), name)) if names else None
 
 
 def parse_clauses(cursor: TokenCursor, session: StatementSession) -> tuple[Clause, ...]:

@@ -1,0 +1,179 @@
+"""``tailrace index``: the text of tables in a full-text index."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from cyclopts import Group, Parameter
+
+from tailrace.cli.options import (  # cyclopts reads them
+    READING,
+    Exclude,
+    FileName,
+    Follow,
+    KeyringFile,
+    Layers,
+    SchemaFile,
+    SkipChecksums,
+    Sources,
+    Tables,
+    Until,
+    patterns,
+)
+from tailrace.cli.output import cut_to_width, live_on_stderr, output_to, say, standard_output
+from tailrace.cli.signals import STATUS, on_signals
+from tailrace.cli.sources import with_servers
+from tailrace.extras import importing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tailrace.log.rows import Items
+    from tailrace.search import Indexed
+
+_INDEX: Final = Group("Index", sort_key=0)
+_LINE_SECONDS: Final = 10.0
+"""Seconds between lines of progress without a terminal."""
+
+
+def index(
+    source: Sources,
+    /,
+    *,
+    into: Annotated[
+        FileName,
+        Parameter(
+            name="--into",
+            metavar="INDEX",
+            group=_INDEX,
+            help="The index: a folder, new or existing. Its tables and the four options below are "
+            "fixed when it is made.",
+        ),
+    ],
+    language: Annotated[
+        str | None,
+        Parameter(
+            name="--language",
+            metavar="NAME",
+            group=_INDEX,
+            help="Find a word in all its forms in this language, such as ``english``.",
+        ),
+    ] = None,
+    shortest: Annotated[
+        int,
+        Parameter(
+            name="--shortest",
+            metavar="N",
+            group=_INDEX,
+            help="Characters of the shortest word that is found (default 3).",
+        ),
+    ] = 3,
+    longest: Annotated[
+        int,
+        Parameter(
+            name="--longest",
+            metavar="N",
+            group=_INDEX,
+            help="Characters of the longest word that is found (default 84).",
+        ),
+    ] = 84,
+    stop_words: Annotated[
+        str | None,
+        Parameter(
+            name="--stop-words",
+            metavar="WORDS",
+            group=_INDEX,
+            help="Words that are not found, with commas; empty for none. The default is MySQL's "
+            "list.",
+        ),
+    ] = None,
+    tables: Tables = (),
+    exclude: Exclude = (),
+    until: Until = None,
+    follow: Follow = False,
+    statements: Annotated[
+        Literal["error", "skip"],
+        Parameter(
+            name="--statements",
+            metavar="error|skip",
+            group=READING,
+            help="What to do about changes that were logged as statements, whose rows the log does "
+            "not have: ``error`` (default) or ``skip``.",
+        ),
+    ] = "error",
+    schema: SchemaFile = None,
+    keyring: KeyringFile = None,
+    layers: Layers = (),
+    skip_checksums: SkipChecksums = False,
+) -> int:
+    """Index the text of tables, and follow their changes."""
+    with importing("search", "an index"):
+        from tailrace.search.analysis import STOP_WORDS, Analyser  # noqa: PLC0415 - takes a while
+        from tailrace.search.feed import index as run  # noqa: PLC0415 - as above
+
+    words = STOP_WORDS if stop_words is None else frozenset(filter(None, stop_words.split(",")))
+    reading: list[Items] = []
+    signalled: list[int] = []
+
+    def started(items: Items) -> None:
+        reading.append(items)
+        if follow:
+            say(f"following the log into {into}")
+        if signalled:
+            items.stop()
+
+    def stopped(number: int) -> None:
+        put_back()
+        signalled.append(number)
+        for each in reading:
+            each.stop()
+
+    with _shown() as show, on_signals(stopped) as put_back:
+        (log,) = with_servers([str(source)], follow=follow)
+        done = run(
+            log,
+            into,
+            tables=patterns(tables) or None,
+            exclude=patterns(exclude) or None,
+            until=until,
+            follow=follow,
+            schema=schema,
+            keyring=keyring,
+            layers=layers or None,
+            verify_checksums=not skip_checksums,
+            statements=statements,
+            analyser=Analyser(language, shortest, longest, words),
+            on_start=started,
+            on_progress=lambda so_far: show(_progress(so_far)),
+        )
+    output = output_to(standard_output())
+    output.line((_progress(done), ""))
+    output.close()
+    return STATUS[signalled[0]] if signalled else 0
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[str], None]]:
+    """The progress as one line on a terminal, else as lines; both on stderr."""
+    if sys.stderr.isatty():
+        with live_on_stderr() as live:
+            yield lambda text: live.update(cut_to_width(text))
+        return
+    told = time.monotonic()
+
+    def show(text: str) -> None:
+        nonlocal told
+        if time.monotonic() - told >= _LINE_SECONDS:
+            told = time.monotonic()
+            say(text)
+
+    yield show
+
+
+def _progress(done: Indexed) -> str:
+    return (
+        f"{done.rows:,} rows indexed in {done.transactions:,} transactions; up to {done.position}"
+    )

@@ -1,0 +1,158 @@
+"""Text to tokens, by the rules of MySQL's full-text indexes (InnoDB's default parser).
+
+A token is a run of letters, digits and underscores. Case and accents count as the column's
+collation says. Tokens that are too short or too long, and stop words, cannot be found by
+themselves, but count in phrases: in the index they have a mark before them.
+
+Source: MySQL's manual, "Fine-Tuning MySQL Full-Text Search" and "Full-Text Stopwords"; the rest was
+tried on MySQL 9.7 (``tests/search/test_against_mysql.py``).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import tantivy
+
+from tailrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MARK: Final = "!"
+"""Before a token that cannot be found by itself."""
+STOP_WORDS: Final = frozenset(
+    "a about an are as at be by com de en for from how i in is it la of on or that the this to was"  # noqa: SIM905 - a list of words
+    " what when where who will with und www".split()
+)
+"""InnoDB's (``INFORMATION_SCHEMA.INNODB_FT_DEFAULT_STOPWORD``)."""
+_MOST_KEPT: Final = 200_000
+_WORDS: Final = re.compile(r"\w+")
+_LETTERS: Final = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l"})
+"""Letters that are equal to others without accents and that Unicode does not decompose."""
+LANGUAGES: Final = (
+    *("arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian"),
+    *("italian", "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil"),
+    "turkish",
+)
+"""Those whose words can be reduced to their stems."""
+
+
+class Folding(StrEnum):
+    """What a collation counts as different."""
+
+    NONE = "cs"
+    """Case and accents: ``_bin``."""
+    CASE = "as"
+    """Accents: ``_as_ci``, and ``_as_cs``, since MySQL's indexes have small letters."""
+    ACCENTS = "ai"
+    """Neither: all other collations."""
+
+    @classmethod
+    def of(cls, collation: str) -> Self:
+        """That of a collation, by its name."""
+        if collation.endswith("_bin") or collation == "binary":
+            return cls("cs")
+        return cls("as") if collation.endswith(("_as_ci", "_cs")) else cls("ai")
+
+    def fold(self, text: str) -> str:
+        """The text with one form for all that the collation counts as equal."""
+        if self is Folding.NONE:
+            return text
+        if text.isascii():
+            return text.lower()
+        if self is Folding.CASE:
+            return unicodedata.normalize("NFC", text).casefold()
+        letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+        return "".join(each for each in letters if not unicodedata.combining(each)).translate(
+            _LETTERS
+        )
+
+
+class _Tokens(dict[str, str]):
+    """Words as the index takes them, by the words; kept, since texts repeat them."""
+
+    def __init__(self, analyser: Analyser) -> None:
+        super().__init__()
+        self._analyser = analyser
+
+    def __missing__(self, word: str) -> str:
+        token = self[word] = word if self._analyser.counts(word) else MARK + word
+        return token
+
+
+@dataclass(frozen=True)
+class Analyser:
+    """How text becomes tokens: the same for rows and for queries.
+
+    ``shortest`` and ``longest`` are in characters (``innodb_ft_min_token_size``,
+    ``innodb_ft_max_token_size``). With a ``language``, words are reduced to their stems.
+    Raises UsageError for an unknown language.
+    """
+
+    language: str | None = None
+    shortest: int = 3
+    longest: int = 84
+    stop_words: frozenset[str] = STOP_WORDS
+
+    def __post_init__(self) -> None:
+        if self.language is not None and self.language not in LANGUAGES:
+            raise UsageError(f"the language {self.language!r} is none of {', '.join(LANGUAGES)}")
+
+    @classmethod
+    def load(cls, saved: Mapping[str, Any]) -> Self:
+        """From what `dump` gave."""
+        return cls(**{**saved, "stop_words": frozenset(saved["stop_words"])})
+
+    def dump(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "language": self.language,
+            "shortest": self.shortest,
+            "longest": self.longest,
+            "stop_words": sorted(self.stop_words),
+        }
+
+    def words(self, text: str, folding: Folding) -> list[str]:
+        """The tokens of a text, folded."""
+        return _WORDS.findall(folding.fold(text))
+
+    def spans(self, text: str, folding: Folding) -> Iterator[tuple[int, int, str]]:
+        """Where tokens begin and end in a text, and each as the index has it."""
+        for found in _WORDS.finditer(text):
+            for word in self.words(found[0], folding):
+                yield found.start(), found.end(), self.indexed(word)
+
+    def counts(self, word: str) -> bool:
+        """Whether a token can be found by itself."""
+        return self.shortest <= len(word) <= self.longest and word not in self.stop_words
+
+    def indexed(self, word: str) -> str:
+        """A token as the index has it: its stem, or marked."""
+        if not self.counts(word):
+            return MARK + word
+        return self.stemmer.analyze(word)[0] if self.language else word
+
+    def index_text(self, text: str, folding: Folding) -> str:
+        """The tokens of a text as the index takes them, between spaces."""
+        tokens = self._tokens
+        if len(tokens) > _MOST_KEPT:
+            tokens.clear()
+        return " ".join(map(tokens.__getitem__, _WORDS.findall(folding.fold(text))))
+
+    @cached_property
+    def _tokens(self) -> _Tokens:
+        return _Tokens(self)
+
+    @cached_property
+    def stemmer(self) -> tantivy.TextAnalyzer:
+        """For what `index_text` gives: at spaces, and to stems if there is a language."""
+        builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+        if self.language:
+            builder = builder.filter(tantivy.Filter.stemmer(self.language))
+        return builder.build()

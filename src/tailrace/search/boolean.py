@@ -1,0 +1,138 @@
+"""Queries in the language of `tailrace.sql.fulltext`, as tantivy's."""
+
+from __future__ import annotations
+
+import re
+from itertools import permutations
+from typing import TYPE_CHECKING, Final
+
+from tantivy import Occur, Query
+
+from tailrace.errors import UsageError
+from tailrace.sql.fulltext import Group, Text, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tantivy import Schema
+
+    from tailrace.search.analysis import Analyser, Folding
+
+_WEIGHTS: Final = {">": 2.0, "<": 0.5, "~": 0.1}
+_MOST_NEAR: Final = 5
+"""Words of a text with a distance: all their orders are looked for."""
+
+
+class Compiler:
+    """Makes tantivy's queries over fields, which differ by what their collations fold."""
+
+    def __init__(self, schema: Schema, fields: Mapping[Folding, str], analyser: Analyser) -> None:
+        self._schema = schema
+        self._fields = fields
+        self._analyser = analyser
+
+    def compile(self, group: Group) -> Query | None:
+        """None for a query that finds nothing."""
+        parts: list[tuple[Occur, Query]] = []
+        found = must = False
+        for prefix, item in group.items:
+            for query in self._item(item):
+                if prefix == "-":
+                    if query is not None:
+                        parts.append((Occur.MustNot, query))
+                    continue
+                if prefix == "+":
+                    if query is None:
+                        return None
+                    must = True
+                    parts.append((Occur.Must, query))
+                elif query is not None:
+                    found = found or prefix != "~"
+                    weighed = Query.boost_query(query, _WEIGHTS[prefix]) if prefix else query
+                    parts.append((Occur.Should, weighed))
+        if not (must or found):
+            return None
+        if not must:  # a row with items that count less only is not found
+            first = [
+                query
+                for prefix, item in group.items
+                if prefix in {"", ">", "<"}
+                for query in self._item(item)
+                if query is not None
+            ]
+            parts.append((Occur.Must, Query.boost_query(_any(first), 0.0)))
+        return Query.boolean_query(parts)
+
+    def _item(self, item: Word | Text | Group) -> list[Query | None]:
+        if isinstance(item, Group):
+            return [self.compile(item)]
+        if isinstance(item, Text):
+            return [self._text(item)]
+        return self._word(item)
+
+    def _word(self, word: Word) -> list[Query | None]:
+        """One for each token: a word with other characters inside has several."""
+        sample = self._analyser.words(word.text, next(iter(self._fields)))
+        longest, shortest = self._analyser.longest, self._analyser.shortest
+        found: list[Query | None] = []
+        for number in range(len(sample)):
+            last = number == len(sample) - 1
+            each: list[Query] = []
+            long = False
+            for folding, field in self._fields.items():
+                token = self._analyser.words(word.text, folding)[number]
+                long = len(token) > longest or (number > 0 and len(token) < shortest)
+                if word.prefix and last:
+                    each.append(self._begin(field, token))
+                elif self._analyser.counts(token):
+                    each.append(self._term(field, token))
+            if not long or (word.prefix and last):
+                found.append(_any(each) if each else None)
+        return found
+
+    def _text(self, text: Text) -> Query | None:
+        each = [
+            query
+            for folding, field in self._fields.items()
+            if (query := self._phrase(field, self._analyser.words(text.text, folding), text.within))
+        ]
+        return _any(each) if each else None
+
+    def _phrase(self, field: str, words: list[str], within: int | None) -> Query | None:
+        counts, indexed = self._analyser.counts, self._analyser.indexed
+        if within is not None:
+            return self._near(field, {indexed(each) for each in words if counts(each)}, within)
+        while words and not counts(words[0]):
+            words = words[1:]
+        if not words:
+            return None
+        if len(words) == 1:
+            return self._term(field, words[0])
+        return Query.phrase_query(self._schema, field, [indexed(each) for each in words])
+
+    def _near(self, field: str, tokens: set[str], within: int) -> Query | None:
+        if len(tokens) > _MOST_NEAR:
+            raise UsageError(f"the query: a text with a distance has at most {_MOST_NEAR} words")
+        if not tokens or within < len(tokens):
+            return None
+        if len(tokens) == 1:
+            return Query.term_query(self._schema, field, tokens.pop())
+        slop = within - len(tokens)
+        orders = [
+            Query.phrase_query(self._schema, field, [*order], slop)
+            for order in permutations(sorted(tokens))
+        ]
+        return _any(orders)
+
+    def _term(self, field: str, word: str) -> Query:
+        token = self._analyser.indexed(word)
+        return Query.term_query(self._schema, field, token)
+
+    def _begin(self, field: str, word: str) -> Query:
+        return Query.regex_query(self._schema, field, f"{re.escape(word)}.*")
+
+
+def _any(queries: Sequence[Query]) -> Query:
+    if len(queries) == 1:
+        return queries[0]
+    return Query.boolean_query([(Occur.Should, each) for each in queries])

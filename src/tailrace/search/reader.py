@@ -1,0 +1,223 @@
+"""An index that is searched."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from tantivy import Occur, Query
+
+from tailrace.errors import UsageError
+from tailrace.search.analysis import Folding
+from tailrace.search.boolean import Compiler
+from tailrace.search.manifest import Manifest
+from tailrace.search.shard import JSON, State, open_shard, state_in, strings_of
+from tailrace.sql.fulltext import Group, Text, Word, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import tantivy
+
+MOST: int = 10_000
+"""Hits of a query, with those before them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A row that was found.
+
+    ``table`` is ``database.table``, ``row`` the row as a change record has it, ``key`` the values
+    of its key (of the whole row if it has none), ``copies`` how many equal rows there are, and
+    ``score`` how well it fits: BM25, which compares within a result only.
+    """
+
+    table: str
+    key: tuple[Any, ...]
+    row: dict[str, Any]
+    score: float
+    copies: int
+    texts: dict[str, list[tuple[str, bool]]]
+    """The text of each text column, in pieces; True are those that the query finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What a query found: the best rows, how many there are (``total``), and how many by table."""
+
+    hits: list[Hit]
+    total: int
+    tables: dict[str, int]
+
+
+class _Shard(NamedTuple):
+    opened: tantivy.Index
+    searcher: tantivy.Searcher
+    state: State
+    tables: dict[int, str]
+
+
+class Index:
+    """An index in a folder, as of its last commit when it was opened or `refresh` was called.
+
+    It may be searched while another process writes to it. Raises StorageError if there is none.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+        self.manifest = Manifest.load(folder)
+        self._open: dict[str, tantivy.Index] = {}
+        self.refresh()
+
+    def refresh(self) -> Self:
+        """Show what was committed meanwhile."""
+        self.manifest = Manifest.load(self._folder)
+        self._open = {
+            name: self._open.get(name) or open_shard(self._folder / name, self.manifest.analyser)
+            for name in self.manifest.shards
+        }
+        self._shards = []
+        for index in self._open.values():
+            index.reload()
+            searcher = index.searcher()
+            state = state_in(index, searcher)
+            tables = {table.number: name for name, table in state.tables.items()}
+            self._shards.append(_Shard(index, searcher, state, tables))
+        return self
+
+    @property
+    def states(self) -> list[State]:
+        """The state of each shard: up to where in the log it goes, and its tables."""
+        return [shard.state for shard in self._shards]
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables, in order."""
+        return sorted({name for shard in self._shards for name in shard.state.tables})
+
+    def search(
+        self, query: str, *, table: str | None = None, limit: int = 10, offset: int = 0
+    ) -> Hits:
+        """The rows that a query finds (`tailrace.sql.fulltext`), the best first.
+
+        ``table`` is the one to search in; ``offset`` hits are left out before the first ``limit``.
+        Raises UsageError for a query that cannot be read, or that is too large.
+        """
+        if limit < 1 or offset < 0 or limit + offset > MOST:
+            raise UsageError(f"limit and offset are at most {MOST} together, and limit 1 or more")
+        parsed = parse(query)
+        found: list[tuple[float, int, int, tantivy.DocAddress]] = []
+        total, counts = 0, dict[str, int]()
+        for number, shard in enumerate(self._shards):
+            compiled = self._compiled(shard, parsed, table)
+            if compiled is None:
+                continue
+            result = shard.searcher.search(compiled, limit + offset, count=False)
+            found += [(-score, number, at, place) for at, (score, place) in enumerate(result.hits)]
+            by_table = {"by": {"terms": {"field": "table", "size": 65_000}}}
+            for bucket in shard.searcher.aggregate(compiled, by_table)["by"]["buckets"]:
+                name = shard.tables[int(bucket["key"])]
+                counts[name] = counts.get(name, 0) + bucket["doc_count"]
+                total += bucket["doc_count"]
+        found.sort(key=lambda each: each[:3])
+        marks = _Marks(parsed, self.manifest)
+        hits = [
+            _hit(self._shards[number], place, -score, marks)
+            for score, number, _, place in found[offset : offset + limit]
+        ]
+        return Hits(hits, total, dict(sorted(counts.items())))
+
+    def rows(self, table: str) -> Iterator[Hit]:
+        """All rows of a table, in no order; for comparing an index with its source."""
+        for shard in self._shards:
+            if table not in shard.state.tables:
+                continue
+            query = _in_table(shard, table)
+            most = max(shard.searcher.num_docs, 1)
+            for _, place in shard.searcher.search(query, most, count=False).hits:
+                yield _hit(shard, place, 1.0, None)
+
+    def _compiled(self, shard: _Shard, parsed: Group, table: str | None) -> Query | None:
+        if table is not None and table not in shard.state.tables:
+            return None
+        fields = {
+            Folding.ACCENTS if kind == JSON else Folding(kind)
+            for name, each in shard.state.tables.items()
+            for kind in each.columns.values()
+            if table in {None, name}
+        }
+        if not fields:
+            return None
+        named = {each: str(each) for each in sorted(fields)}
+        compiled = Compiler(shard.opened.schema, named, self.manifest.analyser).compile(parsed)
+        if compiled is None or table is None:
+            return compiled
+        only = Query.boost_query(_in_table(shard, table), 0.0)
+        return Query.boolean_query([(Occur.Must, compiled), (Occur.Must, only)])
+
+
+def _in_table(shard: _Shard, table: str) -> Query:
+    return Query.term_query(shard.opened.schema, "table", shard.state.tables[table].number)
+
+
+class _Marks:
+    """Which tokens of a text a query finds."""
+
+    def __init__(self, query: Group, manifest: Manifest) -> None:
+        self._analyser = manifest.analyser
+        self._wanted = [*_wanted(query)]
+        self._by_folding: dict[Folding, tuple[set[str], tuple[str, ...]]] = {}
+
+    def pieces(self, text: str, folding: Folding) -> list[tuple[str, bool]]:
+        """The text in pieces, and whether each is found."""
+        if folding not in self._by_folding:
+            found, prefixes = set[str](), list[str]()
+            for each, prefix in self._wanted:
+                words = self._analyser.words(each, folding)
+                if prefix and words:
+                    prefixes.append(words.pop())
+                found.update(map(self._analyser.indexed, filter(self._analyser.counts, words)))
+            self._by_folding[folding] = found, tuple(prefixes)
+        whole, begins = self._by_folding[folding]
+        pieces, at = list[tuple[str, bool]](), 0
+        for start, end, token in self._analyser.spans(text, folding):
+            if start >= at and (token in whole or (begins and token.startswith(begins))):
+                if start > at:
+                    pieces.append((text[at:start], False))
+                pieces.append((text[start:end], True))
+                at = end
+        if at < len(text):
+            pieces.append((text[at:], False))
+        return pieces
+
+
+def _wanted(group: Group) -> Iterator[tuple[str, bool]]:
+    """The words and texts that a query asks for, and whether each may continue."""
+    for prefix, item in group.items:
+        if prefix == "-":
+            continue
+        match item:
+            case Word():
+                yield item.text, item.prefix
+            case Text():
+                yield item.text, False
+            case Group():
+                yield from _wanted(item)
+
+
+def _hit(shard: _Shard, place: tantivy.DocAddress, score: float, marks: _Marks | None) -> Hit:
+    document = shard.searcher.doc(place)
+    row: dict[str, Any] = json.loads(bytes(document["row"][0]).decode("utf-8", "surrogatepass"))
+    name = shard.tables[document["table"][0]]
+    known = shard.state.tables[name]
+    texts: dict[str, list[tuple[str, bool]]] = {}
+    for column, kind in known.columns.items() if marks is not None else ():
+        value = row.get(column)
+        if value is not None and marks is not None:
+            folding = Folding.ACCENTS if kind == JSON else Folding(kind)
+            text = " · ".join(strings_of(value)) if kind == JSON else str(value)
+            texts[column] = marks.pieces(text, folding)
+    key = tuple(row.get(each) for each in known.key) if known.key else tuple(row.values())
+    return Hit(name, key, row, score, document.get_first("copies") or 1, texts)

@@ -1,0 +1,527 @@
+"""A shard of an index: a folder of tantivy's, with a document for each row of its tables.
+
+Its fields: ``key``, the table's number and the row's key; ``table``, the number; ``row``, the row
+as a JSON object; ``copies`` of rows without a key that are equal; and the tokens of the row's text
+by what its collations count as different (``ai``, ``as``, ``cs``). One document has the key
+`STATE`: in ``row`` is the shard's `State`. It changes in the same commit as the rows, so that
+whoever reads the shard sees whole transactions, and each change is indexed once.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import tantivy
+
+from tailrace.constants import Flavour
+from tailrace.errors import SchemaError, StorageError
+from tailrace.position import Position
+from tailrace.schema.classify import leading_words
+from tailrace.schema.clauses import fills_rows, moves_rows, names_after
+from tailrace.schema.ddl import (
+    AlterTable,
+    CreateLike,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    Name,
+    Truncate,
+    Unclear,
+)
+from tailrace.schema.tokens import tokenize
+from tailrace.search.analysis import Folding
+from tailrace.sql.logged import effects_of, pair, renaming
+from tailrace.values.change_record import image_json
+from tailrace.values.charsets import collation_name
+from tailrace.values.image import ABSENT
+from tailrace.values.registry import json_writer_of
+from tailrace.values.schema import STRING_TYPES, Logical
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from tailrace.events import QueryEvent
+    from tailrace.schema.ddl import Effect
+    from tailrace.search.analysis import Analyser
+    from tailrace.table_filter import TableFilter, TableName
+    from tailrace.values.family import JsonWriter
+    from tailrace.values.image import Image
+    from tailrace.values.row import Row
+    from tailrace.values.schema import Column, TableSchema
+
+STATE: Final = "state"
+"""The key of the document that has the shard's state."""
+JSON: Final = "json"
+"""The class of JSON columns, whose strings are searched without case and accents."""
+_VERSION: Final = 1
+_TOKENS: Final = "tailrace"
+"""The name of the index's tokenizer."""
+_HEAP: Final = 64 << 20
+"""Bytes of memory in which tantivy gathers documents before it writes them."""
+
+
+@dataclass
+class IndexedTable:
+    """A table in a shard: its number, the columns of its key, and the classes of its text columns.
+
+    The class is a `Folding`, or `JSON`. A table without a key is known by its whole rows. Up to
+    ``loaded``, a position, its rows were read by SELECT.
+    """
+
+    number: int
+    key: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+    loaded: str | None = None
+
+
+@dataclass
+class State:
+    """What a shard holds: its tables by name, and how far the log was read for it.
+
+    ``position`` is where to resume. What was read up to ``read`` is in the shard; that is more
+    while an XA transaction is prepared. ``time`` is when the last transaction was committed on the
+    server, in microseconds UTC; ``next`` is the number of the next table.
+    """
+
+    position: Position | None = None
+    read: Position | None = None
+    time: int | None = None
+    next: int = 1
+    tables: dict[str, IndexedTable] = field(default_factory=dict)
+
+    @classmethod
+    def loads(cls, text: bytes) -> Self:
+        """From what `dumps` gave. Raises StorageError for another version."""
+        saved = json.loads(text)
+        version = saved.pop("version")
+        if version != _VERSION:
+            raise StorageError(f"a shard has format {version}, and this Tailrace reads {_VERSION}")
+        for name in ("position", "read"):
+            saved[name] = saved[name] and Position.parse(saved[name])
+        tables = {name: IndexedTable(**each) for name, each in saved.pop("tables").items()}
+        return cls(tables=tables, **saved)
+
+    def dumps(self) -> bytes:
+        """As JSON."""
+        saved = {**asdict(self), "version": _VERSION}
+        for name in ("position", "read"):
+            saved[name] = getattr(self, name) and str(getattr(self, name))
+        return json.dumps(saved).encode()
+
+
+def open_shard(folder: Path, analyser: Analyser, *, make: bool = False) -> tantivy.Index:
+    """A shard's index, which is made if it is missing and ``make`` is True. Raises StorageError."""
+    try:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+            index = tantivy.Index(_schema(), str(folder))
+        else:
+            index = tantivy.Index.open(str(folder))
+    except ValueError as error:
+        raise StorageError(f"{folder}: {error}") from error
+    index.register_tokenizer(_TOKENS, analyser.stemmer)
+    index.config_reader("manual")
+    return index
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("key", tokenizer_name="raw", index_option="basic")
+    builder.add_unsigned_field("table", indexed=True, fast=True, stored=True)
+    builder.add_bytes_field("row", stored=True)
+    builder.add_unsigned_field("copies", stored=True)
+    for folding in Folding:
+        builder.add_text_field(folding, tokenizer_name=_TOKENS)
+    return builder.build()
+
+
+def state_in(index: tantivy.Index, searcher: tantivy.Searcher) -> State:
+    """The state of a shard, as of the moment that the searcher shows."""
+    found = _document(index, searcher, STATE)
+    return State() if found is None else State.loads(bytes(found["row"][0]))
+
+
+def _document(
+    index: tantivy.Index, searcher: tantivy.Searcher, key: str
+) -> tantivy.Document | None:
+    hits = searcher.search(tantivy.Query.term_query(index.schema, "key", key), 1, count=False).hits
+    return searcher.doc(hits[0][1]) if hits else None
+
+
+def text_class(column: Column) -> str | None:
+    """The class of a column's text, by its type and collation; None if it has none."""
+    if column.logical is Logical.JSON:
+        return JSON
+    if column.logical is not Logical.TEXT or column.type not in STRING_TYPES:
+        return None
+    collation = column.collation
+    for flavour in Flavour if collation is not None else ():
+        try:
+            return Folding.of(collation_name(collation or 0, flavour))
+        except SchemaError:
+            continue
+    return Folding.ACCENTS
+
+
+def strings_of(value: Any) -> Iterator[str]:
+    """The strings in a JSON document, without the names of members."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            waiting.extend(reversed(each.values()))
+        elif isinstance(each, list):
+            waiting.extend(reversed(each))
+
+
+class _Plan(NamedTuple):
+    """How to index the rows of a table, as its log describes it."""
+
+    schema: TableSchema
+    number: int
+    key: tuple[tuple[int, JsonWriter], ...]
+    texts: tuple[tuple[int, str], ...]
+
+
+class ShardWriter:
+    """Takes rows and statements into a shard; `commit` lets readers see them, with the position.
+
+    Nothing of what was taken in after the last `commit` is there after a crash, so that one
+    continues from ``state.position``. With ``takes`` the shard has the rows only whose key it
+    accepts. Raises StorageError if another writer has the shard.
+    """
+
+    def __init__(
+        self, folder: Path, analyser: Analyser, *, takes: Callable[[str], bool] | None = None
+    ) -> None:
+        self._index = open_shard(folder, analyser, make=True)
+        try:
+            self._writer = self._index.writer(_HEAP, 1)
+        except ValueError as error:
+            raise StorageError(
+                f"{folder}: another process writes to this index ({error})"
+            ) from error
+        self._analyser = analyser
+        self._takes = takes
+        self.state = state_in(self._index, self._index.searcher())
+        self._plans: dict[int, _Plan] = {}
+        self._copies: dict[str, int] = {}
+        self.pending = 0
+        """Rows and statements since the last commit."""
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def change(self, table: TableSchema, rows: Iterable[Row]) -> None:
+        """Take in changed rows of a table, or those of a result (`ResultSet`).
+
+        Raises SchemaError for rows of which not all columns are in the log.
+        """
+        plan = self._plan(table)
+        for row in rows:
+            self.pending += 1
+            if row.before is not None:
+                self._remove(plan, row.before)
+            if row.after is not None:
+                self._put(plan, row.after)
+
+    def takes_changes(self, table: TableSchema, read: Position) -> bool:
+        """Whether the log is needed for changes of a table up to a position: False if its rows
+        were read by SELECT later.
+        """
+        known = self.state.tables.get(f"{table.database}.{table.table}")
+        return known is None or known.loaded is None or read > Position.parse(known.loaded)
+
+    def loaded(self, table: TableSchema, position: Position) -> None:
+        """All rows of a table as of a position were taken in."""
+        self._plan(table)
+        self.state.tables[f"{table.database}.{table.table}"].loaded = str(position)
+
+    def _plan(self, table: TableSchema) -> _Plan:
+        plan = self._plans.get(id(table))
+        if plan is not None and plan.schema is table:
+            return plan
+        name = f"{table.database}.{table.table}"
+        if table.names_from == "none":
+            raise SchemaError(
+                f"{name}: the log does not have the names of its columns: set"
+                " binlog_row_metadata=FULL on the server, or give its CREATE TABLE (--schema FILE)"
+            )
+        classes = {each.index: text_class(each) for each in table.columns}
+        texts = tuple((index, kind) for index, kind in classes.items() if kind is not None)
+        key = table.primary_key if table.key_is_whole else ()
+        columns = {table.columns[index].name: kind for index, kind in texts}
+        names = [table.columns[index].name for index in key]
+        known = self.state.tables.get(name)
+        if known is not None:  # MariaDB's logs do not say which text is JSON
+            columns |= {each: JSON for each in columns if known.columns.get(each) == JSON}
+            texts = tuple((index, columns[table.columns[index].name]) for index, _ in texts)
+        if known is None:
+            known = self.state.tables[name] = IndexedTable(self.state.next, names, columns)
+            self.state.next += 1
+        elif (known.key, known.columns) != (names, columns):
+            there = {each.name for each in table.columns}
+            known.key, known.columns = names, columns
+            self._again(known, lambda row: {name: row[name] for name in row if name in there})
+        if len(self._plans) > 1000:
+            self._plans.clear()
+        writers = tuple((index, json_writer_of(table.columns[index])) for index in key)
+        plan = self._plans[id(table)] = _Plan(table, known.number, writers, texts)
+        return plan
+
+    def _key(self, plan: _Plan, image: Image) -> str:
+        if not plan.key:
+            if ABSENT in image.as_tuple():
+                raise _not_whole(plan)
+            row = json.loads(image_json(image))
+            for index, kind in plan.texts:
+                if kind == JSON:
+                    name = plan.schema.columns[index].name
+                    row[name] = _parsed(row[name])
+            return _row_key(plan.number, row)
+        values = []
+        for index, write in plan.key:
+            value = image.at(index)
+            if value is ABSENT:
+                raise _not_whole(plan)
+            if type(value) is not int and type(value) is not str:
+                value = json.loads(write(value))
+            values.append(value)
+        return _key(plan.number, values)
+
+    def _remove(self, plan: _Plan, image: Image) -> None:
+        key = self._key(plan, image)
+        if self._takes is not None and not self._takes(key):
+            return
+        self._writer.delete_documents_by_term("key", key)
+        if not plan.key:
+            left = self._copies[key] = max(self._copies_of(key) - 1, 0)
+            if left:
+                self._add(plan, image, key, left)
+
+    def _put(self, plan: _Plan, image: Image) -> None:
+        key = self._key(plan, image)
+        if self._takes is not None and not self._takes(key):
+            return
+        copies = 1
+        if not plan.key:
+            copies = self._copies[key] = self._copies_of(key) + 1
+            if copies > 1:
+                self._writer.delete_documents_by_term("key", key)
+        self._add(plan, image, key, copies)
+
+    def _copies_of(self, key: str) -> int:
+        """How many rows without a key are equal to one, with those since the last commit."""
+        found = self._copies.get(key)
+        if found is None:
+            document = _document(self._index, self._index.searcher(), key)
+            found = 0 if document is None else document.get_first("copies") or 1
+        return found
+
+    def _add(self, plan: _Plan, image: Image, key: str, copies: int) -> None:
+        values = image.as_tuple()
+        texts = [
+            (kind, value) for index, kind in plan.texts if (value := values[index]) is not None
+        ]
+        if ABSENT in values:
+            raise _not_whole(plan)
+        row = image_json(image).encode("utf-8", "surrogatepass")
+        self._write(key, plan.number, row, texts, copies)
+
+    def _write(
+        self, key: str, number: int, row: bytes, texts: Iterable[tuple[str, Any]], copies: int
+    ) -> None:
+        document = tantivy.Document()
+        document.add_text("key", key)
+        document.add_unsigned("table", number)
+        document.add_bytes("row", row)
+        if copies > 1:
+            document.add_unsigned("copies", copies)
+        index_text = self._analyser.index_text
+        for kind, value in texts:
+            if kind != JSON:
+                text = value if isinstance(value, str) else _json(value).decode("utf-8", "replace")
+                document.add_text(kind, index_text(text, Folding(kind)))
+                continue
+            for each in strings_of(_parsed(value)):
+                document.add_text(Folding.ACCENTS, index_text(each, Folding.ACCENTS))
+        self._writer.add_document(document)
+
+    # --- statements ----------------------------------------------------------------------------
+
+    def statement(self, event: QueryEvent, wants: TableFilter) -> set[TableName]:
+        """Let a logged statement take effect, if it concerns tables of the index (``wants``).
+
+        The caller commits before it and after it. The result are tables that have other rows now,
+        which are not in the log: they are empty in the index, to be read again. Raises SchemaError
+        if what the statement does to tables of the index is not understood.
+        """
+        unknown: set[TableName] = set()
+        for effect in effects_of(event):
+            self.pending += 1
+            unknown |= self._effect(effect, event.sql, wants)
+        return unknown
+
+    def _effect(self, effect: Effect, sql: str, wants: TableFilter) -> set[TableName]:
+        tables = self.state.tables
+        unknown: set[TableName] = set()
+        match effect:
+            case DropTable() | CreateTable(unless_exists=False) | CreateLike(unless_exists=False):
+                self.drop(_name(pair(effect.name)))
+            case Truncate():
+                self.clear(_name(pair(effect.name)))
+            case DropDatabase():
+                for name in [each for each in tables if each.startswith(f"{effect.database}.")]:
+                    self.drop(name)
+            case Unclear(name=Name() as name) if _name(pair(name)) in tables:
+                if leading_words(sql, 1) != ["CREATE"]:
+                    raise SchemaError(
+                        f"{_name(pair(name))}: {effect.reason}: build the index again"
+                    )
+                self.drop(_name(pair(name)))
+            case AlterTable() if (name := _name(pair(effect.name))) in tables:
+                tokens = tokenize(sql)
+                only_given = bool(tables[name].key)  # a key tells rows apart, whatever is added
+                if moves_rows(tokens) or fills_rows(effect.clauses, tokens, only_given=only_given):
+                    self.drop(name)
+                    unknown = {pair(effect.name)}
+                else:
+                    self._alter(tables[name], effect)
+        if (renamed := renaming(effect)) is not None:
+            old, new = map(_name, renamed)
+            self.drop(new)
+            if old in tables and wants(*renamed[1]):
+                tables[new] = tables.pop(old)
+                self._plans.clear()
+            elif wants(*renamed[1]) and not wants(*renamed[0]):
+                unknown = {renamed[1]}
+            else:
+                self.drop(old)
+            unknown = {renamed[1] if each == renamed[0] else each for each in unknown}
+        return unknown
+
+    def drop(self, name: str) -> None:
+        """Remove a table."""
+        self.clear(name)
+        self.state.tables.pop(name, None)
+        self._plans.clear()
+
+    def clear(self, name: str) -> None:
+        """Remove a table's rows."""
+        known = self.state.tables.get(name)
+        if known is not None:
+            self._writer.delete_documents_by_query(self._rows_of(known))
+            self._copies = {
+                key: 0 if key.startswith(f"{known.number} ") else copies
+                for key, copies in self._copies.items()
+            }
+
+    def _rows_of(self, known: IndexedTable) -> tantivy.Query:
+        return tantivy.Query.term_query(self._index.schema, "table", known.number)
+
+    def _alter(self, known: IndexedTable, effect: AlterTable) -> None:
+        """Columns of other names, and fewer ones. Other classes show in the next rows."""
+        now = names_after(effect.clauses)
+        if now is None:
+            return
+        known.key = [new for each in known.key if (new := now(each)) is not None]
+        known.columns = {
+            new: kind for each, kind in known.columns.items() if (new := now(each)) is not None
+        }
+        self._plans.clear()
+        self._again(
+            known,
+            lambda row: {new: row[each] for each in row if (new := now(each)) is not None},
+        )
+
+    def _again(
+        self, known: IndexedTable, change: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> None:
+        """Index the rows of a table again, from what is stored of them."""
+        self._index.reload()
+        searcher = self._index.searcher()
+        query = self._rows_of(known)
+        hits = searcher.search(query, max(searcher.num_docs, 1), count=False).hits
+        self._writer.delete_documents_by_query(query)
+        for _, address in hits:
+            document = searcher.doc(address)
+            row = change(json.loads(bytes(document["row"][0])))
+            copies = document.get_first("copies") or 1
+            data = _json(row)
+            key = (
+                _key(known.number, [row.get(name) for name in known.key])
+                if known.key
+                else _row_key(known.number, row)
+            )
+            texts = (
+                (kind, row[name])
+                for name, kind in known.columns.items()
+                if row.get(name) is not None
+            )
+            self._write(key, known.number, data, texts, copies)
+
+    # --- commits -------------------------------------------------------------------------------
+
+    def commit(
+        self, position: Position | None, *, read: Position | None = None, time: int | None = None
+    ) -> None:
+        """Let readers see what was taken in, at the end of a transaction.
+
+        ``position`` is where to resume after it; the rest is as in `State`.
+        """
+        self.state.position = position
+        self.state.read = read or position
+        self.state.time = time or self.state.time
+        self._writer.delete_documents_by_term("key", STATE)
+        document = tantivy.Document()
+        document.add_text("key", STATE)
+        document.add_bytes("row", self.state.dumps())
+        self._writer.add_document(document)
+        self._writer.commit()
+        self._index.reload()
+        self._copies.clear()
+        self.pending = 0
+
+    def close(self) -> None:
+        """End without another commit; wait for segments that are being merged."""
+        self._writer.rollback()
+        self._writer.wait_merging_threads()
+
+
+def _not_whole(plan: _Plan) -> SchemaError:
+    return SchemaError(
+        f"{plan.schema.database}.{plan.schema.table}: the log does not have whole rows: set"
+        " binlog_row_image=FULL on the server, and build the index again"
+    )
+
+
+def _name(table: tuple[str, str]) -> str:
+    return ".".join(table)
+
+
+def _parsed(value: Any) -> Any:
+    """A JSON column's value; MariaDB's may be text that is no JSON."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _json(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _key(number: int, values: Sequence[Any]) -> str:
+    return f"{number} {json.dumps(values, ensure_ascii=False)}"
+
+
+def _row_key(number: int, row: dict[str, Any]) -> str:
+    """The key of a whole row; columns that are NULL may be added and moved."""
+    known = {name: row[name] for name in sorted(row) if row[name] is not None}
+    return f"{number} #{blake2b(_json(known), digest_size=16).hexdigest()}"

@@ -1,0 +1,95 @@
+"""An index that follows a server in another thread."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from tailrace.cli import main
+from tailrace.search import Index, index
+from tests.waiting import wait_for
+
+
+class Followed:
+    """A server and the index of its tables."""
+
+    def __init__(self, server, folder):
+        self.server = server
+        self.folder = folder
+        self.url = f"mysql://root@127.0.0.1:{server.port}/?ssl-mode=DISABLED"
+
+    def index(self, tables="shop.*", **options):
+        """Index what there is now."""
+        return index(self.url, self.folder, tables=tables, **options)
+
+    def execute(self, *statements):
+        """Statements on the server, committed together."""
+        for each in statements:
+            self.server.execute(each)
+        self.server.connection.commit()
+
+    def found(self, query, **options):
+        """Table and key of each row that a query finds, and how many equal ones there are."""
+        hits = Index(self.folder).search(query, **options).hits
+        return sorted((hit.table, hit.key, hit.copies) for hit in hits)
+
+    def soon(self, query, *expected):
+        """Wait until a query finds that."""
+        wait_for(
+            lambda: self.found(query) == sorted(expected), lambda: self.found(query), seconds=60
+        )
+
+    @contextmanager
+    def follow(self, **options):
+        """Index in another thread."""
+        reading, errors, ready = [], [], threading.Event()
+
+        def started(items):
+            reading.append(items)
+            ready.set()
+
+        def run():
+            try:
+                self.index(follow=True, on_start=started, **options)
+            except Exception as error:  # noqa: BLE001 - the test looks at it
+                errors.append(error)
+            finally:
+                ready.set()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            ready.wait(60)
+            yield errors
+        finally:
+            for each in reading:
+                each.stop()
+            thread.join(60)
+            assert not thread.is_alive()
+
+
+@pytest.fixture
+def followed(fresh_server, tmp_path, request):
+    """A fresh server with a database, and its index; parametrized by the server's name."""
+    server = fresh_server(request.param, ["--binlog-row-metadata=FULL"])
+    server.execute("DROP DATABASE IF EXISTS shop")
+    server.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
+    return Followed(server, tmp_path / "index")
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """run("search", index, query) gives status, stdout and stderr."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tailrace", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return SimpleNamespace(status=ended.value.code, out=out, err=err)
+
+    return run

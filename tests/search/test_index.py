@@ -1,0 +1,254 @@
+"""The full-text indexer of WL#3283 ("Full text search engine indexer reference implementation")."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import tailrace
+from tailrace.errors import SchemaError, StorageError, UsageError
+from tailrace.log.changes import Change, Ended, Logged
+from tailrace.log.rows import items
+from tailrace.search import Analyser, Index, Manifest, index
+from tailrace.sql.fulltext import parse
+from tests.recorded import ROOT
+
+SHOP = str(ROOT / "examples" / "shop" / "mysql")
+EXPECTED = json.loads((ROOT / "examples" / "shop" / "expected.json").read_text(encoding="utf-8"))
+SEARCH = ROOT / "src" / "tailrace" / "search"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shop") / "index"
+    index(SHOP, folder, tables="shop.*")
+    return Index(folder)
+
+
+def expected(table, *columns):
+    """Rows of a table as its server's SELECT gave them at the end of the logs."""
+    found = EXPECTED["mysql"]["tables"][table]
+    places = [found["columns"].index(each) for each in columns]
+    return Counter(tuple(row[place] for place in places) for row in found["rows"])
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("shop.reviews", ("id", "body")),
+        ("shop.products", ("id", "sku", "title")),
+        ("shop.customers", ("id", "name", "email", "country")),
+        ("shop.orders", ("id", "note")),
+        ("shop.order_items", ("order_id", "line")),
+    ],
+)
+def test_logs_give_the_rows_that_select_gives(shop, table, columns):
+    """Updates, deletes and changed keys follow."""
+    rows = Counter(
+        tuple(None if hit.row[each] is None else str(hit.row[each]) for each in columns)
+        for hit in shop.rows(table)
+    )
+    assert rows == expected(table, *columns)
+
+
+def test_every_word_of_a_review_finds_it(shop):
+    for hit in list(shop.rows("shop.reviews"))[::20]:
+        for word in re.findall(r"\w{3,}", hit.row["body"]):
+            if not Analyser().counts(word.lower()):
+                continue
+            found = shop.search(word, table="shop.reviews", limit=1000)
+            assert hit.key in {each.key for each in found.hits}, word
+
+
+def test_strings_of_json_are_found_and_names_of_members_are_not(shop):
+    product = next(hit for hit in shop.rows("shop.products") if hit.row["attributes"])
+    texts = [each for each in product.row["attributes"].values() if isinstance(each, str)]
+    found = shop.search(f"+{texts[0]}", table="shop.products", limit=1000).hits
+    assert product.key in {hit.key for hit in found}
+    assert not shop.search("helpful", table="shop.reviews").hits  # a name in `details`
+
+
+def test_hits_have_scores_counts_and_marks(shop):
+    found = shop.search("+would* +again", limit=3)
+    assert found.total == found.tables["shop.reviews"] > 3
+    assert [hit.score for hit in found.hits] == sorted((h.score for h in found.hits), reverse=True)
+    pieces = found.hits[0].texts["body"]
+    assert "".join(text for text, _ in pieces) == found.hits[0].row["body"]
+    assert {text.lower() for text, marked in pieces if marked} == {"would", "again"}
+    second = shop.search("+would* +again", limit=1, offset=1)
+    assert second.hits[0].key == found.hits[1].key
+
+
+def test_a_search_in_one_table_finds_rows_of_it_only(shop):
+    everywhere = shop.search("a*", limit=1000)
+    assert len(everywhere.tables) > 2
+    there = shop.search("a*", table="shop.products", limit=1000)
+    assert there.tables == {"shop.products": everywhere.tables["shop.products"]}
+    assert not shop.search("a*", table="shop.nothing").hits
+
+
+def test_the_index_continues_where_it_is(tmp_path):
+    whole = index(SHOP, tmp_path / "whole", tables="shop.reviews")
+    first = index(SHOP, tmp_path / "parts", tables="shop.reviews", until="binlog.000003")
+    second = index(SHOP, tmp_path / "parts", tables="shop.reviews")
+    assert first.rows
+    assert second.rows
+    assert first.rows + second.rows == whole.rows
+    rows = [
+        sorted(
+            (hit.key, json.dumps(hit.row)) for hit in Index(tmp_path / name).rows("shop.reviews")
+        )
+        for name in ("whole", "parts")
+    ]
+    assert rows[0] == rows[1]
+    assert index(SHOP, tmp_path / "parts", tables="shop.reviews").rows == 0
+
+
+def test_another_analyser_or_other_tables_than_the_index_has_are_errors(tmp_path):
+    index(SHOP, tmp_path / "index", tables="shop.reviews")
+    with pytest.raises(UsageError, match="other tables"):
+        index(SHOP, tmp_path / "index", tables="shop.products")
+    with pytest.raises(UsageError, match="other analyser"):
+        index(SHOP, tmp_path / "index", tables="shop.reviews", analyser=Analyser("english"))
+
+
+def test_languages_reduce_words_to_their_stems(tmp_path):
+    index(SHOP, tmp_path / "index", tables="shop.reviews", analyser=Analyser("english"))
+    found = Index(tmp_path / "index")
+    total = found.search("would", limit=1).total
+    assert found.search("recommending", limit=1).total == found.search("recommend", limit=1).total
+    assert total
+    with pytest.raises(UsageError, match="klingon"):
+        Analyser("klingon")
+
+
+@pytest.mark.parametrize("query", ["+", "(a", "a)", '"a', "@", "* (a)", '* "a"', "((", "~"])
+def test_queries_that_mysql_rejects_are_errors(query, shop):
+    with pytest.raises(UsageError, match="cannot be read"):
+        shop.search(query)
+
+
+def test_queries_are_limited(shop):
+    for query in ("a " * 6000, "(" * 60 + "a" + ")" * 60, '"aaa bbb ccc ddd eee fff" @9'):
+        with pytest.raises(UsageError):
+            shop.search(query)
+    with pytest.raises(UsageError, match="limit"):
+        shop.search("a", limit=20_000)
+    parse("a " * 4000)
+
+
+def test_a_manifest_of_version_1_can_be_read():
+    """Law 11: what is written by one release is read by the next."""
+    text = (Path(__file__).parent / "index-v1.json").read_text(encoding="utf-8")
+    found = Manifest.loads(text, "golden")
+    assert found == Manifest(
+        ("shop.products", "shop.reviews"),
+        ("shop.old_*",),
+        Analyser("english", 2, 40, frozenset({"the", "of"})),
+        ("shards/0", "shards/1"),
+    )
+    assert json.loads(found.dumps()) == json.loads(text)
+    for damaged in ("{", '{"version": 2}', '{"version": 1}', "[]"):
+        with pytest.raises(StorageError):
+            Manifest.loads(damaged, "golden")
+
+
+def test_a_log_without_names_of_columns_is_an_error(tmp_path):
+    with pytest.raises(SchemaError, match="names of its columns"):
+        index(f"{SHOP}/binlog.000002", tmp_path / "index")
+
+
+def test_it_uses_public_names_only_and_stays_small():
+    """The package is the example of how one builds on Tailrace."""
+    lines = 0
+    for path in SEARCH.glob("**/*.py"):
+        text = path.read_text(encoding="utf-8")
+        lines += len(text.splitlines())
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tailrace"):
+                parts = [*(node.module or "").split("."), *(each.name for each in node.names)]
+                assert not [each for each in parts if each.startswith("_")], path
+    assert lines < 1500
+
+
+CODE = """
+import importlib, pkgutil, sys, types
+import tailrace.search as search
+def guarded(module):
+    class Guard(types.ModuleType):
+        def __getattribute__(self, name):
+            caller = sys._getframe(1).f_globals.get("__name__", "")
+            if name[:1] == "_" and name[:2] != "__" and caller.startswith("tailrace.search"):
+                raise AssertionError(f"{caller} uses {module.__name__}.{name}")
+            return super().__getattribute__(name)
+    module.__class__ = Guard
+for name, module in list(sys.modules.items()):
+    if name.startswith("tailrace.") and not name.startswith("tailrace.search"):
+        guarded(module)
+for each in pkgutil.iter_modules(search.__path__):
+    importlib.import_module(f"tailrace.search.{each.name}")
+from tailrace.search import Index, index
+index("examples/shop/mysql", sys.argv[1], tables="shop.reviews")
+print(Index(sys.argv[1]).search("again").total)
+"""
+
+
+def test_it_runs_where_private_names_of_other_packages_are_blocked(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", CODE, str(tmp_path / "index")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 0
+
+
+def test_the_commands(run, tmp_path):
+    """One command to an index, one to a hit, as the README has them."""
+    into = str(tmp_path / "found")
+    made = run("index", SHOP, "--tables", "shop.products,shop.reviews", "--into", into)
+    assert (made.status, made.err) == (0, "")
+    assert made.out == "496 rows indexed in 1,168 transactions; up to binlog.000004:51043\n"
+    found = run("search", into, "+would* +again", "--limit", "1")
+    assert found.status == 0
+    assert re.match(r"shop\.reviews \d+  \d\.\d\d\n  body: .*would.*again.*\n", found.out)
+    as_json = run("search", into, "+would* +again", "--json", "--table", "shop.reviews")
+    rows = [json.loads(line) for line in as_json.out.splitlines()]
+    assert len(rows) == 10
+    assert rows[0].keys() == {"table", "key", "score", "row"}
+    assert run("search", into, "zzzz").status == 1
+    wrong = run("search", into, "+(")
+    assert (wrong.status, wrong.out, wrong.err.count("\n")) == (2, "", 1)
+    assert run("search", str(tmp_path), "x").status == 2
+
+
+def test_the_example_by_content_handlers_makes_the_same_index(tmp_path, shop):
+    """The reference application as the worklog drew it, in one file."""
+    line = [sys.executable, str(ROOT / "examples/fulltext_index.py"), SHOP, str(tmp_path), "shop.*"]
+    ran = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    made = Index(tmp_path)
+    for table in shop.tables:
+        rows = [sorted(json.dumps(hit.row) for hit in each.rows(table)) for each in (made, shop)]
+        assert rows[0] == rows[1]
+    assert made.search("again").total == shop.search("again").total
+
+
+def test_the_api_of_a_stream_of_items():
+    """`items` gives what `rows` gives, and the statements and ends among it."""
+    with items(SHOP, tables="shop.*") as found:
+        given = list(found)
+    rows = sum(len(item.rows()) for item, _, _ in given if isinstance(item, Change))
+    assert rows == sum(1 for _ in tailrace.rows(SHOP))
+    assert sum(isinstance(item, Ended) for item, _, _ in given) == 1168
+    assert sum(isinstance(item, Logged) for item, _, _ in given) == 8
+    assert all((resume is not None) == isinstance(item, Ended) for item, _, resume in given)

@@ -1,0 +1,221 @@
+"""Full-text indexes of real servers: rows that were there before, and all that changes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.errors import SchemaError, ServerError, StorageError
+from tailrace.live.snapshot import snapshot
+from tailrace.live.url import Source
+from tailrace.search import Index, ShardWriter, index
+from tests.waiting import wait_for
+
+SERVERS = pytest.mark.parametrize("followed", ["mysql-9.7", "mariadb-11.8"], indirect=True)
+MYSQL = pytest.mark.parametrize("followed", ["mysql-9.7"], indirect=True)
+A, B = "shop.a", "shop.b"
+
+
+@SERVERS
+def test_rows_that_were_there_before_come_by_select(followed):
+    """They are rows of the same interface as those of the log: WL#3283, "Row set and value
+    interface". Text counts by its collation, and in JSON.
+    """
+    followed.execute(
+        "CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT, v VARCHAR(50) COLLATE utf8mb4_bin,"
+        " j JSON, f FLOAT, d DATETIME, s TIMESTAMP NULL, b BLOB, n DECIMAL(10, 2), x BIT(3))",
+        "INSERT INTO shop.a VALUES (1, 'Hello wörld', 'Big Fish', '{\"a\": [\"deep string\", 1]}',"
+        " 1.1, '2020-01-01 10:00:00', '2020-01-01 10:00:00', x'ff00', 1.50, b'101')",
+        "INSERT INTO shop.a (id) VALUES (2)",
+    )
+    followed.index()
+    first = [(A, (1,), 1)]
+    for query in ("world", "WÖRLD", "Fish", "deep", "strin*"):
+        assert followed.found(query) == first, query
+    assert not followed.found("fish")
+    rows = {hit.key[0]: hit.row for hit in Index(followed.folder).rows(A)}
+    followed.execute("UPDATE shop.a SET id = id + 10")  # now they come from the log
+    followed.index()
+    for hit in Index(followed.folder).rows(A):
+        before = rows[hit.key[0] - 10]
+        here, there = ({**each, "id": 0, "j": None} for each in (hit.row, before))
+        assert here == there
+    assert followed.found("deep") == [(A, (11,), 1)]
+
+
+@SERVERS
+def test_an_index_follows_what_changes(followed):
+    followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
+    followed.execute("INSERT INTO shop.a VALUES (1, 'first row')")
+    with followed.follow() as errors:
+        followed.soon("first", (A, (1,), 1))
+        followed.execute("INSERT INTO shop.a VALUES (2, 'fresh bread'), (3, 'fresh fish')")
+        followed.soon("fresh", (A, (2,), 1), (A, (3,), 1))
+        followed.execute("UPDATE shop.a SET t = 'stale bread' WHERE id = 2")
+        followed.soon("stale", (A, (2,), 1))
+        assert followed.found("fresh") == [(A, (3,), 1)]
+        followed.execute("UPDATE shop.a SET id = 22 WHERE id = 2")
+        followed.soon("bread", (A, (22,), 1))
+        followed.execute("DELETE FROM shop.a WHERE id = 22")
+        followed.soon("bread")
+        followed.execute("TRUNCATE shop.a")
+        followed.soon("fish")
+    assert not errors
+
+
+@SERVERS
+def test_equal_rows_of_a_table_without_a_key_are_counted(followed):
+    followed.execute("CREATE TABLE shop.a (t TEXT)")
+    followed.execute("INSERT INTO shop.a VALUES ('same row'), ('same row'), ('other')")
+    with followed.follow() as errors:
+        followed.soon("same", (A, ("same row",), 2))
+        followed.execute("DELETE FROM shop.a WHERE t = 'same row' LIMIT 1")
+        followed.soon("same", (A, ("same row",), 1))
+        followed.execute("INSERT INTO shop.a VALUES ('same row'), ('same row')")
+        followed.soon("same", (A, ("same row",), 3))
+        followed.execute("DELETE FROM shop.a")
+        followed.soon("row")
+    assert not errors
+
+
+@SERVERS
+def test_definitions_follow(followed):
+    """A dropped column drops its terms; renamed columns and tables, other collations, added columns
+    that have a value, dropped tables and databases.
+    """
+    followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT, v TEXT, w VARCHAR(30))")
+    followed.execute("INSERT INTO shop.a VALUES (1, 'one', 'Fish', 'Bear'), (2, 'two', 'Fish', '')")
+    with followed.follow() as errors:
+        followed.soon("fish", (A, (1,), 1), (A, (2,), 1))
+        followed.execute("ALTER TABLE shop.a DROP COLUMN v")
+        followed.soon("fish")
+        followed.execute("ALTER TABLE shop.a CHANGE t words TEXT, RENAME TO shop.b")
+        followed.soon("two", (B, (2,), 1))
+        assert Index(followed.folder).search("two").hits[0].row["words"] == "two"
+        followed.execute("ALTER TABLE shop.b MODIFY w VARCHAR(30) COLLATE utf8mb4_bin")
+        followed.execute("INSERT INTO shop.b VALUES (3, 'three', 'Bear')")
+        followed.soon("Bear", (B, (1,), 1), (B, (3,), 1))
+        followed.soon("bear")
+        followed.execute("ALTER TABLE shop.b ADD COLUMN m TEXT, ADD COLUMN d TEXT DEFAULT ('Dog')")
+        followed.soon("dog", (B, (1,), 1), (B, (2,), 1), (B, (3,), 1))
+        followed.execute("UPDATE shop.b SET m = 'middle' WHERE id = 2")
+        followed.soon("middle", (B, (2,), 1))
+        followed.execute("CREATE TABLE shop.c AS SELECT id, words FROM shop.b")
+        wait_for(lambda: len(followed.found("one")) == 2)
+        followed.execute("DROP TABLE shop.c")
+        followed.soon("one", (B, (1,), 1))
+        followed.execute("DROP DATABASE shop")
+        followed.soon("one")
+        assert Index(followed.folder).tables == []
+    assert not errors
+
+
+@MYSQL
+def test_a_table_that_gets_a_wanted_name_is_read(followed):
+    """As tools do that change large tables: a copy takes the table's place."""
+    followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
+    followed.execute("CREATE TABLE shop.new_a (id INT PRIMARY KEY, t TEXT, u TEXT)")
+    followed.execute("INSERT INTO shop.a VALUES (1, 'word')")
+    followed.execute("INSERT INTO shop.new_a SELECT id, t, 'more' FROM shop.a")
+    with followed.follow(tables=["shop.a"]) as errors:
+        followed.soon("word", (A, (1,), 1))
+        followed.execute("RENAME TABLE shop.a TO shop.old_a, shop.new_a TO shop.a")
+        followed.soon("more", (A, (1,), 1))
+        followed.execute("INSERT INTO shop.a VALUES (2, 'word', 'more')")
+        followed.soon("more", (A, (1,), 1), (A, (2,), 1))
+        assert followed.found("word") == [(A, (1,), 1), (A, (2,), 1)]
+    assert not errors
+
+
+@MYSQL
+def test_a_dropped_partition_is_dropped_from_the_index(followed, tmp_path):
+    followed.execute(
+        "CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT) PARTITION BY RANGE (id)"
+        " (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))",
+        "INSERT INTO shop.a VALUES (1, 'low'), (11, 'high')",
+    )
+    with followed.follow() as errors:
+        followed.soon("low", (A, (1,), 1))
+        followed.execute("ALTER TABLE shop.a DROP PARTITION p0")
+        followed.soon("low")
+        followed.soon("high", (A, (11,), 1))
+    assert not errors
+    with pytest.raises(SchemaError, match="rows came or went"):
+        index(followed.server.data, tmp_path / "of_logs", tables="shop.*")
+
+
+@MYSQL
+def test_readers_see_whole_transactions(followed):
+    """Each moves an amount from one row to the other: both have the same number at any time."""
+    followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
+    followed.execute("INSERT INTO shop.a VALUES (1, 'number0'), (2, 'number0')")
+    seen = set()
+    with followed.follow() as errors:
+        followed.soon("number0", (A, (1,), 1), (A, (2,), 1))
+        for number in range(1, 40):
+            followed.execute(
+                f"UPDATE shop.a SET t = 'number{number}' WHERE id = 1",
+                f"UPDATE shop.a SET t = 'number{number}' WHERE id = 2",
+            )
+            rows = [hit.row["t"] for hit in Index(followed.folder).rows(A)]
+            assert len(rows) == 2
+            assert len(set(rows)) == 1, rows
+            seen.update(rows)
+        followed.soon("number39", (A, (1,), 1), (A, (2,), 1))
+    assert not errors
+    assert len(seen) > 1
+
+
+@MYSQL
+def test_a_log_without_whole_rows_is_an_error(followed):
+    followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT, u TEXT)")
+    followed.execute("INSERT INTO shop.a VALUES (1, 'word', 'more')")
+    followed.index()
+    followed.execute("SET SESSION binlog_row_image = MINIMAL")
+    followed.execute("UPDATE shop.a SET t = 'other'")
+    with pytest.raises(SchemaError, match="binlog_row_image=FULL"):
+        followed.index()
+    assert followed.found("word") == [(A, (1,), 1)]
+
+
+@MYSQL
+def test_an_xa_transaction_is_found_once_it_is_committed(followed):
+    """While it is prepared, the index goes on; after a restart nothing is indexed twice."""
+    followed.execute("CREATE TABLE shop.a (t TEXT)")
+    followed.index()
+    other = followed.server.connect(autocommit=True)
+    with other, other.cursor() as cursor:
+        cursor.execute("XA START 'x'")
+        cursor.execute("INSERT INTO shop.a VALUES ('prepared row')")
+        cursor.execute("XA END 'x'")
+        cursor.execute("XA PREPARE 'x'")
+        for _ in range(2):
+            followed.execute("INSERT INTO shop.a VALUES ('same row')")
+            followed.index()
+        assert followed.found("row") == [(A, ("same row",), 2)]
+        cursor.execute("XA COMMIT 'x'")
+    followed.index()
+    assert followed.found("row") == [(A, ("prepared row",), 1), (A, ("same row",), 2)]
+
+
+@MYSQL
+def test_a_table_that_others_have_locked_is_an_error_that_names_it(followed):
+    followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY)")
+    other = followed.server.connect(autocommit=False)
+    with other, other.cursor() as cursor:
+        cursor.execute("INSERT INTO shop.a VALUES (1)")
+        with (
+            pytest.raises(ServerError, match="ock wait timeout"),
+            snapshot(Source.parse(followed.url), [("shop", "a")]),
+        ):
+            pass
+
+
+@MYSQL
+def test_one_process_writes_to_an_index(followed):
+    followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
+    followed.index()
+    writer = ShardWriter(followed.folder / "shards/0", Index(followed.folder).manifest.analyser)
+    with pytest.raises(StorageError, match="another process"):
+        followed.index()
+    writer.close()
+    followed.index()
