@@ -80,6 +80,12 @@ def report(installed: Installed) -> None:
     check((page.count("<figure"), page.count("<svg")), (6, 12), "figures and drawings")
 
 
+def search(installed: Installed) -> None:
+    """An index of a log, which is searched."""
+    installed.tailrace("index", _LOG, "--tables", "shop.reviews", "--into", "found")
+    check("34 rows found" in installed.tailrace("search", "found", "again"), True, "a query")
+
+
 def spark(installed: Installed) -> None:
     """A mirror in Parquet."""
     _check_mirror(
@@ -123,6 +129,7 @@ PROMISES: Final[Mapping[str, Callable[..., None]]] = {
     "live": live,
     "objects": objects,
     "report": report,
+    "search": search,
     "spark": spark,
 }
 """By extra; without one, the wheel alone."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import tailrace
-from tests.replication.source.test_replicas import attach
+from tailrace.replication.source import refusals
+from tests.replication.source.dumping import asked, ours
+from tests.replication.source.test_replicas import attach, status
 from tests.waiting import wait_for
 from tests.wire.test_traffic import COMMON
 
@@ -37,7 +39,7 @@ def test_replicas_connect_again_by_themselves_after_an_outage(
     attach(replica, server.port)
     has("before")
     copy.rename(away)
-    wait_for(lambda: "error 1053" in caplog.text)
+    wait_for(lambda: "error 1053" in caplog.text, lambda: caplog.text)
     wait_for(lambda: caplog.text.count("waiting for the logs") >= 2)
     away.rename(copy)
     with tailrace.append(copy, **given) as log, log.transaction() as transaction:
@@ -45,3 +47,40 @@ def test_replicas_connect_again_by_themselves_after_an_outage(
     has("after")
     assert "ERROR" not in caplog.text
     assert "error 1236" not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+def test_a_replica_waits_for_a_file_that_was_announced_and_has_not_begun(
+    name, serve, fresh_server, tmp_path, monkeypatch, caplog
+):
+    """The copy ends with a ROTATE, which a replica has got, as its primary was then killed.
+
+    Found by the campaign ``served``: the replica stopped with error 1236.
+    """
+    caplog.set_level("INFO", "tailrace")
+    monkeypatch.setattr("tailrace.replication.source.transmit._OUTAGE", 2.0)
+    flavour = name.partition("-")[0]
+    primary = fresh_server(name, COMMON[flavour], server_id=1)
+    replica = fresh_server(name, COMMON[flavour], server_id=71)
+    primary.execute("CREATE DATABASE `before`")
+    first = primary.rotate()
+    primary.execute("CREATE DATABASE shop")
+    second = primary.rotate()
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / first.name).write_bytes(first.read_bytes())
+    server = serve(copy)
+    attach(replica, server.port, FILE=second.name, POS=4)
+    wait_for(lambda: "it is not there yet" in caplog.text, lambda: str(status(replica)))
+    wait_for(lambda: "error 1053" in caplog.text, lambda: caplog.text)
+    (copy / second.name).write_bytes(second.read_bytes())
+    wait_for(lambda: ("shop",) in replica.query("SHOW DATABASES"), lambda: caplog.text)
+    assert "error 1236" not in caplog.text
+
+
+def test_a_file_that_was_not_announced_is_none(tmp_path):
+    first = tmp_path / "binlog.000001"
+    with tailrace.create(first, flavour="mysql", server_id=7, server_uuid=UUID):
+        pass
+    *_, said = ours(tmp_path, asked(file="binlog.000002", position=4, flags=0))
+    assert said == refusals.NO_SUCH_FILE

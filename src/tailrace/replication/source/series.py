@@ -23,9 +23,11 @@ from tailrace.constants import (
     MAGIC,
     ChecksumAlgorithm,
     EventFlag,
+    EventType,
     Flavour,
 )
 from tailrace.errors import LogError, LogReset, StorageError, TailraceError, UsageError
+from tailrace.events import RotateEvent
 from tailrace.events.format_description import check_magic, file_flags
 from tailrace.events.walk import event_at, walk
 from tailrace.gtid import GtidState, advanced
@@ -232,6 +234,26 @@ class ServedFile:
         first = next(gtid_events(self.log, self.head, self.head.begin, self.end), None)
         return None if first is None else first.gtid
 
+    def next_name(self) -> str | None:
+        """The name of the file after it, as its last event says; None if that is no ROTATE.
+
+        Raises StorageError, LogError.
+        """
+        if self.head is None:
+            return None
+        stream = self.log.open()
+        try:
+            read, last = _reader(stream), None
+            for offset, _, piece in walk(read, len(MAGIC), stream.size()):
+                last = offset if piece[4] == EventType.ROTATE else None
+            if last is None:
+                return None
+            raw = event_at(read, last)
+        finally:
+            stream.close()
+        event = self.head.context().decode(raw, file=self.name, offset=last, verify_checksum=False)
+        return event.next_file if isinstance(event, RotateEvent) else None
+
     def release(self) -> None:
         """Close the file; the next look opens it again."""
         stream, self._stream = self._stream, None
@@ -400,6 +422,16 @@ class ServedLogs:
                 self._list()
                 found = next((file for file in self._files if file.name == name), None)
         return found
+
+    def is_announced(self, name: str) -> bool:
+        """Whether a file that is not there yet is the next, as the last one says at its end.
+
+        Raises StorageError, LogError.
+        """
+        with self._changed:
+            last = self._current()[-1]
+            self._look(last)
+            return last.next_name() == name
 
     def following(self, file: ServedFile) -> ServedFile | None:
         """The file after this one; None as long as there is none. Raises StorageError, LogReset."""

@@ -161,7 +161,9 @@ class Transmit:
     # --- the start --------------------------------------------------------------------------------
 
     def _start(self) -> tuple[ServedFile, int]:
-        """The file and the position at which the dump begins. Raises ServerError."""
+        """The file and the position at which the dump begins. Raises ServerError, and StorageError
+        for a file that the last one announces: the replica was told of it before it was there.
+        """
         request, logs = self.request, self._logs
         flavour = logs.flavour
         if flavour is Flavour.MARIADB:
@@ -176,6 +178,9 @@ class Transmit:
             self._selection = MysqlSelection(request.gtids)
         found = logs.file(request.file)
         if found is None:
+            is_begin = request.waits and request.position == len(MAGIC)
+            if is_begin and logs.is_announced(request.file):
+                raise StorageError(f"{request.file}: the log announces it, and it is not there yet")
             raise refusals.fatal(refusals.NO_SUCH_FILE)
         position = request.position
         if position < len(MAGIC) or position > max(logs.look(found), found.size):
