@@ -86,7 +86,7 @@ FILES = {
     "log --server-id many logs": "--server-id many: give a whole number",
     "log --server-id=-1 logs": "--server-id is a number from 0 to 4294967295, and not -1",
     "doctor now": "doctor takes no argument 'now' here: see `tailrace help doctor`",
-    "help nope": "there is no command 'nope': there are apply, check, completion, doctor, help, log, mirror, receive, reset, serve, stat, tap, verify",
+    "help nope": "there is no command 'nope': there are apply, check, completion, doctor, help, index, log, mirror, receive, reset, search, serve, stat, tap, verify",
     "completion": "completion needs a SHELL: see `tailrace help completion`",
     "completion csh": "SHELL csh: give bash, zsh or fish",
     # where reading begins and ends

@@ -216,6 +216,9 @@ class CommittedItem(NamedTuple):
 class _ItemIteration(Iteration):
     """Gives the rows of each event, the statements, and where transactions end."""
 
+    _gives_in_doubt = False
+    """Whether it gives, at the log's end, the changes of XA transactions that are in doubt."""
+
     def _of_log(self) -> Iterator[Any]:
         changes = self.changes
         last: Step | None = None
@@ -228,7 +231,8 @@ class _ItemIteration(Iteration):
                 yield step
                 if step.boundary is Boundary.OUTSIDE:
                     self._advance(self._resume_after(step), ended=False)
-            last = None  # what comes now is of XA transactions that are in doubt
+            if not self._gives_in_doubt:
+                last = None  # what comes now is of XA transactions that are in doubt
 
         for item in changes.with_others(steps()):
             if isinstance(item, Logged):
@@ -253,6 +257,8 @@ class _ItemIteration(Iteration):
 
 class _TransactionIteration(_ItemIteration):
     """Gives transactions."""
+
+    _gives_in_doubt = True
 
     def _of_log(self) -> Iterator[CommittedTransaction]:
         rows: list[tuple[Row, Change]] = []
@@ -453,7 +459,8 @@ def items(
 
     Arguments and errors are those of `rows`. A transaction is never in memory as a whole: what is
     larger than 64 MiB waits on disk until its end is read. So a program can take part of a
-    transaction in, and decide at its end.
+    transaction in, and decide at its end. XA transactions that are in doubt at the log's end are
+    not given: reading on from ``resume`` gives them when they are committed.
 
     >>> from tailrace.log.rows import items
     >>> found = items("examples/shop/mysql")
