@@ -158,6 +158,16 @@ def place(tmp_path_factory, shop):
     return folder
 
 
+def _apart(begin, place, *given) -> str:
+    """What a command prints that starts Spark: its tasks work in the folder in which it started, so
+    that a session of this process would be of no use to other tests.
+    """
+    process = begin(*given, cwd=place, env=dict(os.environ))
+    out, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0, err
+    return out
+
+
 @pytest.mark.parametrize("arguments", EXAMPLES)
 def test_an_example(run, begin, source, place, request, monkeypatch, arguments):
     monkeypatch.chdir(place)
@@ -170,7 +180,10 @@ def test_an_example(run, begin, source, place, request, monkeypatch, arguments):
     if given[0] == "serve":  # of a copy that is there, whichever example was chosen
         given = [each.replace(":3307", ":0").replace("copy", "logs") for each in given]
     if given[0] == "verify" and not (place / "lake").exists():  # its example was not chosen
-        assert run("mirror", url_of(source), "--into", "lake").status == 0
+        _apart(begin, place, "mirror", url_of(source), "--into", "lake")
+    if given[0] in {"mirror", "verify"} and "--follow" not in given:
+        assert _apart(begin, place, *given)
+        return
     if "--follow" not in given and given[0] != "serve":
         ran = run(*given)
         assert ran.status == 0, ran.err

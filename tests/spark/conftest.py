@@ -16,11 +16,13 @@ def server(request):
     return request.getfixturevalue(request.param.replace("-", "").replace(".", ""))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def spark(request):
     """A local session of our own making, on two cores.
 
-    Its workers have the environment that it was started with: the credentials of the S3 server.
+    Its workers have the environment and the folder that it was started with: the credentials of the
+    S3 server, and ours, from which tests can be imported. So it starts before any test that would
+    start one by the way, in a folder of its own.
     """
     with pytest.MonkeyPatch.context() as environment:
         if available() is None:
