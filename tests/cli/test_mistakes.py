@@ -9,6 +9,7 @@ import pytest
 
 from tailrace.storage import keyring
 from tests.replication.conftest import url_of
+from tests.waiting import DEADLINE
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 FORMS = (
@@ -290,14 +291,16 @@ def test_of_a_server(said, source, command):
     assert said(given) == as_lines(SERVERS[command], at=at)
 
 
-def test_a_lake_of_another_format(run, source, here, tmp_path, monkeypatch):
+def test_a_lake_of_another_format(run, begin, source, here, tmp_path, monkeypatch):
     source.execute("CREATE DATABASE IF NOT EXISTS shop")
     source.execute("CREATE TABLE IF NOT EXISTS shop.t (id INT PRIMARY KEY)")
     source.execute("INSERT IGNORE INTO shop.t VALUES (1)")
     source.connection.commit()
     monkeypatch.chdir(tmp_path)
     arguments = ("mirror", url_of(source), "--into", "lake")
-    assert run(*arguments).status == 0
+    made = begin(*arguments, cwd=tmp_path)  # a session of this process would have this folder
+    _, err = made.communicate(timeout=DEADLINE)
+    assert made.returncode == 0, err
     for more, was, given in (
         (("--format", "delta"), "--format parquet", "--format delta"),
         (("--keep", "history"), "--keep changelog,current", "--keep history"),
