@@ -78,9 +78,10 @@ def test_a_replica_waits_for_a_file_that_was_announced_and_has_not_begun(
     assert "error 1236" not in caplog.text
 
 
-def test_a_file_that_was_not_announced_is_none(tmp_path):
+@pytest.mark.parametrize("name", ["binlog.000002", "other.000001", "x" * 5000, "\udcff", "a/b"])
+def test_a_file_that_was_not_announced_is_none(tmp_path, name):
     first = tmp_path / "binlog.000001"
     with tailrace.create(first, flavour="mysql", server_id=7, server_uuid=UUID):
         pass
-    *_, said = ours(tmp_path, asked(file="binlog.000002", position=4, flags=0))
+    *_, said = ours(tmp_path, asked(file=name, position=4, flags=0))
     assert said == refusals.NO_SUCH_FILE

@@ -26,8 +26,15 @@ from tailrace.constants import (
     EventType,
     Flavour,
 )
-from tailrace.errors import LogError, LogReset, StorageError, TailraceError, UsageError
-from tailrace.events import RotateEvent
+from tailrace.errors import (
+    EventEncodeError,
+    LogError,
+    LogReset,
+    StorageError,
+    TailraceError,
+    UsageError,
+)
+from tailrace.events import EventHeader, RotateEvent
 from tailrace.events.format_description import check_magic, file_flags
 from tailrace.events.walk import event_at, walk
 from tailrace.gtid import GtidState, advanced
@@ -234,25 +241,27 @@ class ServedFile:
         first = next(gtid_events(self.log, self.head, self.head.begin, self.end), None)
         return None if first is None else first.gtid
 
-    def next_name(self) -> str | None:
-        """The name of the file after it, as its last event says; None if that is no ROTATE.
-
-        Raises StorageError, LogError.
-        """
+    def announces(self, name: str) -> bool:
+        """Whether its last event is a ROTATE to this file. Raises StorageError, LogError."""
         if self.head is None:
-            return None
+            return False
+        try:
+            wanted = RotateEvent.make(next_file=name)
+        except EventEncodeError:
+            return False  # no file has such a name
+        length = HEADER_SIZE + len(wanted.body) + self.head.checksum.size
         stream = self.log.open()
         try:
-            read, last = _reader(stream), None
-            for offset, _, piece in walk(read, len(MAGIC), stream.size()):
-                last = offset if piece[4] == EventType.ROTATE else None
-            if last is None:
-                return None
-            raw = event_at(read, last)
+            at = stream.size() - length
+            raw = read_exactly(stream, at, length) if at >= self.head.begin else b""
         finally:
             stream.close()
-        event = self.head.context().decode(raw, file=self.name, offset=last, verify_checksum=False)
-        return event.next_file if isinstance(event, RotateEvent) else None
+        if len(raw) < length:
+            return False
+        header = EventHeader.parse(raw)
+        if (header.type, header.length) != (EventType.ROTATE, length):
+            return False
+        return self.head.context().decode(raw, file=self.name, offset=at).body == wanted.body
 
     def release(self) -> None:
         """Close the file; the next look opens it again."""
@@ -431,7 +440,7 @@ class ServedLogs:
         with self._changed:
             last = self._current()[-1]
             self._look(last)
-            return last.next_name() == name
+            return last.announces(name)
 
     def following(self, file: ServedFile) -> ServedFile | None:
         """The file after this one; None as long as there is none. Raises StorageError, LogReset."""
