@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.constants import ColumnType
 from tailrace.live.driver import SSCursor
 from tailrace.live.session import Identity, Session
-from tailrace.live.tables import connected, created_by, print_in_full, tables_of
+from tailrace.live.tables import connected, tables_of
 from tailrace.schema.table import Table
 from tailrace.schema.tokens import quoted_name, quoted_table
 from tailrace.values.result_set import ResultSet
@@ -37,13 +37,13 @@ def snapshot(
 ) -> Iterator[tuple[Position, Iterator[ResultSet]]]:
     """The rows of tables, and the position of the log that they are as of.
 
-    The tables are locked against writing for the moment in which their definitions and the position
-    are asked for, and the transaction begins that reads them. Raises ServerError (AccessDenied
-    without LOCK TABLES, or if the lock is not there after some seconds), and what connecting
-    raises.
+    The tables are locked against writing for the moment in which the position is asked for and the
+    transaction begins that reads them. Raises ServerError (AccessDenied without LOCK TABLES, or
+    if the lock is not there after some seconds), and what connecting raises.
     """
     with ExitStack() as stack:
         reading = stack.enter_context(connected(source))
+        version, flavour = reading.server_version, "mysql"
         with ExitStack() as locked:
             if tables:
                 locking = locked.enter_context(connected(source))
@@ -51,8 +51,6 @@ def snapshot(
                 _execute(locking, f"SET SESSION lock_wait_timeout = {_WAIT}")
                 _execute(locking, f"LOCK TABLES {listed}")
             with closing(Session.open(source, source.hosts[0], Identity())) as session:
-                print_in_full(session)
-                created = {name: created_by(session, name) for name in tables}
                 position, flavour = session.end(), session.flavour
             _execute(reading, "SET SESSION time_zone = '+00:00', sql_mode = ''")
             _execute(reading, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -60,11 +58,11 @@ def snapshot(
 
         def rows() -> Iterator[ResultSet]:
             for name in tables:
+                with reading.cursor() as cursor:
+                    cursor.execute(f"SHOW CREATE TABLE {quoted_table(*name)}")
+                    created = str((cursor.fetchone() or ("", ""))[1])
                 table = Table.parse(
-                    created[name],
-                    flavour=flavour,
-                    database=name[0],
-                    server_version=reading.server_version,
+                    created, flavour=flavour, database=name[0], server_version=version
                 )
                 columns = ", ".join(
                     f"{quoted_name(each.name)} + 0e0 AS {quoted_name(each.name)}"
