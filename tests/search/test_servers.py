@@ -222,3 +222,18 @@ def test_one_process_writes_to_an_index(followed):
         followed.index()
     writer.close()
     followed.index()
+
+
+def test_a_key_that_show_create_table_hides(fresh_server, tmp_path):
+    """MySQL's generated key is in the log whatever the server's settings print of it."""
+    generated = "--sql-generate-invisible-primary-key=ON"
+    hidden = "--show-gipk-in-create-table-and-information-schema=OFF"
+    server = fresh_server("mysql-9.7", ["--binlog-row-metadata=FULL", generated, hidden])
+    server.execute("CREATE DATABASE shop")
+    server.execute("CREATE TABLE shop.a (t TEXT)")
+    server.execute("INSERT INTO shop.a VALUES ('walrus'), ('walrus')")
+    url = f"mysql://root@127.0.0.1:{server.port}/?ssl-mode=DISABLED"
+    index(url, tmp_path, tables="shop.*")
+    server.execute("DELETE FROM shop.a WHERE my_row_id = 1")
+    index(url, tmp_path, tables="shop.*")
+    assert [(hit.key, hit.copies) for hit in Index(tmp_path).search("walrus").hits] == [((2,), 1)]

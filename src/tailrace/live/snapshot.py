@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.constants import ColumnType
 from tailrace.live.driver import SSCursor
 from tailrace.live.session import Identity, Session
-from tailrace.live.tables import connected, tables_of
+from tailrace.live.tables import connected, created_by, print_in_full, tables_of
 from tailrace.schema.table import Table
 from tailrace.schema.tokens import quoted_name, quoted_table
 from tailrace.values.result_set import ResultSet
@@ -58,9 +58,7 @@ def snapshot(
 
         def rows() -> Iterator[ResultSet]:
             for name in tables:
-                with reading.cursor() as cursor:
-                    cursor.execute(f"SHOW CREATE TABLE {quoted_table(*name)}")
-                    created = str((cursor.fetchone() or ("", ""))[1])
+                created = _created(source, name)
                 table = Table.parse(
                     created, flavour=flavour, database=name[0], server_version=version
                 )
@@ -76,6 +74,15 @@ def snapshot(
                     yield ResultSet(result, table)
 
         yield position, rows()
+
+
+def _created(source: Source, table: TableName) -> str:
+    """The CREATE TABLE of a table as it is now. A statement may have changed it after the snapshot
+    began: the SELECT names the columns of now, and the log tells of the statement afterwards.
+    """
+    with closing(Session.open(source, source.hosts[0], Identity())) as session:
+        print_in_full(session)
+        return created_by(session, table)
 
 
 def _execute(connection: ServerConnection, sql: str) -> None:

@@ -87,7 +87,7 @@ def definitions_of(source: Source, tables: Collection[TableName]) -> Definitions
     found: dict[TableName, TableState] = {}
     reasons: dict[TableName, str] = {}
     with Session.open(source, source.hosts[0], Identity()) as session:
-        _print_in_full(session)
+        print_in_full(session)
         for table in tables:
             try:
                 found[table] = _definition(session, table)
@@ -100,7 +100,7 @@ def definitions_of(source: Source, tables: Collection[TableName]) -> Definitions
     return Definitions(found, reasons, end)
 
 
-def _print_in_full(session: Session) -> None:
+def print_in_full(session: Session) -> None:
     """Let SHOW CREATE TABLE print what our parser reads, and all columns that are logged."""
     session.query("SET SESSION sql_mode = '', sql_quote_show_create = 1")
     try:
@@ -110,10 +110,14 @@ def _print_in_full(session: Session) -> None:
             raise
 
 
-def _definition(session: Session, table: TableName) -> TableState:
+def created_by(session: Session, table: TableName) -> str:
+    """The CREATE TABLE of a table; after `print_in_full`."""
     sql = f"SHOW CREATE TABLE {quoted_table(*table)}"
-    created = session.ask(sql, 2, needs="SELECT").text(1)
-    (state,) = parse(created, session.flavour)
+    return session.ask(sql, 2, needs="SELECT").text(1)
+
+
+def _definition(session: Session, table: TableName) -> TableState:
+    (state,) = parse(created_by(session, table), session.flavour)
     return replace(state, definition=replace(state.definition, database=table[0]))
 
 
