@@ -97,7 +97,7 @@ def index(
     server = logs[0].source if isinstance(logs[0], ServerTransport) else None
     manifest = Manifest.agreed(into, wanted)
     writer = ShardWriter(Path(into) / manifest.shards[0], manifest.analyser)
-    feed = _Feed(writer, wants, on_progress)
+    feed = Feed(writer, wants, on_progress)
     feed.server = server
     try:
         if writer.state.position is None and server is not None and server.start is None:
@@ -122,7 +122,7 @@ def index(
     return feed.done
 
 
-class _Feed:
+class Feed:
     """Takes what is read into a shard, and decides when to commit."""
 
     def __init__(

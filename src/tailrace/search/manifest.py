@@ -108,10 +108,14 @@ class Manifest:
             wanted.save(folder)
             return wanted
         found = cls.load(folder)
+        found.check(wanted, folder)
+        return found
+
+    def check(self, wanted: Manifest, folder: str | Path) -> None:
+        """Raise UsageError if the index has other tables or another analyser than ``wanted``."""
         for name in ("tables", "exclude", "analyser"):
-            if getattr(found, name) != getattr(wanted, name):
+            if getattr(self, name) != getattr(wanted, name):
                 raise UsageError(
                     f"{folder}: the index was made with other {name}: give the same, or another"
                     " folder"
                 )
-        return found

@@ -1,0 +1,333 @@
+"""An index in shards, which Spark's tasks make: `on_spark`.
+
+The streaming source of `tailrace.spark` receives the log, and says where each batch ends: always
+where a transaction does. A task for each shard takes the batch into a new version of it (a copy by
+links of the one before), with `tailrace.search.feed`, as an index in one process is made. It reads
+the batch's part of the log itself and not the source's rows, since those come without statements,
+keys and collations; of the rows it indexes those whose key is the shard's. When all shards have
+their new version, the manifest is replaced: readers see all of a batch or nothing.
+
+A shard's version holds its position, so the index needs no checkpoint of Spark's: each run begins a
+query at the index's position. What a killed run made and did not publish is removed by the next.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import StreamingQueryException
+
+import tailrace.spark
+from tailrace.errors import PipelineError, UsageError
+from tailrace.live.scheme import names_server
+from tailrace.live.url import Source as Server
+from tailrace.log.rows import items
+from tailrace.position import Position
+from tailrace.printable import first_line
+from tailrace.search.analysis import Analyser
+from tailrace.search.feed import Feed, Indexed
+from tailrace.search.manifest import Manifest, shard_of
+from tailrace.search.shard import ShardWriter, open_shard, state_in
+from tailrace.search.versions import ObjectVersions, Versions, new_name, versions_of
+from tailrace.spark.tasks import Report, run
+from tailrace.table_filter import TableFilter
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+    from typing import Literal
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+_TRIGGER: Final = "50 milliseconds"
+_BATCH_BYTES: Final = 256 << 20
+_LOOKS: Final = 0.2
+
+
+@dataclass(frozen=True)
+class _Log:
+    """What a task reads: a log's files, and of a server also its tables."""
+
+    path: str
+    server: str | None
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The next version of a shard: with the log up to ``end``, or (None) the tables' rows."""
+
+    versions: Versions
+    manifest: str
+    number: int
+    base: str | None
+    log: _Log
+    first: Position | None = None
+    end: Position | None = None
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A version: up to where it goes. Readers may see it when the log was read up to ``hold``."""
+
+    name: str
+    position: Position
+    hold: Position | None
+    rows: int
+    transactions: int
+    time: int | None
+
+
+def _make(job: _Job, _report: Report) -> _Made:
+    """In a task: make the next version of a shard. One that has the batch already stays as it is,
+    as Spark may run a batch, and a task, twice.
+    """
+    new = new_name(job.number)
+    folder = job.versions.fork(job.base, new)
+    wants = Manifest.loads(job.manifest, new)
+    takes = partial(_takes, job.number, len(wants.shards))
+    writer = ShardWriter(folder, wants.analyser, takes=takes)
+    try:
+        feed = Feed(writer, wants.wants, None)
+        feed.server = None if job.log.server is None else Server.parse(job.log.server)
+        at = writer.state.position
+        if job.end is None:
+            feed.load_all()
+        elif at is None or at < job.end:
+            with items(
+                job.log.path,
+                start=at or job.first,
+                until=job.end,
+                tables=wants.tables,
+                exclude=wants.exclude or None,
+                **job.log.options,
+            ) as reading:
+                feed.run(reading)
+            writer.commit(job.end, read=job.end, time=feed.done.time)
+        position = writer.state.position
+    finally:
+        writer.close()
+    job.versions.done(job.base, new)
+    if position is None:
+        raise PipelineError(f"shard {job.number} has no position")
+    done = feed.done
+    return _Made(new, position, feed.hold, done.rows, done.transactions, done.time)
+
+
+def _takes(number: int, shards: int, key: str) -> bool:
+    return shard_of(key, shards) == number
+
+
+def on_spark(
+    source: str | Path,
+    into: str | Path,
+    *,
+    shards: int = 1,
+    tables: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    spark: SparkSession | None = None,
+    follow: bool = False,
+    work: str | Path | None = None,
+    schema: str | Path | None = None,
+    keyring: str | Path | None = None,
+    verify_checksums: bool = True,
+    statements: Literal["error", "skip"] = "error",
+    analyser: Analyser | None = None,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[Indexed], object] | None = None,
+) -> Indexed:
+    """Index the text columns of tables on Spark, and with ``follow`` what changes in them.
+
+    As `tailrace.search.index`, with these differences. The index has ``shards`` shards, each made
+    by a task (of an index that is there their number is fixed). ``into`` is a folder that driver
+    and tasks share, or a URL in an object store (``s3://bucket/reviews``; readers take a copy:
+    `tailrace.search.local_index`). ``source`` is the path or URL of logs, or a server's URL, which
+    tasks read, too: do not put a password into it on a cluster, but name an option file.
+
+    ``work`` is a folder that driver and tasks share, for the copy of a server's log and of an
+    object store's shards; by default one in the index's folder, else a temporary one, which is
+    removed at the end. ``stop`` ends a call that follows; ``on_progress`` is told after each batch.
+
+    Readers see what was committed, batch by batch, whole transactions only. The driver and tasks
+    may be killed at any time: the next call continues, and each change is indexed once.
+
+    Raises what `index` raises, and PipelineError if Spark fails.
+    """
+    wants = TableFilter.of(tables, exclude)
+    if shards < 1:
+        raise UsageError(f"an index has 1 shard or more, and not {shards}")
+    wanted = Manifest(wants.only, wants.exclude, analyser or Analyser(), ("",) * shards)
+    with ExitStack() as stack:
+        place = _work(into, work, stack)
+        versions = versions_of(into, place / "index")
+        stack.enter_context(versions.alone())
+        found = versions.load()
+        if found is not None:
+            found.check(wanted, into)
+            if shards not in {1, len(found.shards)}:
+                raise UsageError(f"{into}: the index has {len(found.shards)} shards")
+        server = str(source) if names_server(str(source)) else None
+        options = {"verify_checksums": verify_checksums, "statements": statements}
+        options |= {"schema": schema, "keyring": None if server else keyring}
+        spool = place / "log"
+        log = _Log(str(source) if server is None else str(spool), server, options)
+        session = spark or tailrace.spark.session()
+        indexing = _Indexing(session, versions, found or wanted, log, place, on_progress)
+        begin = indexing.begin(is_new=found is None)
+        given = {"path": str(source), "spool": server and str(spool), "keyring": keyring}
+        given |= {"schema": schema, "start": begin and str(begin)}
+        given |= {"maxBytesPerTrigger": _BATCH_BYTES if follow else None}
+        stream = {name: str(each) for name, each in given.items() if each is not None}
+        indexing.run(stream, stop if follow else None, follow=follow)
+    return indexing.done
+
+
+def _work(into: str | Path, work: str | Path | None, stack: ExitStack) -> Path:
+    if work is None and isinstance(versions_of(into, Path()), ObjectVersions):
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-index-")))
+    place = Path(into) / "work" if work is None else Path(work)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return place.resolve()
+
+
+class _Indexing:
+    """The driver: has the next versions made, and publishes them together."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        versions: Versions,
+        manifest: Manifest,
+        log: _Log,
+        work: Path,
+        on_progress: Callable[[Indexed], object] | None,
+    ) -> None:
+        self.done = Indexed()
+        self._spark = spark
+        self._versions = versions
+        self._manifest = manifest
+        self._log = log
+        self._work = work
+        self._on_progress = on_progress
+        self._shards: list[str | None] = [None] * len(manifest.shards)
+        self._published: tuple[str, ...] = ()
+        self._hold: Position | None = None
+        self._checkpoint = work
+        self._error: Exception | None = None
+
+    def begin(self, *, is_new: bool) -> Position | None:
+        """Where the log is to be read from; None: from where its source says.
+
+        A new index of a server has the rows of its tables first. Each shard reads them in a
+        transaction of its own: readers see them when all shards were brought to one position.
+        """
+        if not is_new:
+            self._shards = [*self._manifest.shards]
+            self._published = self._manifest.shards
+            self._versions.clean(set(self._published))
+            shard = open_shard(self._versions.bring(self._published[0]), self._manifest.analyser)
+            state = state_in(shard, shard.searcher())
+            self.done = Indexed(position=state.position, time=state.time)
+            return state.position
+        self._versions.clean(set())
+        if self._log.server is None or Server.parse(self._log.server).start is not None:
+            return None
+        made = self._made(None, None, self._spark)
+        positions = [each.position for each in made]
+        self._take(made, max(positions), min(positions))
+        return min(positions)
+
+    def run(self, stream: dict[str, str], stop: threading.Event | None, *, follow: bool) -> None:
+        """Follow the streaming source, or take in what it has now."""
+        tailrace.spark.register(self._spark)
+        self._checkpoint = self._work / f"query-{token_hex(8)}"
+        frame = self._spark.readStream.format("binlog").options(**stream).load()
+        writer = frame.writeStream.foreachBatch(self._batch)
+        writer = writer.option("checkpointLocation", self._checkpoint.absolute().as_uri())
+        if follow:
+            writer = writer.trigger(processingTime=_TRIGGER)
+        else:
+            writer = writer.trigger(availableNow=True)
+        query = writer.start()
+        try:
+            self._wait(query, stop)
+        finally:
+            query.stop()
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def _wait(self, query: StreamingQuery, stop: threading.Event | None) -> None:
+        try:
+            while not query.awaitTermination(_LOOKS):  # type: ignore[arg-type] # a float is right
+                if stop is not None and stop.is_set():
+                    return
+        except StreamingQueryException as error:
+            if self._error is not None:
+                raise self._error from None
+            lines = [each for each in str(error).splitlines() if "Error: " in each]
+            text = lines[-1].strip() if lines else first_line(error)
+            raise PipelineError(f"the stream of the log ended: {text}") from error
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        """Called by Spark for each batch; never for two at a time."""
+        try:
+            first, end = self._range(number)
+            if self.done.position is not None and end <= self.done.position and not self._hold:
+                return
+            made = self._made(first, end, frame.sparkSession)
+            self._take(made, max([end, *(each.hold for each in made if each.hold)]), end)
+        except Exception as error:
+            self._error = error
+            raise
+
+    def _range(self, number: int) -> tuple[Position | None, Position]:
+        """Where the query began, if this may be its first batch, and where a batch ends.
+
+        Spark tells foreachBatch a number alone; the offset of that is in the query's checkpoint.
+        """
+        text = (self._checkpoint / "offsets" / str(number)).read_text(encoding="utf-8")
+        offset = json.loads(text.splitlines()[-1])
+        since = offset.get("since")
+        first = None if since is None else Position.parse(since)
+        return first, Position(offset["file"], offset["position"])
+
+    def _made(
+        self, first: Position | None, end: Position | None, spark: SparkSession
+    ) -> list[_Made]:
+        jobs = [
+            _Job(self._versions, self._manifest.dumps(), number, base, self._log, first, end)
+            for number, base in enumerate(self._shards)
+        ]
+        folder = self._work / f"tasks-{token_hex(8)}"
+        try:
+            return run(spark, _make, jobs, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _take(self, made: list[_Made], hold: Position, end: Position) -> None:
+        """Publish the new versions, if they are of one position, else when a later batch was made.
+
+        ``hold`` is the highest that rows of one of them are of, ``end`` up to where all were read.
+        """
+        self._shards = [each.name for each in made]
+        self._hold = hold if self._hold is None else max(hold, self._hold)
+        rows = self.done.rows + max(each.rows for each in made)
+        transactions = self.done.transactions + max(each.transactions for each in made)
+        time = made[0].time or self.done.time
+        self.done = Indexed(rows, transactions, end, time)
+        if self._hold <= end:
+            self._hold = None
+            shards = tuple(each.name for each in made)
+            self._versions.publish(replace(self._manifest, shards=shards))
+            self._versions.clean({*shards, *self._published})
+            self._published = shards
+        if self._on_progress is not None:
+            self._on_progress(self.done)
