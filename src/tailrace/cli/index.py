@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Group, Parameter
 
@@ -26,6 +27,7 @@ from tailrace.cli.options import (  # cyclopts reads them
 from tailrace.cli.output import cut_to_width, live_on_stderr, output_to, say, standard_output
 from tailrace.cli.signals import STATUS, on_signals
 from tailrace.cli.sources import with_servers
+from tailrace.errors import UsageError
 from tailrace.extras import importing
 
 if TYPE_CHECKING:
@@ -49,8 +51,8 @@ def index(
             name="--into",
             metavar="INDEX",
             group=_INDEX,
-            help="The index: a folder, new or existing. Its tables and the four options below are "
-            "fixed when it is made.",
+            help="The index: a folder, new or existing; with ``--shards`` also a URL in an object "
+            "store. Its tables and the four options below are fixed when it is made.",
         ),
     ],
     language: Annotated[
@@ -90,6 +92,25 @@ def index(
             "list.",
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        Parameter(
+            name="--shards",
+            metavar="N",
+            group=_INDEX,
+            help="Make the index on Spark, in N shards, each by a task (extra ``spark``).",
+        ),
+    ] = None,
+    work: Annotated[
+        str | None,
+        Parameter(
+            name="--work",
+            metavar="DIR",
+            group=_INDEX,
+            help="With ``--shards``: a folder that driver and tasks share, for a copy of the log "
+            "(default: in the index, or a temporary one).",
+        ),
+    ] = None,
     tables: Tables = (),
     exclude: Exclude = (),
     until: Until = None,
@@ -114,7 +135,27 @@ def index(
         from tailrace.search.analysis import STOP_WORDS, Analyser  # noqa: PLC0415 - takes a while
         from tailrace.search.feed import index as run  # noqa: PLC0415 - as above
 
+    if shards is None and work is not None:
+        raise UsageError("--work is for an index on Spark: give --shards N")
     words = STOP_WORDS if stop_words is None else frozenset(filter(None, stop_words.split(",")))
+    chosen = Analyser(language, shortest, longest, words)
+    if shards is not None:
+        if until is not None or layers:
+            raise UsageError("--until and --layer are not for an index on Spark (--shards)")
+        return _on_spark(
+            str(source),
+            into,
+            shards=shards,
+            work=work,
+            tables=patterns(tables) or None,
+            exclude=patterns(exclude) or None,
+            follow=follow,
+            schema=schema,
+            keyring=keyring,
+            verify_checksums=not skip_checksums,
+            statements=statements,
+            analyser=chosen,
+        )
     reading: list[Items] = []
     signalled: list[int] = []
 
@@ -145,14 +186,43 @@ def index(
             layers=layers or None,
             verify_checksums=not skip_checksums,
             statements=statements,
-            analyser=Analyser(language, shortest, longest, words),
+            analyser=chosen,
             on_start=started,
             on_progress=lambda so_far: show(_progress(so_far)),
         )
+    _print(done)
+    return STATUS[signalled[0]] if signalled else 0
+
+
+def _on_spark(source: str, into: str, **options: Any) -> int:
+    """The index in shards."""
+    with importing("spark", "an index in shards"):
+        from tailrace.search.spark import on_spark  # noqa: PLC0415 - takes a while
+
+    stop = threading.Event()
+    signalled: list[int] = []
+
+    def stopped(number: int) -> None:
+        put_back()
+        signalled.append(number)
+        stop.set()
+
+    with _shown() as show, on_signals(stopped) as put_back:
+        done = on_spark(
+            source,
+            into,
+            stop=stop,
+            on_progress=lambda so_far: show(_progress(so_far)),
+            **options,
+        )
+    _print(done)
+    return STATUS[signalled[0]] if signalled else 0
+
+
+def _print(done: Indexed) -> None:
     output = output_to(standard_output())
     output.line((_progress(done), ""))
     output.close()
-    return STATUS[signalled[0]] if signalled else 0
 
 
 @contextmanager

@@ -96,6 +96,10 @@ def index(
         raise UsageError("an index follows one log: give one")
     server = logs[0].source if isinstance(logs[0], ServerTransport) else None
     manifest = Manifest.agreed(into, wanted)
+    if len(manifest.shards) > 1:
+        raise UsageError(
+            f"{into}: the index has {len(manifest.shards)} shards: continue it on Spark (--shards)"
+        )
     writer = ShardWriter(Path(into) / manifest.shards[0], manifest.analyser)
     feed = Feed(writer, wants, on_progress)
     feed.server = server

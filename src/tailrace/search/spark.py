@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _TRIGGER: Final = "50 milliseconds"
 _BATCH_BYTES: Final = 256 << 20
@@ -176,14 +176,14 @@ def on_spark(
             if shards not in {1, len(found.shards)}:
                 raise UsageError(f"{into}: the index has {len(found.shards)} shards")
         server = str(source) if names_server(str(source)) else None
-        options = {"verify_checksums": verify_checksums, "statements": statements}
+        options: dict[str, Any] = {"verify_checksums": verify_checksums, "statements": statements}
         options |= {"schema": schema, "keyring": None if server else keyring}
         spool = place / "log"
         log = _Log(str(source) if server is None else str(spool), server, options)
         session = spark or tailrace.spark.session()
         indexing = _Indexing(session, versions, found or wanted, log, place, on_progress)
         begin = indexing.begin(is_new=found is None)
-        given = {"path": str(source), "spool": server and str(spool), "keyring": keyring}
+        given: dict[str, Any] = {"path": str(source), "spool": server and str(spool), "keyring": keyring}
         given |= {"schema": schema, "start": begin and str(begin)}
         given |= {"maxBytesPerTrigger": _BATCH_BYTES if follow else None}
         stream = {name: str(each) for name, each in given.items() if each is not None}

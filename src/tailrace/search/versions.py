@@ -209,8 +209,8 @@ class ObjectVersions(Versions):
             names = self._bucket.list(folder).objects
             if names:
                 self._bucket.remove(*(f"{folder}/{name}" for name in names))
-        names = sorted(self._bucket.list(self._key(_MANIFESTS)).objects)
-        if old := names[:-2]:
+        manifests = sorted(self._bucket.list(self._key(_MANIFESTS)).objects)
+        if old := manifests[:-2]:
             self._bucket.remove(*(self._key(_MANIFESTS, name) for name in old))
 
     def _files(self, shard: str) -> dict[str, str]:

@@ -1,0 +1,237 @@
+"""The reference application of WL#3283 on Spark: shards that tasks make equal one process's index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tailrace.errors import StorageError, UsageError
+from tailrace.search import Index, Manifest, index, local_index, on_spark
+from tests.spark.conftest import bucket, s3_server, spark  # noqa: F401 - fixtures
+from tests.spark.following import url_of
+from tests.spark.killing import kill
+from tests.waiting import wait_for
+
+QUERIES = ["red", "+red +car", "blue -car", "b*", '"slow red"', "müde", "+car +(red blue)"]
+SHARDS = 3
+
+
+@pytest.fixture
+def shop(fresh_server, request):
+    """A fresh server that had rows before anything reads its log."""
+    made = fresh_server(request.param, ["--binlog-row-metadata=FULL"])
+    made.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
+    made.execute("CREATE TABLE shop.things (id INT PRIMARY KEY, name VARCHAR(99), more TEXT)")
+    made.execute("CREATE TABLE shop.loose (name VARCHAR(99), about JSON)")
+    for number in range(40):
+        words = ["slow red car", "blue car", "red bicycle", "müde boat"][number % 4]
+        made.execute(f"INSERT INTO shop.things VALUES ({number}, '{words}', 'old {number}')")
+    for _ in range(3):
+        made.execute("""INSERT INTO shop.loose VALUES ('red car', '{"colour": "blue"}')""")
+    made.connection.commit()
+    return made
+
+
+def change(server):
+    """Updates, deletes, changed keys, rows without a key, rollbacks and statements."""
+    server.execute("BEGIN")
+    server.execute("UPDATE shop.things SET name = 'blue bus' WHERE id % 5 = 0")
+    server.execute("DELETE FROM shop.things WHERE id % 7 = 3")
+    server.execute("UPDATE shop.things SET id = id + 1000 WHERE id % 3 = 0")
+    server.execute("DELETE FROM shop.loose LIMIT 1")
+    server.execute("INSERT INTO shop.loose SELECT * FROM shop.loose")
+    server.connection.commit()
+    server.execute("BEGIN")
+    server.execute("INSERT INTO shop.things VALUES (5000, 'red ghost', '')")
+    server.connection.rollback()
+    server.execute("ALTER TABLE shop.things DROP COLUMN more")
+    server.execute("CREATE TABLE shop.gone (id INT PRIMARY KEY, name TEXT)")
+    server.execute("INSERT INTO shop.gone VALUES (1, 'red herring')")
+    server.connection.commit()
+    server.execute("RENAME TABLE shop.gone TO shop.kept")
+    server.execute("CREATE TABLE shop.emptied (id INT PRIMARY KEY, name TEXT)")
+    server.execute("INSERT INTO shop.emptied VALUES (1, 'red rag')")
+    server.connection.commit()
+    server.execute("TRUNCATE TABLE shop.emptied")
+    server.execute("INSERT INTO shop.emptied VALUES (2, 'blue rag')")
+    server.connection.commit()
+
+
+def rows_of(folder):
+    """All rows of an index."""
+    opened = Index(folder)
+    return {
+        table: sorted((str(hit.key), str(hit.row), hit.copies) for hit in opened.rows(table))
+        for table in opened.tables
+    }
+
+
+def hits_of(folder):
+    """What each query finds."""
+    opened = Index(folder)
+    found = {query: opened.search(query, limit=1000) for query in QUERIES}
+    return {
+        query: (each.total, each.tables, sorted((hit.table, str(hit.key)) for hit in each.hits))
+        for query, each in found.items()
+    }
+
+
+def check_equal(into, one):
+    """An index in shards has the rows and the hits of one that one process has made."""
+    rows, hits = rows_of(one), hits_of(one)
+    assert rows_of(into) == rows
+    assert hits_of(into) == hits
+    assert any(total for total, *_ in hits.values())
+    assert len({str(state.position) for state in Index(into).states}) == 1
+
+
+class Following:
+    """`on_spark` with ``follow`` in another thread; leaving the context stops it."""
+
+    def __init__(self, *args, **options):
+        self.args, self.options = args, options
+        self.error = None
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        try:
+            on_spark(*self.args, follow=True, stop=self.stop, **self.options)
+        except BaseException as error:  # noqa: BLE001 - it is raised by `soon`
+            self.error = error
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        self.stop.set()
+        self.thread.join()
+        if self.error is not None and kind is None:
+            raise self.error
+
+    def soon(self, met):
+        """Wait until it is true."""
+
+        def now():
+            if self.error is not None:
+                raise self.error
+            return met()
+
+        wait_for(now, every=0.1)
+
+
+@pytest.mark.parametrize("shop", ["mysql-9.7", "mariadb-11.8"], indirect=True)
+def test_an_index_on_spark_equals_that_of_one_process(spark, shop, tmp_path):  # noqa: F811
+    """Rows from before, live changes and statements; when it is continued, nothing is double."""
+    url, into, one = url_of(shop), tmp_path / "index", tmp_path / "one"
+    with Following(url, into, shards=SHARDS, tables="shop.*", spark=spark) as following:
+        following.soon((into / "index.json").exists)
+        assert sum(hit.copies for hit in Index(into).rows("shop.loose")) == 3
+        change(shop)
+        reader = Index(into)
+        following.soon(lambda: reader.refresh().search("+blue +rag").total)
+    assert Index(into).search("herring").tables == {"shop.kept": 1}
+    assert not Index(into).search("ghost").total
+    index(url, one, tables="shop.*")
+    check_equal(into, one)
+    assert len(Manifest.load(into).shards) == SHARDS
+
+    shop.execute("INSERT INTO shop.things (id, name) VALUES (7000, 'red again')")
+    shop.connection.commit()
+    on_spark(url, into, shards=SHARDS, tables="shop.*", spark=spark)
+    on_spark(url, into, shards=SHARDS, tables="shop.*", spark=spark)
+    index(url, one, tables="shop.*")
+    check_equal(into, one)
+    with pytest.raises(UsageError, match="3 shards"):
+        index(url, into, tables="shop.*")
+    with pytest.raises(UsageError, match="other tables"):
+        on_spark(url, into, tables="shop.things", spark=spark)
+
+
+def test_a_batch_that_failed_after_it_was_published_changes_nothing_again(spark, tmp_path):  # noqa: F811
+    """Spark runs such a batch again: its position is the shards' already."""
+
+    def fail(_done):
+        raise OSError("after it was published")
+
+    logs, into = "examples/shop/mysql", tmp_path / "index"
+    with pytest.raises(OSError, match="after it"):
+        on_spark(logs, into, shards=SHARDS, tables="shop.*", spark=spark, on_progress=fail)
+    made = Manifest.load(into).shards
+    on_spark(logs, into, shards=SHARDS, tables="shop.*", spark=spark)
+    assert Manifest.load(into).shards == made
+    index(logs, tmp_path / "one", tables="shop.*")
+    assert rows_of(into) == rows_of(tmp_path / "one")
+
+
+@pytest.mark.parametrize("shop", ["mysql-9.7"], indirect=True)
+def test_a_driver_that_is_killed_loses_and_doubles_nothing(shop, tmp_path):
+    """SIGKILL in the middle of batches, three times; readers saw whole transactions all the time."""
+    url, into, one = url_of(shop), tmp_path / "index", tmp_path / "one"
+    index(url, one, tables="shop.*")
+    command = [sys.executable, "-m", "tailrace", "index", url, "--tables", "shop.*"]
+    command += ["--into", str(into), "--shards", "2", "--follow"]
+    stop = threading.Event()
+
+    def write():
+        number = 10_000
+        while not stop.is_set():
+            shop.execute("BEGIN")
+            # two rows in each transaction, and one more of those without a key
+            for each in (number, number + 1):
+                shop.execute(f"INSERT INTO shop.things VALUES ({each}, 'pair {number}', '')")
+            shop.execute("INSERT INTO shop.loose VALUES ('same', NULL)")
+            shop.connection.commit()
+            number += 2
+
+    def position():
+        if not (into / "index.json").exists():
+            return None
+        opened = Index(into)
+        assert opened.search("pair", limit=1).total % 2 == 0
+        positions = {state.position for state in opened.states}
+        assert len(positions) == 1
+        return positions.pop()
+
+    writer = threading.Thread(target=write)
+    for kills in range(3):
+        before = position()
+        driver = subprocess.Popen(command)
+        if not kills:
+            wait_for((into / "index.json").exists)
+            writer.start()
+            before = position()
+        wait_for(lambda before=before: position() != before, every=0.1)
+        versions = {path.name for path in (into / "shards").iterdir()}
+        wait_for(lambda versions=versions: {*(into / "shards").iterdir()} != versions)
+        kill(driver)
+    stop.set()
+    writer.join()
+    subprocess.run([*command[:-1]], check=True)
+    index(url, one, tables="shop.*")
+    check_equal(into, one)
+    assert len(list((into / "shards").iterdir())) <= 2 * 2
+
+
+@pytest.mark.parametrize("shop", ["mysql-9.7"], indirect=True)
+def test_an_index_in_an_object_store(spark, bucket, shop, tmp_path, monkeypatch):  # noqa: F811
+    """Its shards are objects; a reader copies them, and another driver has only these objects."""
+    monkeypatch.setenv("TAILRACE_CACHE", str(tmp_path / "cache"))
+    url, into, one = url_of(shop), f"{bucket.url}/text/index", tmp_path / "one"
+    with pytest.raises(StorageError, match="no index"):
+        local_index(into)
+    on_spark(url, into, shards=2, tables="shop.*", spark=spark)
+    before = Index(local_index(into))
+    change(shop)
+    on_spark(url, into, shards=2, tables="shop.*", spark=spark)
+    shop.execute("INSERT INTO shop.things (id, name) VALUES (7000, 'red again')")
+    shop.connection.commit()
+    on_spark(url, into, shards=2, tables="shop.*", spark=spark)
+    index(url, one, tables="shop.*")
+    check_equal(local_index(into), one)
+    assert before.refresh().search("again").total == 1
+    assert len(bucket.names("text/index/manifests")) == 2
