@@ -179,7 +179,7 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(shop, tmp_path):
 
     def write():
         number = 10_000
-        while not stop.is_set():
+        while not stop.wait(0.1):
             shop.execute("BEGIN")
             # two rows in each transaction, and one more of those without a key
             for each in (number, number + 1):

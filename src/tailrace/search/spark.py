@@ -38,7 +38,9 @@ from tailrace.search.manifest import Manifest, shard_of
 from tailrace.search.shard import ShardWriter, open_shard, state_in
 from tailrace.search.versions import ObjectVersions, Versions, new_name, versions_of
 from tailrace.spark.tasks import Report, run
+from tailrace.storage import find
 from tailrace.table_filter import TableFilter
+from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
     import threading
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from tailrace.selection import Start
+    from tailrace.transports.base import Record, Stream
 
 _TRIGGER: Final = "50 milliseconds"
 _BATCH_BYTES: Final = 256 << 20
@@ -60,6 +65,30 @@ class _Log:
     path: str
     server: str | None
     options: dict[str, Any]
+
+
+class _Copy:
+    """The copy of a server's log, read as the server sends it: without what is before the start.
+
+    In files all DDL before it is read, again for each batch.
+    """
+
+    def __init__(self, folder: str) -> None:
+        (series,) = find(folder)
+        self._files = SeriesTransport(series)
+        self.name = series.name
+
+    def peek(self) -> Record | None:
+        """The first event."""
+        return self._files.peek()
+
+    def locate(self, start: Start | None) -> Position:
+        """Where a start is."""
+        return self._files.locate(start)
+
+    def read(self, start: Start | None, *, follow: bool) -> Stream:
+        """The events from there on."""
+        return self._files.read(start, follow=follow)
 
 
 @dataclass(frozen=True)
@@ -104,7 +133,7 @@ def _make(job: _Job, _report: Report) -> _Made:
             feed.load_all()
         elif at is None or at < job.end:
             with items(
-                job.log.path,
+                job.log.path if feed.server is None else _Copy(job.log.path),
                 start=at or job.first,
                 until=job.end,
                 tables=wants.tables,
@@ -183,7 +212,11 @@ def on_spark(
         session = spark or tailrace.spark.session()
         indexing = _Indexing(session, versions, found or wanted, log, place, on_progress)
         begin = indexing.begin(is_new=found is None)
-        given: dict[str, Any] = {"path": str(source), "spool": server and str(spool), "keyring": keyring}
+        given: dict[str, Any] = {
+            "path": str(source),
+            "spool": server and str(spool),
+            "keyring": keyring,
+        }
         given |= {"schema": schema, "start": begin and str(begin)}
         given |= {"maxBytesPerTrigger": _BATCH_BYTES if follow else None}
         stream = {name: str(each) for name, each in given.items() if each is not None}
