@@ -110,7 +110,7 @@ class _Made:
 
     name: str
     position: Position
-    hold: Position | None
+    hold: Position
     rows: int
     transactions: int
     time: int | None
@@ -142,14 +142,15 @@ def _make(job: _Job, _report: Report) -> _Made:
             ) as reading:
                 feed.run(reading)
             writer.commit(job.end, read=job.end, time=feed.done.time)
-        position = writer.state.position
+        position, tables = writer.state.position, writer.state.tables
     finally:
         writer.close()
     job.versions.done(job.base, new)
     if position is None:
         raise PipelineError(f"shard {job.number} has no position")
     done = feed.done
-    return _Made(new, position, feed.hold, done.rows, done.transactions, done.time)
+    loaded = [Position.parse(each.loaded) for each in tables.values() if each.loaded]
+    return _Made(new, position, max([position, *loaded]), done.rows, done.transactions, done.time)
 
 
 def _takes(number: int, shards: int, key: str) -> bool:
@@ -316,7 +317,7 @@ class _Indexing:
             if self.done.position is not None and end <= self.done.position and not self._hold:
                 return
             made = self._made(first, end, frame.sparkSession)
-            self._take(made, max([end, *(each.hold for each in made if each.hold)]), end)
+            self._take(made, max(each.hold for each in made), end)
         except Exception as error:
             self._error = error
             raise

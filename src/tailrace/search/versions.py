@@ -22,7 +22,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.columns.native import own_cache
 from tailrace.errors import StorageError
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.storage.objects.bucket import PART, Bucket, NoSuchObject, ObjectExists, bucket_of
@@ -43,6 +42,8 @@ def local_index(index: str | Path) -> Path:
     """
     if not names_object(index):
         return Path(index)
+    from tailrace.columns.native import own_cache  # noqa: PLC0415 - it needs Numba
+
     name = sha256(str(index).encode()).hexdigest()[:16]
     versions = ObjectVersions(own_cache("search") / name, ObjectUrl.parse(str(index)))
     with versions.alone(wait=True):
