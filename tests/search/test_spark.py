@@ -128,6 +128,7 @@ class Following:
 def test_an_index_on_spark_equals_that_of_one_process(spark, shop, tmp_path):  # noqa: F811
     """Rows from before, live changes and statements; when it is continued, nothing is double."""
     url, into, one = url_of(shop), tmp_path / "index", tmp_path / "one"
+    index(url, one, tables="shop.*")  # both have the same rows by SELECT, and the same by the log
     with Following(url, into, shards=SHARDS, tables="shop.*", spark=spark) as following:
         following.soon((into / "index.json").exists)
         assert sum(hit.copies for hit in Index(into).rows("shop.loose")) == 3
