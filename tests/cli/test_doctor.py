@@ -7,6 +7,7 @@ import platform
 from importlib.metadata import version
 
 import tailrace
+from tailrace import cache
 from tailrace.columns import native
 from tailrace.extras import extras
 from tests.test_extras import without
@@ -27,7 +28,7 @@ def test_what_is_installed(run):
         "install": None,
     }
     assert found["kernels"]["all"] == len(native.KERNELS)
-    assert found["kernels"]["folder"] == str(native.trusted_cache())
+    assert found["kernels"]["folder"] == str(cache.trusted_cache())
     assert 17 <= found["java"]["version"] <= 23
     text = run("doctor").out
     for each in (tailrace.__version__, platform.platform(), found["java"]["path"], "columns"):

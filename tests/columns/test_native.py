@@ -7,6 +7,7 @@ import os
 import llvmlite.binding as llvm
 import pytest
 
+from tailrace.cache import _trusted, own_cache, trusted_cache
 from tailrace.columns import native
 from tailrace.trust import who_else, who_else_wrote
 
@@ -92,10 +93,10 @@ def nested(tmp_path, monkeypatch):
     native.kernel("hash_bytes")
     native.kernel("unframe")
     (good,) = folder.glob("hash_bytes-*.o")
-    native._trusted.cache_clear()
+    _trusted.cache_clear()
     monkeypatch.setattr(native, "_loaded", {})
     yield folder, good
-    native._trusted.cache_clear()
+    _trusted.cache_clear()
 
 
 @pytest.mark.parametrize("opens", WAYS)
@@ -106,7 +107,7 @@ def test_what_others_may_write_is_not_loaded(nested, monkeypatch, opens, which, 
     place = {"the file": good, "its folder": folder, "the folder above": folder.parent}[which]
     opens(place)
     if which == "the folder above" and opens is _by_sticky:
-        assert native.trusted_cache() == folder, "nobody may take away there what is ours"
+        assert trusted_cache() == folder, "nobody may take away there what is ours"
         return
     before = {path: path.read_bytes() for path in folder.iterdir()}
     compiled = []
@@ -124,7 +125,7 @@ def test_what_others_may_write_is_not_loaded(nested, monkeypatch, opens, which, 
         (record,) = (each for each in caplog.records if each.name == "tailrace.cache")
         assert str(place) in record.getMessage()
         assert "TAILRACE_CACHE" in record.getMessage()
-        own = native.own_cache("java")
+        own = own_cache("java")
         assert folder not in own.parents
         assert who_else(own) is None
 
@@ -133,17 +134,17 @@ def test_a_link_in_the_way_does_not_hide_where_it_is(nested, tmp_path, monkeypat
     folder, _ = nested
     (tmp_path / "link").symlink_to(folder.parent)
     monkeypatch.setenv("TAILRACE_CACHE", str(tmp_path / "link" / "cache"))
-    assert native.trusted_cache() == folder
-    native._trusted.cache_clear()
+    assert trusted_cache() == folder
+    _trusted.cache_clear()
     folder.parent.chmod(0o777)
-    assert native.trusted_cache() is None
+    assert trusted_cache() is None
 
 
 def test_a_new_cache_is_for_its_user_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("TAILRACE_CACHE", str(tmp_path / "x" / "y"))
     before = os.umask(0)
     try:
-        found = native.trusted_cache("part")
+        found = trusted_cache("part")
     finally:
         os.umask(before)
     assert found == tmp_path / "x" / "y" / "part"

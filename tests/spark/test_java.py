@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.columns import native
+from tailrace import cache
 from tailrace.errors import PipelineError
 from tailrace.spark import java
 
@@ -147,10 +147,10 @@ def test_a_cache_that_cannot_be_written(machine, monkeypatch):
 
 def test_cache_folder(monkeypatch):
     monkeypatch.setenv("TAILRACE_CACHE", "/a")
-    assert native.cache_folder() == Path("/a")
+    assert cache.cache_folder() == Path("/a")
     monkeypatch.delenv("TAILRACE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/b")
-    assert native.cache_folder() == Path("/b/tailrace")
+    assert cache.cache_folder() == Path("/b/tailrace")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/c")
-    assert native.cache_folder() == Path("/c/.cache/tailrace")
+    assert cache.cache_folder() == Path("/c/.cache/tailrace")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 import tailrace
+from tailrace.cache import cache_folder, trusted_cache
 from tailrace.cli.options import OUTPUT
 from tailrace.cli.output import output_to, standard_output
 from tailrace.errors import TailraceError
@@ -144,7 +145,7 @@ def _kernels() -> Kernels | None:
         from tailrace.columns import native  # noqa: PLC0415 - it may not be installed
     except (TailraceError, ImportError):
         return None
-    folder = native.trusted_cache()
+    folder = trusted_cache()
     return Kernels(
         sum(map(native.is_compiled, native.KERNELS)),
         len(native.KERNELS),
@@ -156,16 +157,10 @@ def _of_kernels(kernels: Kernels | None) -> str:
     if kernels is None:
         return f"not used: {hint('columns')}"
     if kernels.folder is None:
-        return f"compiled by each process: the cache {_cache()} cannot be used"
+        return f"compiled by each process: the cache {cache_folder()} cannot be used"
     left = kernels.all - kernels.compiled
     more = f"; {left} more are compiled when they are first used" if left else ""
     return f"{kernels.compiled} compiled, in {kernels.folder}{more}"
-
-
-def _cache() -> Path:
-    from tailrace.columns.native import cache_folder  # noqa: PLC0415 - as above
-
-    return cache_folder()
 
 
 def _java() -> Java:

@@ -196,8 +196,7 @@ def index(
 
 def _on_spark(source: str, into: str, **options: Any) -> int:
     """The index in shards."""
-    with importing("spark", "an index in shards"):
-        from tailrace.search.spark import on_spark  # noqa: PLC0415 - takes a while
+    from tailrace.spark.search import index as run  # noqa: PLC0415 - takes a while
 
     stop = threading.Event()
     signalled: list[int] = []
@@ -208,7 +207,7 @@ def _on_spark(source: str, into: str, **options: Any) -> int:
         stop.set()
 
     with _shown() as show, on_signals(stopped) as put_back:
-        done = on_spark(
+        done = run(
             source,
             into,
             stop=stop,

@@ -63,9 +63,9 @@ def search(
 ) -> int:
     """Search an index."""
     with importing("search", "an index"):
-        from tailrace.search import Index, local_index  # noqa: PLC0415 - takes a while
+        from tailrace.search import Index  # noqa: PLC0415 - takes a while
 
-    found = Index(local_index(index)).search(query, table=table, limit=limit)
+    found = Index(index).search(query, table=table, limit=limit)
     output = output_to(standard_output())
     for hit in found.hits:
         if as_json:

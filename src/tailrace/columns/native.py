@@ -1,10 +1,10 @@
 """Kernels as machine code: Numba compiles them once per machine; later runs do without Numba.
 
 Importing Numba and letting it read its own cache costs a fresh process half a second; loading an
-object file with LLVM costs some milliseconds. So each kernel becomes an object file in a cache
-folder (``TAILRACE_CACHE``, else ``$XDG_CACHE_HOME/tailrace``, else ``~/.cache/tailrace``). The
-file's name depends on what it was made from: the kernels' sources, the versions of Numba and
-llvmlite, and the processor. A stale file is never loaded, since its name differs.
+object file with LLVM costs some milliseconds. So each kernel becomes an object file in the cache
+folder (`tailrace.cache`). The file's name depends on what it was made from: the kernels' sources,
+the versions of Numba and llvmlite, and the processor. A stale file is never loaded, since its name
+differs.
 
 Loaded code is run. So an object file is used only if nobody but this user and root may write to it,
 to the cache folder or to a folder above that (`tailrace.trust`). Otherwise that is logged once, and
@@ -16,16 +16,12 @@ without the interpreter's lock.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import functools
 import hashlib
 import importlib
-import logging
-import os
 import re
-import shutil
 import sys
 import tempfile
 import threading
@@ -37,8 +33,9 @@ from typing import Any, Final
 
 import llvmlite.binding as llvm
 
+from tailrace.cache import trusted_cache
 from tailrace.extras import importing
-from tailrace.trust import who_else, who_else_wrote
+from tailrace.trust import who_else_wrote
 
 Function = Callable[..., int]
 
@@ -95,7 +92,6 @@ PRINTING: Final = frozenset(
 
 _IMPORT = re.compile(rb"^from tailrace\.columns\.([\w.]+) import (?:(\w+) as)?", re.MULTILINE)
 _DIGEST = hashlib.sha256().digest_size
-_log: Final = logging.getLogger("tailrace.cache")
 _lock = threading.Lock()
 _loaded: dict[str, Function] = {}
 _engine: Any = None
@@ -229,70 +225,6 @@ def _execution_engine() -> Any:
 
 def _object_name(name: str) -> str:
     return f"{name}-{_fingerprint(name)}.o"
-
-
-def trusted_cache(part: str = "") -> Path | None:
-    """The cache folder, or its subfolder of that name, created if it is missing.
-
-    None if it cannot be created, or if other users may write to it or replace it.
-    """
-    folder = _trusted(cache_folder())
-    return folder if folder is None or not part else _trusted(folder / part)
-
-
-@functools.cache
-def _trusted(folder: Path) -> Path | None:
-    """The folder, resolved; checked once per process, so that it is logged only once."""
-    try:
-        _make(folder)
-        real = folder.resolve(strict=True)
-        reason = who_else(real)
-    except OSError:
-        return None
-    if reason is None:
-        return real
-    _log.warning(
-        "the cache %s is not used: %s. What is kept there for later runs is recompiled by each"
-        " process; remove write permission for others (chmod go-w), or let TAILRACE_CACHE"
-        " name a folder of your own",
-        folder,
-        reason,
-    )
-    return None
-
-
-def _make(folder: Path) -> None:
-    """Create a folder and its missing parents, for this user alone."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
-
-
-def own_cache(part: str) -> Path:
-    """A folder of the cache; if the cache is not trusted, one that is deleted with this process."""
-    return trusted_cache(part) or passing_cache(part)
-
-
-def passing_cache(part: str) -> Path:
-    """A folder that nobody else may write to, and that is deleted when this process ends."""
-    folder = _passing() / part
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-@functools.cache
-def _passing() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="tailrace-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def cache_folder() -> Path:
-    """The folder for what is made once per machine: see this module's docstring."""
-    if given := os.environ.get("TAILRACE_CACHE"):
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache")
-    return Path(base) / "tailrace"
 
 
 @functools.cache

@@ -17,21 +17,8 @@ if TYPE_CHECKING:
     from tailrace.search.manifest import Manifest
     from tailrace.search.reader import Hit, Hits, Index
     from tailrace.search.shard import ShardWriter
-    from tailrace.search.spark import on_spark
-    from tailrace.search.versions import local_index
 
-__all__ = [
-    "Analyser",
-    "Hit",
-    "Hits",
-    "Index",
-    "Indexed",
-    "Manifest",
-    "ShardWriter",
-    "index",
-    "local_index",
-    "on_spark",
-]
+__all__ = ["Analyser", "Hit", "Hits", "Index", "Indexed", "Manifest", "ShardWriter", "index"]
 
 __getattr__: Final = lazy(
     __name__,
@@ -44,7 +31,5 @@ __getattr__: Final = lazy(
         "Manifest": "manifest",
         "ShardWriter": "shard",
         "index": "feed",
-        "local_index": "versions",
-        "on_spark": "spark",
     },
 )

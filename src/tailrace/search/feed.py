@@ -17,6 +17,7 @@ from tailrace.log.sources import logs_of
 from tailrace.search.analysis import Analyser
 from tailrace.search.manifest import Manifest
 from tailrace.search.shard import ShardWriter
+from tailrace.storage.objects.url import names_object
 from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def index(
     logs = logs_of(source, keyring, layers)
     if len(logs) != 1:
         raise UsageError("an index follows one log: give one")
+    if names_object(into):
+        raise UsageError(f"{into}: an index in an object store is made on Spark (--shards)")
     server = logs[0].source if isinstance(logs[0], ServerTransport) else None
     manifest = Manifest.agreed(into, wanted)
     if len(manifest.shards) > 1:

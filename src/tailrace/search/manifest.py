@@ -10,7 +10,6 @@ replaced together with its position.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -18,6 +17,7 @@ from zlib import crc32
 
 from tailrace.errors import StorageError, UsageError
 from tailrace.search.analysis import Analyser
+from tailrace.storage.versions import Versions
 from tailrace.table_filter import TableFilter
 
 FILE: Final = "index.json"
@@ -77,26 +77,16 @@ class Manifest:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """That of an index in a folder. Raises StorageError if there is none."""
-        path = Path(folder) / FILE
-        try:
-            return cls.loads(path.read_bytes(), str(folder))
-        except FileNotFoundError:
+        found = Versions(Path(folder), FILE).head()
+        if found is None:
             raise StorageError(
                 f"{folder}: there is no index ({FILE}): tailrace index SOURCE --into {folder}"
-            ) from None
-        except OSError as error:
-            raise StorageError(f"{path}: {error.strerror}") from error
+            )
+        return cls.loads(found, str(folder))
 
     def save(self, folder: str | Path) -> None:
         """Write it into a folder, atomically."""
-        path = Path(folder) / FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        with new.open("w", encoding="utf-8") as out:
-            out.write(self.dumps())
-            out.flush()
-            os.fsync(out.fileno())
-        new.replace(path)
+        Versions(Path(folder), FILE).publish(self.dumps())
 
     @classmethod
     def agreed(cls, folder: str | Path, wanted: Self) -> Self:

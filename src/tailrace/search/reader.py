@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tantivy import Occur, Query
@@ -12,12 +11,14 @@ from tantivy import Occur, Query
 from tailrace.errors import UsageError
 from tailrace.search.analysis import Folding
 from tailrace.search.boolean import Compiler
-from tailrace.search.manifest import Manifest
+from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import JSON, State, open_shard, state_in, strings_of
 from tailrace.sql.fulltext import Group, Text, Word, parse
+from tailrace.storage.versions import local_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import tantivy
 
@@ -60,22 +61,26 @@ class _Shard(NamedTuple):
 
 
 class Index:
-    """An index in a folder, as of its last commit when it was opened or `refresh` was called.
+    """An index, as of its last commit when it was opened or `refresh` was called.
 
-    It may be searched while another process writes to it. Raises StorageError if there is none.
+    ``place`` is its folder, or its URL in an object store: then a copy of it is searched, in this
+    user's cache. It may be searched while another process writes to it. Raises StorageError if
+    there is none.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder)
-        self.manifest = Manifest.load(folder)
+    def __init__(self, place: str | Path) -> None:
+        self._place = place
         self._open: dict[str, tantivy.Index] = {}
         self.refresh()
 
     def refresh(self) -> Self:
         """Show what was committed meanwhile."""
-        self.manifest = Manifest.load(self._folder)
+        folder = local_copy(
+            self._place, FILE, lambda head: Manifest.loads(head, str(self._place)).shards
+        )
+        self.manifest = Manifest.load(folder)
         self._open = {
-            name: self._open.get(name) or open_shard(self._folder / name, self.manifest.analyser)
+            name: self._open.get(name) or open_shard(folder / name, self.manifest.analyser)
             for name in self.manifest.shards
         }
         self._shards = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
-from tailrace.columns.native import own_cache
+from tailrace.cache import own_cache
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg_paths import location
 from tailrace.spark.manifest.paths import lake_path

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from tailrace.columns.native import own_cache, passing_cache
+from tailrace.cache import own_cache, passing_cache
 from tailrace.errors import PipelineError
 from tailrace.extras import hint
 

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.columns.native import own_cache, passing_cache
+from tailrace.cache import own_cache, passing_cache
 from tailrace.errors import PipelineError
 from tailrace.extras import missing
 from tailrace.printable import first_line

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tailrace.columns.native import own_cache
+from tailrace.cache import own_cache
 from tailrace.errors import StorageError, UsageError
 from tailrace.live.scheme import names_server
 from tailrace.live.session import Identity, Session

@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from tailrace.errors import StorageError, UsageError
-from tailrace.search import Index, Manifest, index, local_index, on_spark
-from tests.spark.conftest import bucket, s3_server, spark  # noqa: F401 - fixtures
+from tailrace.search import Index, Manifest, index
+from tailrace.spark.search import index as on_spark
 from tests.spark.following import url_of
 from tests.spark.killing import kill
 from tests.waiting import wait_for
@@ -125,7 +125,7 @@ class Following:
 
 
 @pytest.mark.parametrize("shop", ["mysql-9.7", "mariadb-11.8"], indirect=True)
-def test_an_index_on_spark_equals_that_of_one_process(spark, shop, tmp_path):  # noqa: F811
+def test_an_index_on_spark_equals_that_of_one_process(spark, shop, tmp_path):
     """Rows from before, live changes and statements; when it is continued, nothing is double."""
     url, into, one = url_of(shop), tmp_path / "index", tmp_path / "one"
     index(url, one, tables="shop.*")  # both have the same rows by SELECT, and the same by the log
@@ -153,7 +153,7 @@ def test_an_index_on_spark_equals_that_of_one_process(spark, shop, tmp_path):  #
         on_spark(url, into, tables="shop.things", spark=spark)
 
 
-def test_a_batch_that_failed_after_it_was_published_changes_nothing_again(spark, tmp_path):  # noqa: F811
+def test_a_batch_that_failed_after_it_was_published_changes_nothing_again(spark, tmp_path):
     """Spark runs such a batch again: its position is the shards' already."""
 
     def fail(_done):
@@ -219,20 +219,21 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(shop, tmp_path):
 
 
 @pytest.mark.parametrize("shop", ["mysql-9.7"], indirect=True)
-def test_an_index_in_an_object_store(spark, bucket, shop, tmp_path, monkeypatch):  # noqa: F811
+def test_an_index_in_an_object_store(spark, bucket, shop, tmp_path, monkeypatch):
     """Its shards are objects; a reader copies them, and another driver has only these objects."""
     monkeypatch.setenv("TAILRACE_CACHE", str(tmp_path / "cache"))
     url, into, one = url_of(shop), f"{bucket.url}/text/index", tmp_path / "one"
     with pytest.raises(StorageError, match="no index"):
-        local_index(into)
+        Index(into)
     on_spark(url, into, shards=2, tables="shop.*", spark=spark)
-    before = Index(local_index(into))
+    before = Index(into)
     change(shop)
     on_spark(url, into, shards=2, tables="shop.*", spark=spark)
     shop.execute("INSERT INTO shop.things (id, name) VALUES (7000, 'red again')")
     shop.connection.commit()
     on_spark(url, into, shards=2, tables="shop.*", spark=spark)
     index(url, one, tables="shop.*")
-    check_equal(local_index(into), one)
+    check_equal(into, one)
     assert before.refresh().search("again").total == 1
-    assert len(bucket.names("text/index/manifests")) == 2
+    heads = [name for name in bucket.names("text/index") if name.startswith("index.json.")]
+    assert len(heads) == 2

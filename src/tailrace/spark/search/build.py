@@ -1,4 +1,4 @@
-"""An index in shards, which Spark's tasks make: `on_spark`.
+"""The index in shards, which Spark's tasks make: `index`.
 
 The streaming source of `tailrace.spark` receives the log, and says where each batch ends: always
 where a transaction does. A task for each shard takes the batch into a new version of it (a copy by
@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import StreamingQueryException
 
-import tailrace.spark
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.scheme import names_server
 from tailrace.live.url import Source as Server
@@ -34,11 +33,14 @@ from tailrace.position import Position
 from tailrace.printable import first_line
 from tailrace.search.analysis import Analyser
 from tailrace.search.feed import Feed, Indexed
-from tailrace.search.manifest import Manifest, shard_of
+from tailrace.search.manifest import FILE, Manifest, shard_of
 from tailrace.search.shard import ShardWriter, open_shard, state_in
-from tailrace.search.versions import ObjectVersions, Versions, new_name, versions_of
+from tailrace.spark.datasource import register
+from tailrace.spark.session import session
 from tailrace.spark.tasks import Report, run
 from tailrace.storage import find
+from tailrace.storage.objects.url import names_object
+from tailrace.storage.versions import Versions, versions_of
 from tailrace.table_filter import TableFilter
 from tailrace.transports import SeriesTransport
 
@@ -120,7 +122,7 @@ def _make(job: _Job, _report: Report) -> _Made:
     """In a task: make the next version of a shard. One that has the batch already stays as it is,
     as Spark may run a batch, and a task, twice.
     """
-    new = new_name(job.number)
+    new = f"shards/{job.number}-{token_hex(8)}"
     folder = job.versions.fork(job.base, new)
     wants = Manifest.loads(job.manifest, new)
     takes = partial(_takes, job.number, len(wants.shards))
@@ -157,7 +159,7 @@ def _takes(number: int, shards: int, key: str) -> bool:
     return shard_of(key, shards) == number
 
 
-def on_spark(
+def index(
     source: str | Path,
     into: str | Path,
     *,
@@ -177,11 +179,11 @@ def on_spark(
 ) -> Indexed:
     """Index the text columns of tables on Spark, and with ``follow`` what changes in them.
 
-    As `tailrace.search.index`, with these differences. The index has ``shards`` shards, each made
-    by a task (of an index that is there their number is fixed). ``into`` is a folder that driver
-    and tasks share, or a URL in an object store (``s3://bucket/reviews``; readers take a copy:
-    `tailrace.search.local_index`). ``source`` is the path or URL of logs, or a server's URL, which
-    tasks read, too: do not put a password into it on a cluster, but name an option file.
+    As `tailrace.search.index` in one process, with these differences. The index has ``shards``
+    shards, each made by a task; of an existing index their number is fixed. ``into`` is a folder
+    that driver and tasks share, or a URL in an object store (``s3://bucket/reviews``). ``source``
+    is the path or URL of logs, or a server's URL, which tasks read, too: on a cluster do not put a
+    password into it, but name an option file.
 
     ``work`` is a folder that driver and tasks share, for the copy of a server's log and of an
     object store's shards; by default one in the index's folder, else a temporary one, which is
@@ -190,7 +192,13 @@ def on_spark(
     Readers see what was committed, batch by batch, whole transactions only. The driver and tasks
     may be killed at any time: the next call continues, and each change is indexed once.
 
-    Raises what `index` raises, and PipelineError if Spark fails.
+    Raises what `tailrace.search.index` raises, and PipelineError if Spark fails.
+
+    >>> from tailrace.search import Index
+    >>> from tailrace.spark.search import index
+    >>> done = index("examples/shop/mysql", "reviews", shards=2, tables="shop.reviews")
+    >>> done.rows, len(Index("reviews").states)
+    (255, 2)
     """
     wants = TableFilter.of(tables, exclude)
     if shards < 1:
@@ -198,9 +206,10 @@ def on_spark(
     wanted = Manifest(wants.only, wants.exclude, analyser or Analyser(), ("",) * shards)
     with ExitStack() as stack:
         place = _work(into, work, stack)
-        versions = versions_of(into, place / "index")
+        versions = versions_of(into, FILE, place / "index")
         stack.enter_context(versions.alone())
-        found = versions.load()
+        head = versions.head()
+        found = None if head is None else Manifest.loads(head, str(into))
         if found is not None:
             found.check(wanted, into)
             if shards not in {1, len(found.shards)}:
@@ -210,8 +219,7 @@ def on_spark(
         options |= {"schema": schema, "keyring": None if server else keyring}
         spool = place / "log"
         log = _Log(str(source) if server is None else str(spool), server, options)
-        session = spark or tailrace.spark.session()
-        indexing = _Indexing(session, versions, found or wanted, log, place, on_progress)
+        indexing = _Indexing(spark or session(), versions, found or wanted, log, place, on_progress)
         begin = indexing.begin(is_new=found is None)
         given: dict[str, Any] = {
             "path": str(source),
@@ -226,7 +234,7 @@ def on_spark(
 
 
 def _work(into: str | Path, work: str | Path | None, stack: ExitStack) -> Path:
-    if work is None and isinstance(versions_of(into, Path()), ObjectVersions):
+    if work is None and names_object(into):
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-index-")))
     place = Path(into) / "work" if work is None else Path(work)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -267,12 +275,11 @@ class _Indexing:
         if not is_new:
             self._shards = [*self._manifest.shards]
             self._published = self._manifest.shards
-            self._versions.clean(set(self._published))
+            self._versions.clean(self._published)
             shard = open_shard(self._versions.bring(self._published[0]), self._manifest.analyser)
             state = state_in(shard, shard.searcher())
             self.done = Indexed(position=state.position, time=state.time)
             return state.position
-        self._versions.clean(set())
         if self._log.server is None or Server.parse(self._log.server).start is not None:
             return None
         made = self._made(None, None, self._spark)
@@ -282,7 +289,7 @@ class _Indexing:
 
     def run(self, stream: dict[str, str], stop: threading.Event | None, *, follow: bool) -> None:
         """Follow the streaming source, or take in what it has now."""
-        tailrace.spark.register(self._spark)
+        register(self._spark)
         self._checkpoint = self._work / f"query-{token_hex(8)}"
         frame = self._spark.readStream.format("binlog").options(**stream).load()
         writer = frame.writeStream.foreachBatch(self._batch)
@@ -360,7 +367,7 @@ class _Indexing:
         if self._hold <= end:
             self._hold = None
             shards = tuple(each.name for each in made)
-            self._versions.publish(replace(self._manifest, shards=shards))
+            self._versions.publish(replace(self._manifest, shards=shards).dumps())
             self._versions.clean({*shards, *self._published})
             self._published = shards
         if self._on_progress is not None:
