@@ -2,7 +2,7 @@
 
 A token is a run of letters, digits and underscores. Case and accents count as the column's
 collation says. Tokens that are too short or too long, and stop words, cannot be found by
-themselves, but count in phrases: in the index they have a mark before them.
+themselves, but count in phrases: they are in the index, and queries leave them out.
 
 Source: MySQL's manual, "Fine-Tuning MySQL Full-Text Search" and "Full-Text Stopwords"; the rest was
 tried on MySQL 9.7 (``tests/search/test_against_mysql.py``).
@@ -24,17 +24,19 @@ from tailrace.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-MARK: Final = "!"
-"""Before a token that cannot be found by itself."""
+_MARK: Final = "·"
+"""Before a token in the index that cannot be found by itself, and is too long or not all ASCII."""
 STOP_WORDS: Final = frozenset(
     "a about an are as at be by com de en for from how i in is it la of on or that the this to was"  # noqa: SIM905 - a list of words
     " what when where who will with und www".split()
 )
 """InnoDB's (``INFORMATION_SCHEMA.INNODB_FT_DEFAULT_STOPWORD``)."""
-_MOST_KEPT: Final = 200_000
 _WORDS: Final = re.compile(r"\w+")
+_ASCII_WORDS: Final = r"[^\x00-/:-@\[-^`{-\x7f]+"
+"""In tantivy: runs of ASCII's word characters and of all others, of which words are made here."""
 _LETTERS: Final = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l"})
 """Letters that are equal to others without accents and that Unicode does not decompose."""
+_ASCII: Final = r"\x00-\x7f"
 LANGUAGES: Final = (
     *("arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian"),
     *("italian", "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil"),
@@ -74,18 +76,6 @@ class Folding(StrEnum):
         )
 
 
-class _Tokens(dict[str, str]):
-    """Words as the index takes them, by the words; kept, since texts repeat them."""
-
-    def __init__(self, analyser: Analyser) -> None:
-        super().__init__()
-        self._analyser = analyser
-
-    def __missing__(self, word: str) -> str:
-        token = self[word] = word if self._analyser.counts(word) else MARK + word
-        return token
-
-
 @dataclass(frozen=True)
 class Analyser:
     """How text becomes tokens: the same for rows and for queries.
@@ -123,9 +113,9 @@ class Analyser:
         return _WORDS.findall(folding.fold(text))
 
     def spans(self, text: str, folding: Folding) -> Iterator[tuple[int, int, str]]:
-        """Where tokens begin and end in a text, and each as the index has it."""
+        """Where the tokens are in a text that can be found, and each as the index has it."""
         for found in _WORDS.finditer(text):
-            for word in self.words(found[0], folding):
+            for word in filter(self.counts, self.words(found[0], folding)):
                 yield found.start(), found.end(), self.indexed(word)
 
     def counts(self, word: str) -> bool:
@@ -133,26 +123,54 @@ class Analyser:
         return self.shortest <= len(word) <= self.longest and word not in self.stop_words
 
     def indexed(self, word: str) -> str:
-        """A token as the index has it: its stem, or marked."""
-        if not self.counts(word):
-            return MARK + word
-        return self.stemmer.analyze(word)[0] if self.language else word
+        """A token as the index has it: its stem, if there is a language."""
+        word = self._marked(word)
+        return self.analyzer.analyze(word)[0] if self.language else word
+
+    def _marked(self, word: str) -> str:
+        found = len(word) <= self.longest and (word.isascii() or self.counts(word))
+        return word if found else _MARK + word
 
     def index_text(self, text: str, folding: Folding) -> str:
-        """The tokens of a text as the index takes them, between spaces."""
-        tokens = self._tokens
-        if len(tokens) > _MOST_KEPT:
-            tokens.clear()
-        return " ".join(map(tokens.__getitem__, _WORDS.findall(folding.fold(text))))
+        """A text as `analyzer` takes it."""
+        text = folding.fold(text)
+        if text.isascii() and not self._too_long.search(text):
+            return text
+        return " ".join(map(self._marked, _WORDS.findall(text)))
+
+    def beginning(self, prefix: str) -> str:
+        """A regular expression of the tokens that begin so and can be found by themselves.
+
+        tantivy's have few states and no look-ahead. So each place where a token may depart from the
+        stop words is an alternative, by the number of characters that it has to have after it.
+        """
+        if not prefix.isascii():
+            return f"{prefix}.*"
+        size, least = len(prefix), max(self.shortest - len(prefix), 0)
+        stop = {
+            each[size:]
+            for each in self.stop_words
+            if each.startswith(prefix) and each.isascii() and _WORDS.fullmatch(each)
+        }
+        places = {each[:end] for each in stop for end in range(len(each) + 1)} | {""}
+        ends: dict[int, list[str]] = {}
+        for place in sorted(places):
+            following = sorted({each[-1] for each in places if each and each[:-1] == place})
+            other = f"&&[^{''.join(following)}]" if following else ""
+            left = max(least - len(place) - 1, 0)
+            ends.setdefault(left, []).append(f"{place}[{_ASCII}{other}]")
+        found = [f"({'|'.join(each)})[{_ASCII}]{{{left},}}" for left, each in ends.items()]
+        found += [place for place in sorted(places - stop) if len(place) >= least]
+        return f"{prefix}({'|'.join(found)}|.*[^{_ASCII}].*)"
 
     @cached_property
-    def _tokens(self) -> _Tokens:
-        return _Tokens(self)
+    def _too_long(self) -> re.Pattern[str]:
+        return re.compile(f"[^ ]{{{self.longest + 1}}}")
 
     @cached_property
-    def stemmer(self) -> tantivy.TextAnalyzer:
-        """For what `index_text` gives: at spaces, and to stems if there is a language."""
-        builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+    def analyzer(self) -> tantivy.TextAnalyzer:
+        """Makes tokens of what `index_text` gives."""
+        builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.regex(_ASCII_WORDS))
         if self.language:
             builder = builder.filter(tantivy.Filter.stemmer(self.language))
         return builder.build()

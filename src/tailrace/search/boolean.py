@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
@@ -129,7 +128,12 @@ class Compiler:
         return Query.term_query(self._schema, field, token)
 
     def _begin(self, field: str, word: str) -> Query:
-        return Query.regex_query(self._schema, field, f"{re.escape(word)}.*")
+        try:
+            return Query.regex_query(self._schema, field, self._analyser.beginning(word))
+        except ValueError:
+            raise UsageError(
+                f"the query: too many stop words begin with {word!r}: give more letters"
+            ) from None
 
 
 def _any(queries: Sequence[Query]) -> Query:

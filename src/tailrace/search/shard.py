@@ -123,7 +123,7 @@ def open_shard(folder: Path, analyser: Analyser, *, make: bool = False) -> tanti
             index = tantivy.Index.open(str(folder))
     except ValueError as error:
         raise StorageError(f"{folder}: {error}") from error
-    index.register_tokenizer(_TOKENS, analyser.stemmer)
+    index.register_tokenizer(_TOKENS, analyser.analyzer)
     index.config_reader("manual")
     return index
 
@@ -518,6 +518,8 @@ def _json(value: Any) -> bytes:
 
 
 def _key(number: int, values: Sequence[Any]) -> str:
+    if len(values) == 1 and type(values[0]) is int:  # faster
+        return f"{number} [{values[0]}]"
     return f"{number} {json.dumps(values, ensure_ascii=False)}"
 
 

@@ -91,7 +91,7 @@ def change_record(
 
 def image_json(image: Image | None) -> str:
     """An image as a JSON object, keys in the table's order; ``null`` for no image."""
-    return in_json("".join(_joined("", _image(image, large=False))))
+    return in_json("".join(cast("list[str]", _image(image, large=False))))
 
 
 def _joined(first: str, pieces: list[str | Iterator[str]]) -> Iterator[str]:

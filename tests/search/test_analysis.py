@@ -1,0 +1,56 @@
+"""Text to tokens for the full-text indexer of WL#3283."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import tantivy
+
+from tailrace.search import Analyser
+from tailrace.search.analysis import Folding
+
+WITH_W = (
+    "want wants was way well went were what whatever when whence whenever where whereafter whereas"
+    " whereby wherein whereupon wherever whether which while whither who whoever whole whom whose"
+    " why will willing wish with within without wonder would"
+)
+
+
+def indexed(analyser, words):
+    """An index with a document for each word."""
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("word", tokenizer_name="words", stored=True)
+    builder.add_text_field("tokens", tokenizer_name="words")
+    index = tantivy.Index(builder.build())
+    index.register_tokenizer("words", analyser.analyzer)
+    writer = index.writer(15 << 20, 1)
+    for word in words:
+        document = tantivy.Document()
+        document.add_text("word", word)
+        document.add_text("tokens", analyser.index_text(word, Folding.NONE))
+        writer.add_document(document)
+    writer.commit()
+    index.reload()
+    return index
+
+
+@pytest.mark.parametrize("shortest", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("stop", [None, "want wants w über wax wasé don't", WITH_W])
+def test_a_beginning_finds_all_tokens_that_can_be_found(stop, shortest):
+    """And no others: none that are too short or too long, and no stop words."""
+    analyser = Analyser(shortest=shortest, longest=12)
+    if stop is not None:
+        analyser = Analyser(shortest=shortest, longest=12, stop_words=frozenset(stop.split()))
+    rng = random.Random(shortest)
+    words = {*WITH_W.split(), *["über", "wasé", "wax"], *analyser.stop_words} - {"don't"}
+    words |= {"".join(rng.choices("wantsboué_x", k=rng.randint(1, 15))) for _ in range(2000)}
+    index = indexed(analyser, words)
+    searcher = index.searcher()
+    for prefix in sorted({word[:size] for word in words for size in (1, 2, 3)}):
+        query = tantivy.Query.regex_query(index.schema, "tokens", analyser.beginning(prefix))
+        hits = searcher.search(query, len(words)).hits
+        found = {searcher.doc(place)["word"][0] for _, place in hits}
+        assert found == {
+            each for each in words if each[: len(prefix)] == prefix and analyser.counts(each)
+        }
