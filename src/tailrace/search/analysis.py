@@ -134,8 +134,12 @@ class Analyser:
     def index_text(self, text: str, folding: Folding) -> str:
         """A text as `analyzer` takes it."""
         text = folding.fold(text)
-        if text.isascii() and not self._too_long.search(text):
-            return text
+        if text.isascii():
+            at, size = 0, self.longest + 1
+            while at + size <= len(text) and (space := text.rfind(" ", at, at + size)) >= 0:
+                at = space + 1
+            if at + size > len(text):  # no token is too long
+                return text
         return " ".join(map(self._marked, _WORDS.findall(text)))
 
     def beginning(self, prefix: str) -> str:
@@ -162,10 +166,6 @@ class Analyser:
         found = [f"({'|'.join(each)})[{_ASCII}]{{{left},}}" for left, each in ends.items()]
         found += [place for place in sorted(places - stop) if len(place) >= least]
         return f"{prefix}({'|'.join(found)}|.*[^{_ASCII}].*)"
-
-    @cached_property
-    def _too_long(self) -> re.Pattern[str]:
-        return re.compile(f"[^ ]{{{self.longest + 1}}}")
 
     @cached_property
     def analyzer(self) -> tantivy.TextAnalyzer:

@@ -60,6 +60,7 @@ JSON: Final = "json"
 _VERSION: Final = 1
 _TOKENS: Final = "tailrace"
 """The name of the index's tokenizer."""
+_FOLDINGS: Final = {str(each): each for each in Folding}  # faster than to ask the class
 _HEAP: Final = 64 << 20
 """Bytes of memory in which tantivy gathers documents before it writes them."""
 
@@ -346,7 +347,7 @@ class ShardWriter:
         for kind, value in texts:
             if kind != JSON:
                 text = value if isinstance(value, str) else _json(value).decode("utf-8", "replace")
-                document.add_text(kind, index_text(text, Folding(kind)))
+                document.add_text(kind, index_text(text, _FOLDINGS[kind]))
                 continue
             for each in strings_of(_parsed(value)):
                 document.add_text(Folding.ACCENTS, index_text(each, Folding.ACCENTS))
