@@ -97,6 +97,8 @@ def test_the_rows_are_those_of_the_source_and_applied_once(url, flavour):
     assert {name: rows for name, rows in held(url).items() if rows} == wanted
     again = tailrace.apply(source, url, exclude=exclude, start=f"{done.position.file[:-1]}1")
     assert (again.transactions, again.skipped) == (0, done.transactions)
+    after = tailrace.apply(source, url, exclude=exclude, start=str(done.position))
+    assert (after.transactions, after.skipped, after.position) == (0, 0, done.position)
 
 
 def test_all_before_a_definition_that_is_rejected_is_applied_and_the_rest_after_it(url, logged):
@@ -122,6 +124,42 @@ def test_all_before_a_definition_that_is_rejected_is_applied_and_the_rest_after_
     start = re.search(r"--start (\S+)\)", str(rejected.value))[1]
     assert tailrace.apply(log, url, start=start).transactions == 1
     assert len(held(url)["d.t"]) == 202
+
+
+CLASHES = {
+    "Orders": ["CREATE TABLE d.Orders (id INT)", "CREATE TABLE d.orders (id INT)"],
+    "x.y": [
+        "CREATE TABLE d.`x.y` (id INT)",
+        "CREATE DATABASE IF NOT EXISTS `d.x`",
+        "CREATE TABLE `d.x`.y (id INT)",
+    ],
+}
+
+
+@pytest.mark.parametrize("clash", CLASHES)
+def test_names_that_are_one_in_sqlite_are_rejected(logged, tmp_path, clash):
+    """It takes capital letters for small ones, and tables are called DATABASE.TABLE."""
+    other = "d.orders" if clash == "Orders" else "`d.x`.y"
+    log = logged(
+        "DROP DATABASE IF EXISTS `d.x`",
+        *CLASHES[clash],
+        f"INSERT INTO d.`{clash}` VALUES (1)",
+        f"INSERT INTO {other} VALUES (2)",
+    )
+    url = f"sqlite:///{tmp_path / 'applied.db'}"
+    with pytest.raises(SchemaError, match="--exclude"):
+        tailrace.apply(log, url)
+    assert held(url) == {f"d.{clash}": [("1",)]}
+    tailrace.apply(log, url, exclude=other.replace("`", ""))
+
+
+def test_a_name_that_is_too_long_for_postgresql_is_an_error(logged, request):
+    """It has 63 bytes, MySQL 64 characters."""
+    url = request.getfixturevalue("postgres").url
+    name = "a" * 64
+    log = logged(f"CREATE TABLE d.{name} (id INT)", f"INSERT INTO d.{name} VALUES (1)")
+    with pytest.raises(ServerError, match=name):
+        tailrace.apply(log, url, channel="long names")
 
 
 def log_of(server, tmp_path, statements):

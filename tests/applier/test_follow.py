@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pymysql
 
 import tailrace
+from tests.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "tailrace", "apply", "--follow", "--workers", "4"]
 IDS = 16
@@ -103,3 +104,22 @@ def test_a_target_that_crashes_ends_it_with_an_error_and_nothing_is_lost(pair):
             pass
     tailrace.apply(pair.log(), pair.url, workers=4)
     pair.check("d")
+
+
+def test_a_target_that_is_gone_ends_an_applier_that_has_nothing_to_apply(pair):
+    """Within seconds, with the error that it would have at the next transaction."""
+    pair.source.execute("CREATE DATABASE d")
+    source = f"mysql://root@127.0.0.1:{pair.source.port}/"
+    process = subprocess.Popen(
+        [*COMMAND, source, "--to", pair.url, "--start", "oldest"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_for(lambda: pair.target.query("SHOW DATABASES LIKE 'd'"))
+        pair.target.kill()
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 2
+        assert err.splitlines()[-1].startswith(f"tailrace: {pair.url.rstrip('/')}")
+    finally:
+        process.kill()
+        process.communicate()
+        pair.target.start()

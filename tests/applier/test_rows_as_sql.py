@@ -300,3 +300,18 @@ def test_rows_that_are_sent_in_several_packets_are_found(other):
         other.source.execute(sql)
     tailrace.apply(other.log(), other.url)
     assert rows(other.target, "d.t") == [(0, "u" * 100)]
+
+
+def test_user_variables_of_statements_have_collations_of_the_target(other):
+    """As the session's, a variable's collation becomes the one of the same order."""
+    server = other.source
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(20) CHARACTER SET utf8mb4)")
+    server.execute("SET SESSION binlog_format = 'STATEMENT'")
+    mysql = server.flavour == "mysql"
+    collation = "utf8mb4_0900_as_ci" if mysql else "utf8mb4_uca1400_as_ci"
+    server.execute(f"SET @name = _utf8mb4 'müde' COLLATE {collation}")
+    server.execute("INSERT INTO d.t VALUES (1, @name), (2, CONCAT(@name, '!'))")
+    server.execute("SET SESSION binlog_format = 'ROW'")
+    tailrace.apply(other.log(), other.url)
+    assert rows(other.target, "d.t") == [(1, "müde"), (2, "müde!")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +49,8 @@ _MOST_BYTES: Final = 32 << 20
 """Bytes of transactions that wait to be applied."""
 _MOST: Final = 4096
 """Transactions that wait."""
+_IDLE: Final = 5.0
+"""Seconds without a transaction after which the target is asked whether it is there."""
 _TOGETHER: Final = 1024
 """Transactions that are given to the target together, if so many wait."""
 
@@ -56,8 +58,9 @@ _TOGETHER: Final = 1024
 @dataclass(frozen=True, slots=True)
 class Applied:
     """What was applied: transactions, events of rows, statements; ``skipped`` transactions were
-    applied earlier. ``position`` and ``gtids`` (as text) are where the target now is in the source:
-    the last transaction that it has, whatever waits or failed after it.
+    applied earlier. ``gtids`` (as text) are what the target has, whatever waits or failed after it.
+    ``position`` is that of the last event of its last transaction; in what `apply` returns it is
+    where a call can start that continues.
     """
 
     transactions: int
@@ -80,6 +83,8 @@ class Applier(RowConsumer, Closing):
     ``wants`` says whose definitions are executed, if the stream has the rows of some tables only: a
     change that was logged as its statement is then an error (StatementChange). ``resume`` gives the
     position from which the stream has to be read to find the transaction that is being told of.
+    ``on_error`` is called in the applier's thread when the target has failed, for streams that may
+    have nothing to tell for long.
     """
 
     def __init__(
@@ -88,10 +93,12 @@ class Applier(RowConsumer, Closing):
         *,
         wants: TableFilter | None = None,
         resume: Callable[[], Position | None] | None = None,
+        on_error: Callable[[], object] | None = None,
     ) -> None:
         self._target = target
         self._wants = TableFilter() if wants is None else wants
         self._resume = resume
+        self._on_error = on_error
         self._progress: Progress = target.progress
         self._now = Transaction()
         self._blocks: dict[int, list[bytes]] = {}
@@ -152,7 +159,9 @@ class Applier(RowConsumer, Closing):
         if not isinstance(context, QueryContext):
             raise UsageError("statements of some tables can be told only in a log")
         if event.is_row_statement:
-            raise rows_not_logged(context.event)
+            raise rows_not_logged(
+                context.event, "an applier of some tables cannot tell which it changes"
+            )
         return concerns(context.event, self._wants)
 
     def trx_commit(self, event: TransactionCommit) -> None:
@@ -236,14 +245,19 @@ class Applier(RowConsumer, Closing):
                 with self._changed:
                     self._busy = False
                     self._changed.notify_all()
-                    self._changed.wait_for(lambda: self._waiting or self._ending)
-                    if not self._waiting:
+                    called = self._changed.wait_for(
+                        lambda: self._waiting or self._ending, timeout=_IDLE
+                    )
+                    if called and not self._waiting:
                         return
                     count = min(len(self._waiting), _TOGETHER)
                     taken = [self._waiting.popleft() for _ in range(count)]
                     self._bytes -= sum(each.size for each in taken)
-                    self._busy = True
+                    self._busy = bool(taken)
                     self._changed.notify_all()
+                if not taken:
+                    self._target.check()
+                    continue
                 try:
                     self._target.apply(taken)
                 finally:
@@ -254,6 +268,8 @@ class Applier(RowConsumer, Closing):
             with self._changed:
                 self._failed, self._busy = error, False
                 self._changed.notify_all()
+            if self._on_error is not None:
+                self._on_error()
 
     def _count(self, applied: list[Transaction]) -> None:
         for each in applied:
@@ -395,10 +411,11 @@ def apply(
     if start is None and target.progress.definitions is not None:
         stream.definitions.take_over(target.progress.definitions)
     wants = TableFilter.of(tables, exclude)
-    with stream, Applier(target, wants=wants, resume=lambda: stream.position) as applier:
+    applier = Applier(target, wants=wants, resume=lambda: stream.position, on_error=stream.stop)
+    with stream, applier:
         applier.register(stream)
         if on_start is not None:
             on_start(stream)
         stream.run()
         applier.flush()
-        return applier.applied
+        return replace(applier.applied, position=stream.position)

@@ -328,6 +328,15 @@ class DatabaseTarget(Target):
         """As the table of positions says."""
         return self._progress
 
+    def check(self) -> None:
+        """By a statement that does nothing; nobody ends SQLite."""
+        if not self._is_sqlite:
+            try:
+                self._connection.execute(sa.select(1))
+                self._connection.rollback()
+            except DBAPIError as error:
+                raise self._told(error) from error
+
     def close(self) -> None:
         """Close the connection; what was not committed is rolled back."""
         with suppress(DBAPIError):
@@ -384,7 +393,11 @@ class DatabaseTarget(Target):
         if not isinstance(context, QueryContext):
             raise SchemaError(f"{self.name}: only statements of a log can be applied")
         if event.is_row_statement:
-            raise rows_not_logged(context.event)
+            raise rows_not_logged(
+                context.event,
+                f"{self._engine.dialect.name} is applied rows only: change it there yourself, and"
+                " continue after its transaction (--start)",
+            )
         at = context.event
         self._flavour = at.form.flavour
         end = f"{at.file}:{at.end_offset}"
@@ -519,7 +532,7 @@ class DatabaseTarget(Target):
             for each in transactions:
                 self._execute(each)
             self._commit()
-        except (DBAPIError, TailraceError):
+        except (SQLAlchemyError, TailraceError):
             self._roll_back()
         else:
             self.applied = len(transactions)
@@ -529,7 +542,7 @@ class DatabaseTarget(Target):
                 self._execute(each)
                 self._commit()
                 self.applied += 1
-            except DBAPIError as error:
+            except SQLAlchemyError as error:
                 self._roll_back()
                 advice = _CONFLICT if _is_unique(error) and self._conflicts == "stop" else ""
                 raise self._told(error, f": in {each.name}{advice}") from error
@@ -551,9 +564,9 @@ class DatabaseTarget(Target):
         self._known.clear()
         self._executed = self._saved
 
-    def _told(self, error: DBAPIError, more: str = "") -> ServerError | ConnectionLost:
-        text = " ".join(str(error.orig).split())[:500]
-        if error.connection_invalidated:
+    def _told(self, error: SQLAlchemyError, more: str = "") -> ServerError | ConnectionLost:
+        text = " ".join(str(getattr(error, "orig", error)).split())[:500]
+        if isinstance(error, DBAPIError) and error.connection_invalidated:
             return ConnectionLost(f"{self.name}: {text}")
         return ServerError(f"{self.name}: {text}{more}", code=0)
 
@@ -617,7 +630,7 @@ class DatabaseTarget(Target):
                 connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {quote(database)} CASCADE"))
             return
         place = self._place(database, names[0])
-        if not sa.inspect(connection).has_table(place[1], schema=place[0]):
+        if not self._has_table(*place):
             return
         table = ".".join(quote(each) for each in place if each)
         if what == "drop":
@@ -657,7 +670,7 @@ class DatabaseTarget(Target):
         is then.
         """
         schema, name = self._place(altered.database, altered.name)
-        if not sa.inspect(self._connection).has_table(name, schema=schema):
+        if not self._has_table(schema, name):
             return
         if altered.reason:
             raise SchemaError(altered.reason)
@@ -745,8 +758,31 @@ class DatabaseTarget(Target):
         execute(f"ALTER TABLE {full} RENAME COLUMN {between} TO {called}")
 
     def _place(self, database: str, name: str) -> tuple[str | None, str]:
-        """Schema and name of a table."""
-        return (None, f"{database}.{name}") if self._is_sqlite else (database, name)
+        """Schema and name of a table. Raises SchemaError for one that would be another's, too."""
+        if not self._is_sqlite:
+            return database, name
+        if "." in database:
+            raise SchemaError(
+                f"`{database}`.`{name}`: in SQLite tables are called DATABASE.TABLE, so that a"
+                " database has no point in its name: leave it out (--exclude)"
+            )
+        return None, f"{database}.{name}"
+
+    def _has_table(self, schema: str | None, name: str) -> bool:
+        """Whether there is a table of this very name. Raises SchemaError for one that SQLite does
+        not tell from it.
+        """
+        inspector = sa.inspect(self._connection)
+        if not self._is_sqlite:
+            return inspector.has_table(name, schema=schema)
+        names = inspector.get_table_names()
+        for each in names if name not in names else ():
+            if each.encode().lower() == name.encode().lower():  # of ASCII's letters only
+                raise SchemaError(
+                    f"{name}: the target has {each}, and SQLite takes capital letters for small"
+                    " ones: leave one of the two out (--exclude)"
+                )
+        return name in names
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -776,7 +812,7 @@ class DatabaseTarget(Target):
         )
         connection = self._connection
         inspector = sa.inspect(connection)
-        if not inspector.has_table(name, schema=schema):
+        if not self._has_table(schema, name):
             if schema is not None:
                 connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
             table.create(connection)
@@ -1009,15 +1045,16 @@ def _unique_keys(
             yield tuple(columns)
 
 
-def _state(error: DBAPIError) -> str | None:
+def _state(error: SQLAlchemyError) -> str | None:
     """The SQLSTATE of an error, where the driver has it."""
-    found = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+    driver = getattr(error, "orig", None)
+    found = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
     return None if found is None else str(found)
 
 
-def _is_unique(error: DBAPIError) -> bool:
+def _is_unique(error: SQLAlchemyError) -> bool:
     """Whether a row has a key that exists already: of all violations, the only conflict."""
-    name = getattr(error.orig, "sqlite_errorname", None)
+    name = getattr(getattr(error, "orig", None), "sqlite_errorname", None)
     return name in _SQLITE_UNIQUE or _state(error) == _UNIQUE
 
 

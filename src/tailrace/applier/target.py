@@ -112,6 +112,11 @@ class Target(Closing):
     def statement(self, event: StatementQuery, blocks: bytes | None) -> tuple[Any, int] | None:
         """A statement; ``blocks`` are the bytes of the file of a LOAD DATA."""
 
+    def check(self) -> None:
+        """Raises what `apply` would if the target is not there; called by the same thread, when
+        there is nothing to apply.
+        """
+
     @abstractmethod
     def apply(self, transactions: Sequence[Transaction]) -> None:
         """Apply transactions, in their order, each as one with the note that it is applied."""

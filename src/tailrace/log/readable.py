@@ -38,13 +38,16 @@ def check_statements(given: object) -> None:
         raise UsageError(f'statements is "error" or "skip", and not {short_repr(given)}')
 
 
-def rows_not_logged(event: Event) -> LogError:
+_SKIP: Final = "leave such out (--statements skip, statements='skip')"
+
+
+def rows_not_logged(event: Event, advice: str = _SKIP) -> LogError:
     """The error of a statement, or a LOAD DATA, that changed rows which the log does not hold."""
     what = "LOAD DATA"
     if isinstance(event, QueryEvent):
         what = f"the statement «{' '.join(event.sql.split())[:60]}»"
     return event.error(
         f"the log holds {what} and not the rows that it changed (binlog_format is not ROW);"
-        " leave such out (--statements skip, statements='skip')",
+        f" {advice}",
         StatementChange,
     )

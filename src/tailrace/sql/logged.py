@@ -94,8 +94,13 @@ def statement_of(item: Logged) -> Statement:
     return statement_of_query(StatementQuery(QueryContext(item, 0)), item.group)
 
 
-def statement_of_query(query: StatementQuery, group: TransactionHead | None = None) -> Statement:
-    """The statement, as its server executed it.
+def statement_of_query(
+    query: StatementQuery,
+    group: TransactionHead | None = None,
+    *,
+    collation: Callable[[str], str] = str,
+) -> Statement:
+    """The statement, as its server executed it; ``collation`` gives a user variable's by its name.
 
     ``CREATE TABLE ... START TRANSACTION``, which only a replica may execute, loses its last words:
     the rows follow in a separate transaction. Raises UnsupportedType for a user variable of an
@@ -112,7 +117,7 @@ def statement_of_query(query: StatementQuery, group: TransactionHead | None = No
         _settings(query),
         group,
         query.current_database if uses else None,
-        tuple(_one_shots(query)),
+        tuple(_one_shots(query, collation)),
         alone=not kind.changes_rows or kind is StatementKind.CREATE_SELECT,
         logged=True,
         charset=charset if charset in _NOT_SINGLE and not raw.isascii() else None,
@@ -166,7 +171,7 @@ def _moment(microseconds: int) -> str:
     return f"{seconds}.{fraction:06}" if fraction else str(seconds)
 
 
-def _one_shots(query: StatementQuery) -> Iterator[str]:
+def _one_shots(query: StatementQuery, collation: Callable[[str], str]) -> Iterator[str]:
     if (last := query.last_insert_id) is not None:
         yield f"SET @@session.last_insert_id = {last}"
     if (generated := query.insert_id) is not None:
@@ -175,21 +180,21 @@ def _one_shots(query: StatementQuery) -> Iterator[str]:
         yield f"SET @@session.rand_seed1 = {seeds[0]}"
         yield f"SET @@session.rand_seed2 = {seeds[1]}"
     for each in query.user_variables or ():
-        yield f"SET @{quoted_name(each.name)} = {_user_value(each)}"
+        yield f"SET @{quoted_name(each.name)} = {_user_value(each, collation)}"
 
 
-def _user_value(variable: UserVariable) -> str:
-    value, collation = variable.value, variable.collation
+def _user_value(variable: UserVariable, collation: Callable[[str], str]) -> str:
+    value, name = variable.value, variable.collation
     if value is None:
         return "NULL"
     if isinstance(value, (str, bytes)):
-        charset = (collation or "utf8mb4").partition("_")[0]
+        charset = (name or "utf8mb4").partition("_")[0]
         if charset == "binary":
             data = value if isinstance(value, bytes) else value.encode()
             return f"_binary {hexadecimal(data)}"
         data = value if isinstance(value, bytes) else encode(charset, value)
         literal = f"_{charset} {hexadecimal(data)}"
-        return literal if collation is None else f"{literal} COLLATE {collation}"
+        return literal if name is None else f"{literal} COLLATE {collation(name)}"
     if isinstance(value, float):
         text = repr(value)
         return text if "e" in text else f"{text}e0"

@@ -85,15 +85,15 @@ class TargetSession:
             if name == "sql_mode" and value.isdecimal() and source is not self._flavour:
                 yield name, str(self._modes(int(value)))
             elif name in _COLLATIONS:
-                yield name, self._collation(value)
+                yield name, self.collation(value)
             elif name not in OPTIONAL or name in self._variables:
                 yield name, value
             elif name == _OF_MYSQL and _OF_MARIADB in self._variables:
-                yield _OF_MARIADB, quoted(f"utf8mb4={self._collation(value)}")
+                yield _OF_MARIADB, quoted(f"utf8mb4={self.collation(value)}")
         if source is Flavour.MARIADB and _OF_MYSQL in self._variables:
             given = dict(of)
             pairs = re.findall(r"utf8mb4=(\w+)", given.get(_OF_MARIADB, ""))
-            collation = self._collation(pairs[0] if pairs else _OF_UTF8MB4)
+            collation = self.collation(pairs[0] if pairs else _OF_UTF8MB4)
             if "timestamp" in given and collation in _TO_CHOOSE:  # a statement of the log
                 yield _OF_MYSQL, collation
 
@@ -109,8 +109,8 @@ class TargetSession:
         truncates = 0 if given & _MARIADB_ROUNDS else _MYSQL_TRUNCATES
         return given & _COMMON_MODES | truncates
 
-    def _collation(self, name: str) -> str:
-        """The collation itself, or the target's with the same order."""
+    def collation(self, name: str) -> str:
+        """The collation itself, or the target's with the same order. Raises SchemaError."""
         if name in self._collations or name.partition("_")[2] in self._collations:
             return name
         found = _BINARY.get(name, "")

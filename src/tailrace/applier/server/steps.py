@@ -16,6 +16,8 @@ from tailrace.schema.classify import is_temporary
 from tailrace.sql.logged import statement_of_query
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.events.rows import RowsEvent
     from tailrace.generators import StatementQuery
     from tailrace.sql.statement import Statement
@@ -65,9 +67,17 @@ class LoggedStatement:
     alone: bool
 
     @classmethod
-    def of(cls, event: StatementQuery, blocks: bytes | None, flavour: Flavour) -> LoggedStatement:
-        """From the accessors of its event; ``flavour`` is that of its source."""
-        statement = statement_of_query(event)
+    def of(
+        cls,
+        event: StatementQuery,
+        blocks: bytes | None,
+        flavour: Flavour,
+        collation: Callable[[str], str],
+    ) -> LoggedStatement:
+        """From the accessors of its event; ``flavour`` is that of its source, ``collation`` gives
+        the target's collation for one of the source's.
+        """
+        statement = statement_of_query(event, collation=collation)
         if isinstance(event, StatementLoadQuery):
             statement = replace(statement, sql=_local(event))
         text = event.query_string

@@ -219,6 +219,10 @@ class ServerTarget(Target):
     def _run(self, sql: str) -> None:
         self._query(sql)
 
+    def check(self) -> None:
+        """By a statement that does nothing: the server does not end the session as idle, either."""
+        self._run("DO 0")
+
     def close(self) -> None:
         """Close the connections; what was not committed is rolled back."""
         if self._workers is not None:
@@ -251,7 +255,7 @@ class ServerTarget(Target):
         """The statement with its session settings."""
         context = context_of(event)
         flavour = context.event.form.flavour if isinstance(context, LogContext) else self._flavour
-        made = LoggedStatement.of(event, blocks, flavour)
+        made = LoggedStatement.of(event, blocks, flavour, self._of_target.collation)
         return made, made.statement.size + len(blocks or b"")
 
     # --- applying --------------------------------------------------------------------------------
