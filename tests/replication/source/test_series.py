@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import struct
@@ -34,6 +35,7 @@ from tailrace.replication.source.series import ServedLogs
 from tailrace.replication.source.transmit import Transmit
 from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
 from tailrace.storage.streams.file import FileOutput
+from tailrace.writing.recover import LogRecovered
 from tests.replication.source.dumping import Kept, asked, ours
 from tests.waiting import DEADLINE, wait_for
 
@@ -329,6 +331,34 @@ def test_a_file_that_is_cut_off_while_it_is_served(tmp_path, size):
     sent = events(packets)
     assert sent == file_events(path)[: len(sent)]
     wait_for(lambda: sized(logs) == [("binlog.000001", path.stat().st_size)])
+    logs.close()
+
+
+@pytest.mark.parametrize("cut", [0, 100])
+def test_a_file_that_is_cut_off_and_continued_between_two_looks(tmp_path, cut):
+    """Its beginning is the same, and it is as long as before: its end is another one."""
+    path, other = tmp_path / "served" / "binlog.000001", tmp_path / "other"
+    other.mkdir()
+    with made(path.parent) as log:
+        for _ in range(6):
+            commit(log)
+    size = path.stat().st_size
+    shutil.copy(path, other)
+    os.truncate(other / path.name, size - 40)
+    with pytest.warns(LogRecovered):
+        log = tailrace.append(other, server_uuid=UUID)
+    with log:
+        for _ in range(6):
+            commit(log, "create database other")
+    logs = ServedLogs(path.parent)
+    assert logs.position.offset == size
+    before = str(logs.gtids)
+    raw = bytearray((other / path.name).read_bytes())
+    raw[4 + 17] |= 1  # it may still grow
+    path.write_bytes(raw[: len(raw) - cut])
+    wait_for(lambda: logs.position.offset > size and str(logs.gtids) != before)
+    *packets, _ = ours(logs, asked())
+    assert events(packets) == file_events(path, end=logs.position.offset)
     logs.close()
 
 

@@ -70,6 +70,8 @@ looks.
 """
 _FIRST: Final = 512
 """Bytes at a file's beginning by which it is recognized: its server's start and first GTID."""
+_LAST: Final = 64
+"""Bytes before its end by which it is recognized: its last transaction's commit."""
 _BEGINS: Final = 10.0
 """Seconds within which a file that has just been created has its first events."""
 _KEPT: Final = 1 << 16
@@ -103,6 +105,7 @@ class ServedFile:
     _place: str = ""
     _growing: GrowingFile | None = None
     _first: bytes = b""
+    _last: tuple[int, bytes] = (0, b"")
     _size: int = 0
     _walked: int = 0
     _stream: InputFile | None = field(default=None, repr=False)
@@ -141,6 +144,9 @@ class ServedFile:
             self._size = size
             if len(self._first) < _FIRST:
                 self._first = lasting(stream, 0, min(self.end, _FIRST))
+            if self.end != before:
+                at = max(self.end - _LAST, 0)
+                self._last = at, lasting(stream, at, self.end - at)
             if self.end == size and len(self._first) == _FIRST:
                 self._growing = growing
         if closed and growing is None:
@@ -163,14 +169,18 @@ class ServedFile:
         return FileHead.read(events, self.log, grows=grows)
 
     def is_same(self) -> bool:
-        """Whether the file of its name has what was seen of it: its beginning, and as many bytes.
+        """Whether the file of its name has what was seen of it: its beginning, and its end where
+        that was.
 
         Raises StorageError, LogError.
         """
         stream = self.log.open()
         try:
             long = self.final or stream.size() >= self.end
-            same = long and lasting(stream, 0, len(self._first)) == self._first
+            same = long and all(
+                lasting(stream, at, len(seen)) == seen
+                for at, seen in ((0, self._first), self._last)
+            )
             if same and not self.final:  # a longer copy may have been put in its place
                 self._stream, stream = stream, self._stream or stream
         finally:
@@ -407,6 +417,12 @@ class ServedLogs:
             self._list()
         return self._files
 
+    def _fresh(self) -> list[ServedFile]:
+        """As `_current`, after a look at the newest file. Raises StorageError, LogError."""
+        with suppress(LogReset):
+            self._look(self._current()[-1])
+        return self._current()
+
     def check(self, file: ServedFile) -> None:
         """Check that a file is the one that it was. Raises LogReset, StorageError, LogError."""
         with self._changed:
@@ -590,7 +606,7 @@ class ServedLogs:
     def position(self) -> Position:
         """Where the last whole transaction ends."""
         with self._changed:
-            file = self._current()[-1]
+            file = self._fresh()[-1]
             self._look(file)
             return Position(file.name, max(file.end, len(MAGIC)))
 
@@ -602,7 +618,7 @@ class ServedLogs:
         newest file, later ones what was added.
         """
         with self._changed:
-            for file in reversed(self._current()):
+            for file in reversed(self._fresh()):
                 self._look(file)
                 if file.head is not None:
                     found = file.gtids(file.end)
