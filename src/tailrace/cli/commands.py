@@ -258,7 +258,8 @@ COMMANDS: Final = (
         SEARCH,
         "[OPTIONS] SOURCE --into INDEX",
         "Index the text of tables, and follow their changes.",
-        "A new index of a server has first the rows that its tables have, then what the log says. "
+        "SOURCE is a log, a server, or a lake that ``tailrace mirror`` has made. A new index of a "
+        "server has first the rows that its tables have, then what the log says. "
         "You can kill the command at any time: run again, it continues there, and each change is "
         "indexed once. It ends at the present end of the log, unless ``--follow`` is given; then "
         "Ctrl-C and SIGTERM end it at a transaction's end.",

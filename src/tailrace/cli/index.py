@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Group, Parameter
@@ -135,17 +136,18 @@ def index(
         from tailrace.search.analysis import STOP_WORDS, Analyser  # noqa: PLC0415 - takes a while
         from tailrace.search.feed import index as run  # noqa: PLC0415 - as above
 
+    is_lake = (Path(str(source)) / "_tailrace" / "now").is_symlink()
     if shards is None and work is not None:
         raise UsageError("--work is for an index on Spark: give --shards N")
     words = STOP_WORDS if stop_words is None else frozenset(filter(None, stop_words.split(",")))
     chosen = Analyser(language, shortest, longest, words)
-    if shards is not None:
+    if shards is not None or is_lake:
         if until is not None or layers:
-            raise UsageError("--until and --layer are not for an index on Spark (--shards)")
+            raise UsageError("--until and --layer are not for a lake or an index on Spark")
         return _on_spark(
             str(source),
             into,
-            shards=shards,
+            shards=shards or 1,
             work=work,
             tables=patterns(tables) or None,
             exclude=patterns(exclude) or None,

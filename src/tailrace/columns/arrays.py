@@ -51,6 +51,8 @@ METADATA_FIELDS: Final = (
 )
 """The change record's own fields, in order; ``before`` and ``after`` follow."""
 
+_COLUMNS: Final = b"tailrace.columns"
+_COLUMN: Final = b"tailrace.column"
 _MOST_ZEROS: Final = 1 << 16
 _MOVED: Final = 4 << 20
 """Bytes that are moved together."""
@@ -68,33 +70,62 @@ def schema_of(table: TableSchema, image: pa.StructType, source: str, columns: st
             "tailrace.source": source,
             "tailrace.key": json.dumps(key),
             "tailrace.names": table.names_from,
-            "tailrace.columns": columns,
+            _COLUMNS: columns,
         },
     )
 
 
 def described(columns: Sequence[Column]) -> str:
     """Columns for the metadata of a schema, for `table_of`."""
-    return json.dumps(
-        [
-            [each.name, int(each.type), each.metadata, each.unsigned, each.logical]
-            for each in columns
-        ]
-    )
+    return json.dumps([description_of(each) for each in columns])
+
+
+def description_of(column: Column) -> list[Any]:
+    """A column as JSON has it, for `column_of`."""
+    kind = [column.name, int(column.type), column.metadata, column.unsigned, column.logical]
+    return [*kind, column.collation, column.members]
+
+
+def described_columns(schema: pa.Schema) -> pa.Schema:
+    """The columns of a batch's images, each with its description in the field's metadata, if the
+    batch's schema has them.
+    """
+    image = schema.field("after").type
+    if _COLUMNS not in schema.metadata:
+        return pa.schema(list(image))
+    described = {each[0]: json.dumps(each) for each in json.loads(schema.metadata[_COLUMNS])}
+    return pa.schema([each.with_metadata({_COLUMN: described[each.name]}) for each in image])
+
+
+def described_table(
+    database: str, table: str, columns: pa.Schema, key: Sequence[str]
+) -> TableSchema | None:
+    """The table of columns that `described_columns` has given; fields may have other names since.
+    None if one has no description.
+    """
+    found = []
+    for index, field in enumerate(columns):
+        if _COLUMN not in (field.metadata or {}):
+            return None
+        found.append(column_of(index, [field.name, *json.loads(field.metadata[_COLUMN])[1:]]))
+    places = tuple(columns.names.index(name) for name in key)
+    return TableSchema(database, table, tuple(found), places, "log")
+
+
+def column_of(index: int, description: Sequence[Any]) -> Column:
+    """The column of an index that a description is of. It may be NULL."""
+    name, kind, size, unsigned, logical, collation, members = description
+    members = None if members is None else tuple(members)
+    kind, logical = ColumnType(kind), Logical(logical)
+    return Column(index, name, kind, size, True, unsigned, collation, members, logical)
 
 
 def table_of(schema: pa.Schema) -> TableSchema:
-    """The table that a batch's schema describes: the types of its values, as on the server.
-    Collations and names of members are not included.
-    """
+    """The table that a batch's schema describes, with its columns as in the log."""
     metadata = schema.metadata
     database, table = metadata[b"tailrace.table"].decode().split(".", 1)
-    columns = tuple(
-        Column(index, name, ColumnType(kind), size, True, unsigned, None, None, Logical(logical))
-        for index, (name, kind, size, unsigned, logical) in enumerate(
-            json.loads(metadata[b"tailrace.columns"])
-        )
-    )
+    described = json.loads(metadata[_COLUMNS])
+    columns = tuple(column_of(index, each) for index, each in enumerate(described))
     key = json.loads(metadata[b"tailrace.key"])
     names = [column.name for column in columns]
     return TableSchema(database, table, columns, tuple(names.index(name) for name in key))

@@ -107,6 +107,8 @@ def index(
     feed = Feed(writer, wants, on_progress)
     feed.server = server
     try:
+        if writer.state.lake is not None:
+            raise UsageError(f"{into}: the index is of a lake: give the lake, or another folder")
         if writer.state.position is None and server is not None and server.start is None:
             feed.load_all()
         reading = items(

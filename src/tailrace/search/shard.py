@@ -85,7 +85,8 @@ class State:
 
     ``position`` is where to resume. What was read up to ``read`` is in the shard; that is more
     while an XA transaction is prepared. ``time`` is when the last transaction was committed on the
-    server, in microseconds UTC; ``next`` is the number of the next table.
+    server, in microseconds UTC; ``next`` is the number of the next table. ``lake`` is of an index
+    of a lake: the files that have the rows of its tables (`tailrace.spark.search`).
     """
 
     position: Position | None = None
@@ -93,6 +94,7 @@ class State:
     time: int | None = None
     next: int = 1
     tables: dict[str, IndexedTable] = field(default_factory=dict)
+    lake: dict[str, dict[str, Any]] | None = None
 
     @classmethod
     def loads(cls, text: bytes) -> Self:

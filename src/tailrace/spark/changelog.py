@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.columns.arrays import described_columns
 from tailrace.constants import ColumnType
 from tailrace.errors import PipelineError, about_table
 from tailrace.spark.parquet.file import ParquetFile
@@ -275,7 +276,7 @@ class ChangelogFiles:
                 size=table.file.close(),
                 memory=table.memory,
                 operations=dict(zip(OPERATIONS, counts, strict=True)),
-                columns=pa.schema(list(table.schema.field("after").type)),
+                columns=described_columns(table.schema),
                 key=tuple(_key(table.schema)),
                 names=metadata[b"tailrace.names"].decode(),
                 first=table.first,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,7 @@ from tailrace.spark.parquet import hidden
 from tailrace.spark.parquet.footer import row_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.spark.lake.steps import Tables
     from tailrace.spark.manifest.manifest import TableState
@@ -103,6 +104,22 @@ class LakeView:
         folder = self.path / INNER / "versions" / f"{self.manifest.version:06}"
         folder = within(folder, folder / table.folder / "current")
         return [LakeFile(str(folder / file.name)) for file in table.current.files if file]
+
+    def kept(self, table: TableState, files: Mapping[str, str]) -> list[LakeFile]:
+        """Files of a table's current state, in this or an earlier version, by their names; of each
+        its deleted rows. One that is gone since is among them, and cannot be read.
+        """
+        if not files:
+            return []
+        if self.manifest.format != "parquet":
+            folder = self._tables().folder(table.parts["current"])
+            return [LakeFile(str(folder / name), hidden) for name, hidden in files.items()]
+        versions = self.path / INNER / "versions"
+        places = sorted(versions.glob(f"*/{glob.escape(table.folder)}/current"), reverse=True)
+        return [
+            LakeFile(str(next((at / name for at in places if (at / name).is_file()), Path(name))))
+            for name in files
+        ]
 
     def _tables(self) -> Tables:
         if self.manifest.format == "delta":

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import StreamingQueryException
 
-from tailrace.errors import PipelineError, UsageError
+from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.live.scheme import names_server
 from tailrace.live.url import Source as Server
 from tailrace.log.rows import items
@@ -36,6 +37,8 @@ from tailrace.search.feed import Feed, Indexed
 from tailrace.search.manifest import FILE, Manifest, shard_of
 from tailrace.search.shard import ShardWriter, open_shard, state_in
 from tailrace.spark.datasource import register
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.search.lake import position_of, take_lake
 from tailrace.spark.session import session
 from tailrace.spark.tasks import Report, run
 from tailrace.storage import find
@@ -95,7 +98,9 @@ class _Copy:
 
 @dataclass(frozen=True)
 class _Job:
-    """The next version of a shard: with the log up to ``end``, or (None) the tables' rows."""
+    """The next version of a shard: with the log up to ``end``, or (None) the tables' rows; or with
+    a version of a lake.
+    """
 
     versions: Versions
     manifest: str
@@ -104,6 +109,7 @@ class _Job:
     log: _Log
     first: Position | None = None
     end: Position | None = None
+    lake: LakeView | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +137,10 @@ def _make(job: _Job, _report: Report) -> _Made:
         feed = Feed(writer, wants.wants, None)
         feed.server = None if job.log.server is None else Server.parse(job.log.server)
         at = writer.state.position
-        if job.end is None:
+        if job.lake is not None:
+            feed.done.rows = take_lake(job.lake, writer, wants.wants)
+            feed.done.transactions, feed.done.time = 1, writer.state.time
+        elif job.end is None:
             feed.load_all()
         elif at is None or at < job.end:
             with items(
@@ -185,6 +194,10 @@ def index(
     is the path or URL of logs, or a server's URL, which tasks read, too: on a cluster do not put a
     password into it, but name an option file.
 
+    ``source`` may also be a lake that `tailrace.spark.mirror` has made of one log, with current
+    states (CATALOG.SCHEMA, or its folder): the index has the rows that the lake has, and follows
+    its commits. Then one shard is made without Spark.
+
     ``work`` is a folder that driver and tasks share, for the copy of a server's log and of an
     object store's shards; by default one in the index's folder, else a temporary one, which is
     removed at the end. ``stop`` ends a call that follows; ``on_progress`` is told after each batch.
@@ -219,8 +232,17 @@ def index(
         options |= {"schema": schema, "keyring": None if server else keyring}
         spool = place / "log"
         log = _Log(str(source) if server is None else str(spool), server, options)
-        indexing = _Indexing(spark or session(), versions, found or wanted, log, place, on_progress)
-        begin = indexing.begin(is_new=found is None)
+        manifest = found or wanted
+        is_lake = server is None and not names_object(source) and LakeView.is_there(source)
+        if spark is None and not (is_lake and len(manifest.shards) == 1):
+            spark = session()
+        indexing = _Indexing(spark, versions, manifest, log, place, on_progress)
+        begin = indexing.begin(is_new=found is None, is_lake=is_lake)
+        if is_lake:
+            if schema is not None or keyring is not None:
+                raise UsageError("a lake is read without a schema and a keyring")
+            indexing.follow_lake(source, stop, follow=follow)
+            return indexing.done
         given: dict[str, Any] = {
             "path": str(source),
             "spool": server and str(spool),
@@ -246,7 +268,7 @@ class _Indexing:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: SparkSession | None,
         versions: Versions,
         manifest: Manifest,
         log: _Log,
@@ -266,7 +288,7 @@ class _Indexing:
         self._checkpoint = work
         self._error: Exception | None = None
 
-    def begin(self, *, is_new: bool) -> Position | None:
+    def begin(self, *, is_new: bool, is_lake: bool) -> Position | None:
         """Where the log is to be read from; None: from where its source says.
 
         A new index of a server has the rows of its tables first. Each shard reads them in a
@@ -278,20 +300,42 @@ class _Indexing:
             self._versions.clean(self._published)
             shard = open_shard(self._versions.bring(self._published[0]), self._manifest.analyser)
             state = state_in(shard, shard.searcher())
+            if (state.lake is not None) is not is_lake:
+                kind = "a log" if is_lake else "a lake"
+                raise UsageError(f"the index is of {kind}: give that, or another --into")
             self.done = Indexed(position=state.position, time=state.time)
             return state.position
         if self._log.server is None or Server.parse(self._log.server).start is not None:
             return None
-        made = self._made(None, None, self._spark)
+        made = self._made(self._spark)
         positions = [each.position for each in made]
         self._take(made, max(positions), min(positions))
         return min(positions)
 
+    def follow_lake(self, lake: str | Path, stop: threading.Event | None, *, follow: bool) -> None:
+        """Take in the lake's version, and with ``follow`` each newest one."""
+        version = None
+        while True:
+            view = LakeView.open(lake)
+            if view.manifest.version != version:
+                version, end = view.manifest.version, position_of(view)
+                try:
+                    self._take(self._made(self._spark, lake=view), end, end)
+                except LakeChanged:
+                    if LakeView.open(lake).manifest.version == version:
+                        raise
+                    continue
+            if not follow or (stop is not None and stop.wait(_LOOKS)):
+                return
+            if stop is None:
+                time.sleep(_LOOKS)
+
     def run(self, stream: dict[str, str], stop: threading.Event | None, *, follow: bool) -> None:
         """Follow the streaming source, or take in what it has now."""
-        register(self._spark)
+        spark = self._spark or session()
+        register(spark)
         self._checkpoint = self._work / f"query-{token_hex(8)}"
-        frame = self._spark.readStream.format("binlog").options(**stream).load()
+        frame = spark.readStream.format("binlog").options(**stream).load()
         writer = frame.writeStream.foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", self._checkpoint.absolute().as_uri())
         if follow:
@@ -323,7 +367,7 @@ class _Indexing:
             first, end = self._range(number)
             if self.done.position is not None and end <= self.done.position and not self._hold:
                 return
-            made = self._made(first, end, frame.sparkSession)
+            made = self._made(frame.sparkSession, first, end)
             self._take(made, max(each.hold for each in made), end)
         except Exception as error:
             self._error = error
@@ -341,13 +385,20 @@ class _Indexing:
         return first, Position(offset["file"], offset["position"])
 
     def _made(
-        self, first: Position | None, end: Position | None, spark: SparkSession
+        self,
+        spark: SparkSession | None,
+        first: Position | None = None,
+        end: Position | None = None,
+        lake: LakeView | None = None,
     ) -> list[_Made]:
+        manifest = self._manifest.dumps()
         jobs = [
-            _Job(self._versions, self._manifest.dumps(), number, base, self._log, first, end)
+            _Job(self._versions, manifest, number, base, self._log, first, end, lake)
             for number, base in enumerate(self._shards)
         ]
         folder = self._work / f"tasks-{token_hex(8)}"
+        if spark is None:
+            return [_make(job, Report(folder)) for job in jobs]
         try:
             return run(spark, _make, jobs, folder)
         finally:
@@ -362,8 +413,7 @@ class _Indexing:
         self._hold = hold if self._hold is None else max(hold, self._hold)
         rows = self.done.rows + max(each.rows for each in made)
         transactions = self.done.transactions + max(each.transactions for each in made)
-        time = made[0].time or self.done.time
-        self.done = Indexed(rows, transactions, end, time)
+        self.done = Indexed(rows, transactions, end, made[0].time or self.done.time)
         if self._hold <= end:
             self._hold = None
             shards = tuple(each.name for each in made)
