@@ -14,7 +14,7 @@ import pymysql
 import pytest
 
 from tailrace.errors import UsageError
-from tailrace.replication.source.listener import LONGEST_LOGIN, Limits, Listener, address_of
+from tailrace.replication.source.listener import LONGEST_LOGIN, Limits, Listener
 from tailrace.replication.source.login import CAPABILITIES, Login, State
 from tailrace.replication.source.users import Users
 from tailrace.wire.authentication import (
@@ -420,25 +420,6 @@ def test_stop_drops_them(listening):
 
 
 # --- the address ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("127.0.0.1:3306", ("127.0.0.1", 3306)),
-        ("db.example:0", ("db.example", 0)),
-        ("[::1]:4000", ("::1", 4000)),
-        ("*:3306", ("", 3306)),
-    ],
-)
-def test_an_address(text, found):
-    assert address_of(text) == found
-
-
-@pytest.mark.parametrize("text", ["", "3306", ":3306", "::1:3306", "host:", "host:x", "h:65536"])
-def test_no_address(text):
-    with pytest.raises(UsageError):
-        address_of(text)
 
 
 def test_a_port_that_is_taken(listening):

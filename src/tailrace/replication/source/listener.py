@@ -14,14 +14,14 @@ import selectors
 import socket
 import ssl
 from collections import Counter, OrderedDict
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Thread
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from tailrace.errors import UsageError
+from tailrace.live.listening import listening
 from tailrace.live.url import is_loopback
 from tailrace.printable import printable
 from tailrace.replication.source.connection import ReplicaConnection
@@ -29,7 +29,7 @@ from tailrace.replication.source.login import Login, State
 from tailrace.wire.packets import HEADER_SIZE, ErrorPacket, frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tailrace.replication.source.users import Users
 
@@ -148,7 +148,8 @@ class Listener:
         self._failures = _Failures(self._limits.failures)
         self._numbers = count(1)
         self._clients: dict[int, _Client] = {}
-        self._socket = _listening(host, port)
+        self._socket = listening(host, port, _BACKLOG)
+        self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
         """The port that it listens on."""
         self.failed_logins = 0
@@ -391,57 +392,6 @@ class Listener:
             self._forget(client)
         with suppress(OSError):
             client.sock.close()
-
-
-def address_of(text: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``, ``[IPV6]:PORT`` or ``*:PORT`` (all addresses).
-
-    Raises UsageError.
-    """
-    if not isinstance(text, str):
-        raise UsageError(f"the address to listen at is the text HOST:PORT, not {text!r}")
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-    plain = not text.startswith("[")
-    if not colon or not host or (plain and ":" in host) or not port.isascii() or not port.isdigit():
-        raise UsageError(f"the address to listen at is HOST:PORT, not {text[:80]!r}")
-    if int(port) > 65535:
-        raise UsageError(f"a port is at most 65535, not {port[:20]}")
-    return "" if host == "*" else host, int(port)
-
-
-@contextmanager
-def _listens(host: str, port: int) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"cannot listen at {host or '*'}:{port}: {reason}") from error
-
-
-def check_host(host: str, port: int) -> None:
-    """Raise UsageError for a host that is no address and cannot be resolved."""
-    with _listens(host, port):
-        _resolved(host, port)
-
-
-def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return found[0][0], found[0][4]
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    with _listens(host, port):
-        everywhere = not host
-        family, address = _resolved(host, port)
-        if everywhere and socket.has_dualstack_ipv6():
-            sock = socket.create_server(
-                ("::", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True
-            )
-        else:
-            sock = socket.create_server(address, family=family, backlog=_BACKLOG)
-    sock.setblocking(False)
-    return sock
 
 
 def _plain(host: str) -> str:

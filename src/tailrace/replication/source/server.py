@@ -18,11 +18,12 @@ from tailrace.constants import Flavour
 from tailrace.errors import UsageError
 from tailrace.gtid import GtidList
 from tailrace.gtid.ids import parse_uuid
+from tailrace.live.listening import address_of, check_host
 from tailrace.live.tls import load_certificate
 from tailrace.live.url import is_loopback
 from tailrace.observers.plugins import add
 from tailrace.observers.transmit import TransmitDelegate
-from tailrace.replication.source.listener import Limits, Listener, address_of, check_host
+from tailrace.replication.source.listener import Limits, Listener
 from tailrace.replication.source.refusals import refused
 from tailrace.replication.source.series import ServedLogs
 from tailrace.replication.source.session import Session
