@@ -1,27 +1,31 @@
-"""Screenshots of the page of `tailrace stat --html` in a real browser, for docs/guide.
+"""Screenshots of the pages of `tailrace stat --html` and `tailrace search --serve`, for docs/guide.
 
-    ./run --with playwright==1.65.2 --with pillow==13.0.0 python -m tools.screenshots [FOLDER]
+    ./run --with pillow==13.0.0 python -m tools.screenshots [FOLDER]
 
-It needs Chromium (Debian's package ``chromium``) and is no part of CI. The log is a shop's day that
-is made here, so that the pictures are the same each time. What a picture cannot show is checked:
-the page is not wider than a phone, loads nothing, reports no error, and can be used by keyboard.
+It is no part of CI. The log of the report is a shop's day that is made here, so that the pictures
+are the same each time; the index is of examples/shop. What a picture of the report cannot show is
+checked: the page is not wider than a phone, loads nothing, reports no error, and can be used by
+keyboard. For the page of searches tests/search does that.
 """
 
 from __future__ import annotations
 
 import math
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import tailrace
+from tailrace.search import index
+from tailrace.search_page import PageServer
+from tools.servers.browser import OPTIONS, chromium
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +60,18 @@ _DEFINITIONS: Final = {
     int(6.6 * 3600): "CREATE INDEX by_at ON shop.orders (at)",
     int(19.5 * 3600): "CREATE TABLE shop.returns (id int primary key, order_id int)",
 }
+
+
+SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
+
+
+class View(NamedTuple):
+    """A page in a window of that width, its name, and what it said and asked for."""
+
+    page: Page
+    width: int
+    name: str
+    said: list[str]
 
 
 class Clock:
@@ -142,40 +158,71 @@ def check(page: Any, width: int) -> None:
     assert all(names)
 
 
-def main() -> None:
-    """Make the log, the page, and its pictures in a folder (docs/guide)."""
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else GUIDE
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        sys.exit("screenshots: Chromium is missing: apt-get install chromium")
-    with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
-        log, html = Path(work) / "binlog.000001", Path(work) / "report.html"
-        make_log(log)
-        subprocess.run(
-            [sys.executable, "-m", "tailrace", "stat", "--html", str(html), log.name],
-            check=True,
-            cwd=work,
-        )
-        print(f"{html.stat().st_size:,} bytes of HTML from {log.stat().st_size:,} of log")
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-quic"]
-        )
-        for name, width, height in (("phone", 360, 1280), ("desktop", 1140, 1240)):
-            for scheme in ("light", "dark"):
-                view = {"width": width, "height": height}
-                context = browser.new_context(viewport=view, color_scheme=scheme)
+def _views(browser: Browser, url: str, sizes: dict[str, tuple[int, int]]) -> Iterator[View]:
+    """The page at each size, light and dark, with what names its picture."""
+    for name, (width, height) in sizes.items():
+        for scheme in SCHEMES:
+            with browser.new_context(
+                viewport={"width": width, "height": height}, color_scheme=scheme
+            ) as context:
                 page = context.new_page()
                 said: list[str] = []
-                page.on("console", lambda message, said=said: said.append(message.text))
-                page.on("request", lambda request, said=said: said.append(request.url))
-                page.goto(html.as_uri())
-                check(page, width)
-                assert said == [html.as_uri()], said
-                path = target / f"report-{name}-{scheme}.png"
-                page.screenshot(path=path)
-                Image.open(path).quantize(96).save(path, optimize=True)
-                print(path, f"{path.stat().st_size:,} bytes")
-                context.close()
+                _listen(page, said)
+                page.goto(url)
+                yield View(page, width, f"{name}-{scheme}.png", said)
+
+
+def _listen(page: Page, said: list[str]) -> None:
+    page.on("console", lambda message: said.append(message.text))
+    page.on("request", lambda request: said.append(request.url))
+
+
+def _save(page: Page, path: Path) -> None:
+    page.screenshot(path=path)
+    Image.open(path).quantize(96).save(path, optimize=True)
+    print(path, f"{path.stat().st_size:,} bytes")
+
+
+def report(browser: Browser, work: Path, target: Path) -> None:
+    """The pictures of a report."""
+    log, html = work / "binlog.000001", work / "report.html"
+    make_log(log)
+    subprocess.run(
+        [sys.executable, "-m", "tailrace", "stat", "--html", str(html), log.name],
+        check=True,
+        cwd=work,
+    )
+    print(f"{html.stat().st_size:,} bytes of HTML from {log.stat().st_size:,} of log")
+    for view in _views(browser, html.as_uri(), {"phone": (360, 1280), "desktop": (1140, 1240)}):
+        check(view.page, view.width)
+        assert view.said == [html.as_uri()], view.said
+        _save(view.page, target / f"report-{view.name}")
+
+
+def search(browser: Browser, work: Path, target: Path) -> None:
+    """The pictures of the page that searches an index."""
+    index(GUIDE.parents[1] / "examples" / "shop" / "mysql", work / "index")
+    server = PageServer(work / "index", "127.0.0.1:0")
+    thread = Thread(target=server.run)
+    thread.start()
+    try:
+        sizes = {"phone": (360, 700), "desktop": (860, 640)}
+        for view in _views(browser, server.url, sizes):
+            view.page.get_by_label("Search").fill('gift* lamp* "two days"')
+            expect(view.page.get_by_role("status")).to_contain_text("rows found")
+            _save(view.page, target / f"search-{view.name}")
+    finally:
+        server.stop()
+        thread.join()
+
+
+def main() -> None:
+    """Make the pictures in a folder (docs/guide)."""
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else GUIDE
+    with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=[*OPTIONS])
+        report(browser, Path(work), target)
+        search(browser, Path(work), target)
         browser.close()
 
 

@@ -57,6 +57,7 @@ NAMES: tuple[str, ...] = tuple(RELEASES)
 ONE_OF_EACH: tuple[str, ...] = ("mysql-9.7", "mariadb-11.8")
 """A server of each flavour, for what goes by the flavour and not by the release."""
 TOOLS: dict[str, Download] = {
+    "chromium": Download("chromium", "unstable", ("chromium-headless-shell", "fonts-dejavu-core")),
     "go": Download("go", "unstable", ("golang-go",)),
     "python-3.14": Download("python-3.14", "unstable", ("python3.14",)),
 }

@@ -81,9 +81,12 @@ def report(installed: Installed) -> None:
 
 
 def search(installed: Installed) -> None:
-    """An index of a log, which is searched."""
+    """An index of a log, which is searched, and the files of its page."""
     installed.tailrace("index", _LOG, "--tables", "shop.reviews", "--into", "found")
     check("34 rows found" in installed.tailrace("search", "found", "again"), True, "a query")
+    installed.evaluate(
+        "from tailrace.search_page import PageServer\nPageServer('found', '127.0.0.1:0')"
+    )
 
 
 def spark(installed: Installed) -> None:

@@ -276,15 +276,21 @@ COMMANDS: Final = (
         "search",
         "tailrace.cli.search:search",
         SEARCH,
-        "[OPTIONS] INDEX QUERY",
+        "[OPTIONS] INDEX [QUERY]",
         "Search an index that ``index`` built.",
         "The query is in the language of MySQL's boolean searches: ``+must -mustnot begin* "
         '"a phrase" (a group)``. A query that begins with ``-`` comes after ``--``.',
         (
             ("the best ten rows", "search found '+would* +again'"),
             ("all of one table, as JSON", "search found 'again' --table shop.reviews --json"),
+            ("a page in the browser, until Ctrl-C", "search found --serve 127.0.0.1:8080"),
         ),
-        (("0", "rows were found"), ("1", "no row was found"), _ERROR),
+        (
+            ("0", "rows were found, or SIGTERM ended the page"),
+            ("1", "no row was found"),
+            _ERROR,
+            _STOPPED,
+        ),
     ),
     Command(
         "help",

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from tailrace.cli.options import OUTPUT, SELECT, FileName  # cyclopts reads them
-from tailrace.cli.output import output_to, standard_output
+from tailrace.cli.output import output_to, say, standard_output
+from tailrace.cli.signals import STATUS, on_signals
+from tailrace.errors import UsageError
 from tailrace.extras import importing
 
 if TYPE_CHECKING:
     from tailrace.cli.output import Output
     from tailrace.search import Hit, Hits
 
-_AROUND = 60
-"""Characters around what was found."""
+_PAGE: Final = Group("Page", sort_key=0)
 
 
 def search(
@@ -24,15 +25,37 @@ def search(
         FileName, Parameter(name="index", help="The index: a folder, or a URL in an object store.")
     ],
     query: Annotated[
-        str,
+        str | None,
         Parameter(
             name="query",
             help="The query: words, ``+must``, ``-mustnot``, ``begin*``, phrases in quotation "
             "marks, groups in brackets.",
         ),
-    ],
+    ] = None,
     /,
     *,
+    listen: Annotated[
+        str | None,
+        Parameter(
+            name="--serve",
+            metavar="HOST:PORT",
+            group=_PAGE,
+            help="Serve a page that searches as one types, and shows new rows by itself, until "
+            "Ctrl-C or SIGTERM; port 0 is a free one. It has no login, so HOST must be this "
+            "machine's own (``127.0.0.1``), unless ``--host`` is given.",
+        ),
+    ] = None,
+    host: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--host",
+            metavar="NAME",
+            group=_PAGE,
+            negative=(),
+            help="Let other machines read the index through the page, which browsers there know by "
+            "this name or address. May be repeated.",
+        ),
+    ] = (),
     table: Annotated[
         str | None,
         Parameter(
@@ -65,6 +88,10 @@ def search(
     with importing("search", "an index"):
         from tailrace.search import Index  # noqa: PLC0415 - takes a while
 
+    if (query is None) == (listen is None):
+        raise UsageError("give a query, or --serve for a page: one of them")
+    if query is None:
+        return _serve(index, str(listen), host)
     found = Index(index).search(query, table=table, limit=limit)
     output = output_to(standard_output())
     for hit in found.hits:
@@ -79,6 +106,26 @@ def search(
     return 0 if found.total else 1
 
 
+def _serve(index: str, listen: str, hosts: tuple[str, ...]) -> int:
+    """Serve the page until a signal ends it; its status."""
+    with importing("search", "a page"):
+        from tailrace.search_page import PageServer  # noqa: PLC0415 - takes a while
+
+    signalled: list[int] = []
+    server = PageServer(index, listen, hosts=hosts)
+
+    def stopped(number: int) -> None:
+        signalled.append(number)
+        server.stop()
+
+    with on_signals(stopped):
+        say(f"the page is at {server.url}")
+        if hosts:
+            say("whoever reaches it reads the index: there is no login")
+        server.run()
+    return STATUS[signalled[0]] if signalled else 0
+
+
 def _counts(found: Hits) -> str:
     tables = ", ".join(f"{name} {count:,}" for name, count in found.tables.items())
     rows = "1 row" if found.total == 1 else f"{found.total:,} rows"
@@ -90,21 +137,10 @@ def _print(output: Output, hit: Hit) -> None:
     output.line((f"{hit.table} {key}", "place"), (f"  {hit.score:.2f}", "quiet"))
     for column, pieces in hit.texts.items():
         if any(found for _, found in pieces):
-            output.line((f"  {column}: ", "quiet"), *_excerpt(pieces))
+            output.line((f"  {column}: ", "quiet"), *_styled(pieces))
 
 
-def _excerpt(pieces: list[tuple[str, bool]]) -> list[tuple[str, str]]:
-    """The pieces from the first that was found on, with some text around."""
-    first = next(at for at, (_, found) in enumerate(pieces) if found)
-    shown: list[tuple[str, str]] = []
-    room = 3 * _AROUND
-    if first:
-        before = pieces[first - 1][0]
-        shown.append((f"…{before[-_AROUND:]}" if len(before) > _AROUND else before, ""))
-    for text, found in pieces[first:]:
-        cut = text if len(text) <= room else f"{text[:room]}…"
-        shown.append((cut.replace("\n", " "), "insert" if found else ""))
-        room -= len(text)
-        if room <= 0:
-            break
-    return shown
+def _styled(pieces: list[tuple[str, bool]]) -> list[tuple[str, str]]:
+    from tailrace.search_page.excerpt import excerpt  # noqa: PLC0415 - of the extra
+
+    return [(text.replace("\n", " "), "insert" if found else "") for text, found in excerpt(pieces)]

@@ -1,0 +1,328 @@
+"""The page's server by HTTP: what it gives, what it rejects, and what it lets a query cost."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import threading
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+import tailrace
+from tailrace.errors import StorageError, UsageError
+from tailrace.search import index
+from tailrace.search_page import server as module
+from tailrace.search_page.server import CONNECTIONS, HITS, LONGEST, PageServer
+from tests.search.served import served
+from tests.waiting import DEADLINE, wait_for
+
+HOSTILE = [
+    "<img src=x onerror=alert(1)> battery",
+    "</script><script>alert(2)</script> battery",
+    "battery \u202e \x00 \x1b[31m & < > \" '",
+]
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+
+
+def log_of(path, tables):
+    """A log with the rows of tables, in one transaction."""
+    with (
+        tailrace.create(
+            path, flavour="mysql", server_id=1, server_uuid="896e7882-18fe-11ef-ab88-22222d34d411"
+        ) as log,
+        log.transaction() as transaction,
+    ):
+        for name, texts in tables.items():
+            columns = "id int primary key, note varchar(10000) character set utf8mb4"
+            table = tailrace.Table.parse(f"create table {name} ({columns})")
+            transaction.insert(table, [{"id": at, "note": each} for at, each in enumerate(texts)])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    work = tmp_path_factory.mktemp("page")
+    many = [f"battery number {at} {'x' * 40} " * 50 for at in range(300)]
+    log_of(work / "binlog.000001", {"shop.products": HOSTILE, "shop.reviews": many})
+    index(work / "binlog.000001", work / "index")
+    return work / "index"
+
+
+@pytest.fixture(scope="module")
+def site(folder):
+    with served(folder) as url:
+        yield urlsplit(url)
+
+
+def get(site, path, method="GET", **headers):
+    """Status, headers and body; ``path`` goes out as it is."""
+    with contextlib.closing(
+        http.client.HTTPConnection(site.hostname, site.port, timeout=DEADLINE)
+    ) as to:
+        to.putrequest(method, path, skip_host="Host" in headers, skip_accept_encoding=True)
+        for name, value in headers.items():
+            to.putheader(name.replace("_", "-"), value)
+        to.endheaders()
+        response = to.getresponse()
+        return response.status, response.headers, response.read()
+
+
+def search(site, query, **more):
+    parameters = "".join(f"&{name}={quote(str(value))}" for name, value in more.items())
+    status, _, body = get(site, f"/search?q={quote(query)}{parameters}")
+    return status, json.loads(body)
+
+
+def test_rows_are_json_with_what_was_found(site):
+    status, found = search(site, "number*", limit=1)
+    assert (status, found["total"], found["tables"]) == (200, 300, {"shop.reviews": 300})
+    (hit,) = found["hits"]
+    assert hit["table"] == "shop.reviews"
+    ((column, pieces),) = hit["texts"]
+    assert (column, ["number", True] in pieces) == ("note", True)
+    assert 0 <= found["lag"] < 600
+
+
+def test_tables_are_counted_though_one_is_chosen(site):
+    _, found = search(site, "battery", table="shop.products")
+    assert found["total"] == len(HOSTILE)
+    assert found["tables"] == {"shop.products": len(HOSTILE), "shop.reviews": 300}
+    assert {hit["table"] for hit in found["hits"]} == {"shop.products"}
+    _, found = search(site, "battery", table="shop.none")
+    assert (found["total"], found["hits"]) == (0, [])
+
+
+def test_no_query_finds_nothing_and_names_the_tables(site):
+    _, found = search(site, " ")
+    assert (found["hits"], [*found["tables"]]) == ([], ["shop.products", "shop.reviews"])
+
+
+def test_hostile_text_is_json_that_no_browser_takes_for_a_page(site):
+    _, headers, body = get(site, "/search?q=battery&table=shop.products")
+    assert headers["Content-Type"] == "application/json"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    texts = {
+        "".join(piece for piece, _ in pieces)
+        for hit in json.loads(body)["hits"]
+        for _, pieces in hit["texts"]
+    }
+    assert any("onerror" in each or "script" in each for each in texts)
+    for text in texts:
+        assert any(text in each for each in HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/", 200), ("/page.js", 200), ("/page.css", 200), ("/search?q=x", 200), ("/none", 404)],
+)
+def test_each_answer_has_the_policy(site, path, status):
+    """No inline script, no other host, no frame; nothing is kept."""
+    found, headers, _ = get(site, path)
+    assert (found, headers["Content-Security-Policy"]) == (status, POLICY)
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Access-Control-Allow-Origin"] is None
+    assert headers["Server"] is None
+
+
+def test_the_page_has_nothing_inline_and_nothing_of_another_host(site):
+    for path in ("/", "/page.js", "/page.css"):
+        _, _, body = get(site, path)
+        text = body.decode()
+        assert "http:" not in text
+        assert "https:" not in text
+        assert "innerHTML" not in text
+        assert "style=" not in text
+        assert "url(" not in text
+    _, _, body = get(site, "/")
+    assert body.count(b"<script") == body.count(b'<script src="/page.js"') == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ('"no end', "cannot be read"),
+        ("a +", "cannot be read"),
+        ("(" * 60 + "a" + ")" * 60, "brackets"),
+        ('"' + "one two three four five six seven " * 3 + '" @30', "distance"),
+        ("x" * (LONGEST + 1), "1,000 characters"),
+    ],
+)
+def test_a_bad_query_is_an_error_on_one_line(site, query, says):
+    status, found = search(site, query)
+    assert (status, [*found]) == (400, ["error"])
+    assert says in found["error"]
+    assert "\n" not in found["error"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["\x00", "\ufffd\ud7ff", "a" * LONGEST, "*", "+" * 50, "a*" * 500, "'; --", "\u202e"],
+)
+def test_a_strange_query_is_no_fault_of_the_server(site, query):
+    assert search(site, query)[0] in {200, 400}
+
+
+@pytest.mark.parametrize("raw", ["q=%ff%fe", "q=%", "q", "q=a&q=b", "&&==&", "q=%00&table=%0d%0a"])
+def test_strange_parameters_are_no_fault_of_the_server(site, raw):
+    assert get(site, f"/search?{raw}")[0] == 200
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", str(HITS + 1), "x", "", "1e9", "\uff19", "9" * 500])
+def test_the_number_of_hits_is_limited(site, limit):
+    status, found = search(site, "battery", limit=limit)
+    assert (status, [*found]) == (400, ["error"])
+
+
+def test_an_answer_is_limited_however_long_the_rows_are(site):
+    _, _, body = get(site, f"/search?q=battery&limit={HITS}")
+    assert len(json.loads(body)["hits"]) == HITS
+    assert len(body) < 1000 * HITS
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/../server.py", "/%2e%2e/server.py", "/page.js/../../reader.py", "//etc/passwd"),
+        *("/index.json", "/page.html", "/..%2f..%2findex.json", "/search/../index.json"),
+    ],
+)
+def test_nothing_else_is_served(site, path):
+    status, _, body = get(site, path)
+    assert (status, body) == (404, b"Not Found")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_nothing_is_changed(site, method):
+    assert get(site, "/search?q=x", method)[0] == 405
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
+def test_another_name_for_this_machine_is_rejected(site, host):
+    """A site whose name leads to 127.0.0.1 (DNS rebinding) reads nothing."""
+    for path in ("/", "/search?q=battery"):
+        status, _, body = get(site, path, Host=host)
+        assert (status, b"battery" in body) == (400, False)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8080", "LOCALHOST:80"])
+def test_its_own_names_are_served(site, host):
+    assert get(site, "/", Host=host)[0] == 200
+
+
+def test_another_site_cannot_have_it_search(site):
+    for origin in ("cross-site", "same-site"):
+        assert get(site, "/search?q=battery", Sec_Fetch_Site=origin)[0] == 403
+    assert get(site, "/search?q=battery", Sec_Fetch_Site="same-origin")[0] == 200
+
+
+def test_large_requests_are_rejected(site):
+    assert get(site, "/search?q=" + "x" * 100_000)[0] == 400
+
+
+def test_slow_connections_do_not_keep_others_out(site):
+    """When there are too many, the oldest are closed, whether they have sent nothing or a part."""
+    request = f"GET /page.css HTTP/1.1\r\nHost: {site.hostname}\r\n"
+    with contextlib.ExitStack() as stack:
+        socks = []
+        for at in range(2 * CONNECTIONS):
+            sock = socket.create_connection((site.hostname, site.port), timeout=DEADLINE)
+            socks.append(stack.enter_context(contextlib.closing(sock)))
+            sock.sendall((request if at % 2 else "").encode())
+        assert search(site, "battery")[0] == 200
+        for sock in socks[:CONNECTIONS]:
+            with contextlib.suppress(ConnectionResetError):
+                assert sock.recv(1) == b""
+        socks[-1].sendall(b"\r\n")
+        assert socks[-1].recv(15) == b"HTTP/1.1 200 OK"
+
+
+def test_a_late_answer_is_given_up(folder, monkeypatch):
+    """Those that wait are not begun: each would take its time from the next."""
+    monkeypatch.setattr(module, "SECONDS", 0.5)
+    server = PageServer(folder, "127.0.0.1:0")
+    release, begun = threading.Event(), []
+
+    class Slow:
+        states = ()
+
+        def refresh(self):
+            begun.append(1)
+            release.wait(DEADLINE)
+            return self
+
+    good, server._searches._index = server._searches._index, Slow()
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        site = urlsplit(server.url)
+        for _ in range(3):
+            status, found = search(site, "battery")
+            assert (status, "too long" in found["error"]) == (503, True)
+        assert len(begun) == 1
+        server._searches._index = good
+        release.set()
+        wait_for(lambda: search(site, "battery")[0] == 200)
+    finally:
+        release.set()
+        server.stop()
+        thread.join(DEADLINE)
+
+
+def test_other_machines_are_let_in_by_their_name_for_it_only(folder):
+    for address in ("0.0.0.0:0", "*:0", "[::]:0", "192.0.2.1:0", "db1.example:0"):
+        with pytest.raises(UsageError, match="without a login"):
+            PageServer(folder, address)
+    for name in ("*", "*.example", "", "a:80", "http://a/"):
+        with pytest.raises(UsageError, match="a host is a name"):
+            PageServer(folder, "127.0.0.1:0", hosts=[name])
+
+
+def test_a_name_that_was_given_is_served(folder):
+    with open_command(folder, "--serve", "0.0.0.0:0", "--host", "search.example") as process:
+        line = process.stderr.readline()
+        assert "there is no login" in process.stderr.readline()
+        site = urlsplit(f"http://127.0.0.1:{line.rstrip().rstrip('/').rpartition(':')[2]}/")
+        assert get(site, "/", Host="search.example")[0] == 200
+        assert get(site, "/", Host="evil.example")[0] == 400
+
+
+@contextlib.contextmanager
+def open_command(*arguments):
+    command = [sys.executable, "-m", "tailrace", "search", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        yield process
+        process.terminate()
+        process.wait(DEADLINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "give a query, or --serve"),
+        (("battery", "--serve", "127.0.0.1:0"), "give a query, or --serve"),
+        (("--serve", "0.0.0.0:0"), "--host"),
+        (("--serve", "127.0.0.1"), "HOST:PORT"),
+        (("--serve", "127.0.0.1:99999"), "65535"),
+    ],
+)
+def test_the_command_says_what_is_wrong(folder, arguments, says):
+    with open_command(folder, *arguments) as process:
+        assert process.wait(DEADLINE) == 2
+        assert says in " ".join(process.stderr.read().split())
+
+
+def test_an_address_in_use_and_a_missing_index_are_errors(folder, site, tmp_path):
+    with pytest.raises(UsageError, match="cannot listen at"):
+        PageServer(folder, f"127.0.0.1:{site.port}")
+    with pytest.raises(StorageError):
+        PageServer(tmp_path / "none", "127.0.0.1:0")
