@@ -33,7 +33,8 @@ class Compiler:
     def compile(self, group: Group) -> Query | None:
         """None for a query that finds nothing."""
         parts: list[tuple[Occur, Query]] = []
-        found = must = False
+        found: list[Query] = []
+        must = False
         for prefix, item in group.items:
             for query in self._item(item):
                 if prefix == "-":
@@ -46,20 +47,14 @@ class Compiler:
                     must = True
                     parts.append((Occur.Must, query))
                 elif query is not None:
-                    found = found or prefix != "~"
+                    if prefix != "~":
+                        found.append(query)
                     weighed = Query.boost_query(query, _WEIGHTS[prefix]) if prefix else query
                     parts.append((Occur.Should, weighed))
         if not (must or found):
             return None
         if not must:  # a row with items that count less only is not found
-            first = [
-                query
-                for prefix, item in group.items
-                if prefix in {"", ">", "<"}
-                for query in self._item(item)
-                if query is not None
-            ]
-            parts.append((Occur.Must, Query.boost_query(_any(first), 0.0)))
+            parts.append((Occur.Must, Query.boost_query(_any(found), 0.0)))
         return Query.boolean_query(parts)
 
     def _item(self, item: Word | Text | Group) -> list[Query | None]:
@@ -124,8 +119,7 @@ class Compiler:
         return _any(orders)
 
     def _term(self, field: str, word: str) -> Query:
-        token = self._analyser.indexed(word)
-        return Query.term_query(self._schema, field, token)
+        return Query.term_query(self._schema, field, self._analyser.indexed(word))
 
     def _begin(self, field: str, word: str) -> Query:
         try:

@@ -41,6 +41,8 @@ HITS: Final = 100
 """The most hits of an answer."""
 LONGEST: Final = 1000
 """The most characters of a query, and of a table's name."""
+BEGINNINGS: Final = 10
+"""The most ``*`` of a query: all words of the index that begin so are searched for."""
 SECONDS: Final = 5.0
 """How long an answer takes at most, waiting included."""
 _COLUMNS: Final = 8
@@ -172,6 +174,8 @@ class _Searches:
         query, table, limit = asked.get("q", ""), asked.get("table", ""), asked.get("limit", "20")
         if max(len(query), len(table)) > LONGEST:
             return _json({"error": f"the query has more than {LONGEST:,} characters"}, 400)
+        if query.count("*") > BEGINNINGS:
+            return _json({"error": f"the query has more than {BEGINNINGS} words with *"}, 400)
         if limit not in map(str, range(1, HITS + 1)):
             return _json({"error": f"limit is a number from 1 to {HITS}"}, 400)
         loop = asyncio.get_running_loop()
