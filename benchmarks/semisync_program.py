@@ -1,13 +1,14 @@
 """A program that commits to a log of its own and serves it: python -m benchmarks.semisync_program …
 
-FOLDER FLAVOUR SYNC. Prints its port and the log file's name; then, for each line ``CLIENTS
-SECONDS`` that it reads, has so many threads commit a row each, again and again, and prints how many
-commits returned, the seconds, and the median and the 99th percentile of the time that one took, in
-microseconds.
+FOLDER FLAVOUR SYNC [one]; with ``one`` on one processor. Prints its port and the log file's name;
+then, for each line ``CLIENTS SECONDS`` that it reads, has so many threads commit a row each, again
+and again, and prints how many commits returned, the seconds, and the median and the 99th percentile
+of the time that one took, in microseconds.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -57,8 +58,10 @@ class _Clients:
         self._took += took
 
 
-def main(folder: str, flavour: str, sync: str) -> None:
+def main(folder: str, flavour: str, sync: str, processors: str = "all") -> None:
     """Serve until standard input ends."""
+    if processors == "one":
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     semisync = SemisyncSource(timeout=_LONGEST)
     table = tailrace.Table("bench.t", TABLE, flavour=flavour)
     with (
