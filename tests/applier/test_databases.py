@@ -478,3 +478,40 @@ def test_the_gtids_that_were_applied_are_one_line(url, tmp_path):
                 transaction.insert(table, [(number,)])
     done = tailrace.apply(tmp_path, url)
     assert done.gtids == f"{sources[0]}:1,{sources[1]}:1"
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        "CREATE OR REPLACE TABLE d.t (id INT PRIMARY KEY, zz VARCHAR(3))",
+        "CREATE OR REPLACE TABLE d.t LIKE d.other",
+        "CREATE OR REPLACE TABLE d.t (PRIMARY KEY (id)) SELECT id, zz FROM d.other WHERE id > 9",
+        "CREATE OR REPLACE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, zz VARCHAR(3))",
+    ],
+)
+def test_a_table_that_is_replaced_loses_its_rows(url, logged_by_mariadb, replaced):
+    """CREATE OR REPLACE is DROP and CREATE."""
+    log = logged_by_mariadb(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)",
+        "INSERT INTO d.t VALUES (1, 1), (2, 2)",
+        "CREATE TABLE d.other (id INT PRIMARY KEY, zz VARCHAR(3))",
+        *replaced.split("; "),
+        "INSERT INTO d.t VALUES (3, 'zz')",
+    )
+    tailrace.apply(log, url)
+    assert held(url)["d.t"] == [("3", "zz")]
+
+
+@pytest.mark.parametrize("clause", ["CHANGE id Id INT", "RENAME COLUMN id TO Id", "MODIFY Id INT"])
+def test_a_column_whose_name_changes_its_case_only(url, logged, clause):
+    log = logged(
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)",
+        "INSERT INTO d.t VALUES (1, 1), (2, 2)",
+        f"ALTER TABLE d.t {clause}",
+        "UPDATE d.t SET a = 5 WHERE id = 2",
+        "INSERT INTO d.t VALUES (3, 3)",
+        "ALTER TABLE d.t CHANGE ID ID INT",
+        "UPDATE d.t SET a = 6 WHERE id = 3",
+    )
+    tailrace.apply(log, url)
+    assert held(url)["d.t"] == [("1", "1"), ("2", "5"), ("3", "6")]

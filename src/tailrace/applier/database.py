@@ -708,13 +708,13 @@ class DatabaseTarget(Target):
         called = quote(column["name"])
         if step.what == "drop":
             connection.exec_driver_sql(f"ALTER TABLE {full} DROP COLUMN {called}")
-        elif step.what == "rename":
+        elif step.what == "rename" and column["name"] != step.new:
             connection.exec_driver_sql(
                 f"ALTER TABLE {full} RENAME COLUMN {called} TO {quote(step.new)}"
             )
         elif step.what == "fill":
             self._fill(altered, step, only_null=True)
-        else:
+        elif step.what == "convert":
             self._convert(altered, step, full, column)
 
     def _fill(self, altered: _Altered, step: TableStep, *, only_null: bool) -> None:

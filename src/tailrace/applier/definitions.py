@@ -171,10 +171,9 @@ class Altering:
                     if not self._is_left_out(clause):
                         others.append(self._added(clause))
                 case PutColumn(old=str(old)):
-                    if old.casefold() != clause.column.name.casefold():
-                        renames.append(
-                            TableStep("rename", old, new=clause.column.name, lenient=clause.lenient)
-                        )
+                    new = clause.column.name
+                    lenient = clause.lenient or old.casefold() == new.casefold()  # case may change
+                    renames.append(TableStep("rename", old, new=new, lenient=lenient))
                     others += self._modified(clause, old)
                 case Convert():
                     others += self._converted(clause)
@@ -188,8 +187,8 @@ class Altering:
                     pass
                 case _:
                     raise SchemaError(_CLAUSES.get(type(clause).__name__, type(clause).__name__))
-        olds = {step.column.casefold() for step in renames}
-        if any(step.new.casefold() in olds for step in renames):
+        names = [(step.column.casefold(), step.new.casefold()) for step in renames]
+        if any(new in {each for each, _ in names} - {old} for old, new in names):
             raise SchemaError("columns that take each other's names")
         return [*drops, *renames, *others, *last]
 

@@ -263,11 +263,13 @@ class _Parser:
         return Name(database or self.database, table)
 
     def _create(self, cursor: TokenCursor) -> Iterator[Effect]:
-        cursor.accept("OR", "REPLACE")
+        replaces = cursor.accept("OR", "REPLACE")
         temporary = cursor.accept("TEMPORARY")
         if cursor.accept_any("DATABASE", "SCHEMA"):
             unless_exists = cursor.accept("IF", "NOT", "EXISTS")
             name = cursor.name()
+            if replaces:
+                yield DropDatabase(name)
             yield PutDatabase(name, _charset(cursor), made=True, unless_exists=unless_exists)
             return
         what = cursor.accept_any("TABLE", "SEQUENCE")
@@ -279,6 +281,8 @@ class _Parser:
             yield Temporary(table, made=True)
             return
         self.name = table
+        if replaces:
+            yield DropTable(table)
         if what == "SEQUENCE":
             yield CreateTable(table, parse_sequence(cursor, self.session), unless_exists)
             return
