@@ -16,7 +16,7 @@ import tailrace
 from tailrace.errors import SchemaError, StorageError, UsageError
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.log.rows import items
-from tailrace.search import Analyser, Index, Manifest, index
+from tailrace.search import Analyser, Index, Manifest, index, reader
 from tailrace.sql.fulltext import parse
 from tests.recorded import ROOT
 
@@ -84,6 +84,21 @@ def test_hits_have_scores_counts_and_marks(shop):
     assert {text.lower() for text, marked in pieces if marked} == {"would", "again"}
     second = shop.search("+would* +again", limit=1, offset=1)
     assert second.hits[0].key == found.hits[1].key
+
+
+def test_only_so_much_of_a_result_is_marked(shop, monkeypatch):
+    """Rows may be long: without a limit, a few of them would make every search slow."""
+    monkeypatch.setattr(reader, "_MARKED", 200)
+    read = 0
+    for hit in shop.search("would again", table="shop.reviews", limit=50).hits:
+        for column, pieces in hit.texts.items():
+            text = "".join(piece for piece, _ in pieces)
+            assert column != "body" or text == hit.row[column]
+            marked = any(found for _, found in pieces)
+            assert not (marked and read >= 200)
+            assert marked or column != "body" or read + len(text) > 200
+            read += len(text)
+    assert read > 1000
 
 
 def test_a_search_in_one_table_finds_rows_of_it_only(shop):

@@ -22,7 +22,7 @@ import tantivy
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _MARK: Final = "·"
 """Before a token in the index that cannot be found by itself, and is too long or not all ASCII."""
@@ -31,7 +31,7 @@ STOP_WORDS: Final = frozenset(
     " what when where who will with und www".split()
 )
 """InnoDB's (``INFORMATION_SCHEMA.INNODB_FT_DEFAULT_STOPWORD``)."""
-_WORDS: Final = re.compile(r"\w+")
+WORDS: Final = re.compile(r"\w+")
 _ASCII_WORDS: Final = r"[^\x00-/:-@\[-^`{-\x7f]+"
 """In tantivy: runs of ASCII's word characters and of all others, of which words are made here."""
 _LETTERS: Final = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l"})
@@ -110,13 +110,11 @@ class Analyser:
 
     def words(self, text: str, folding: Folding) -> list[str]:
         """The tokens of a text, folded."""
-        return _WORDS.findall(folding.fold(text))
+        return WORDS.findall(folding.fold(text))
 
-    def spans(self, text: str, folding: Folding) -> Iterator[tuple[int, int, str]]:
-        """Where the tokens are in a text that can be found, and each as the index has it."""
-        for found in _WORDS.finditer(text):
-            for word in filter(self.counts, self.words(found[0], folding)):
-                yield found.start(), found.end(), self.indexed(word)
+    def found(self, words: list[str]) -> list[str]:
+        """Those of some tokens that can be found by themselves, as the index has them."""
+        return [self.indexed(each) for each in words if self.counts(each)]
 
     def counts(self, word: str) -> bool:
         """Whether a token can be found by itself."""
@@ -140,7 +138,7 @@ class Analyser:
                 at = space + 1
             if at + size > len(text):  # no token is too long
                 return text
-        return " ".join(map(self._marked, _WORDS.findall(text)))
+        return " ".join(map(self._marked, WORDS.findall(text)))
 
     def beginning(self, prefix: str) -> str:
         """A regular expression of the tokens that begin so and can be found by themselves.
@@ -154,7 +152,7 @@ class Analyser:
         stop = {
             each[size:]
             for each in self.stop_words
-            if each.startswith(prefix) and each.isascii() and _WORDS.fullmatch(each)
+            if each.startswith(prefix) and each.isascii() and WORDS.fullmatch(each)
         }
         places = {each[:end] for each in stop for end in range(len(each) + 1)} | {""}
         ends: dict[int, list[str]] = {}

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tantivy import Occur, Query
 
 from tailrace.errors import UsageError
-from tailrace.search.analysis import Folding
+from tailrace.search.analysis import WORDS, Folding
 from tailrace.search.boolean import Compiler
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import JSON, State, open_shard, state_in, strings_of
-from tailrace.sql.fulltext import Group, Text, Word, parse
+from tailrace.sql.fulltext import Group, parse, wanted
 from tailrace.storage.versions import local_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import tantivy
 
+    from tailrace.search.analysis import Analyser
+
 MOST: int = 10_000
 """Hits of a query, with those before them."""
+_MARKED = 10_000_000
+"""Characters of a result's texts in which what the query finds is marked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,10 @@ class Hit:
     score: float
     copies: int
     texts: dict[str, list[tuple[str, bool]]]
-    """The text of each text column, in pieces; True are those that the query finds."""
+    """The text of each text column, in pieces; True are those that the query finds.
+
+    Only in the first ten million characters of a result.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +135,7 @@ class Index:
                 counts[name] = counts.get(name, 0) + bucket["doc_count"]
                 total += bucket["doc_count"]
         found.sort(key=lambda each: each[:3])
-        marks = _Marks(parsed, self.manifest)
+        marks = _Marks(parsed, self.manifest.analyser)
         hits = [
             _hit(self._shards[number], place, -score, marks)
             for score, number, _, place in found[offset : offset + limit]
@@ -168,48 +176,39 @@ def _in_table(shard: _Shard, table: str) -> Query:
 
 
 class _Marks:
-    """Which tokens of a text a query finds."""
+    """Which words of a result's texts a query finds."""
 
-    def __init__(self, query: Group, manifest: Manifest) -> None:
-        self._analyser = manifest.analyser
-        self._wanted = [*_wanted(query)]
-        self._by_folding: dict[Folding, tuple[set[str], tuple[str, ...]]] = {}
+    def __init__(self, query: Group, analyser: Analyser) -> None:
+        self._analyser = analyser
+        self._wanted = [*wanted(query)]
+        self._finds = cache(self._finding)
+        self._left = _MARKED
 
     def pieces(self, text: str, folding: Folding) -> list[tuple[str, bool]]:
         """The text in pieces, and whether each is found."""
-        if folding not in self._by_folding:
-            found, prefixes = set[str](), list[str]()
-            for each, prefix in self._wanted:
-                words = self._analyser.words(each, folding)
-                if prefix and words:
-                    prefixes.append(words.pop())
-                found.update(map(self._analyser.indexed, filter(self._analyser.counts, words)))
-            self._by_folding[folding] = found, tuple(prefixes)
-        whole, begins = self._by_folding[folding]
-        pieces, at = list[tuple[str, bool]](), 0
-        for start, end, token in self._analyser.spans(text, folding):
-            if start >= at and (token in whole or (begins and token.startswith(begins))):
-                if start > at:
-                    pieces.append((text[at:start], False))
-                pieces.append((text[start:end], True))
-                at = end
-        if at < len(text):
-            pieces.append((text[at:], False))
-        return pieces
+        finds, pieces, at = self._finds(folding), list[tuple[str, bool]](), 0
+        for word in WORDS.finditer(text, 0, self._left):
+            if finds(word[0]):
+                pieces += [(text[at : word.start()], False), (word[0], True)]
+                at = word.end()
+        self._left -= min(len(text), self._left)
+        return [each for each in (*pieces, (text[at:], False)) if each[0]]
 
+    def _finding(self, folding: Folding) -> Callable[[str], bool]:
+        """Says whether a word is found; kept by word, since texts repeat them."""
+        found, begins = set[str](), list[str]()
+        for each, prefix in self._wanted:
+            words = self._analyser.words(each, folding)
+            if prefix and words:
+                begins.append(words.pop())
+            found.update(self._analyser.found(words))
 
-def _wanted(group: Group) -> Iterator[tuple[str, bool]]:
-    """The words and texts that a query asks for, and whether each may continue."""
-    for prefix, item in group.items:
-        if prefix == "-":
-            continue
-        match item:
-            case Word():
-                yield item.text, item.prefix
-            case Text():
-                yield item.text, False
-            case Group():
-                yield from _wanted(item)
+        @cache
+        def finds(text: str) -> bool:
+            tokens = self._analyser.found(self._analyser.words(text, folding))
+            return any(each in found or each.startswith(tuple(begins)) for each in tokens)
+
+        return finds
 
 
 def _hit(shard: _Shard, place: tantivy.DocAddress, score: float, marks: _Marks | None) -> Hit:

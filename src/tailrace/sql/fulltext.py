@@ -144,3 +144,17 @@ def parse(text: str) -> Group:
     if len(text) > LONGEST:
         raise UsageError(f"the query has {len(text)} characters, and more than {LONGEST}")
     return _Parser(text).whole()
+
+
+def wanted(query: Group) -> Iterator[tuple[str, bool]]:
+    """The words and texts that a query asks for, and whether each may continue."""
+    for prefix, item in query.items:
+        if prefix == "-":
+            continue
+        match item:
+            case Word():
+                yield item.text, item.prefix
+            case Text():
+                yield item.text, False
+            case Group():
+                yield from wanted(item)
