@@ -46,10 +46,7 @@ class Hit:
     score: float
     copies: int
     texts: dict[str, list[tuple[str, bool]]]
-    """The text of each text column, in pieces; True are those that the query finds.
-
-    Only in the first ten million characters of a result.
-    """
+    """Each text column in pieces; True are those found, in ten million characters of a result."""
 
 
 @dataclass(frozen=True, slots=True)
