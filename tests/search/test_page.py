@@ -17,7 +17,7 @@ import tailrace
 from tailrace.errors import StorageError, UsageError
 from tailrace.search import index
 from tailrace.search_page import server as module
-from tailrace.search_page.server import BEGINNINGS, CONNECTIONS, HITS, LONGEST, PageServer
+from tailrace.search_page.server import BEGINNINGS, CONNECTIONS, HITS, LONGEST, TABLES, PageServer
 from tests.search.served import served
 from tests.waiting import DEADLINE, wait_for
 
@@ -103,6 +103,23 @@ def test_tables_are_counted_though_one_is_chosen(site):
 def test_no_query_finds_nothing_and_names_the_tables(site):
     _, found = search(site, " ")
     assert (found["hits"], [*found["tables"]]) == ([], ["shop.products", "shop.reviews"])
+
+
+def test_only_the_tables_with_most_rows_are_named(tmp_path):
+    """And the one that is chosen; the others are counted."""
+    texts = {f"shop.t{at:03}": ["lamp"] * (1 + at % 2) for at in range(2 * TABLES)}
+    log_of(tmp_path / "binlog.000001", texts)
+    index(tmp_path / "binlog.000001", tmp_path / "index")
+    with served(tmp_path / "index") as url:
+        site = urlsplit(url)
+        _, found = search(site, "lamp")
+        assert found["tables"] == {name: 2 for name, rows in texts.items() if len(rows) == 2}
+        assert (found["all"], found["left_out"]) == (3 * TABLES, TABLES)
+        _, found = search(site, "lamp", table="shop.t000")
+        assert (found["total"], found["all"]) == (1, 3 * TABLES)
+        assert (found["tables"]["shop.t000"], found["left_out"]) == (1, TABLES - 1)
+        _, found = search(site, "", table="shop.t000")
+        assert (len(found["tables"]), found["left_out"]) == (TABLES, TABLES)
 
 
 def test_hostile_text_is_json_that_no_browser_takes_for_a_page(site):

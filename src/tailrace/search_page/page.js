@@ -1,9 +1,9 @@
 // Asks the server as one types, and again each second. What comes from rows becomes text, never HTML.
 
-const EVERY = 1000, TYPING = 120, STEP = 20, MOST = 100;
+const EVERY = 1000, TYPING = 120, PAUSE = 600, STEP = 20, MOST = 100;
 const at = (id) => document.getElementById(id);
-const [form, query, tables, status, hits, more, lag] =
-  ["form", "query", "tables", "status", "hits", "more", "lag"].map(at);
+const [form, query, tables, left, status, hits, more, lag] =
+  ["form", "query", "tables", "left", "status", "hits", "more", "lag"].map(at);
 
 let limit = STEP;
 let table = "";
@@ -20,6 +20,7 @@ function element(name, text, className) {
 }
 
 const number = (count) => count.toLocaleString("en");
+const some = (count, name) => `${number(count)} ${name}${count === 1 ? "" : "s"}`;
 const say = (text, wrong) => {
   status.className = wrong ? "wrong" : "";
   if (status.textContent !== text) status.textContent = text; // a screen reader reads changes only
@@ -28,22 +29,21 @@ const say = (text, wrong) => {
 function age(seconds) {
   for (const [size, name] of [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]]) {
     const count = Math.floor(seconds / size);
-    if (count >= 1) return `${number(count)} ${name}${count === 1 ? "" : "s"} ago`;
+    if (count >= 1) return `${some(count, name)} ago`;
   }
   return "just now";
 }
 
-function showTables(counts) {
-  counts = new Map(Object.entries(counts));
+function showTables({ all, tables: found, left_out }) {
+  const counts = new Map(Object.entries(found)); // null where nothing was asked
   if (table && !counts.has(table)) counts.set(table, 0);
   const names = [...counts.keys()].sort();
-  const all = names.some((name) => counts.get(name) === null) ? null : // nothing was asked
-    names.reduce((sum, name) => sum + counts.get(name), 0);
   tables.hidden = names.length === 0;
+  left.textContent = left_out ? `and ${some(left_out, "more table")}` : "";
   const have = [...tables.querySelectorAll("input")].map((each) => each.value);
   if (JSON.stringify(have) !== JSON.stringify(["", ...names])) {
     const focused = tables.contains(document.activeElement);
-    tables.replaceChildren(tables.querySelector("legend"), ...["", ...names].map(choice));
+    tables.replaceChildren(tables.querySelector("legend"), ...["", ...names].map(choice), left);
     if (focused) tables.querySelector("input:checked")?.focus();
   }
   for (const each of tables.querySelectorAll(".table")) {
@@ -57,20 +57,24 @@ function choice(name) {
   const label = element("label", undefined, "table");
   const input = element("input");
   Object.assign(input, { type: "radio", name: "table", value: name, checked: name === table });
-  label.append(input, element("span", name || "all"), " ", element("span", "", "count"));
+  label.append(input, element("bdi", name || "all"), " ", element("span", "", "count"));
   return label;
 }
 
 function row(hit, isNew) {
   const item = element("li", undefined, isNew ? "new" : "");
-  const title = element("h2", `${hit.table} ${hit.key.join(", ")}`);
+  const title = element("h2");
+  title.append(element("bdi", hit.table), " ");
+  hit.key.forEach((value, place) => title.append(place ? ", " : "", element("bdi", value)));
   if (isNew) title.append(" ", element("span", "new", "badge"));
-  if (hit.copies > 1) title.append(" ", element("span", `${number(hit.copies)} equal rows`, "quiet"));
+  if (hit.copies > 1) title.append(" ", element("span", some(hit.copies, "equal row"), "quiet"));
   const texts = element("dl");
   for (const [column, pieces] of hit.texts) {
     const text = element("dd");
+    text.dir = "auto"; // as its language is written
     text.append(...pieces.map(([piece, found]) => (found ? element("mark", piece) : piece)));
-    texts.append(element("dt", column), text);
+    texts.append(element("dt"), text);
+    text.previousSibling.append(element("bdi", column));
   }
   item.append(title, texts);
   return item;
@@ -80,19 +84,20 @@ const rowKey = (hit) => JSON.stringify([hit.table, hit.key]);
 
 function show(answer, asked) {
   const { lag: seconds, ...found } = answer;
-  lag.textContent = seconds === null ? "No transaction is indexed" :
-    `Last transaction indexed: ${age(seconds)}`;
+  lag.textContent = `Newest indexed change: ${seconds === null ? "not known" : age(seconds)}`;
   const text = JSON.stringify([asked, found]);
   if (text === shown) return;
   shown = text;
-  showTables(found.tables);
+  showTables(found);
   hits.replaceChildren(...found.hits.map((hit) => row(hit, known !== null && !known.has(rowKey(hit)))));
   known = found.total > found.hits.length ? null : new Set(found.hits.map(rowKey));
   more.hidden = found.total <= limit || limit >= MOST;
-  if (!asked) say("");
+  document.title = asked ? `${asked} - tailrace search` : "tailrace search";
+  const count = Object.keys(found.tables).length + found.left_out;
+  if (!asked) say(count ? `Type to search ${some(count, "table")}` : "The index has no rows yet");
   else if (found.total === 0) say("No row found");
   else {
-    const rows = found.total === 1 ? "1 row found" : `${number(found.total)} rows found`;
+    const rows = `${some(found.total, "row")} found`;
     say(found.hits.length < found.total ? `${rows}, the best ${found.hits.length} shown` : rows);
   }
 }
@@ -109,10 +114,12 @@ async function ask() {
     if (mine !== asking) return;
     if (response.ok) show(answer, asked);
     else {
+      if (shown) await new Promise((done) => setTimeout(done, PAUSE)); // one may be typing still
+      if (mine !== asking) return;
       shown = "";
       hits.replaceChildren();
       more.hidden = true;
-      say(answer.error, true);
+      say(answer.error.charAt(0).toUpperCase() + answer.error.slice(1), true);
     }
   } catch {
     if (mine !== asking) return;
@@ -130,6 +137,8 @@ function changed(wait) {
   if (table) state.set("table", table);
   history.replaceState(null, "", state.size ? `/?${state}` : "/");
   clearTimeout(timer);
+  asking?.abort();
+  asking = null; // what is under way answers another question
   timer = setTimeout(ask, wait);
 }
 

@@ -30,7 +30,7 @@ from tailrace.search import Index
 from tailrace.search_page.excerpt import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from starlette.requests import Request
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 HITS: Final = 100
 """The most hits of an answer."""
+TABLES: Final = 100
+"""The most tables of an answer: those with the most hits."""
 LONGEST: Final = 1000
 """The most characters of a query, and of a table's name."""
 BEGINNINGS: Final = 10
@@ -206,12 +208,28 @@ class _Searches:
     ) -> dict[str, Any]:
         """The answer without what changes by itself; the first argument is what was committed."""
         if not query.strip():
-            return {"total": 0, "tables": dict.fromkeys(self._index.tables), "hits": []}
+            named = dict.fromkeys(self._index.tables)
+            return {"total": 0, "hits": [], "all": None, **_tables(named, [*named], table)}
         found = self._index.search(query, table=table, limit=limit)
-        tables = found.tables
-        if table is not None:
-            tables = self._index.search(query, limit=1).tables
-        return {"total": found.total, "tables": tables, "hits": [*map(_shown, found.hits)]}
+        everywhere = found if table is None else self._index.search(query, limit=1)
+        counts = everywhere.tables
+        return {
+            "total": found.total,
+            "hits": [*map(_shown, found.hits)],
+            "all": everywhere.total,
+            **_tables(counts, sorted(counts, key=lambda name: -counts[name]), table),
+        }
+
+
+def _tables(
+    counts: Mapping[str, int | None], names: Sequence[str], chosen: str | None
+) -> dict[str, Any]:
+    """The rows of the first of some tables and of the chosen one, and how many are left out."""
+    shown = {*names[:TABLES], *([chosen] if chosen in counts else ())}
+    return {
+        "tables": {name: counts[name] for name in sorted(shown)},
+        "left_out": len(counts) - len(shown),
+    }
 
 
 def _shown(hit: Hit) -> dict[str, Any]:
