@@ -515,3 +515,31 @@ def test_a_column_whose_name_changes_its_case_only(url, logged, clause):
     )
     tailrace.apply(log, url)
     assert held(url)["d.t"] == [("1", "1"), ("2", "5"), ("3", "6")]
+
+
+def test_where_a_call_starts_is_noted_though_nothing_was_applied(url, logged):
+    """The next call continues there, and not at the oldest log."""
+    log = logged("CREATE TABLE d.t (id INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1)")
+    end = tailrace.apply(log, url, channel="other").position
+    execute(url, "DELETE FROM d.t")
+    assert tailrace.apply(log, url, start=str(end)).transactions == 0
+    assert tailrace.apply(log, url).transactions == 0
+    assert held(url)["d.t"] == []
+
+
+def test_definitions_of_the_table_of_positions_are_not_for_the_target(url, logged):
+    """As its rows: a source that was a target, too, may drop its own."""
+    log = logged(
+        "CREATE DATABASE IF NOT EXISTS tailrace",
+        "CREATE TABLE d.t (id INT PRIMARY KEY)",
+        "CREATE TABLE tailrace.applied (id INT PRIMARY KEY)",
+        "INSERT INTO tailrace.applied VALUES (1)",
+        "INSERT INTO d.t VALUES (1)",
+        "DROP TABLE tailrace.applied",
+        "DROP DATABASE tailrace",
+        "INSERT INTO d.t VALUES (2)",
+    )
+    done = tailrace.apply(log, url)
+    assert held(url)["d.t"] == [("1",), ("2",)]
+    again = tailrace.apply(log, url, start=f"{done.position.file[:-1]}1")
+    assert (again.transactions, again.skipped) == (0, done.transactions)

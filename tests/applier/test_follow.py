@@ -123,3 +123,27 @@ def test_a_target_that_is_gone_ends_an_applier_that_has_nothing_to_apply(pair):
         process.kill()
         process.communicate()
         pair.target.start()
+
+
+def resumes(server):
+    """Whether the target has noted where to resume."""
+    try:
+        return server.query("SELECT 1 FROM tailrace.applied WHERE resume_file <> ''")
+    except pymysql.err.Error:
+        return ()
+
+
+def test_where_a_follower_starts_is_noted_though_nothing_was_applied(pair):
+    """It may be killed before the first transaction: the next call continues there."""
+    pair.source.execute("CREATE DATABASE before_it")
+    source = f"mysql://root@127.0.0.1:{pair.source.port}/"
+    command = [*COMMAND, source, "--to", pair.url, "--start", "now"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: resumes(pair.target))
+    finally:
+        process.kill()
+        process.wait()
+    pair.source.execute("CREATE DATABASE after_it")
+    tailrace.apply(pair.log(), pair.url)
+    assert pair.target.query("SHOW DATABASES LIKE '%\\_it'") == [("after_it",)]

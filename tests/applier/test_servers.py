@@ -15,7 +15,7 @@ import pymysql
 import pytest
 
 import tailrace
-from tailrace.errors import ServerError, UsageError
+from tailrace.errors import SchemaError, ServerError, UsageError
 from tailrace.gtid import GtidList, GtidSet
 from tools.applied import gtid_mode
 from tools.load import Load
@@ -567,3 +567,26 @@ def test_a_channel_has_one_applier_at_a_time(pair, monkeypatch):
 def test_wrong_arguments(given, error):
     with pytest.raises(UsageError, match=error):
         tailrace.apply("examples/shop/mysql", **({"to": "mysql://root@127.0.0.1:1/"} | given))
+
+
+def test_definitions_of_the_table_of_positions_are_not_for_the_target(pair):
+    """As its rows: a source that was a target, too, may drop its own."""
+    for sql in (
+        "CREATE DATABASE tailrace",
+        "CREATE TABLE tailrace.applied (id INT PRIMARY KEY)",
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY)",
+        "INSERT INTO tailrace.applied VALUES (1)",
+        "DROP DATABASE tailrace",
+        "INSERT INTO d.t VALUES (1)",
+    ):
+        pair.source.execute(sql)
+    done = tailrace.apply(pair.log(), pair.url)
+    again = tailrace.apply(pair.log(), pair.url, start="binlog.000001")
+    assert (again.transactions, again.skipped) == (0, done.transactions)
+    pair.check("d")
+    pair.source.execute("CREATE DATABASE tailrace")
+    pair.source.execute("CREATE TABLE tailrace.applied (id INT)")
+    pair.source.execute("DROP TABLE d.t, tailrace.applied")
+    with pytest.raises(SchemaError, match=r"where the target keeps its position"):
+        tailrace.apply(pair.log(), pair.url)

@@ -83,8 +83,9 @@ class Applier(RowConsumer, Closing):
     ``wants`` says whose definitions are executed, if the stream has the rows of some tables only: a
     change that was logged as its statement is then an error (StatementChange). ``resume`` gives the
     position from which the stream has to be read to find the transaction that is being told of.
-    ``on_error`` is called in the applier's thread when the target has failed, for streams that may
-    have nothing to tell for long.
+    ``starts``: the target does not know where the stream begins, and is to note it if nothing is
+    applied for seconds, or at all. ``on_error`` is called in the applier's thread when the target
+    has failed, for streams that may have nothing to tell for long.
     """
 
     def __init__(
@@ -93,11 +94,13 @@ class Applier(RowConsumer, Closing):
         *,
         wants: TableFilter | None = None,
         resume: Callable[[], Position | None] | None = None,
+        starts: bool = False,
         on_error: Callable[[], object] | None = None,
     ) -> None:
         self._target = target
         self._wants = TableFilter() if wants is None else wants
         self._resume = resume
+        self._starts = starts
         self._on_error = on_error
         self._progress: Progress = target.progress
         self._now = Transaction()
@@ -248,13 +251,17 @@ class Applier(RowConsumer, Closing):
                     called = self._changed.wait_for(
                         lambda: self._waiting or self._ending, timeout=_IDLE
                     )
-                    if called and not self._waiting:
-                        return
+                    ends = called and not self._waiting
+                    resume = None if self._waiting else self._to_note()
                     count = min(len(self._waiting), _TOGETHER)
                     taken = [self._waiting.popleft() for _ in range(count)]
                     self._bytes -= sum(each.size for each in taken)
                     self._busy = bool(taken)
                     self._changed.notify_all()
+                if resume is not None:
+                    self._target.start(resume)
+                if ends:
+                    return
                 if not taken:
                     self._target.check()
                     continue
@@ -270,6 +277,16 @@ class Applier(RowConsumer, Closing):
                 self._changed.notify_all()
             if self._on_error is not None:
                 self._on_error()
+
+    def _to_note(self) -> Position | None:
+        """Where to resume while nothing waits, if the target has to note it."""
+        if not self._starts or self._resume is None or self._transactions or self._skipped:
+            return None
+        resume = self._resume()
+        if resume is None or not resume.file:
+            return None
+        self._starts = False
+        return resume
 
     def _count(self, applied: list[Transaction]) -> None:
         for each in applied:
@@ -411,7 +428,13 @@ def apply(
     if start is None and target.progress.definitions is not None:
         stream.definitions.take_over(target.progress.definitions)
     wants = TableFilter.of(tables, exclude)
-    applier = Applier(target, wants=wants, resume=lambda: stream.position, on_error=stream.stop)
+    applier = Applier(
+        target,
+        wants=wants,
+        resume=lambda: stream.position,
+        starts=start is not None or target.progress.resume is None,
+        on_error=stream.stop,
+    )
     with stream, applier:
         applier.register(stream)
         if on_start is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.applier.definitions import Altering, OldColumn, TableStep, old_columns
 from tailrace.applier.file_lock import FileLock
-from tailrace.applier.target import Conflicts, Progress, Target, place_of
+from tailrace.applier.target import Conflicts, Progress, Target, is_about, place_of
 from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
 from tailrace.errors import (
@@ -328,6 +328,15 @@ class DatabaseTarget(Target):
         """As the table of positions says."""
         return self._progress
 
+    def start(self, resume: Position) -> None:
+        """As the table of positions says."""
+        row = self._applied.update().where(self._applied.c.channel == self._channel)
+        try:
+            self._connection.execute(row.values(resume_file=resume.file, resume_pos=resume.offset))
+            self._connection.commit()
+        except DBAPIError as error:
+            raise self._told(error) from error
+
     def check(self) -> None:
         """By a statement that does nothing; nobody ends SQLite."""
         if not self._is_sqlite:
@@ -392,6 +401,8 @@ class DatabaseTarget(Target):
         context = context_of(event)
         if not isinstance(context, QueryContext):
             raise SchemaError(f"{self.name}: only statements of a log can be applied")
+        if is_about(self._place_of_applied, context.event):
+            return None
         if event.is_row_statement:
             raise rows_not_logged(
                 context.event,

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tailrace.closing import Closing
-from tailrace.errors import UsageError
+from tailrace.errors import SchemaError, UsageError
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
+from tailrace.sql.logged import concerns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tailrace.applier.transaction import Transaction
+    from tailrace.events import QueryEvent
     from tailrace.generators import RowBatch, StatementQuery
     from tailrace.gtid import AnyGtid
     from tailrace.position import Position
@@ -86,6 +88,24 @@ def place_of(table: str, channel: str) -> tuple[str, str]:
     return database, name
 
 
+def is_about(place: tuple[str, str], event: QueryEvent) -> bool:
+    """Whether a logged statement defines the table of positions, or its database: then it is not
+    for the target. Raises SchemaError if it defines other tables, too.
+    """
+    database = place[0]
+    if database not in event.sql and database != event.database:  # faster
+        return False
+    if not concerns(event, lambda *table: table in {place, (database, "")}):
+        return False
+    if concerns(event, lambda *table: table not in {place, (database, "")}):
+        raise SchemaError(
+            f"this statement defines {'.'.join(place)}, where the target keeps its position,"
+            f" and other tables: {event.sql:.200}: change these yourself, and continue after it"
+            " (--start)"
+        )
+    return True
+
+
 class Target(Closing):
     """A database that changes are applied to.
 
@@ -111,6 +131,10 @@ class Target(Closing):
     @abstractmethod
     def statement(self, event: StatementQuery, blocks: bytes | None) -> tuple[Any, int] | None:
         """A statement; ``blocks`` are the bytes of the file of a LOAD DATA."""
+
+    @abstractmethod
+    def start(self, resume: Position) -> None:
+        """Note where to resume before anything was applied; called by the thread of `apply`."""
 
     def check(self) -> None:
         """Raises what `apply` would if the target is not there; called by the same thread, when

@@ -96,6 +96,11 @@ class Place:
             where += f" AND log_file = {string(after.file)} AND log_pos = {after.offset}"
         return f"UPDATE {self._name} SET {', '.join(parts)} {where}".encode()  # noqa: S608 - quoted
 
+    def start(self, resume: Position) -> bytes:
+        """The statement that notes where to resume before anything was applied."""
+        parts = f"resume_file = {string(resume.file)}, resume_pos = {resume.offset}"
+        return f"UPDATE {self._name} SET {parts} {self._where}".encode()  # noqa: S608 - quoted
+
     def pending(self, transaction: Transaction) -> bytes:
         """The statement that notes what is about to be executed, and commits by itself."""
         text = string(pending_name(transaction))

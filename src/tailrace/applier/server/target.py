@@ -30,7 +30,7 @@ from tailrace.applier.server.steps import (
     found_one,
 )
 from tailrace.applier.server.workers import Job, Pace, Workers
-from tailrace.applier.target import Conflicts, Progress, Target
+from tailrace.applier.target import Conflicts, Progress, Target, is_about
 from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
 from tailrace.errors import (
@@ -40,7 +40,7 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.generators.event import context_of
-from tailrace.generators.log_context import LogContext, LogRowsContext
+from tailrace.generators.log_context import LogContext, LogRowsContext, QueryContext
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
 from tailrace.live.connect import connect
 from tailrace.live.driver import ServerAnswer, err, translated
@@ -219,6 +219,11 @@ class ServerTarget(Target):
     def _run(self, sql: str) -> None:
         self._query(sql)
 
+    def start(self, resume: Position) -> None:
+        """As the row says."""
+        for step in self._aside(self._place.start(resume)):
+            self._run(step.text.decode())
+
     def check(self) -> None:
         """By a statement that does nothing: the server does not end the session as idle, either."""
         self._run("DO 0")
@@ -254,6 +259,8 @@ class ServerTarget(Target):
     def statement(self, event: StatementQuery, blocks: bytes | None) -> tuple[Any, int] | None:
         """The statement with its session settings."""
         context = context_of(event)
+        if isinstance(context, QueryContext) and is_about(self._place.table, context.event):
+            return None
         flavour = context.event.form.flavour if isinstance(context, LogContext) else self._flavour
         made = LoggedStatement.of(event, blocks, flavour, self._of_target.collation)
         return made, made.statement.size + len(blocks or b"")
