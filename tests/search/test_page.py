@@ -300,9 +300,82 @@ def test_other_machines_are_let_in_by_their_name_for_it_only(folder):
     for address in ("0.0.0.0:0", "*:0", "[::]:0", "192.0.2.1:0", "db1.example:0"):
         with pytest.raises(UsageError, match="without a login"):
             PageServer(folder, address)
-    for name in ("*", "*.example", "", "a:80", "http://a/"):
+    for name in (
+        "*",
+        "*.example",
+        "",
+        "a:80",
+        "http://a/",
+        "[::1]:80",
+        "a b",
+        "a\r\nb",
+        "é.example",
+    ):
         with pytest.raises(UsageError, match="a host is a name"):
             PageServer(folder, "127.0.0.1:0", hosts=[name])
+
+
+def test_it_is_served_by_ipv6(folder):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6: {error}")
+    with open_command(folder, "--serve", "[::1]:0") as process:
+        line = process.stderr.readline().split()[-1]
+        assert line.startswith("http://[::1]:")
+        site = urlsplit(line)
+        assert get(site, "/")[0] == 200
+        assert search(site, "battery")[1]["total"]
+
+
+@pytest.mark.parametrize(
+    ("listen", "hosts", "shown"),
+    [
+        ("0.0.0.0:0", ["search.example", "other.example"], "search.example"),
+        ("*:0", ["2001:DB8:0::1"], "[2001:db8::1]"),
+        ("127.0.0.1:0", ["[2001:db8::1]"], "127.0.0.1"),
+        ("localhost:0", [], "localhost"),
+    ],
+)
+def test_the_address_that_is_shown_is_one_for_browsers(folder, listen, hosts, shown):
+    server = PageServer(folder, listen, hosts=hosts)
+    assert server.url == f"http://{shown}:{server._socket.getsockname()[1]}/"
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        site = urlsplit(f"http://127.0.0.1:{server._socket.getsockname()[1]}/")
+        for name in (shown, "localhost", "127.0.0.1", "[::1]"):
+            assert get(site, "/", Host=f"{name}:80")[0] == 200
+        assert get(site, "/", Host="[2001:db8::2]")[0] == 400
+    finally:
+        server.stop()
+        thread.join(DEADLINE)
+
+
+def test_an_index_that_is_damaged_or_gone_is_said_and_one_that_is_back_is_searched(tmp_path):
+    folder = tmp_path / "index"
+    for name in ("old", "new"):
+        log_of(tmp_path / f"{name}.000001", {f"shop.{name}": ["battery"]})
+        index(tmp_path / f"{name}.000001", tmp_path / name)
+    (tmp_path / "old").rename(folder)
+    with served(folder) as url:
+        site = urlsplit(url)
+        assert search(site, "battery")[1]["tables"] == {"shop.old": 1}
+        shard = folder / "shards" / "0"
+        for damaged in (folder / "index.json", shard / "meta.json"):
+            whole = damaged.read_bytes()
+            for found in (whole[:20], b""):
+                damaged.write_bytes(found)
+                status, answer = search(site, "battery")
+                assert (status, "cannot be read" in answer["error"]) == (503, True)
+            damaged.unlink()
+            assert search(site, "battery")[0] == 503
+            damaged.write_bytes(whole)
+            assert search(site, "battery")[0] == 200
+        folder.rename(tmp_path / "away")
+        assert "there is no index" in search(site, "battery")[1]["error"]
+        (tmp_path / "new").rename(folder)
+        assert search(site, "battery")[1]["tables"] == {"shop.new": 1}
 
 
 def test_a_name_that_was_given_is_served(folder):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from importlib.resources import files
+from ipaddress import ip_address
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,6 +57,8 @@ _KEPT: Final = 64
 """Answers that are kept: an open page asks the same each second."""
 CONNECTIONS: Final = 64
 """The most connections; when there are more, the oldest one is closed."""
+_OWN: Final = ("localhost", "127.0.0.1", "[::1]")
+_EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - it is asked about
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -84,13 +88,11 @@ class PageServer:
                 f"at {listen} other machines reach the page, and read the index without a login:"
                 " give 127.0.0.1, or with --host the name by which browsers there know it"
             )
-        for name in hosts:
-            if not name or not set(name).isdisjoint("*/: "):
-                raise UsageError(f"a host is a name without a port, not {name[:80]!r}")
+        known = [*map(_in_url, hosts)]
         self._searches = _Searches(folder)
-        names = ["localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host, *hosts]
+        own = [_in_url(host)] if host else []
         config = uvicorn.Config(
-            _application([name for name in names if name], self._searches.answer),
+            _application([*_OWN, *own, *known], self._searches.answer),
             http=_Connection,
             ws="none",
             loop="asyncio",
@@ -106,7 +108,7 @@ class PageServer:
         )
         self._server = uvicorn.Server(config)
         self._socket = listening(host, port, CONNECTIONS)
-        shown = f"[{host}]" if ":" in host else host or hosts[0]
+        shown = known[0] if host in _EVERYWHERE else own[0]
         self.url: str = f"http://{shown}:{self._socket.getsockname()[1]}/"
         """Where the page is."""
 
@@ -118,6 +120,18 @@ class PageServer:
     def stop(self) -> None:
         """End `run`; from any thread."""
         self._server.should_exit = True
+
+
+def _in_url(host: str) -> str:
+    """A name or an address as URLs have it. Raises UsageError for anything else."""
+    try:
+        address = ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        if not re.fullmatch(r"[\w.-]+", host, re.ASCII):
+            text = f"a host is a name or an address without a port, not {host[:80]!r}"
+            raise UsageError(text) from None
+        return host
+    return f"[{address}]" if address.version == 6 else str(address)
 
 
 class _Connection(H11Protocol):
@@ -192,19 +206,20 @@ class _Searches:
             return _json({"error": str(error)}, 400)
         except TimeoutError:
             return _json({"error": "the search takes too long, or too many are waiting"}, 503)
-        except TailraceError as error:
+        except (TailraceError, ValueError) as error:  # tantivy raises ValueError
             return _json({"error": f"the index cannot be read: {error}"}, 503)
 
     def _search(self, query: str, table: str | None, limit: int) -> dict[str, Any]:
         index = self._index.refresh()
         states = index.states
-        found = self._found(tuple(state.dumps() for state in states), query, table, limit)
+        committed = (index.manifest, *(state.dumps() for state in states))
+        found = self._found(committed, query, table, limit)
         times = [state.time for state in states if state.time is not None]
         lag = max(time.time() - min(times) / 1e6, 0.0) if times else None
         return {**found, "lag": lag}
 
     def _find(
-        self, _: tuple[bytes, ...], query: str, table: str | None, limit: int
+        self, _: tuple[object, ...], query: str, table: str | None, limit: int
     ) -> dict[str, Any]:
         """The answer without what changes by itself; the first argument is what was committed."""
         if not query.strip():
