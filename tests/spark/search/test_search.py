@@ -216,6 +216,7 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(shop, tmp_path):
     index(url, one, tables="shop.*")
     check_equal(into, one)
     assert len(list((into / "shards").iterdir())) <= 2 * 2
+    assert not list((into / "work" / "run").iterdir()), "what killed drivers left is gone"
 
 
 @pytest.mark.parametrize("shop", ["mysql-9.7"], indirect=True)

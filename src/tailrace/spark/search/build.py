@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     from tailrace.transports.base import Record, Stream
 
 _TRIGGER: Final = "50 milliseconds"
-_BATCH_BYTES: Final = 256 << 20
+_BATCH_BYTES: Final = 16 << 20
+"""Bytes of log in a batch, so that readers see some of a backlog soon, and a kill costs little."""
 _LOOKS: Final = 0.2
 
 
@@ -198,9 +199,10 @@ def index(
     states (CATALOG.SCHEMA, or its folder): the index has the rows that the lake has, and follows
     its commits. Then one shard is made without Spark.
 
-    ``work`` is a folder that driver and tasks share, for the copy of a server's log and of an
-    object store's shards; by default one in the index's folder, else a temporary one, which is
-    removed at the end. ``stop`` ends a call that follows; ``on_progress`` is told after each batch.
+    ``work`` is a folder of this index that driver and tasks share, for the copy of a server's log
+    and of an object store's shards; by default one in the index's folder, else a temporary one,
+    which is removed at the end. ``stop`` ends a call that follows; ``on_progress`` is told after
+    each batch.
 
     Readers see what was committed, batch by batch, whole transactions only. The driver and tasks
     may be killed at any time: the next call continues, and each change is indexed once.
@@ -221,6 +223,7 @@ def index(
         place = _work(into, work, stack)
         versions = versions_of(into, FILE, place / "index")
         stack.enter_context(versions.alone())
+        shutil.rmtree(place / "run", ignore_errors=True)
         head = versions.head()
         found = None if head is None else Manifest.loads(head, str(into))
         if found is not None:
@@ -261,6 +264,11 @@ def _work(into: str | Path, work: str | Path | None, stack: ExitStack) -> Path:
     place = Path(into) / "work" if work is None else Path(work)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     return place.resolve()
+
+
+def _own(work: Path, kind: str) -> Path:
+    """A new folder in the work folder, which goes at the end; of a killed call, at the next one."""
+    return work / "run" / f"{kind}-{token_hex(8)}"
 
 
 class _Indexing:
@@ -334,7 +342,7 @@ class _Indexing:
         """Follow the streaming source, or take in what it has now."""
         spark = self._spark or session()
         register(spark)
-        self._checkpoint = self._work / f"query-{token_hex(8)}"
+        self._checkpoint = _own(self._work, "query")
         frame = spark.readStream.format("binlog").options(**stream).load()
         writer = frame.writeStream.foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", self._checkpoint.absolute().as_uri())
@@ -396,7 +404,7 @@ class _Indexing:
             _Job(self._versions, manifest, number, base, self._log, first, end, lake)
             for number, base in enumerate(self._shards)
         ]
-        folder = self._work / f"tasks-{token_hex(8)}"
+        folder = _own(self._work, "tasks")
         if spark is None:
             return [_make(job, Report(folder)) for job in jobs]
         try:
