@@ -16,7 +16,7 @@
 ./run python -m tools.campaign applied --size full --seed 1
 ./run python -m tools.campaign logins --size full --seed 1
 ./run python -m tools.campaign searched --size full --seed 1
-./run python -m tools.campaign indexed --size full --seed 1
+./run python -m tools.campaign indexed [--spark] --size full --seed 1
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
 """Indexers that are killed under load: the index must equal the tables.
 
 ./run python -m tools.campaign indexed --size full --seed 1
+./run python -m tools.campaign indexed --spark --size small --seed 1
 
 A real server is under random load: rows with and without keys, changed keys, transactions of
 thousands of rows, rollbacks, XA, and statements that change, rename, empty, drop and create tables.
 Meanwhile `tailrace index --follow` runs, is killed by SIGKILL at random moments, and is started
 again. In the end the index must have the rows that SELECT gives, each as often, and queries must
 find in it what they find in an index that is built anew from the tables.
+
+With ``--spark`` the index has shards, which Spark's tasks make. Every other time one of the Python
+processes of Spark is killed first, in which tasks run and the log is received, and then the driver,
+if that has not ended it.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import psutil
 import pymysql
 
 from tailrace.search import Index, index
@@ -42,6 +48,11 @@ HEADER: Final = (
 SERVERS: Final = ("mysql-9.7", "mariadb-11.8")
 SIZES: Final = {"small": 4, "full": 50}
 """Kills on each server."""
+SPARK_SIZES: Final = {"small": 5, "full": 50}
+"""The same with Spark."""
+_SHARDS: Final = 2
+_PATIENCE: Final = 180.0
+"""Seconds in which Spark must have started, and published versions of the shards."""
 _WORDS: Final = [f"{a}{b}" for a in ("lem", "tor", "äpf", "STO") for b in ("on", "el", "ane", "x")]
 
 
@@ -68,9 +79,9 @@ class IndexedReport(Report):
         ]
 
 
-def run(name: str, kills: int, seed: int) -> IndexedReport:
+def run(name: str, kills: int, seed: int, *, spark: bool = False) -> IndexedReport:
     """Kill indexers of one server."""
-    report = IndexedReport(name)
+    report = IndexedReport(f"{name}, Spark" if spark else name)
     rng = random.Random(f"{seed}/{name}")
     with (
         Server(name, ["--binlog-row-metadata=FULL"]) as server,
@@ -81,9 +92,15 @@ def run(name: str, kills: int, seed: int) -> IndexedReport:
         url = f"mysql://root@127.0.0.1:{server.port}/?ssl-mode=DISABLED"
         into = Path(folder) / "index"
         stop = threading.Event()
-        index(url, into, tables="load.*")
+        line = [sys.executable, "-m", "tailrace", "index", url, "--tables", "load.*"]
+        if spark:
+            line += ["--shards", str(_SHARDS)]
+        _index([*line, "--into", str(into)])
         loads = [
-            threading.Thread(target=_load, args=(server, f"{seed}/{name}/{number}", stop, report))
+            threading.Thread(
+                target=_load,
+                args=(server, f"{seed}/{name}/{number}", stop, report, 0.1 if spark else 0.01),
+            )
             for number in range(2)
         ]
         for each in loads:
@@ -91,7 +108,7 @@ def run(name: str, kills: int, seed: int) -> IndexedReport:
         try:
             while report.kills < kills:
                 fresh = report.kills % 5 == 4  # this one reads the tables
-                _kill(url, Path(folder) / "other" if fresh else into, report, rng)
+                _kill(line, Path(folder) / "other" if fresh else into, report, rng, spark=spark)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
             report.failures.append(f"{name}: {error!r}")
         finally:
@@ -99,7 +116,7 @@ def run(name: str, kills: int, seed: int) -> IndexedReport:
             for each in loads:
                 each.join()
         try:
-            index(url, into, tables="load.*")
+            _index([*line, "--into", str(into)])
             index(url, Path(folder) / "new", tables="load.*")
             _compare(server, Index(into), Index(Path(folder) / "new"), report)
         except Exception as error:  # noqa: BLE001 - as above
@@ -118,7 +135,9 @@ _TABLES: Final = (
 )
 
 
-def _load(server: Server, seed: str, stop: threading.Event, report: IndexedReport) -> None:
+def _load(
+    server: Server, seed: str, stop: threading.Event, report: IndexedReport, pause: float
+) -> None:
     rng = random.Random(seed)
     connection = server.connect(autocommit=False)
     with connection, connection.cursor() as cursor:
@@ -139,7 +158,7 @@ def _load(server: Server, seed: str, stop: threading.Event, report: IndexedRepor
                 for sql in ("XA END 'x'", "XA ROLLBACK 'x'", "ROLLBACK"):
                     with suppress(pymysql.err.MySQLError):
                         cursor.execute(sql)
-            time.sleep(rng.random() * 0.01)
+            time.sleep(rng.random() * pause)
 
 
 def _text(rng: random.Random, most: int = 6) -> str:
@@ -206,23 +225,59 @@ def _statement(rng: random.Random) -> str:
     )
 
 
-def _kill(url: str, into: Path, report: IndexedReport, rng: random.Random) -> None:
+def _index(line: list[str]) -> None:
+    """Index what there is now."""
+    subprocess.run(line, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def _kill(
+    line: list[str], into: Path, report: IndexedReport, rng: random.Random, *, spark: bool
+) -> None:
     """Start an indexer, and kill it at a random moment."""
-    line = [sys.executable, "-m", "tailrace", "index", url, "--tables", "load.*", "--follow"]
-    with subprocess.Popen(
-        [*line, "--into", str(into)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        time.sleep(rng.uniform(0.8, 4.0))
-        process.send_signal(signal.SIGKILL)
-        out, said = process.communicate()
-        if process.returncode != -signal.SIGKILL:
-            raise AssertionError(f"an indexer ended with {process.returncode}: {out}{said}")
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(
+            [*line, "--follow", "--into", str(into)], cwd=ROOT, stdout=said, stderr=said
+        ) as process,
+    ):
+        task = spark and report.kills % 2 == 1
+        if spark:
+            # while tasks make the first versions, or later ones: readers have seen some then
+            _wait_for(process, into / "shards" if rng.random() < 0.4 else into / "index.json")
+            time.sleep(rng.uniform(0, 3.0))
+        else:
+            time.sleep(rng.uniform(0.8, 4.0))
+        below: dict[str, list[psutil.Process]] = {}
+        for each in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                below.setdefault(each.name()[:4], []).append(each)
+        if task and "pyth" in below:
+            with suppress(psutil.NoSuchProcess):
+                rng.choice(below["pyth"]).kill()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(rng.uniform(2.0, 10.0))
+        process.kill()
+        process.wait()
+        psutil.wait_procs(below.get("java", ()), _PATIENCE)
+        if process.returncode != -signal.SIGKILL and not task:
+            said.seek(0)
+            raise AssertionError(f"an indexer ended with {process.returncode}: {said.read()}")
     report.kills += 1
     report.early += not (into / "index.json").exists() or not Index(into).tables
+
+
+def _wait_for(process: subprocess.Popen[bytes], path: Path) -> None:
+    """Wait until a folder, or a file, is another one than it was."""
+    before = _changed(path)
+    until = time.monotonic() + _PATIENCE
+    while _changed(path) == before:
+        if process.poll() is not None or time.monotonic() > until:
+            raise AssertionError(f"nothing is new in {path}")
+        time.sleep(0.05)
+
+
+def _changed(path: Path) -> int | None:
+    return path.stat().st_mtime_ns if path.exists() else None
 
 
 def _compare(server: Server, found: Index, new: Index, report: IndexedReport) -> None:
@@ -256,7 +311,11 @@ def _compare(server: Server, found: Index, new: Index, report: IndexedReport) ->
 def _found(index: Index, word: str) -> Counter[tuple[Any, ...]]:
     found: Counter[tuple[Any, ...]] = Counter()
     for table in index.tables:
-        for hit in index.search(word, table=table, limit=10_000).hits:
+        hits = index.search(word, table=table, limit=10_000)
+        if hits.total > len(hits.hits):  # than a search gives: which of them are, is by chance
+            found[table, "more"] = hits.total
+            continue
+        for hit in hits.hits:
             found[table, *(str(each) for each in hit.key if each is not None)] += hit.copies
     return found
 
@@ -265,6 +324,7 @@ def add_arguments(parser: Any) -> None:
     """What the command takes."""
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--spark", action="store_true", help="indexers are Spark's drivers")
     parser.add_argument("--server", action="append", choices=SERVERS, help="only this one")
 
 
@@ -273,7 +333,8 @@ def command(given: argparse.Namespace) -> int:
     began = time.monotonic()
     reports = []
     for name in given.server or SERVERS:
-        report = run(name, SIZES[given.size], given.seed)
+        kills = (SPARK_SIZES if given.spark else SIZES)[given.size]
+        report = run(name, kills, given.seed, spark=given.spark)
         reports.append(report)
         for failure in report.failures:
             print(f"FAILED {failure}", flush=True)
