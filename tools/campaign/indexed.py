@@ -51,7 +51,7 @@ SIZES: Final = {"small": 4, "full": 50}
 SPARK_SIZES: Final = {"small": 5, "full": 50}
 """The same with Spark."""
 _SHARDS: Final = 2
-_PATIENCE: Final = 180.0
+_PATIENCE: Final = 400.0
 """Seconds in which Spark must have started, and published versions of the shards."""
 _WORDS: Final = [f"{a}{b}" for a in ("lem", "tor", "äpf", "STO") for b in ("on", "el", "ane", "x")]
 
@@ -241,23 +241,25 @@ def _kill(
         ) as process,
     ):
         task = spark and report.kills % 2 == 1
-        if spark:
-            # while tasks make the first versions, or later ones: readers have seen some then
-            _wait_for(process, into / "shards" if rng.random() < 0.4 else into / "index.json")
-            time.sleep(rng.uniform(0, 3.0))
-        else:
-            time.sleep(rng.uniform(0.8, 4.0))
         below: dict[str, list[psutil.Process]] = {}
-        for each in psutil.Process(process.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                below.setdefault(each.name()[:4], []).append(each)
-        if task and "pyth" in below:
-            with suppress(psutil.NoSuchProcess):
-                rng.choice(below["pyth"]).kill()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(rng.uniform(2.0, 10.0))
-        process.kill()
-        process.wait()
+        try:
+            if spark:
+                # while tasks make the first versions, or later ones: readers have seen some then
+                _wait_for(process, into / "shards" if rng.random() < 0.4 else into / "index.json")
+                time.sleep(rng.uniform(0, 3.0))
+            else:
+                time.sleep(rng.uniform(0.8, 4.0))
+            for each in psutil.Process(process.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    below.setdefault(each.name()[:6], []).append(each)
+            if task and "python" in below:
+                with suppress(psutil.NoSuchProcess):
+                    rng.choice(below["python"]).kill()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(rng.uniform(2.0, 10.0))
+        finally:
+            process.kill()
+            process.wait()
         psutil.wait_procs(below.get("java", ()), _PATIENCE)
         if process.returncode != -signal.SIGKILL and not task:
             said.seek(0)

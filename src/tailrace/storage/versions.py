@@ -247,7 +247,7 @@ def local_copy(
     copy = Versions(copies, name)
     with copy.alone(wait=True):
         before = copy.head()
-        while (head := versions.head()) != before:
+        while (head := versions.head()) != before or head is None:
             if head is None:
                 raise StorageError(f"{place}: there is no {name}")
             named = versions_in(head)

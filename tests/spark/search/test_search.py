@@ -224,7 +224,7 @@ def test_an_index_in_an_object_store(spark, bucket, shop, tmp_path, monkeypatch)
     """Its shards are objects; a reader copies them, and another driver has only these objects."""
     monkeypatch.setenv("TAILRACE_CACHE", str(tmp_path / "cache"))
     url, into, one = url_of(shop), f"{bucket.url}/text/index", tmp_path / "one"
-    with pytest.raises(StorageError, match="no index"):
+    with pytest.raises(StorageError, match=r"bucket.*there is no index"):
         Index(into)
     on_spark(url, into, shards=2, tables="shop.*", spark=spark)
     before = Index(into)
