@@ -32,6 +32,32 @@ def shop(tmp_path_factory):
     return Index(folder)
 
 
+@pytest.fixture(scope="module")
+def folded(tmp_path_factory):
+    """A table with a column in which accents and case count, and one in which they do not."""
+    work = tmp_path_factory.mktemp("folded")
+    table = tailrace.Table.parse(
+        "create table t.a (id int primary key,"
+        " strict varchar(99) character set utf8mb4 collate utf8mb4_bin,"
+        " free varchar(99) character set utf8mb4 collate utf8mb4_0900_ai_ci)"
+    )
+    with (
+        tailrace.create(
+            work / "binlog.000001",
+            flavour="mysql",
+            server_id=1,
+            server_uuid="896e7882-18fe-11ef-ab88-22222d34d411",
+        ) as log,
+        log.transaction() as transaction,
+    ):
+        rows = [("¼kilo Salz", ""), ("", "1/4kilo"), ("salz№pfeffer", ""), ("apple", "banana")]
+        transaction.insert(
+            table, [{"id": at, "strict": a, "free": b} for at, (a, b) in enumerate(rows, 1)]
+        )
+    index(work / "binlog.000001", work / "index")
+    return Index(work / "index")
+
+
 def expected(table, *columns):
     """Rows of a table as its server's SELECT gave them at the end of the logs."""
     found = EXPECTED["mysql"]["tables"][table]
@@ -148,6 +174,20 @@ def test_languages_reduce_words_to_their_stems(tmp_path):
 def test_queries_that_mysql_rejects_are_errors(query, shop):
     with pytest.raises(UsageError, match="cannot be read"):
         shop.search(query)
+
+
+@pytest.mark.parametrize("query", ["№", "½", "™", "+½", "-№ apple", "№*", '"½"', '"№ ½" @9'])
+def test_a_word_of_more_tokens_without_accents_can_be_searched(query, folded):
+    """Boolean mode: a symbol is no word where accents count, and one or two elsewhere."""
+    folded.search(query)
+
+
+def test_a_word_of_more_tokens_without_accents_is_found_in_each_column(folded):
+    """Boolean mode: a must is met by the tokens of one column, however many they are."""
+    assert [hit.key for hit in folded.search("+¼kilo").hits] == [(1,)]
+    assert [hit.key for hit in folded.search("+¼kil*").hits] == [(1,)]
+    assert [hit.key for hit in folded.search("+4kilo").hits] == [(2,)]
+    assert [hit.key for hit in folded.search("+salz№pfeffer").hits] == [(3,)]
 
 
 def test_queries_are_limited(shop):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -101,12 +101,7 @@ class Analyser:
 
     def dump(self) -> dict[str, Any]:
         """As JSON."""
-        return {
-            "language": self.language,
-            "shortest": self.shortest,
-            "longest": self.longest,
-            "stop_words": sorted(self.stop_words),
-        }
+        return {**asdict(self), "stop_words": sorted(self.stop_words)}
 
     def words(self, text: str, folding: Folding) -> list[str]:
         """The tokens of a text, folded."""

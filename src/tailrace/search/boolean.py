@@ -65,22 +65,25 @@ class Compiler:
         return self._word(item)
 
     def _word(self, word: Word) -> list[Query | None]:
-        """One for each token: a word with other characters inside has several."""
-        sample = self._analyser.words(word.text, next(iter(self._fields)))
+        """One for each token: a word with other characters inside has several, ½ in some fields."""
+        fields = [
+            (field, words)
+            for folding, field in self._fields.items()
+            if (words := self._analyser.words(word.text, folding))
+        ]
         longest, shortest = self._analyser.longest, self._analyser.shortest
         found: list[Query | None] = []
-        for number in range(len(sample)):
-            last = number == len(sample) - 1
+        for number in range(max((len(words) for _, words in fields), default=0)):
             each: list[Query] = []
-            long = False
-            for folding, field in self._fields.items():
-                token = self._analyser.words(word.text, folding)[number]
-                long = len(token) > longest or (number > 0 and len(token) < shortest)
-                if word.prefix and last:
+            skipped = True
+            for field, words in fields:
+                token = words[min(number, len(words) - 1)]  # where there are fewer, the last again
+                if word.prefix and number >= len(words) - 1:
                     each.append(self._begin(field, token))
                 elif self._analyser.counts(token):
                     each.append(self._term(field, token))
-            if not long or (word.prefix and last):
+                skipped &= len(token) > longest or (number > 0 and len(token) < shortest)
+            if each or not skipped:
                 found.append(_any(each) if each else None)
         return found
 
