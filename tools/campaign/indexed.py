@@ -249,9 +249,10 @@ def _kill(
                 time.sleep(rng.uniform(0, 3.0))
             else:
                 time.sleep(rng.uniform(0.8, 4.0))
-            for each in psutil.Process(process.pid).children(recursive=True):
-                with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.NoSuchProcess):
+                for each in psutil.Process(process.pid).children(recursive=True):
                     below.setdefault(each.name()[:6], []).append(each)
+            task = task and process.poll() is None
             if task and "python" in below:
                 with suppress(psutil.NoSuchProcess):
                     rng.choice(below["python"]).kill()
@@ -273,7 +274,9 @@ def _wait_for(process: subprocess.Popen[bytes], path: Path) -> None:
     before = _changed(path)
     until = time.monotonic() + _PATIENCE
     while _changed(path) == before:
-        if process.poll() is not None or time.monotonic() > until:
+        if process.poll() is not None:
+            return
+        if time.monotonic() > until:
             raise AssertionError(f"nothing is new in {path}")
         time.sleep(0.05)
 
