@@ -186,6 +186,8 @@ def test_the_page_has_nothing_inline_and_nothing_of_another_host(site):
         ('"no end', "cannot be read"),
         ("a +", "cannot be read"),
         ("(" * 60 + "a" + ")" * 60, "brackets"),
+        ('"aaa bbb ccc ddd" @99 "eee fff" @99', "distance"),
+        ('"aaa bbb ccc" @9 ' * 5, "distance"),
         ('"' + "one two three four five six seven " * 3 + '" @30', "distance"),
         ("x" * (LONGEST + 1), "1,000 characters"),
         ("a* " * (BEGINNINGS + 1), "10 words"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import permutations
+from math import factorial
 from typing import TYPE_CHECKING, Final
 
 from tantivy import Occur, Query
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from tailrace.search.analysis import Analyser, Folding
 
 _WEIGHTS: Final = {">": 2.0, "<": 0.5, "~": 0.1}
-_MOST_NEAR: Final = 5
-"""Words of a text with a distance: all their orders are looked for."""
+_MOST_ORDERS: Final = 24
+"""Orders of words that a query's texts with a distance have in all: each is looked for."""
 
 
 class Compiler:
@@ -29,6 +31,7 @@ class Compiler:
         self._schema = schema
         self._fields = fields
         self._analyser = analyser
+        self._orders = Counter[str]()
 
     def compile(self, group: Group) -> Query | None:
         """None for a query that finds nothing."""
@@ -98,28 +101,27 @@ class Compiler:
     def _phrase(self, field: str, words: list[str], within: int | None) -> Query | None:
         counts, indexed = self._analyser.counts, self._analyser.indexed
         if within is not None:
-            return self._near(field, {indexed(each) for each in words if counts(each)}, within)
+            return self._near(field, sorted({*self._analyser.found(words)}), within)
         while words and not counts(words[0]):
             words = words[1:]
-        if not words:
-            return None
-        if len(words) == 1:
-            return self._term(field, words[0])
-        return Query.phrase_query(self._schema, field, [indexed(each) for each in words])
+        return self._following(field, [indexed(each) for each in words], 0) if words else None
 
-    def _near(self, field: str, tokens: set[str], within: int) -> Query | None:
-        if len(tokens) > _MOST_NEAR:
-            raise UsageError(f"the query: a text with a distance has at most {_MOST_NEAR} words")
+    def _near(self, field: str, tokens: list[str], within: int) -> Query | None:
         if not tokens or within < len(tokens):
             return None
-        if len(tokens) == 1:
-            return Query.term_query(self._schema, field, tokens.pop())
+        self._orders[field] += factorial(len(tokens))
+        if self._orders[field] > _MOST_ORDERS:
+            raise UsageError(
+                "the query: texts with a distance have too many words: one text may have four, or"
+                " four texts three each"
+            )
         slop = within - len(tokens)
-        orders = [
-            Query.phrase_query(self._schema, field, [*order], slop)
-            for order in permutations(sorted(tokens))
-        ]
-        return _any(orders)
+        return _any([self._following(field, [*order], slop) for order in permutations(tokens)])
+
+    def _following(self, field: str, tokens: list[str], slop: int) -> Query:
+        if len(tokens) == 1:
+            return Query.term_query(self._schema, field, tokens[0])
+        return Query.phrase_query(self._schema, field, [*tokens], slop)
 
     def _term(self, field: str, word: str) -> Query:
         return Query.term_query(self._schema, field, self._analyser.indexed(word))
