@@ -64,7 +64,7 @@ class Indexer(Assembler):
             return
         if self.writer.pending:
             self.writer.commit(transaction.start)
-        if self.writer.statement(event, self.wants):
+        if self.writer.statement(event, self.wants, transaction.start):
             raise BoundaryError(f"{transaction.start}: {event.sql}: build the index again")
         if self.writer.pending:
             self.writer.commit(transaction.end)
@@ -82,10 +82,10 @@ def main() -> None:
     writer = ShardWriter(given.index / manifest.shards[0], manifest.analyser)
     if writer.state.position is None and names_server(given.source):
         server = Source.parse(given.source)
-        with snapshot(server, wanted_tables(server, manifest.wants)) as (position, results):
-            for rows in results:
-                writer.change(rows.schema, rows)
-        writer.commit(position)
+        with snapshot(server, wanted_tables(server, manifest.wants)) as found:
+            for table in found.tables:
+                writer.change(table.rows.schema, table.rows)
+        writer.commit(found.position)
     indexer = Indexer(writer, manifest, at_once=given.follow)
     start = writer.state.position
     with tailrace.open(given.source, start=start, follow=given.follow) as log:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailrace.errors import SchemaError, ServerError, StorageError
+from tailrace.errors import AccessDenied, SchemaError, ServerError, StorageError, UsageError
 from tailrace.live.snapshot import snapshot
 from tailrace.live.url import Source
 from tailrace.search import Index, ShardWriter, index
@@ -237,3 +237,141 @@ def test_a_key_that_show_create_table_hides(fresh_server, tmp_path):
     server.execute("DELETE FROM shop.a WHERE my_row_id = 1")
     index(url, tmp_path, tables="shop.*")
     assert [(hit.key, hit.copies) for hit in Index(tmp_path).search("walrus").hits] == [((2,), 1)]
+
+
+def same(followed, *tables):
+    """The index has the rows that the tables have now: their keys and texts."""
+    index_ = Index(followed.folder)
+    for table in tables:
+        names = [name for name, *_ in followed.server.query(f"SHOW COLUMNS FROM {table}")]
+        rows = followed.server.query(f"SELECT * FROM {table}")
+        found = [
+            tuple(hit.row.get(name) for name in names)
+            for hit in index_.rows(table)
+            for _ in range(hit.copies)
+        ]
+        assert sorted(found, key=repr) == sorted(map(tuple, rows), key=repr), table
+        for row in rows:
+            assert index_.search(str(row[-1]).split()[-1], table=table).total, (table, row)
+
+
+PARTITIONS = "PARTITION p VALUES LESS THAN (2), PARTITION q VALUES LESS THAN MAXVALUE"
+CHANGED_LATER = {
+    "columns that change their names": (
+        "ALTER TABLE shop.a ADD COLUMN body VARCHAR(50) DEFAULT ''",
+        "UPDATE shop.a SET body = CONCAT('fresh ', t)",
+        "ALTER TABLE shop.a DROP COLUMN t",
+        "ALTER TABLE shop.a CHANGE body t VARCHAR(50)",
+    ),
+    "a table that is renamed": (
+        "ALTER TABLE shop.a ADD COLUMN body VARCHAR(50) DEFAULT 'word'",
+        "RENAME TABLE shop.a TO shop.c",
+        "INSERT INTO shop.c VALUES (7, 'seven', 'later')",
+    ),
+    "a table that is renamed and made again": (
+        "ALTER TABLE shop.a ADD COLUMN body VARCHAR(50) DEFAULT 'word'",
+        "RENAME TABLE shop.a TO shop.c",
+        "CREATE TABLE shop.a (id INT PRIMARY KEY, t VARCHAR(50))",
+        "INSERT INTO shop.a VALUES (9, 'nine lives')",
+    ),
+    "a table that is dropped": (
+        "ALTER TABLE shop.a ADD COLUMN body VARCHAR(50) DEFAULT 'word'",
+        "DROP TABLE shop.a",
+    ),
+    "a table that is emptied": (
+        "ALTER TABLE shop.a ADD COLUMN body VARCHAR(50) DEFAULT 'word'",
+        "TRUNCATE TABLE shop.a",
+        "INSERT INTO shop.a VALUES (8, 'eight', 'later')",
+    ),
+    "a key of its own": (
+        "ALTER TABLE shop.a DROP PRIMARY KEY, ADD COLUMN n INT AUTO_INCREMENT PRIMARY KEY FIRST",
+        "DELETE FROM shop.a WHERE id = 1",
+    ),
+    "a key of another type": (
+        "ALTER TABLE shop.a MODIFY id DECIMAL(10, 3)",
+        "UPDATE shop.a SET t = 'changed text' WHERE id = 2",
+        "ALTER TABLE shop.a MODIFY id INT",
+    ),
+    "a column fewer of a table without a key": (
+        "ALTER TABLE shop.b DROP COLUMN n",
+        "DELETE FROM shop.b LIMIT 1",
+    ),
+    "a partition for a table": (
+        f"ALTER TABLE shop.a PARTITION BY RANGE (id) ({PARTITIONS})",
+        "CREATE TABLE shop.c (id INT PRIMARY KEY, t VARCHAR(50))",
+        "INSERT INTO shop.c VALUES (5, 'exchanged row')",
+        "ALTER TABLE shop.a EXCHANGE PARTITION q WITH TABLE shop.c",
+    ),
+}
+
+
+@SERVERS
+@pytest.mark.parametrize("changes", CHANGED_LATER)
+def test_statements_that_are_older_than_rows_that_were_read_again(followed, changes):
+    """Rows that a statement changed come by SELECT: they have what later ones did to them, too."""
+    followed.execute(
+        "CREATE TABLE shop.a (id INT PRIMARY KEY, t VARCHAR(50))",
+        "INSERT INTO shop.a VALUES (1, 'first row'), (2, 'second line'), (3, 'third thing')",
+        "CREATE TABLE shop.b (n INT, t VARCHAR(50))",
+        "INSERT INTO shop.b VALUES (1, 'equal text'), (2, 'equal text'), (3, 'equal text')",
+    )
+    followed.index()
+    followed.execute(*CHANGED_LATER[changes])
+    followed.index()
+    tables = [f"shop.{name}" for (name,) in followed.server.query("SHOW TABLES FROM shop")]
+    same(followed, *tables)
+    assert {*Index(followed.folder).tables} == {*tables}
+
+
+@pytest.mark.parametrize("followed", ["mariadb-11.8"], indirect=True)
+def test_the_history_of_a_table_with_system_versioning_is_not_found(followed):
+    followed.execute(
+        "CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT) WITH SYSTEM VERSIONING",
+        "INSERT INTO shop.a VALUES (1, 'first'), (2, 'second')",
+    )
+    followed.index()
+    followed.execute(
+        "UPDATE shop.a SET t = 'changed' WHERE id = 1",
+        "DELETE FROM shop.a WHERE id = 2",
+        "INSERT INTO shop.a VALUES (3, 'third')",
+    )
+    followed.index()
+    assert followed.found("changed third first second") == [(A, (1,), 1), (A, (3,), 1)]
+
+
+@MYSQL
+def test_a_kill_before_a_statements_position_is_known_repeats_nothing(followed, monkeypatch):
+    """The effect of a statement is committed with the position after it."""
+    followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
+    followed.execute("INSERT INTO shop.a VALUES (1, 'first')")
+    followed.index()
+    followed.execute("RENAME TABLE shop.a TO shop.b")
+    committed = []
+    commit = ShardWriter.commit
+
+    def watched(writer, position, **given):
+        committed.append((position, sorted(writer.state.tables)))
+        return commit(writer, position, **given)
+
+    monkeypatch.setattr(ShardWriter, "commit", watched)
+    before = Index(followed.folder).states[0].position
+    followed.index()
+    assert all(position > before for position, tables in committed if tables == [B])
+    assert committed[-1][1] == [B]
+
+
+@MYSQL
+def test_tables_that_the_user_may_not_see_are_an_error(followed):
+    followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
+    followed.execute("CREATE USER other@'%' IDENTIFIED BY ''")
+    followed.execute("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO other@'%'")
+    followed.url = followed.url.replace("root@", "other@")
+    with pytest.raises(AccessDenied, match="grant SELECT"):
+        followed.index()
+
+
+@MYSQL
+def test_a_log_without_names_of_columns_is_an_error_before_rows_are_read(followed):
+    followed.execute("SET GLOBAL binlog_row_metadata = 'MINIMAL'")
+    with pytest.raises(UsageError, match="binlog_row_metadata=FULL"):
+        followed.index()

@@ -2,65 +2,115 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType
-from tailrace.live.driver import SSCursor
+from tailrace.errors import AccessDenied, ServerError
+from tailrace.live.driver import SSCursor, err
 from tailrace.live.session import Identity, Session
-from tailrace.live.tables import connected, created_by, print_in_full, tables_of
+from tailrace.live.tables import connected, created_by, not_to_be_seen, print_in_full, tables_of
 from tailrace.schema.table import Table
 from tailrace.schema.tokens import quoted_name, quoted_table
 from tailrace.values.result_set import ResultSet
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
     from tailrace.position import Position
     from tailrace.table_filter import TableFilter, TableName
 
+_NEXT: Final = re.compile(r" AUTO_INCREMENT=\d+")
+_CHANGED: Final = frozenset({1049, 1054, 1146, 1412})
+"""Errors for a database, a column or a table that is not there, and for a definition that is not
+the one of the transaction's snapshot.
+"""
 _WAIT: Final = 5
 """Seconds for which open transactions are waited for that have changed one of the tables."""
 
 
 def wanted_tables(source: Source, wants: TableFilter) -> list[TableName]:
-    """The server's tables that fit, in order."""
+    """The server's tables that fit, in order. Raises AccessDenied if a pattern fits none that the
+    user may see, and others may be hidden from it.
+    """
     with connected(source) as connection:
-        return sorted(name for name in tables_of(connection) if wants(*name))
+        found = sorted(name for name in tables_of(connection) if wants(*name))
+        if not_to_be_seen(connection, wants, found):
+            raise AccessDenied(
+                f"{source.name}: the user may not see all tables that are asked for: grant SELECT"
+            )
+    return found
+
+
+def logs_names(source: Source) -> bool:
+    """Whether the server's log has the names of columns (``binlog_row_metadata=FULL``)."""
+    with connected(source) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL VARIABLES LIKE 'binlog_row_metadata'")
+        return [str(value) for _, value in cursor.fetchall()] == ["FULL"]
+
+
+class SnapshotTable(NamedTuple):
+    """A table of a snapshot: its rows, and a function that says, once they were read, whether its
+    definition is the one of the snapshot still. Else they are of no use: take another snapshot.
+    """
+
+    name: TableName
+    rows: ResultSet
+    is_unchanged: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Rows of tables as of a position of the log.
+
+    ``tables`` leaves out those that were changed or dropped before their rows could be read.
+    ``missing`` are tables that were not there at another position, ``missing_at``.
+    """
+
+    position: Position
+    missing: frozenset[TableName]
+    missing_at: Position
+    tables: Iterator[SnapshotTable]
 
 
 @contextmanager
-def snapshot(
-    source: Source, tables: Collection[TableName]
-) -> Iterator[tuple[Position, Iterator[ResultSet]]]:
+def snapshot(source: Source, tables: Collection[TableName]) -> Iterator[Snapshot]:
     """The rows of tables, and the position of the log that they are as of.
 
-    The tables are locked against writing for the moment in which the position is asked for and the
-    transaction begins that reads them. Raises ServerError (AccessDenied without LOCK TABLES, or
-    if the lock is not there after some seconds), and what connecting raises.
+    The tables are locked against writing for the moment in which their definitions and the position
+    are asked for, and the transaction begins that reads them. No lock is held while rows are read:
+    what statements then do to a table is noticed. Raises ServerError (AccessDenied without LOCK
+    TABLES, or if the lock is not there after some seconds), and what connecting raises.
     """
     with ExitStack() as stack:
         reading = stack.enter_context(connected(source))
-        version, flavour = reading.server_version, "mysql"
-        with ExitStack() as locked:
-            if tables:
-                locking = locked.enter_context(connected(source))
-                listed = ", ".join(f"{quoted_table(*name)} READ" for name in tables)
-                _execute(locking, f"SET SESSION lock_wait_timeout = {_WAIT}")
-                _execute(locking, f"LOCK TABLES {listed}")
-            with closing(Session.open(source, source.hosts[0], Identity())) as session:
+        with _session(source) as session:
+            before = session.end()
+            there = sorted(tables_of(reading) & set(tables))
+            with ExitStack() as locked:
+                if there:
+                    locking = locked.enter_context(connected(source))
+                    listed = ", ".join(f"{quoted_table(*name)} READ" for name in there)
+                    _execute(locking, f"SET SESSION lock_wait_timeout = {_WAIT}")
+                    _execute(locking, f"LOCK TABLES {listed}")
+                created = {name: _created(session, name) for name in there}
                 position, flavour = session.end(), session.flavour
-            _execute(reading, "SET SESSION time_zone = '+00:00', sql_mode = ''")
-            _execute(reading, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            _execute(reading, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+                _execute(reading, "SET SESSION time_zone = '+00:00', sql_mode = ''")
+                _execute(reading, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                _execute(reading, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
 
-        def rows() -> Iterator[ResultSet]:
-            for name in tables:
-                created = _created(source, name)
+        def rows() -> Iterator[SnapshotTable]:
+            for name in there:
                 table = Table.parse(
-                    created, flavour=flavour, database=name[0], server_version=version
+                    created[name],
+                    flavour=flavour,
+                    database=name[0],
+                    server_version=reading.server_version,
                 )
                 columns = ", ".join(
                     f"{quoted_name(each.name)} + 0e0 AS {quoted_name(each.name)}"
@@ -69,20 +119,39 @@ def snapshot(
                     for each in table.schema.columns
                 )
                 with reading.cursor(SSCursor) as cursor:
-                    cursor.execute(f"SELECT {columns} FROM {quoted_table(*name)}")  # noqa: S608 - quoted
+                    try:
+                        cursor.execute(f"SELECT {columns} FROM {quoted_table(*name)}")  # noqa: S608 - quoted
+                    except err.MySQLError as error:
+                        if error.args[0] not in _CHANGED:
+                            raise
+                        continue
                     result: Any = cursor
-                    yield ResultSet(result, table)
+                    same = partial(_is_same, source, name, created[name])
+                    yield SnapshotTable(name, ResultSet(result, table), same)
 
-        yield position, rows()
+        yield Snapshot(position, frozenset(tables) - set(there), before, rows())
 
 
-def _created(source: Source, table: TableName) -> str:
-    """The CREATE TABLE of a table as it is now. A statement may have changed it after the snapshot
-    began: the SELECT names the columns of now, and the log tells of the statement afterwards.
-    """
+@contextmanager
+def _session(source: Source) -> Iterator[Session]:
     with closing(Session.open(source, source.hosts[0], Identity())) as session:
         print_in_full(session)
-        return created_by(session, table)
+        yield session
+
+
+def _created(session: Session, table: TableName) -> str:
+    """The CREATE TABLE of a table, without the next value of its AUTO_INCREMENT."""
+    return _NEXT.sub("", created_by(session, table))
+
+
+def _is_same(source: Source, table: TableName, created: str) -> bool:
+    try:
+        with _session(source) as session:
+            return _created(session, table) == created
+    except ServerError as error:
+        if error.code not in _CHANGED:
+            raise
+        return False
 
 
 def _execute(connection: ServerConnection, sql: str) -> None:

@@ -17,12 +17,13 @@ from tailrace.schema.tables import (
     parse_charset,
     parse_key,
 )
+from tailrace.schema.tokens import TokenCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tailrace.schema.session import StatementSession
-    from tailrace.schema.tokens import SqlToken, TokenCursor
+    from tailrace.schema.tokens import SqlToken
 
 FIRST: Final = ""
 """The place before all columns; any other place is after the column of that name."""
@@ -129,6 +130,29 @@ def moves_rows(tokens: Sequence[SqlToken]) -> bool:
     return any((one.key, two.key) in _WITH_ROWS for one, two in pairwise(tokens))
 
 
+def exchanged_tables(tokens: Sequence[SqlToken], database: str) -> list[tuple[str, str]]:
+    """The table in ``EXCHANGE PARTITION p WITH TABLE`` or ``CONVERT PARTITION p TO TABLE``, of
+    this database unless another is named.
+    """
+    keys = [token.key for token in tokens]
+    if not {("EXCHANGE", "PARTITION"), ("CONVERT", "PARTITION"), ("CONVERT", "TABLE")} & set(
+        pairwise(keys)
+    ):
+        return []
+    found = []
+    for place in range(1, len(keys)):
+        if keys[place] == "TABLE" and keys[place - 1] in {"WITH", "TO", "CONVERT"}:
+            cursor = TokenCursor(tokens)
+            cursor.at = place + 1
+            own, table = cursor.qualified()
+            found.append((own or database, table))
+    return found
+
+
+_COMPUTED: Final = frozenset({"AS", "AUTO_INCREMENT", "SERIAL", "PRIMARY"})
+"""Words of a column that has values of its own in each row."""
+
+
 def fills_rows(clauses: Iterable[Clause], tokens: Sequence[SqlToken], *, only_given: bool) -> bool:
     """Whether an ALTER TABLE adds a column that is not NULL in the rows that are there.
 
@@ -139,7 +163,8 @@ def fills_rows(clauses: Iterable[Clause], tokens: Sequence[SqlToken], *, only_gi
         if isinstance(clause, PutColumn) and clause.old is None:
             words = [token.key for token in tokens[slice(*clause.tokens)]]
             given = "DEFAULT" in words and words[words.index("DEFAULT") + 1] != "NULL"
-            if given or "AS" in words or (not only_given and "NOT" in words):
+            computed = not _COMPUTED.isdisjoint(words)
+            if given or computed or (not only_given and "NOT" in words):
                 return True
     return False
 

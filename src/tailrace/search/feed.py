@@ -110,7 +110,7 @@ def index(
         if writer.state.lake is not None:
             raise UsageError(f"{into}: the index is of a lake: give the lake, or another folder")
         if writer.state.position is None and server is not None and server.start is None:
-            feed.load_all()
+            feed.load_all(has_schema=schema is not None)
         reading = items(
             logs[0],
             start=writer.state.position,
@@ -155,11 +155,16 @@ class Feed:
 
     # --- rows by SELECT --------------------------------------------------------------------------
 
-    def load_all(self) -> None:
+    def load_all(self, *, has_schema: bool) -> None:
         """The rows of all tables, of a server whose index is new."""
-        from tailrace.live.snapshot import wanted_tables  # noqa: PLC0415 - it needs PyMySQL
+        from tailrace.live.snapshot import logs_names, wanted_tables  # noqa: PLC0415 - with PyMySQL
 
         if self.server is not None:
+            if not (has_schema or logs_names(self.server)):
+                raise UsageError(
+                    f"{self.server.name}: its log does not have the names of columns: set"
+                    " binlog_row_metadata=FULL there, or give its tables' CREATE TABLE (--schema)"
+                )
             tables = wanted_tables(self.server, self._wants)
             self.done.position = self._read = self._load(self.server, tables)
         self._commit()
@@ -168,13 +173,23 @@ class Feed:
         """Read tables; readers see them at the next commit, ahead of the others for moments."""
         from tailrace.live.snapshot import snapshot  # noqa: PLC0415 - as above
 
-        with snapshot(server, tables) as (position, results):
-            for result in results:
-                for row in result:
-                    self._writer.change(result.schema, (row,))
-                    self._count(1)
-                self._writer.loaded(result.schema, position)
-        return position
+        first, waiting = None, {*tables}
+        while True:  # again for tables that a statement changed meanwhile
+            with snapshot(server, waiting) as found:
+                first = first or found.position
+                for name in found.missing:
+                    self._writer.missing(".".join(name), found.missing_at)
+                waiting -= found.missing
+                for table in found.tables:
+                    self._writer.drop(".".join(table.name))
+                    for row in table.rows:
+                        self._writer.change(table.rows.schema, (row,))
+                        self._count(1)
+                    if table.is_unchanged():
+                        self._writer.loaded(table.rows.schema, found.position)
+                        waiting.remove(table.name)
+            if not waiting:
+                return first
 
     # --- the log ---------------------------------------------------------------------------------
 
@@ -247,12 +262,13 @@ class Feed:
             self._time = item.group.time_of(item.event)
             self._count(len(rows))
         elif isinstance(item, Logged):
-            self._statement(item)
+            self._statement(item, read)
 
-    def _statement(self, item: Logged) -> None:
+    def _statement(self, item: Logged, read: Position) -> None:
         if self._writer.pending and not self._is_open:
             self._commit()
-        unknown = self._writer.statement(item.event, self._wants)
+        self._is_open = True  # until its end is read, and so the position after it
+        unknown = self._writer.statement(item.event, self._wants, read)
         self._at_once = self._at_once or self._writer.pending > 0
         if not unknown:
             return

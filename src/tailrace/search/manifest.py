@@ -25,8 +25,8 @@ VERSION: Final = 1
 
 
 def shard_of(key: str, shards: int) -> int:
-    """The number of the shard that has the document with this key."""
-    return crc32(key.encode("utf-8", "surrogatepass")) % shards
+    """The number of the shard that has the document with this key, whatever its table's number."""
+    return crc32(key.partition(" ")[2].encode("utf-8", "surrogatepass")) % shards
 
 
 @dataclass(frozen=True)

@@ -20,20 +20,29 @@ from tailrace.constants import Flavour
 from tailrace.errors import SchemaError, StorageError
 from tailrace.position import Position
 from tailrace.schema.classify import leading_words
-from tailrace.schema.clauses import fills_rows, moves_rows, names_after
+from tailrace.schema.clauses import (
+    DropColumn,
+    PrimaryKey,
+    PutColumn,
+    exchanged_tables,
+    fills_rows,
+    moves_rows,
+    names_after,
+)
 from tailrace.schema.ddl import (
     AlterTable,
     CreateLike,
     CreateTable,
     DropDatabase,
     DropTable,
-    Name,
     Truncate,
     Unclear,
 )
+from tailrace.schema.session import session_of_event
 from tailrace.schema.tokens import tokenize
 from tailrace.search.analysis import Folding
 from tailrace.sql.logged import effects_of, pair, renaming
+from tailrace.sql.rows import Period
 from tailrace.values.change_record import image_json
 from tailrace.values.charsets import collation_name
 from tailrace.values.image import ABSENT
@@ -41,11 +50,12 @@ from tailrace.values.registry import json_writer_of
 from tailrace.values.schema import STRING_TYPES, Logical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.events import QueryEvent
     from tailrace.schema.ddl import Effect
+    from tailrace.schema.tokens import SqlToken
     from tailrace.search.analysis import Analyser
     from tailrace.table_filter import TableFilter, TableName
     from tailrace.values.family import JsonWriter
@@ -70,13 +80,14 @@ class IndexedTable:
     """A table in a shard: its number, the columns of its key, and the classes of its text columns.
 
     The class is a `Folding`, or `JSON`. A table without a key is known by its whole rows. Up to
-    ``loaded``, a position, its rows were read by SELECT.
+    ``loaded``, a position, its rows were read by SELECT; it was ``missing`` then.
     """
 
     number: int
     key: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
     loaded: str | None = None
+    missing: bool = False
 
 
 @dataclass
@@ -190,6 +201,11 @@ class _Plan(NamedTuple):
     number: int
     key: tuple[tuple[int, JsonWriter], ...]
     texts: tuple[tuple[int, str], ...]
+    period: Period | None
+    replaces: bool
+    """A row may be there already: SELECT gives what was inserted after the snapshot into tables
+    without transactions.
+    """
 
 
 class ShardWriter:
@@ -226,8 +242,11 @@ class ShardWriter:
         Raises SchemaError for rows of which not all columns are in the log.
         """
         plan = self._plan(table)
-        for row in rows:
+        for each in rows:
+            row = each if plan.period is None else plan.period.current(each)
             self.pending += 1
+            if row is None:  # history of a table with system versioning
+                continue
             if row.before is not None:
                 self._remove(plan, row.before)
             if row.after is not None:
@@ -237,13 +256,26 @@ class ShardWriter:
         """Whether the log is needed for changes of a table up to a position: False if its rows
         were read by SELECT later.
         """
-        known = self.state.tables.get(f"{table.database}.{table.table}")
-        return known is None or known.loaded is None or read > Position.parse(known.loaded)
+        return not self._is_ahead(f"{table.database}.{table.table}", read)
+
+    def _is_ahead(self, name: str, read: Position) -> bool:
+        """Whether the rows of a table are those of a later position."""
+        known = self.state.tables.get(name)
+        return (
+            known is not None and known.loaded is not None and read <= Position.parse(known.loaded)
+        )
 
     def loaded(self, table: TableSchema, position: Position) -> None:
         """All rows of a table as of a position were taken in."""
         self._plan(table)
         self.state.tables[f"{table.database}.{table.table}"].loaded = str(position)
+        self._plans.clear()
+
+    def missing(self, name: str, position: Position) -> None:
+        """There is no such table at a position, though its rows were to be read."""
+        self.drop(name)
+        self.state.tables[name] = IndexedTable(self.state.next, loaded=str(position), missing=True)
+        self.state.next += 1
 
     def _plan(self, table: TableSchema) -> _Plan:
         plan = self._plans.get(id(table))
@@ -257,7 +289,10 @@ class ShardWriter:
             )
         classes = {each.index: text_class(each) for each in table.columns}
         texts = tuple((index, kind) for index, kind in classes.items() if kind is not None)
-        key = table.primary_key if table.key_is_whole else ()
+        period = Period.of(table)
+        hidden = () if period is None else period.columns
+        key = tuple(each for each in table.primary_key if each not in hidden)
+        key = key if table.key_is_whole else ()
         columns = {table.columns[index].name: kind for index, kind in texts}
         names = [table.columns[index].name for index in key]
         known = self.state.tables.get(name)
@@ -269,12 +304,16 @@ class ShardWriter:
             self.state.next += 1
         elif (known.key, known.columns) != (names, columns):
             there = {each.name for each in table.columns}
+            if known.key != names and known.columns and self._takes is not None:
+                raise SchemaError(f"{name}: it has another key now: build the index again")
             known.key, known.columns = names, columns
             self._again(known, lambda row: {name: row[name] for name in row if name in there})
         if len(self._plans) > 1000:
             self._plans.clear()
         writers = tuple((index, json_writer_of(table.columns[index])) for index in key)
-        plan = self._plans[id(table)] = _Plan(table, known.number, writers, texts)
+        plan = self._plans[id(table)] = _Plan(
+            table, known.number, writers, texts, period, known.loaded is not None
+        )
         return plan
 
     def _key(self, plan: _Plan, image: Image) -> str:
@@ -314,8 +353,8 @@ class ShardWriter:
         copies = 1
         if not plan.key:
             copies = self._copies[key] = self._copies_of(key) + 1
-            if copies > 1:
-                self._writer.delete_documents_by_term("key", key)
+        if copies > 1 or plan.replaces:
+            self._writer.delete_documents_by_term("key", key)
         self._add(plan, image, key, copies)
 
     def _copies_of(self, key: str) -> int:
@@ -357,56 +396,106 @@ class ShardWriter:
 
     # --- statements ----------------------------------------------------------------------------
 
-    def statement(self, event: QueryEvent, wants: TableFilter) -> set[TableName]:
+    def statement(self, event: QueryEvent, wants: TableFilter, read: Position) -> set[TableName]:
         """Let a logged statement take effect, if it concerns tables of the index (``wants``).
 
-        The caller commits before it and after it. The result are tables that have other rows now,
-        which are not in the log: they are empty in the index, to be read again. Raises SchemaError
-        if what the statement does to tables of the index is not understood.
+        ``read`` is where it is in the log: tables whose rows are of a later position have its
+        effect already. The caller commits before it and after it. The result are tables that have
+        other rows now, which are not in the log: they are empty in the index, to be read again.
+        Raises SchemaError if what the statement does to tables of the index is not understood.
         """
         unknown: set[TableName] = set()
         for effect in effects_of(event):
-            self.pending += 1
-            unknown |= self._effect(effect, event.sql, wants)
-        return unknown
+            if (renamed := renaming(effect)) is not None:
+                unknown = {renamed[1] if each == renamed[0] else each for each in unknown}
+            unknown |= self._effect(effect, event, wants, read)
+        return {each for each in unknown if wants(*each)}
 
-    def _effect(self, effect: Effect, sql: str, wants: TableFilter) -> set[TableName]:
-        tables = self.state.tables
+    def _effect(
+        self, effect: Effect, event: QueryEvent, wants: TableFilter, read: Position
+    ) -> set[TableName]:
+        tables = {
+            name: each
+            for name, each in self.state.tables.items()
+            if each.missing or not self._is_ahead(name, read)
+        }
         unknown: set[TableName] = set()
         match effect:
             case DropTable() | CreateTable(unless_exists=False) | CreateLike(unless_exists=False):
-                self.drop(_name(pair(effect.name)))
-            case Truncate():
+                self._drop_each(tables, [_name(pair(effect.name))])
+            case Truncate() if _name(pair(effect.name)) in tables:
                 self.clear(_name(pair(effect.name)))
             case DropDatabase():
-                for name in [each for each in tables if each.startswith(f"{effect.database}.")]:
-                    self.drop(name)
-            case Unclear(name=Name() as name) if _name(pair(name)) in tables:
-                if leading_words(sql, 1) != ["CREATE"]:
-                    raise SchemaError(
-                        f"{_name(pair(name))}: {effect.reason}: build the index again"
-                    )
-                self.drop(_name(pair(name)))
-            case AlterTable() if (name := _name(pair(effect.name))) in tables:
-                tokens = tokenize(sql)
-                only_given = bool(tables[name].key)  # a key tells rows apart, whatever is added
-                if moves_rows(tokens) or fills_rows(effect.clauses, tokens, only_given=only_given):
-                    self.drop(name)
-                    unknown = {pair(effect.name)}
+                self._drop_each(tables, _in_database(tables, effect.database))
+            case Unclear():
+                if effect.name is None:
+                    names = _in_database(tables, event.database)
                 else:
-                    self._alter(tables[name], effect)
+                    names = [each for each in (_name(pair(effect.name)),) if each in tables]
+                if names and leading_words(event.sql, 1) != ["CREATE"]:
+                    raise SchemaError(f"{names[0]}: {effect.reason}: build the index again")
+                self._drop_each(tables, names)
+            case AlterTable():
+                session, sql = session_of_event(event, event.form.flavour)
+                tokens = [] if session is None else tokenize(sql, session.flavour, session.sql_mode)
+                name = pair(effect.name)
+                unknown = {*exchanged_tables(tokens, event.database)} & {
+                    (each.partition(".")[0], each.partition(".")[2]) for each in tables
+                }
+                known = tables.get(_name(name))
+                if known is not None and self._needs_rows(known, effect, tokens):
+                    unknown.add(name)
+                elif known is not None:
+                    self._alter(known, effect)
+                self._drop_each(tables, map(_name, unknown))
         if (renamed := renaming(effect)) is not None:
-            old, new = map(_name, renamed)
-            self.drop(new)
-            if old in tables and wants(*renamed[1]):
-                tables[new] = tables.pop(old)
-                self._plans.clear()
-            elif wants(*renamed[1]) and not wants(*renamed[0]):
-                unknown = {renamed[1]}
-            else:
-                self.drop(old)
             unknown = {renamed[1] if each == renamed[0] else each for each in unknown}
+            unknown |= self._rename(tables, *renamed, wants)
         return unknown
+
+    def _drop_each(self, tables: Collection[str], names: Iterable[str]) -> None:
+        for name in [each for each in names if each in tables]:
+            self.drop(name)
+
+    def _rename(
+        self, tables: Mapping[str, IndexedTable], old: TableName, new: TableName, wants: TableFilter
+    ) -> set[TableName]:
+        """Rename a table of those whose rows are not of a later position; as `_effect`."""
+        known, is_ahead = tables.get(_name(old)), _name(old) in self.state.tables.keys() - tables
+        if _name(new) in self.state.tables.keys() - tables:  # it has its rows
+            self._drop_each(tables, [_name(old)])
+            return set()
+        self._drop_each(tables, [_name(new), *([_name(old)] if known and known.missing else [])])
+        if known is None or known.missing or not wants(*new):
+            self._drop_each(self.state.tables.keys() & tables.keys(), [_name(old)])
+            is_unknown = is_ahead or (known is not None and known.missing) or not wants(*old)
+            return {new} if is_unknown else set()
+        self.state.tables[_name(new)] = self.state.tables.pop(_name(old))
+        self._plans.clear()
+        self.pending += 1
+        return set()
+
+    def _needs_rows(
+        self, known: IndexedTable, effect: AlterTable, tokens: Sequence[SqlToken]
+    ) -> bool:
+        """Whether a table's rows after an ALTER TABLE cannot be made of what is stored of them."""
+        keys = {each.casefold() for each in known.key}  # they tell rows apart, whatever is added
+        if moves_rows(tokens) or fills_rows(effect.clauses, tokens, only_given=bool(keys)):
+            return True
+        changed, dropped, rekeyed = set[str](), set[str](), False
+        for each in effect.clauses:
+            if isinstance(each, PutColumn):
+                changed |= {(each.old or "").casefold()} - {""}
+                rekeyed = rekeyed or each.column.primary
+            elif isinstance(each, DropColumn):
+                dropped.add(each.name.casefold())
+            rekeyed = rekeyed or isinstance(each, PrimaryKey)
+        if not keys:
+            moved = names_after(effect.clauses) is not None
+            return bool(changed) or (self._takes is not None and (moved or rekeyed))
+        return bool(changed & keys) or (
+            self._takes is not None and (rekeyed or bool(dropped & keys))
+        )
 
     def drop(self, name: str) -> None:
         """Remove a table."""
@@ -418,6 +507,7 @@ class ShardWriter:
         """Remove a table's rows."""
         known = self.state.tables.get(name)
         if known is not None:
+            self.pending += 1
             self._writer.delete_documents_by_query(self._rows_of(known))
             self._copies = {
                 key: 0 if key.startswith(f"{known.number} ") else copies
@@ -432,6 +522,7 @@ class ShardWriter:
         now = names_after(effect.clauses)
         if now is None:
             return
+        self.pending += 1
         known.key = [new for each in known.key if (new := now(each)) is not None]
         known.columns = {
             new: kind for each, kind in known.columns.items() if (new := now(each)) is not None
@@ -451,22 +542,25 @@ class ShardWriter:
         query = self._rows_of(known)
         hits = searcher.search(query, max(searcher.num_docs, 1), count=False).hits
         self._writer.delete_documents_by_query(query)
-        for _, address in hits:
-            document = searcher.doc(address)
-            row = change(json.loads(bytes(document["row"][0])))
-            copies = document.get_first("copies") or 1
-            data = _json(row)
-            key = (
-                _key(known.number, [row.get(name) for name in known.key])
-                if known.key
-                else _row_key(known.number, row)
-            )
-            texts = (
-                (kind, row[name])
-                for name, kind in known.columns.items()
-                if row.get(name) is not None
-            )
-            self._write(key, known.number, data, texts, copies)
+        copies: dict[str, int] = {}
+        for rewrite in (False, True):  # rows without a key may have become equal
+            for _, address in hits if rewrite or not known.key else ():
+                document = searcher.doc(address)
+                row = change(json.loads(bytes(document["row"][0])))
+                key = (
+                    _key(known.number, [row.get(name) for name in known.key])
+                    if known.key
+                    else _row_key(known.number, row)
+                )
+                if not rewrite:
+                    copies[key] = copies.get(key, 0) + (document.get_first("copies") or 1)
+                elif number := copies.pop(key, 1 if known.key else 0):
+                    texts = [
+                        (kind, row[name])
+                        for name, kind in known.columns.items()
+                        if row.get(name) is not None
+                    ]
+                    self._write(key, known.number, _json(row), texts, number)
 
     # --- commits -------------------------------------------------------------------------------
 
@@ -507,6 +601,10 @@ def _name(table: tuple[str, str]) -> str:
     return ".".join(table)
 
 
+def _in_database(tables: Iterable[str], database: str) -> list[str]:
+    return [each for each in tables if each.startswith(f"{database}.")]
+
+
 def _parsed(value: Any) -> Any:
     """A JSON column's value; MariaDB's may be text that is no JSON."""
     try:
@@ -523,7 +621,7 @@ def _json(value: Any) -> bytes:
 def _key(number: int, values: Sequence[Any]) -> str:
     if len(values) == 1 and type(values[0]) is int:  # faster
         return f"{number} [{values[0]}]"
-    return f"{number} {json.dumps(values, ensure_ascii=False)}"
+    return f"{number} {json.dumps(values)}"
 
 
 def _row_key(number: int, row: dict[str, Any]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
@@ -18,7 +17,13 @@ from tailrace.errors import EventDecodeError
 from tailrace.events import DecodeContext
 from tailrace.events.query import QueryEvent
 from tailrace.events.status_vars import StatusVariable
-from tailrace.schema.clauses import DropColumn, PutColumn, RenameColumn, moves_rows
+from tailrace.schema.clauses import (
+    DropColumn,
+    PutColumn,
+    RenameColumn,
+    exchanged_tables,
+    moves_rows,
+)
 from tailrace.schema.ddl import AlterTable, effects
 from tailrace.schema.session import StatementSession, session_of_event
 from tailrace.schema.tokens import Kind, TokenCursor, tokenize
@@ -26,11 +31,10 @@ from tailrace.spark.current.conform import Fit, Source
 from tailrace.storage import EventReader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from tailrace.columns import Split, TableChange
     from tailrace.schema.columns import WrittenColumn
-    from tailrace.schema.tokens import SqlToken
 
 
 @dataclass(frozen=True)
@@ -93,27 +97,10 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
                     dropped.add(name)
                 case _:
                     pass
-    others = _exchanged(tokens, change.table.partition(".")[0])
+    others = [".".join(each) for each in exchanged_tables(tokens, change.table.partition(".")[0])]
     moves = bool(others) or moves_rows(tokens)
     done = {change.table: Alteration(renamed, added, frozenset(dropped), moves, fits)}
     return done | {name: Alteration({}, {}, frozenset(), moves_rows=True) for name in others}
-
-
-def _exchanged(tokens: Sequence[SqlToken], database: str) -> list[str]:
-    """The table in ``EXCHANGE PARTITION p WITH TABLE`` or ``CONVERT PARTITION p TO TABLE``."""
-    keys = [token.key for token in tokens]
-    if not {("EXCHANGE", "PARTITION"), ("CONVERT", "PARTITION"), ("CONVERT", "TABLE")} & set(
-        pairwise(keys)
-    ):
-        return []
-    found = []
-    for place in range(1, len(keys)):
-        if keys[place] == "TABLE" and keys[place - 1] in {"WITH", "TO", "CONVERT"}:
-            cursor = TokenCursor(tokens)
-            cursor.at = place + 1
-            own, table = cursor.qualified()
-            found.append(f"{own or database}.{table}")
-    return found
 
 
 def _statement(split: Split, offset: int) -> tuple[QueryEvent, DecodeContext]:

@@ -142,7 +142,7 @@ def _make(job: _Job, _report: Report) -> _Made:
             feed.done.rows = take_lake(job.lake, writer, wants.wants)
             feed.done.transactions, feed.done.time = 1, writer.state.time
         elif job.end is None:
-            feed.load_all()
+            feed.load_all(has_schema=job.log.options["schema"] is not None)
         elif at is None or at < job.end:
             with items(
                 job.log.path if feed.server is None else _Copy(job.log.path),
