@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tokenize
@@ -19,6 +20,7 @@ from tailrace.errors import SchemaError, StorageError, UsageError
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.log.rows import items
 from tailrace.search import Analyser, Index, Manifest, index, reader
+from tailrace.search.shard import open_shard
 from tailrace.sql.fulltext import parse
 from tests.recorded import ROOT
 
@@ -203,6 +205,44 @@ def test_queries_are_limited(shop):
     with pytest.raises(UsageError, match="limit"):
         shop.search("a", limit=20_000)
     parse("a " * 4000)
+
+
+@pytest.fixture
+def two_shards(tmp_path, shop):
+    """Twice the same shard, as two."""
+    index(SHOP, tmp_path / "index", tables="shop.*")
+    for name in ("1", "2"):
+        shutil.copytree(tmp_path / "index" / "shards" / "0", tmp_path / "index" / "shards" / name)
+    Manifest(("shop.*",), shards=("shards/0", "shards/1")).save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def test_readers_never_see_some_of_the_shards_only(two_shards, shop):
+    """If a shard cannot be read, the index stays as it was."""
+    found = Index(two_shards)
+    total = 2 * shop.search("would*").total
+    assert found.search("would*").total == total
+    (two_shards / "shards" / "1" / "meta.json").write_text("{}")
+    for _ in range(2):
+        with pytest.raises((StorageError, ValueError)):
+            found.refresh()
+        assert (found.search("would*").total, len(found.states)) == (total, 2)
+
+
+def test_a_reader_that_was_slower_than_a_batch_sees_the_next(two_shards, shop, monkeypatch):
+    """Shards are replaced and removed between the manifest and their opening."""
+
+    def late(folder, analyser):
+        if (two_shards / "shards" / "1").exists():
+            Manifest(("shop.*",), shards=("shards/2",)).save(two_shards)
+            for name in ("0", "1"):
+                shutil.rmtree(two_shards / "shards" / name)
+        return open_shard(folder, analyser)
+
+    monkeypatch.setattr(reader, "open_shard", late)
+    found = Index(two_shards)
+    assert found.manifest.shards == ("shards/2",)
+    assert found.search("would*").total == shop.search("would*").total
 
 
 def test_a_manifest_of_version_1_can_be_read():

@@ -84,7 +84,7 @@ class Compiler:
                 if word.prefix and number >= len(words) - 1:
                     each.append(self._begin(field, token))
                 elif self._analyser.counts(token):
-                    each.append(self._term(field, token))
+                    each.append(self._following(field, [self._analyser.indexed(token)]))
                 skipped &= len(token) > longest or (number > 0 and len(token) < shortest)
             if each or not skipped:
                 found.append(_any(each) if each else None)
@@ -104,7 +104,7 @@ class Compiler:
             return self._near(field, sorted({*self._analyser.found(words)}), within)
         while words and not counts(words[0]):
             words = words[1:]
-        return self._following(field, [indexed(each) for each in words], 0) if words else None
+        return self._following(field, [*map(indexed, words)]) if words else None
 
     def _near(self, field: str, tokens: list[str], within: int) -> Query | None:
         if not tokens or within < len(tokens):
@@ -118,13 +118,10 @@ class Compiler:
         slop = within - len(tokens)
         return _any([self._following(field, [*order], slop) for order in permutations(tokens)])
 
-    def _following(self, field: str, tokens: list[str], slop: int) -> Query:
+    def _following(self, field: str, tokens: list[str], slop: int = 0) -> Query:
         if len(tokens) == 1:
             return Query.term_query(self._schema, field, tokens[0])
         return Query.phrase_query(self._schema, field, [*tokens], slop)
-
-    def _term(self, field: str, word: str) -> Query:
-        return Query.term_query(self._schema, field, self._analyser.indexed(word))
 
     def _begin(self, field: str, word: str) -> Query:
         try:

@@ -10,7 +10,7 @@ replaced together with its position.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 from zlib import crc32
@@ -65,13 +65,7 @@ class Manifest:
 
     def dumps(self) -> str:
         """As the text of ``index.json``."""
-        saved = {
-            "version": VERSION,
-            "tables": None if self.tables is None else list(self.tables),
-            "exclude": list(self.exclude),
-            "analyser": self.analyser.dump(),
-            "shards": list(self.shards),
-        }
+        saved = {"version": VERSION, **asdict(self), "analyser": self.analyser.dump()}
         return json.dumps(saved, indent=1) + "\n"
 
     @classmethod

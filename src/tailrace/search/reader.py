@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tantivy import Occur, Query
 
-from tailrace.errors import UsageError
+from tailrace.errors import StorageError, UsageError
 from tailrace.search.analysis import WORDS, Folding
 from tailrace.search.boolean import Compiler
 from tailrace.search.manifest import FILE, Manifest
@@ -79,22 +79,22 @@ class Index:
         self.refresh()
 
     def refresh(self) -> Self:
-        """Show what was committed meanwhile."""
+        """Show what was committed meanwhile; if there is an error, what was shown before."""
         folder = local_copy(
             self._place, FILE, lambda head: Manifest.loads(head, str(self._place)).shards
         )
-        self.manifest = Manifest.load(folder)
-        self._open = {
-            name: self._open.get(name) or open_shard(folder / name, self.manifest.analyser)
-            for name in self.manifest.shards
-        }
-        self._shards = []
-        for index in self._open.values():
-            index.reload()
-            searcher = index.searcher()
-            state = state_in(index, searcher)
-            tables = {table.number: name for name, table in state.tables.items()}
-            self._shards.append(_Shard(index, searcher, state, tables))
+        manifest = Manifest.load(folder)
+        try:
+            opened = {
+                name: self._open.get(name) or open_shard(folder / name, manifest.analyser)
+                for name in manifest.shards
+            }
+            shards = [*map(_now, opened.values())]
+        except (StorageError, ValueError):  # tantivy raises ValueError
+            if Manifest.load(folder) == manifest:
+                raise
+            return self.refresh()  # the versions were replaced meanwhile, and removed
+        self.manifest, self._open, self._shards = manifest, opened, shards
         return self
 
     @property
@@ -168,6 +168,14 @@ class Index:
         return Query.boolean_query([(Occur.Must, compiled), (Occur.Must, only)])
 
 
+def _now(index: tantivy.Index) -> _Shard:
+    index.reload()
+    searcher = index.searcher()
+    state = state_in(index, searcher)
+    tables = {table.number: name for name, table in state.tables.items()}
+    return _Shard(index, searcher, state, tables)
+
+
 def _in_table(shard: _Shard, table: str) -> Query:
     return Query.term_query(shard.opened.schema, "table", shard.state.tables[table].number)
 
@@ -214,9 +222,8 @@ def _hit(shard: _Shard, place: tantivy.DocAddress, score: float, marks: _Marks |
     name = shard.tables[document["table"][0]]
     known = shard.state.tables[name]
     texts: dict[str, list[tuple[str, bool]]] = {}
-    for column, kind in known.columns.items() if marks is not None else ():
-        value = row.get(column)
-        if value is not None and marks is not None:
+    for column, kind in known.columns.items():
+        if marks is not None and (value := row.get(column)) is not None:
             folding = Folding.ACCENTS if kind == JSON else Folding(kind)
             text = " · ".join(strings_of(value)) if kind == JSON else str(value)
             texts[column] = marks.pieces(text, folding)
