@@ -205,6 +205,7 @@ class Changes:
         self._heads: dict[XaName, TransactionHead] = {}
         self._completed: TransactionHead | None = None
         self._all = False
+        self._gives_in_doubt = not reader.follow
         self._undone: list[tuple[int, int]] = []
 
     @property
@@ -255,11 +256,17 @@ class Changes:
     ) -> Iterator[Change | Logged | Companion | RolledBack | Ended | T]:
         """The same, with LOAD DATA, with `Companion` events, and with what was rolled back.
 
-        The changes of an XA transaction are given when it is committed, whatever the source; those
-        of one that is in doubt at the log's end are not given, and ``prepared`` counts them.
+        XA transactions are given as after `leave_out_in_doubt`.
         """
-        self._all, self._xa_rows = True, XaRows.AT_COMMIT
+        self._all = True
+        self.leave_out_in_doubt()
         yield from self._with(parts)
+
+    def leave_out_in_doubt(self) -> None:
+        """Give the changes of an XA transaction when it is committed, whatever the source; those of
+        one that is in doubt at the log's end are not given, and ``prepared`` counts them.
+        """
+        self._xa_rows, self._gives_in_doubt = XaRows.AT_COMMIT, False
 
     def _with(self, parts: Iterable[Step | T]) -> Iterator[_Item | Ended | T]:
         self._keeps = True
@@ -346,7 +353,7 @@ class Changes:
 
     def _finish(self) -> Iterator[_Item | Ended]:
         self._forget()
-        if self.reader.follow or self._all:
+        if not self._gives_in_doubt:
             self.prepared = len(self._prepared)
             self._prepared.close()
         for name in self._prepared:

@@ -216,10 +216,11 @@ class CommittedItem(NamedTuple):
 class _ItemIteration(Iteration):
     """Gives the rows of each event, the statements, and where transactions end."""
 
-    _gives_in_doubt = False
-    """Whether it gives, at the log's end, the changes of XA transactions that are in doubt."""
-
     def _of_log(self) -> Iterator[Any]:
+        self.changes.leave_out_in_doubt()
+        return self._items()
+
+    def _items(self) -> Iterator[Any]:
         changes = self.changes
         last: Step | None = None
 
@@ -231,8 +232,6 @@ class _ItemIteration(Iteration):
                 yield step
                 if step.boundary is Boundary.OUTSIDE:
                     self._advance(self._resume_after(step), ended=False)
-            if not self._gives_in_doubt:
-                last = None  # what comes now is of XA transactions that are in doubt
 
         for item in changes.with_others(steps()):
             if isinstance(item, Logged):
@@ -258,13 +257,11 @@ class _ItemIteration(Iteration):
 class _TransactionIteration(_ItemIteration):
     """Gives transactions."""
 
-    _gives_in_doubt = True
-
     def _of_log(self) -> Iterator[CommittedTransaction]:
         rows: list[tuple[Row, Change]] = []
         statements: list[str] = []
         head: TransactionHead | None = None
-        for (item, _, resume), last in super()._of_log():
+        for (item, _, resume), last in self._items():
             if isinstance(item, Change):
                 rows += [(row, item) for row in item.rows()]
                 head = item.group
@@ -334,6 +331,11 @@ class Transactions(CommittedItems[CommittedTransaction]):
 
 class Items(CommittedItems[CommittedItem]):
     """Iterates over what was committed in a log, as `CommittedItem`: see `items`."""
+
+    @property
+    def in_doubt(self) -> int:
+        """How many XA transactions were prepared, and had no end yet when it ended."""
+        return self._iteration.changes.prepared
 
     def stop(self) -> None:
         """Let it end after the transaction that is being read; any thread may call this."""

@@ -10,6 +10,7 @@ import pytest
 
 from tailrace.errors import StorageError, UsageError
 from tailrace.search import Index, Manifest, index
+from tailrace.spark.search import build
 from tailrace.spark.search import index as on_spark
 from tests.spark.following import url_of
 from tests.spark.killing import kill
@@ -167,6 +168,42 @@ def test_a_batch_that_failed_after_it_was_published_changes_nothing_again(spark,
     assert Manifest.load(into).shards == made
     index(logs, tmp_path / "one", tables="shop.*")
     assert rows_of(into) == rows_of(tmp_path / "one")
+
+
+@pytest.mark.parametrize("of", ["server", "files"])
+@pytest.mark.parametrize("shop", ["mysql-9.7", "mariadb-11.8"], indirect=True)
+def test_an_xa_transaction_may_be_prepared_in_one_batch_and_end_in_another(
+    spark, shop, of, tmp_path, monkeypatch
+):
+    """What waits for its commit is read again; nothing is found before, or twice, or lost."""
+    monkeypatch.setattr(build, "_BATCH_BYTES", 1)  # a transaction in each batch
+    log = url_of(shop) if of == "server" else str(shop.binlogs()[0].parent)
+    into, one, seen = tmp_path / "index", tmp_path / "one", []
+    on_spark(log, into, shards=2, tables="shop.*", spark=spark)
+    with shop.connect(autocommit=True) as other, other.cursor() as cursor:
+        for number, end in enumerate(["COMMIT", "ROLLBACK"], 7000):
+            cursor.execute("XA START 'x'")
+            cursor.execute(f"INSERT INTO shop.things VALUES ({number}, 'waiting {end}', '')")
+            cursor.execute("INSERT INTO shop.loose VALUES ('waiting', NULL)")
+            cursor.execute("XA END 'x'")
+            cursor.execute("XA PREPARE 'x'")
+            shop.execute(f"INSERT INTO shop.things VALUES ({number + 10}, 'meanwhile', '')")
+            shop.connection.commit()
+            cursor.execute(f"XA {end} 'x'")
+    shop.execute("INSERT INTO shop.things VALUES (7020, 'last', '')")
+    shop.connection.commit()
+
+    def progress(_done):
+        opened = Index(into)
+        seen.append(tuple(opened.search(each).total for each in ("meanwhile", "waiting", "last")))
+
+    with Following(
+        log, into, shards=2, tables="shop.*", spark=spark, on_progress=progress
+    ) as following:
+        following.soon(lambda: Index(into).search("last").total)
+    assert {(1, 0, 0), (1, 2, 0), (2, 2, 0), (2, 2, 1)} <= {*seen}
+    index(log, one, tables="shop.*")
+    check_equal(into, one)
 
 
 @pytest.mark.parametrize("shop", ["mysql-9.7"], indirect=True)

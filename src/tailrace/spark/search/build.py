@@ -137,13 +137,13 @@ def _make(job: _Job, _report: Report) -> _Made:
     try:
         feed = Feed(writer, wants.wants, None)
         feed.server = None if job.log.server is None else Server.parse(job.log.server)
-        at = writer.state.position
+        at, read = writer.state.position, writer.state.read
         if job.lake is not None:
             feed.done.rows = take_lake(job.lake, writer, wants.wants)
             feed.done.transactions, feed.done.time = 1, writer.state.time
         elif job.end is None:
             feed.load_all(has_schema=job.log.options["schema"] is not None)
-        elif at is None or at < job.end:
+        elif read is None or read < job.end:
             with items(
                 job.log.path if feed.server is None else _Copy(job.log.path),
                 start=at or job.first,
@@ -153,7 +153,8 @@ def _make(job: _Job, _report: Report) -> _Made:
                 **job.log.options,
             ) as reading:
                 feed.run(reading)
-            writer.commit(job.end, read=job.end, time=feed.done.time)
+            resume = feed.done.position if reading.in_doubt else job.end
+            writer.commit(resume, read=job.end, time=feed.done.time)
         position, tables = writer.state.position, writer.state.tables
     finally:
         writer.close()
