@@ -302,6 +302,13 @@ CHANGED_LATER = {
         "UPDATE shop.a SET t = 'changed text' WHERE id = 2",
         "ALTER TABLE shop.a MODIFY id INT",
     ),
+    "values that are converted": (
+        "ALTER TABLE shop.a MODIFY t VARCHAR(60) CHARACTER SET latin1",
+        "ALTER TABLE shop.a ADD COLUMN n VARCHAR(20)",
+        "UPDATE shop.a SET n = '00777'",
+        "ALTER TABLE shop.a MODIFY n INT",
+        "ALTER TABLE shop.a MODIFY n VARCHAR(20)",
+    ),
     "a column fewer of a table without a key": (
         "ALTER TABLE shop.b DROP COLUMN n",
         "DELETE FROM shop.b LIMIT 1",

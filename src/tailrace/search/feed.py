@@ -15,9 +15,10 @@ from tailrace.log.changes import Change, Logged
 from tailrace.log.rows import CommittedItem, Items, items
 from tailrace.log.sources import logs_of
 from tailrace.search.analysis import Analyser
-from tailrace.search.manifest import Manifest
+from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import ShardWriter
 from tailrace.storage.objects.url import names_object
+from tailrace.storage.versions import Versions
 from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def index(
     >>> from tailrace.search import Index, index
     >>> done = index("examples/shop/mysql", "reviews", tables="shop.reviews")
     >>> done.rows, str(done.position)
-    (255, 'binlog.000004:51066')
+    (255, 'binlog.000004:51043')
     >>> Index("reviews").search("+would +again", limit=1).hits[0].table
     'shop.reviews'
     """
@@ -98,36 +99,40 @@ def index(
     if names_object(into):
         raise UsageError(f"{into}: an index in an object store is made on Spark (--shards)")
     server = logs[0].source if isinstance(logs[0], ServerTransport) else None
-    manifest = Manifest.agreed(into, wanted)
-    if len(manifest.shards) > 1:
-        raise UsageError(
-            f"{into}: the index has {len(manifest.shards)} shards: continue it on Spark (--shards)"
-        )
-    writer = ShardWriter(Path(into) / manifest.shards[0], manifest.analyser)
-    feed = Feed(writer, wants, on_progress)
-    feed.server = server
-    try:
-        if writer.state.lake is not None:
-            raise UsageError(f"{into}: the index is of a lake: give the lake, or another folder")
-        if writer.state.position is None and server is not None and server.start is None:
-            feed.load_all(has_schema=schema is not None)
-        reading = items(
-            logs[0],
-            start=writer.state.position,
-            until=until,
-            follow=follow,
-            tables=tables,
-            exclude=exclude,
-            schema=schema,
-            verify_checksums=verify_checksums,
-            statements=statements,
-        )
-        with reading:
-            if on_start is not None:
-                on_start(reading)
-            feed.run(reading)
-    finally:
-        writer.close()
+    with Versions(Path(into), FILE).alone():
+        manifest = Manifest.agreed(into, wanted)
+        if len(manifest.shards) > 1:
+            raise UsageError(
+                f"{into}: the index has {len(manifest.shards)} shards: continue it on Spark"
+                " (--shards)"
+            )
+        writer = ShardWriter(Path(into) / manifest.shards[0], manifest.analyser)
+        feed = Feed(writer, wants, on_progress)
+        feed.server = server
+        try:
+            if writer.state.lake is not None:
+                raise UsageError(
+                    f"{into}: the index is of a lake: give the lake, or another folder"
+                )
+            if writer.state.position is None and server is not None and server.start is None:
+                feed.load_all(has_schema=schema is not None)
+            reading = items(
+                logs[0],
+                start=writer.state.position,
+                until=until,
+                follow=follow,
+                tables=tables,
+                exclude=exclude,
+                schema=schema,
+                verify_checksums=verify_checksums,
+                statements=statements,
+            )
+            with reading:
+                if on_start is not None:
+                    on_start(reading)
+                feed.run(reading)
+        finally:
+            writer.close()
     return feed.done
 
 
@@ -268,7 +273,9 @@ class Feed:
         if self._writer.pending and not self._is_open:
             self._commit()
         self._is_open = True  # until its end is read, and so the position after it
-        unknown = self._writer.statement(item.event, self._wants, read)
+        unknown = self._writer.statement(
+            item.event, self._wants, read, can_read=self.server is not None
+        )
         self._at_once = self._at_once or self._writer.pending > 0
         if not unknown:
             return

@@ -396,23 +396,31 @@ class ShardWriter:
 
     # --- statements ----------------------------------------------------------------------------
 
-    def statement(self, event: QueryEvent, wants: TableFilter, read: Position) -> set[TableName]:
+    def statement(
+        self, event: QueryEvent, wants: TableFilter, read: Position, *, can_read: bool = False
+    ) -> set[TableName]:
         """Let a logged statement take effect, if it concerns tables of the index (``wants``).
 
         ``read`` is where it is in the log: tables whose rows are of a later position have its
         effect already. The caller commits before it and after it. The result are tables that have
         other rows now, which are not in the log: they are empty in the index, to be read again.
+        With ``can_read`` they also are those whose values may have been converted.
         Raises SchemaError if what the statement does to tables of the index is not understood.
         """
         unknown: set[TableName] = set()
         for effect in effects_of(event):
             if (renamed := renaming(effect)) is not None:
                 unknown = {renamed[1] if each == renamed[0] else each for each in unknown}
-            unknown |= self._effect(effect, event, wants, read)
+            unknown |= self._effect(effect, event, wants, read, can_read)
         return {each for each in unknown if wants(*each)}
 
     def _effect(
-        self, effect: Effect, event: QueryEvent, wants: TableFilter, read: Position
+        self,
+        effect: Effect,
+        event: QueryEvent,
+        wants: TableFilter,
+        read: Position,
+        can_read: bool,
     ) -> set[TableName]:
         tables = {
             name: each
@@ -443,7 +451,7 @@ class ShardWriter:
                     (each.partition(".")[0], each.partition(".")[2]) for each in tables
                 }
                 known = tables.get(_name(name))
-                if known is not None and self._needs_rows(known, effect, tokens):
+                if known is not None and self._needs_rows(known, effect, tokens, can_read):
                     unknown.add(name)
                 elif known is not None:
                     self._alter(known, effect)
@@ -476,7 +484,7 @@ class ShardWriter:
         return set()
 
     def _needs_rows(
-        self, known: IndexedTable, effect: AlterTable, tokens: Sequence[SqlToken]
+        self, known: IndexedTable, effect: AlterTable, tokens: Sequence[SqlToken], can_read: bool
     ) -> bool:
         """Whether a table's rows after an ALTER TABLE cannot be made of what is stored of them."""
         keys = {each.casefold() for each in known.key}  # they tell rows apart, whatever is added
@@ -490,6 +498,8 @@ class ShardWriter:
             elif isinstance(each, DropColumn):
                 dropped.add(each.name.casefold())
             rekeyed = rekeyed or isinstance(each, PrimaryKey)
+        if can_read and changed:
+            return True
         if not keys:
             moved = names_after(effect.clauses) is not None
             return bool(changed) or (self._takes is not None and (moved or rekeyed))
