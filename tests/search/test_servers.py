@@ -42,6 +42,35 @@ def test_rows_that_were_there_before_come_by_select(followed):
     assert followed.found("deep") == [(A, (11,), 1)]
 
 
+@MYSQL
+def test_phrases_are_in_one_column_and_near_words_may_be_in_two(followed):
+    """As in MySQL's boolean mode, where the border of two columns counts as no word, not as one."""
+    rows = [
+        ("apple", "banana"),
+        ("apple banana", ""),
+        ("", "the apple banana"),
+        ("xxx apple", "yyy banana"),
+        ("banana", "apple"),
+    ]
+    followed.execute(
+        "CREATE TABLE shop.a (id INT PRIMARY KEY, x TEXT, y TEXT, FULLTEXT(x, y))",
+        *(f"INSERT INTO shop.a VALUES ({at}, '{x}', '{y}')" for at, (x, y) in enumerate(rows)),
+    )
+    followed.index()
+
+    def there(query):
+        return followed.server.query(
+            "SELECT id FROM shop.a WHERE MATCH(x, y) AGAINST (%s IN BOOLEAN MODE)", [query]
+        )
+
+    for query in ('"apple banana"', '"banana apple"', '"xxx apple"', '"apple banana" @9'):
+        assert followed.found(query) == [(A, (key,), 1) for (key,) in sorted(there(query))], query
+    assert followed.found('"apple banana"') == [(A, (1,), 1), (A, (2,), 1)]
+    for size in (2, 3, 4):
+        nearer = {key for (key,) in there(f'"apple banana" @{size}')}
+        assert {key for _, (key,), _ in followed.found(f'"apple banana" @{size + 1}')} == nearer
+
+
 @SERVERS
 def test_an_index_follows_what_changes(followed):
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
