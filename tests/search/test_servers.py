@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tailrace.errors import AccessDenied, SchemaError, ServerError, StorageError, UsageError
 from tailrace.live.snapshot import snapshot
 from tailrace.live.url import Source
 from tailrace.search import Index, ShardWriter, index
+from tailrace.search.analysis import Folding
 from tests.waiting import wait_for
 
 SERVERS = pytest.mark.parametrize("followed", ["mysql-9.7", "mariadb-11.8"], indirect=True)
@@ -69,6 +72,29 @@ def test_phrases_are_in_one_column_and_near_words_may_be_in_two(followed):
     for size in (2, 3, 4):
         nearer = {key for (key,) in there(f'"apple banana" @{size}')}
         assert {key for _, (key,), _ in followed.found(f'"apple banana" @{size + 1}')} == nearer
+
+
+@SERVERS
+def test_accents_count_where_the_name_of_the_collation_says_so(followed):
+    """By all collations with ``_ai_``, ``_as_`` or ``_cs`` in their names, also before ``_ks``."""
+    query = followed.server.query
+    names = query(
+        "SELECT FULL_COLLATION_NAME, CHARACTER_SET_NAME"
+        " FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
+        if "mariadb" in str(followed.server.name)
+        else "SELECT COLLATION_NAME, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
+    )
+    equals = "CONVERT('{}' USING {}) = CONVERT('{}' USING {}) COLLATE {}"
+    asked = [  # of two letters, since some languages have one of them as a letter of its own
+        (name, " OR ".join(equals.format(a, charset, b, charset, name) for a, b in ("eé", "iï")))
+        for name, charset in names
+        if re.search("_a[is]_|_cs$", name) and charset != "cp1251"  # which has no é
+    ]
+    ((*equal,),) = query("SELECT " + ", ".join(text for _, text in asked))
+    there = {name: bool(each) for (name, _), each in zip(asked, equal, strict=True)}
+    here = {name: Folding.of(name).fold("e") == Folding.of(name).fold("é") for name in there}
+    assert here == there
+    assert len({*there.values()}) == 2
 
 
 @SERVERS

@@ -51,7 +51,7 @@ class Folding(StrEnum):
     NONE = "cs"
     """Case and accents: ``_bin``."""
     CASE = "as"
-    """Accents: ``_as_ci``, and ``_as_cs``, since MySQL's indexes have small letters."""
+    """Accents: ``_as_`` and ``_cs``, since MySQL's indexes have small letters."""
     ACCENTS = "ai"
     """Neither: all other collations."""
 
@@ -60,7 +60,8 @@ class Folding(StrEnum):
         """That of a collation, by its name."""
         if collation.endswith("_bin") or collation == "binary":
             return cls("cs")
-        return cls("as") if collation.endswith(("_as_ci", "_cs")) else cls("ai")
+        accents = "_as_" in collation or (collation.endswith("_cs") and "_ai_" not in collation)
+        return cls("as" if accents else "ai")
 
     def fold(self, text: str) -> str:
         """The text with one form for all that the collation counts as equal."""
