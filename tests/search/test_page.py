@@ -419,6 +419,11 @@ def open_command(*arguments):
     [
         ((), "give a query, or --serve"),
         (("battery", "--serve", "127.0.0.1:0"), "give a query, or --serve"),
+        (("battery", "--host", "search.example"), "--host goes with --serve"),
+        (("--serve", "127.0.0.1:0", "--table", "shop.reviews"), "not with --serve"),
+        (("--serve", "127.0.0.1:0", "--limit", "10"), "not with --serve"),
+        (("--serve", "127.0.0.1:0", "--json"), "not with --serve"),
+        (("battery", "--table", "reviews"), "its tables: shop.products, shop.reviews"),
         (("--serve", "0.0.0.0:0"), "--host"),
         (("--serve", "127.0.0.1"), "HOST:PORT"),
         (("--serve", "127.0.0.1:99999"), "65535"),

@@ -66,14 +66,14 @@ def search(
         ),
     ] = None,
     limit: Annotated[
-        int,
+        int | None,
         Parameter(
             name="--limit",
             metavar="N",
             group=OUTPUT,
             help="How many rows, the best first (default 10, 10,000 at most).",
         ),
-    ] = 10,
+    ] = None,
     as_json: Annotated[
         bool,
         Parameter(
@@ -91,8 +91,16 @@ def search(
     if (query is None) == (listen is None):
         raise UsageError("give a query, or --serve for a page: one of them")
     if query is None:
+        if table is not None or limit is not None or as_json:
+            raise UsageError("--table, --limit and --json go with a query, not with --serve")
         return _serve(index, str(listen), host)
-    found = Index(index).search(query, table=table, limit=limit)
+    if host:
+        raise UsageError("--host goes with --serve")
+    opened = Index(index)
+    if table is not None and table not in opened.tables:
+        tables = ", ".join(opened.tables) or "none"
+        raise UsageError(f"the index has no rows of a table {table!r}; its tables: {tables}")
+    found = opened.search(query, table=table, limit=10 if limit is None else limit)
     output = output_to(standard_output())
     for hit in found.hits:
         if as_json:
