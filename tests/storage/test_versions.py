@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import pytest
 
 from tailrace.errors import StorageError
@@ -93,6 +96,22 @@ def test_one_writer_at_a_time(place, tmp_path):
         with pytest.raises(StorageError, match="another process writes"):
             second.publish("v/2")
         assert seen(place) == {"small": "ours"}
+
+
+def test_a_head_survives_a_power_cut(tmp_path, monkeypatch):
+    """Its content is synced before it has its name, and the folder afterwards."""
+    synced = []
+
+    def sync(handle):
+        found = os.fstat(handle)
+        is_folder = stat.S_ISDIR(found.st_mode)
+        synced.append((is_folder, (tmp_path / "head").exists()))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    versions_of(tmp_path, "head", tmp_path).publish("v/1")
+    assert synced == [(False, False), (True, True)]
+    assert (tmp_path / "head").read_text() == "v/1"
+    assert [each.name for each in tmp_path.iterdir()] == ["head"]
 
 
 def test_there_is_nothing(place):

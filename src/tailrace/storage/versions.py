@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cache import own_cache
 from tailrace.errors import StorageError
+from tailrace.storage.local import LocalFolder
 from tailrace.storage.objects.bucket import PART, Bucket, NoSuchObject, ObjectExists, bucket_of
 from tailrace.storage.objects.url import ObjectUrl, names_object
 
@@ -70,14 +71,8 @@ class Versions:
 
     def publish(self, head: str) -> None:
         """Replace the head. Raises StorageError if another process has."""
-        path = self.folder / self.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        with new.open("w", encoding="utf-8") as out:
-            out.write(head)
-            out.flush()
-            os.fsync(out.fileno())
-        new.replace(path)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        LocalFolder(self.folder).replace(self.name, head.encode())
 
     def bring(self, version: str) -> Path:
         """The folder of a version, with its files on this machine. Raises StorageError."""
