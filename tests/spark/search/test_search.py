@@ -206,6 +206,26 @@ def test_an_xa_transaction_may_be_prepared_in_one_batch_and_end_in_another(
     check_equal(into, one)
 
 
+def test_a_backlog_is_published_batch_by_batch_and_a_signal_ends_it(spark, tmp_path, monkeypatch):
+    """Without ``follow``, too: a kill loses one batch at most. WL#3283, "Motivation"."""
+    monkeypatch.setattr(build, "_BATCH_BYTES", 9_000)
+    logs, into, heads, stop = "examples/shop/mysql", tmp_path / "index", [], threading.Event()
+
+    def progress(_done):
+        heads.append(Manifest.load(into).shards)
+        if len(heads) == 2:
+            stop.set()
+
+    options = {"shards": 1, "tables": "shop.*", "spark": spark}
+    on_spark(logs, into, stop=stop, on_progress=progress, **options)
+    index(logs, tmp_path / "one", tables="shop.*")
+    one = rows_of(tmp_path / "one")
+    assert Index(into).states[0].position < Index(tmp_path / "one").states[0].position
+    on_spark(logs, into, on_progress=progress, **options)
+    assert len({*heads}) == len(heads) > 3
+    assert rows_of(into) == one
+
+
 @pytest.mark.parametrize("shop", ["mysql-9.7"], indirect=True)
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(shop, tmp_path):
     """SIGKILL in the middle of batches, three times; readers saw whole transactions all the time."""

@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,8 @@ from tailrace.spark.datasource import register
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.search.lake import position_of, take_lake
 from tailrace.spark.session import session
+from tailrace.spark.stream import BASES
+from tailrace.spark.stream_offset import Offset
 from tailrace.spark.tasks import Report, run
 from tailrace.storage import find
 from tailrace.storage.objects.url import names_object
@@ -48,7 +51,6 @@ from tailrace.table_filter import TableFilter
 from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Sequence
     from typing import Literal
 
@@ -202,8 +204,8 @@ def index(
 
     ``work`` is a folder of this index that driver and tasks share, for the copy of a server's log
     and of an object store's shards; by default one in the index's folder, else a temporary one,
-    which is removed at the end. ``stop`` ends a call that follows; ``on_progress`` is told after
-    each batch.
+    which is removed at the end. ``stop`` ends a call that reads a log, or that follows a lake;
+    ``on_progress`` is told after each batch.
 
     Readers see what was committed, batch by batch, whole transactions only. The driver and tasks
     may be killed at any time: the next call continues, and each change is indexed once.
@@ -253,9 +255,9 @@ def index(
             "keyring": keyring,
         }
         given |= {"schema": schema, "start": begin and str(begin)}
-        given |= {"maxBytesPerTrigger": _BATCH_BYTES if follow else None}
+        given |= {"maxBytesPerTrigger": _BATCH_BYTES}
         stream = {name: str(each) for name, each in given.items() if each is not None}
-        indexing.run(stream, stop if follow else None, follow=follow)
+        indexing.run(stream, stop, follow=follow)
     return indexing.done
 
 
@@ -296,6 +298,9 @@ class _Indexing:
         self._hold: Position | None = None
         self._checkpoint = work
         self._error: Exception | None = None
+        self._left: int | None = None
+        """Bytes of what the log had when the query began that no batch has yet."""
+        self._has_all = threading.Event()
 
     def begin(self, *, is_new: bool, is_lake: bool) -> Position | None:
         """Where the log is to be read from; None: from where its source says.
@@ -347,21 +352,28 @@ class _Indexing:
         frame = spark.readStream.format("binlog").options(**stream).load()
         writer = frame.writeStream.foreachBatch(self._batch)
         writer = writer.option("checkpointLocation", self._checkpoint.absolute().as_uri())
-        if follow:
+        if follow or not BASES:
             writer = writer.trigger(processingTime=_TRIGGER)
         else:
             writer = writer.trigger(availableNow=True)
         query = writer.start()
+        if not follow and not BASES:  # there availableNow is one batch, whatever its size
+            threading.Thread(target=self._await_all, args=(query,), daemon=True).start()
         try:
-            self._wait(query, stop)
+            self._wait(query, stop, follow=follow)
         finally:
             query.stop()
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
-    def _wait(self, query: StreamingQuery, stop: threading.Event | None) -> None:
+    def _await_all(self, query: StreamingQuery) -> None:
+        with suppress(Exception):  # `_wait` raises it
+            query.processAllAvailable()
+            self._has_all.set()
+
+    def _wait(self, query: StreamingQuery, stop: threading.Event | None, *, follow: bool) -> None:
         try:
             while not query.awaitTermination(_LOOKS):  # type: ignore[arg-type] # a float is right
-                if stop is not None and stop.is_set():
+                if (stop is not None and stop.is_set()) or (not follow and self._has_all.is_set()):
                     return
         except StreamingQueryException as error:
             if self._error is not None:
@@ -373,25 +385,29 @@ class _Indexing:
     def _batch(self, frame: DataFrame, number: int) -> None:
         """Called by Spark for each batch; never for two at a time."""
         try:
-            first, end = self._range(number)
+            offset = self._offset(number)
+            first, end = offset.since, offset.position
+            if self._left is None:
+                self._left = 0 if offset.behind is None else offset.behind.bytes
+            else:
+                self._left -= offset.read or 0
             if self.done.position is not None and end <= self.done.position and not self._hold:
                 return
             made = self._made(frame.sparkSession, first, end)
             self._take(made, max(each.hold for each in made), end)
+            if self._left <= 0:
+                self._has_all.set()
         except Exception as error:
             self._error = error
             raise
 
-    def _range(self, number: int) -> tuple[Position | None, Position]:
-        """Where the query began, if this may be its first batch, and where a batch ends.
+    def _offset(self, number: int) -> Offset:
+        """Where a batch ends, and, if it may be its first, where the query began.
 
         Spark tells foreachBatch a number alone; the offset of that is in the query's checkpoint.
         """
         text = (self._checkpoint / "offsets" / str(number)).read_text(encoding="utf-8")
-        offset = json.loads(text.splitlines()[-1])
-        since = offset.get("since")
-        first = None if since is None else Position.parse(since)
-        return first, Position(offset["file"], offset["position"])
+        return Offset.of(json.loads(text.splitlines()[-1]))
 
     def _made(
         self,
