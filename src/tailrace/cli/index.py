@@ -28,8 +28,10 @@ from tailrace.cli.options import (  # cyclopts reads them
 from tailrace.cli.output import cut_to_width, live_on_stderr, output_to, say, standard_output
 from tailrace.cli.signals import STATUS, on_signals
 from tailrace.cli.sources import with_servers
-from tailrace.errors import UsageError
+from tailrace.errors import MissingExtra, UsageError
 from tailrace.extras import importing
+from tailrace.live.scheme import names_server
+from tailrace.storage.objects.url import names_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,12 +138,11 @@ def index(
         from tailrace.search.analysis import STOP_WORDS, Analyser  # noqa: PLC0415 - takes a while
         from tailrace.search.feed import index as run  # noqa: PLC0415 - as above
 
-    is_lake = (Path(str(source)) / "_tailrace" / "now").is_symlink()
     if shards is None and work is not None:
         raise UsageError("--work is for an index on Spark: give --shards N")
     words = STOP_WORDS if stop_words is None else frozenset(filter(None, stop_words.split(",")))
     chosen = Analyser(language, shortest, longest, words)
-    if shards is not None or is_lake:
+    if shards is not None or _is_lake(str(source)):
         if until is not None or layers:
             raise UsageError("--until and --layer are not for a lake or an index on Spark")
         return _on_spark(
@@ -194,6 +195,22 @@ def index(
         )
     _print(done)
     return STATUS[signalled[0]] if signalled else 0
+
+
+def _is_lake(source: str) -> bool:
+    """Whether it is one; Spark's packages are not imported for what cannot be."""
+    path = Path(source)
+    if names_server(source) or names_object(source):
+        return False
+    if path.exists() and not (path / "_tailrace").exists():
+        return False
+    try:
+        from tailrace.spark.lake.reading import LakeView  # noqa: PLC0415 - takes a while
+    except MissingExtra:
+        if path.exists():
+            raise
+        return False
+    return LakeView.is_there(source)
 
 
 def _on_spark(source: str, into: str, **options: Any) -> int:

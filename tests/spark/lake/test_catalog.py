@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pyarrow as pa
 import pyiceberg.catalog
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.utils.config import Config
 
+from tailrace.cli import main
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
@@ -47,6 +50,19 @@ def test_a_schema_of_a_catalogue(tmp_path, configured):
     files = lake.current(lake.manifest.tables["shop.orders"])
     assert files
     assert all(file.path.startswith(str(warehouse)) for file in files)
+
+
+def test_a_schema_of_a_catalogue_is_a_lake_to_the_index(tmp_path, configured, monkeypatch, capsys):
+    """Without ``--shards``, too: this one lacks what an index needs, as its message says."""
+    configured((tmp_path / "warehouse").as_uri())
+    with open_store("work.mirror", "iceberg") as store:
+        store.refresh()
+        store.commit(batch(store, 0))
+    into = str(tmp_path / "index")
+    monkeypatch.setattr(sys, "argv", ["tailrace", "index", "work.mirror", "--into", into])
+    with pytest.raises(SystemExit):
+        main()
+    assert "a new lake" in capsys.readouterr().err
 
 
 def test_a_warehouse_that_is_no_folder(configured):
