@@ -54,3 +54,12 @@ def test_a_beginning_finds_all_tokens_that_can_be_found(stop, shortest):
         assert found == {
             each for each in words if each[: len(prefix)] == prefix and analyser.counts(each)
         }
+
+
+@pytest.mark.parametrize("folding", Folding)
+@pytest.mark.parametrize("word", ["हिन्दी", "हिंदी", "தமிழ்", "مُحَمَّد", "שָׁלוֹם", "a\u0301bc"])
+def test_a_mark_does_not_end_a_word(word, folding):
+    """Vowels of Indic, Arabic and Hebrew scripts, and accents that are characters of their own."""
+    analyser = Analyser()
+    assert len(analyser.words(f"{word} {word}", folding)) == 2
+    assert analyser.words(word, folding)[0] in analyser.index_text(f"x {word}", folding).split()

@@ -447,3 +447,23 @@ def test_a_log_without_names_of_columns_is_an_error_before_rows_are_read(followe
     followed.execute("SET GLOBAL binlog_row_metadata = 'MINIMAL'")
     with pytest.raises(UsageError, match="binlog_row_metadata=FULL"):
         followed.index()
+
+
+@MYSQL
+def test_words_with_marks_are_found_as_by_mysql(followed):
+    words = ["हिन्दी", "हिंदी", "தமிழ்", "مُحَمَّد", "שָׁלוֹם"]
+    for number, collation in enumerate(("0900_ai_ci", "0900_as_ci", "bin")):
+        table = f"shop.t{number}"
+        followed.execute(
+            f"CREATE TABLE {table} (id INT PRIMARY KEY, t VARCHAR(50) COLLATE utf8mb4_{collation},"
+            " FULLTEXT (t))",
+            *(f"INSERT INTO {table} VALUES ({at}, '{word}')" for at, word in enumerate(words)),
+        )
+    followed.index()
+    for number in range(3):
+        for word in words:
+            query = (
+                f"SELECT id FROM shop.t{number} WHERE MATCH (t) AGAINST ('{word}' IN BOOLEAN MODE)"
+            )
+            there = [(f"shop.t{number}", (at,), 1) for (at,) in followed.server.query(query)]
+            assert followed.found(word, table=f"shop.t{number}") == sorted(there), (number, word)

@@ -1,7 +1,7 @@
 """Text to tokens, by the rules of MySQL's full-text indexes (InnoDB's default parser).
 
-A token is a run of letters, digits and underscores. Case and accents count as the column's
-collation says. Tokens that are too short or too long, and stop words, cannot be found by
+A token is a run of letters with their marks, digits and underscores. Case and accents count as the
+column's collation says. Tokens that are too short or too long, and stop words, cannot be found by
 themselves, but count in phrases: they are in the index, and queries leave them out.
 
 Source: MySQL's manual, "Fine-Tuning MySQL Full-Text Search" and "Full-Text Stopwords"; the rest was
@@ -31,7 +31,11 @@ STOP_WORDS: Final = frozenset(
     " what when where who will with und www".split()
 )
 """InnoDB's (``INFORMATION_SCHEMA.INNODB_FT_DEFAULT_STOPWORD``)."""
-WORDS: Final = re.compile(r"\w+")
+_MARKS: Final = "".join(
+    each for each in map(chr, range(0x300, 0x20000)) if unicodedata.category(each)[0] == "M"
+)
+"""Marks such as the vowels of Indic scripts, which Python does not count as word characters."""
+WORDS: Final = re.compile(rf"[\w{_MARKS}]+")
 _ASCII_WORDS: Final = r"[^\x00-/:-@\[-^`{-\x7f]+"
 """In tantivy: runs of ASCII's word characters and of all others, of which words are made here."""
 _LETTERS: Final = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l"})
