@@ -368,6 +368,10 @@ CHANGED_LATER = {
         "ALTER TABLE shop.b DROP COLUMN n",
         "DELETE FROM shop.b LIMIT 1",
     ),
+    "a table that is changed and renamed": (
+        "ALTER TABLE shop.a CHANGE t words VARCHAR(60), RENAME TO shop.c",
+        "INSERT INTO shop.c VALUES (4, 'fourth word')",
+    ),
     "a partition for a table": (
         f"ALTER TABLE shop.a PARTITION BY RANGE (id) ({PARTITIONS})",
         "CREATE TABLE shop.c (id INT PRIMARY KEY, t VARCHAR(50))",

@@ -456,6 +456,8 @@ class ShardWriter:
                 elif known is not None:
                     self._alter(known, effect)
                 self._drop_each(tables, map(_name, unknown))
+                for each in unknown:
+                    tables.pop(_name(each), None)
         if (renamed := renaming(effect)) is not None:
             unknown = {renamed[1] if each == renamed[0] else each for each in unknown}
             unknown |= self._rename(tables, *renamed, wants)
