@@ -72,11 +72,29 @@ class Followed:
             assert not thread.is_alive()
 
 
+@pytest.fixture(scope="module")
+def running(fresh_server):
+    """running(name) gives the server of a name, the same for all tests of a module."""
+    started = {}
+
+    def get(name):
+        if name not in started:
+            started[name] = fresh_server(name, ["--binlog-row-metadata=FULL"])
+        return started[name]
+
+    return get
+
+
 @pytest.fixture
-def followed(fresh_server, tmp_path, request):
-    """A fresh server with a database, and its index; parametrized by the server's name."""
-    server = fresh_server(request.param, ["--binlog-row-metadata=FULL"])
-    server.execute("DROP DATABASE IF EXISTS shop")
+def followed(running, tmp_path, request):
+    """A server with an empty database, and its index; parametrized by the server's name."""
+    server = running(request.param)
+    server.disconnect()  # a session of the test before may be changed, or have locks
+    server.execute("SET GLOBAL binlog_row_metadata = 'FULL'")
+    for name in ("shop", "other", "elsewhere"):
+        server.execute(f"DROP DATABASE IF EXISTS {name}")
+    server.execute("FLUSH BINARY LOGS")  # its files have this test's changes only
+    server.execute(f"PURGE BINARY LOGS TO '{server.query('SHOW BINARY LOGS')[-1][0]}'")
     server.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
     return Followed(server, tmp_path / "index")
 
