@@ -84,7 +84,7 @@ def main() -> None:
         server = Source.parse(given.source)
         with snapshot(server, wanted_tables(server, manifest.wants)) as found:
             for table in found.tables:
-                writer.change(table.rows.schema, table.rows)
+                writer.change(table.schema, table.rows)
         writer.commit(found.position)
     indexer = Indexer(writer, manifest, at_once=given.follow)
     start = writer.state.position

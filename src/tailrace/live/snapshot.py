@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.constants import ColumnType
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.position import Position
     from tailrace.table_filter import TableFilter, TableName
+    from tailrace.values.row import Row
+    from tailrace.values.schema import TableSchema
 
 _NEXT: Final = re.compile(r" AUTO_INCREMENT=\d+")
 _CHANGED: Final = frozenset({1049, 1054, 1146, 1412})
@@ -60,7 +61,8 @@ class SnapshotTable(NamedTuple):
     """
 
     name: TableName
-    rows: ResultSet
+    schema: TableSchema
+    rows: Iterator[Row]
     is_unchanged: Callable[[], bool]
 
 
@@ -126,10 +128,32 @@ def snapshot(source: Source, tables: Collection[TableName]) -> Iterator[Snapshot
                             raise
                         continue
                     result: Any = cursor
-                    same = partial(_is_same, source, name, created[name])
-                    yield SnapshotTable(name, ResultSet(result, table), same)
+                    read = _Reading(ResultSet(result, table), source, name, created[name])
+                    yield SnapshotTable(name, table.schema, read.rows(), read.is_unchanged)
 
         yield Snapshot(position, frozenset(tables) - set(there), before, rows())
+
+
+@dataclass
+class _Reading:
+    """The rows of a table, up to where the server says that its definition has ``changed``."""
+
+    result: ResultSet
+    source: Source
+    table: TableName
+    created: str
+    changed: bool = False
+
+    def rows(self) -> Iterator[Row]:
+        try:
+            yield from self.result
+        except err.MySQLError as error:
+            if error.args[0] not in _CHANGED:
+                raise
+            self.changed = True
+
+    def is_unchanged(self) -> bool:
+        return not self.changed and _is_same(self.source, self.table, self.created)
 
 
 @contextmanager

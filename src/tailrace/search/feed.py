@@ -188,10 +188,10 @@ class Feed:
                 for table in found.tables:
                     self._writer.drop(".".join(table.name))
                     for row in table.rows:
-                        self._writer.change(table.rows.schema, (row,))
+                        self._writer.change(table.schema, (row,))
                         self._count(1)
                     if table.is_unchanged():
-                        self._writer.loaded(table.rows.schema, found.position)
+                        self._writer.loaded(table.schema, found.position)
                         waiting.remove(table.name)
             if not waiting:
                 return first
