@@ -39,7 +39,7 @@ class Compiler:
         found: list[Query] = []
         must = False
         for prefix, item in group.items:
-            for query in self._item(item):
+            for query in () if _is_empty(item) else self._item(item):
                 if prefix == "-":
                     if query is not None:
                         parts.append((Occur.MustNot, query))
@@ -130,6 +130,11 @@ class Compiler:
             raise UsageError(
                 f"the query: too many stop words begin with {word!r}: give more letters"
             ) from None
+
+
+def _is_empty(item: Word | Text | Group) -> bool:
+    """Whether it is brackets with nothing in them, which ask for nothing."""
+    return isinstance(item, Group) and all(_is_empty(each) for _, each in item.items)
 
 
 def _any(queries: Sequence[Query]) -> Query:
