@@ -91,20 +91,24 @@ def snapshot(source: Source, tables: Collection[TableName]) -> Iterator[Snapshot
     """
     with ExitStack() as stack:
         reading = stack.enter_context(connected(source))
-        with _session(source) as session:
-            before = session.end()
-            there = sorted(tables_of(reading) & set(tables))
-            with ExitStack() as locked:
-                if there:
-                    locking = locked.enter_context(connected(source))
-                    listed = ", ".join(f"{quoted_table(*name)} READ" for name in there)
-                    _execute(locking, f"SET SESSION lock_wait_timeout = {_WAIT}")
-                    _execute(locking, f"LOCK TABLES {listed}")
-                created = {name: _created(session, name) for name in there}
-                position, flavour = session.end(), session.flavour
-                _execute(reading, "SET SESSION time_zone = '+00:00', sql_mode = ''")
-                _execute(reading, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                _execute(reading, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        with _session(source) as session, ExitStack() as locked:
+            locking = locked.enter_context(connected(source))
+            _execute(locking, f"SET SESSION lock_wait_timeout = {_WAIT}")
+            while True:
+                before = session.end()
+                there = sorted(tables_of(reading) & set(tables))
+                listed = ", ".join(f"{quoted_table(*name)} READ" for name in there)
+                try:
+                    _execute(locking, f"LOCK TABLES {listed}" if there else "DO 0")
+                    break
+                except err.MySQLError as error:  # one was dropped or renamed since
+                    if error.args[0] not in _CHANGED:
+                        raise
+            created = {name: _created(session, name) for name in there}
+            position, flavour = session.end(), session.flavour
+            _execute(reading, "SET SESSION time_zone = '+00:00', sql_mode = ''")
+            _execute(reading, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            _execute(reading, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
 
         def rows() -> Iterator[SnapshotTable]:
             for name in there:
