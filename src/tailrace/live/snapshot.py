@@ -124,16 +124,15 @@ def snapshot(source: Source, tables: Collection[TableName]) -> Iterator[Snapshot
                     else quoted_name(each.name)
                     for each in table.schema.columns
                 )
-                with reading.cursor(SSCursor) as cursor:
-                    try:
+                try:
+                    with reading.cursor(SSCursor) as cursor:
                         cursor.execute(f"SELECT {columns} FROM {quoted_table(*name)}")  # noqa: S608 - quoted
-                    except err.MySQLError as error:
-                        if error.args[0] not in _CHANGED:
-                            raise
-                        continue
-                    result: Any = cursor
-                    read = _Reading(ResultSet(result, table), source, name, created[name])
-                    yield SnapshotTable(name, table.schema, read.rows(), read.is_unchanged)
+                        result: Any = cursor
+                        read = _Reading(ResultSet(result, table), source, name, created[name])
+                        yield SnapshotTable(name, table.schema, read.rows(), read.is_unchanged)
+                except err.MySQLError as error:  # also when the cursor is closed
+                    if error.args[0] not in _CHANGED:
+                        raise
 
         yield Snapshot(position, frozenset(tables) - set(there), before, rows())
 
