@@ -222,6 +222,7 @@ class ShardWriter:
         self._index = open_shard(folder, analyser, make=True)
         try:
             self._writer = self._index.writer(_HEAP, 1)
+            self._writer.garbage_collect_files()  # of a writer that was killed in its commit
         except ValueError as error:
             raise StorageError(
                 f"{folder}: another process writes to this index ({error})"
