@@ -7,7 +7,7 @@ A real server is under random load: rows with and without keys, changed keys, tr
 thousands of rows, rollbacks, XA, and statements that change, rename, empty, drop and create tables.
 Meanwhile `tailrace index --follow` runs, is killed by SIGKILL at random moments, and is started
 again. In the end the index must have the rows that SELECT gives, each as often, and queries must
-find in it what they find in an index that is built anew from the tables.
+find in it what they find in an index that is built again from the tables.
 
 With ``--spark`` the index has shards, which Spark's tasks make. Every other time one of the Python
 processes of Spark is killed first, in which tasks run and the log is received, and then the driver,

@@ -149,8 +149,8 @@ def exchanged_tables(tokens: Sequence[SqlToken], database: str) -> list[tuple[st
     return found
 
 
-_COMPUTED: Final = frozenset({"AS", "AUTO_INCREMENT", "SERIAL", "PRIMARY"})
-"""Words of a column that has values of its own in each row."""
+COMPUTED: Final = frozenset({"AS", "GENERATED", "AUTO_INCREMENT", "SERIAL"})
+"""Words of a column whose values the server computes, row by row."""
 
 
 def fills_rows(clauses: Iterable[Clause], tokens: Sequence[SqlToken], *, only_given: bool) -> bool:
@@ -163,7 +163,7 @@ def fills_rows(clauses: Iterable[Clause], tokens: Sequence[SqlToken], *, only_gi
         if isinstance(clause, PutColumn) and clause.old is None:
             words = [token.key for token in tokens[slice(*clause.tokens)]]
             given = "DEFAULT" in words and words[words.index("DEFAULT") + 1] != "NULL"
-            computed = not _COMPUTED.isdisjoint(words)
+            computed = not COMPUTED.isdisjoint(words) or "PRIMARY" in words
             if given or computed or (not only_given and "NOT" in words):
                 return True
     return False

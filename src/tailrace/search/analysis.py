@@ -5,7 +5,7 @@ column's collation says. Tokens that are too short or too long, and stop words, 
 themselves, but count in phrases: they are in the index, and queries leave them out.
 
 Source: MySQL's manual, "Fine-Tuning MySQL Full-Text Search" and "Full-Text Stopwords"; the rest was
-tried on MySQL 9.7 (``tests/search/test_against_mysql.py``).
+tried on MySQL 9.7 (``tests/search/test_searched.py``).
 """
 
 from __future__ import annotations

@@ -107,8 +107,7 @@ def index(
                 " (--shards)"
             )
         writer = ShardWriter(Path(into) / manifest.shards[0], manifest.analyser)
-        feed = Feed(writer, wants, on_progress)
-        feed.server = server
+        feed = Feed(writer, wants, server, on_progress)
         try:
             if writer.state.lake is not None:
                 raise UsageError(
@@ -137,15 +136,16 @@ def index(
 
 
 class Feed:
-    """Takes what is read into a shard, and decides when to commit."""
+    """Takes what is read into a shard, and decides when to commit; ``server`` has the log."""
 
     def __init__(
         self,
         writer: ShardWriter,
         wants: TableFilter,
-        on_progress: Callable[[Indexed], object] | None,
+        server: Server | None,
+        on_progress: Callable[[Indexed], object] | None = None,
     ) -> None:
-        self.server: Server | None = None
+        self.server = server
         state = writer.state
         self.done = Indexed(position=state.position, time=state.time)
         self._writer = writer

@@ -50,7 +50,7 @@ from tailrace.values.registry import json_writer_of
 from tailrace.values.schema import STRING_TYPES, Logical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tailrace.events import QueryEvent
@@ -410,25 +410,33 @@ class ShardWriter:
         """
         unknown: set[TableName] = set()
         for effect in effects_of(event):
+            tables = {
+                name: each
+                for name, each in self.state.tables.items()
+                if each.missing or not self._is_ahead(name, read)
+            }
+            ahead = self.state.tables.keys() - tables
+            emptied = self._effect(effect, event, tables, can_read)
+            self._drop_each(tables, map(_name, emptied))
+            unknown |= emptied
             if (renamed := renaming(effect)) is not None:
-                unknown = {renamed[1] if each == renamed[0] else each for each in unknown}
-            unknown |= self._effect(effect, event, wants, read, can_read)
+                old, new = renamed
+                if old in unknown:
+                    unknown = unknown - {old} | {new}
+                if self._rename(tables, ahead, old, new, wants):
+                    unknown.add(new)
         return {each for each in unknown if wants(*each)}
 
     def _effect(
         self,
         effect: Effect,
         event: QueryEvent,
-        wants: TableFilter,
-        read: Position,
+        tables: dict[str, IndexedTable],
         can_read: bool,
     ) -> set[TableName]:
-        tables = {
-            name: each
-            for name, each in self.state.tables.items()
-            if each.missing or not self._is_ahead(name, read)
-        }
-        unknown: set[TableName] = set()
+        """The tables that a statement's effect gives other rows, of ``tables``: those whose rows
+        are not of a later position.
+        """
         match effect:
             case DropTable() | CreateTable(unless_exists=False) | CreateLike(unless_exists=False):
                 self._drop_each(tables, [_name(pair(effect.name))])
@@ -447,44 +455,47 @@ class ShardWriter:
             case AlterTable():
                 session, sql = session_of_event(event, event.form.flavour)
                 tokens = [] if session is None else tokenize(sql, session.flavour, session.sql_mode)
-                name = pair(effect.name)
-                unknown = {*exchanged_tables(tokens, event.database)} & {
-                    (each.partition(".")[0], each.partition(".")[2]) for each in tables
-                }
-                known = tables.get(_name(name))
+                exchanged = exchanged_tables(tokens, event.database)
+                emptied = {each for each in exchanged if _name(each) in tables}
+                known = tables.get(_name(pair(effect.name)))
                 if known is not None and self._needs_rows(known, effect, tokens, can_read):
-                    unknown.add(name)
-                elif known is not None:
+                    return emptied | {pair(effect.name)}
+                if known is not None:
                     self._alter(known, effect)
-                self._drop_each(tables, map(_name, unknown))
-                for each in unknown:
-                    tables.pop(_name(each), None)
-        if (renamed := renaming(effect)) is not None:
-            unknown = {renamed[1] if each == renamed[0] else each for each in unknown}
-            unknown |= self._rename(tables, *renamed, wants)
-        return unknown
+                return emptied
+        return set()
 
-    def _drop_each(self, tables: Collection[str], names: Iterable[str]) -> None:
+    def _drop_each(self, tables: dict[str, IndexedTable], names: Iterable[str]) -> None:
+        """Remove those of some tables that are among ``tables``, and from these."""
         for name in [each for each in names if each in tables]:
+            del tables[name]
             self.drop(name)
 
     def _rename(
-        self, tables: Mapping[str, IndexedTable], old: TableName, new: TableName, wants: TableFilter
-    ) -> set[TableName]:
-        """Rename a table of those whose rows are not of a later position; as `_effect`."""
-        known, is_ahead = tables.get(_name(old)), _name(old) in self.state.tables.keys() - tables
-        if _name(new) in self.state.tables.keys() - tables:  # it has its rows
+        self,
+        tables: dict[str, IndexedTable],
+        ahead: Collection[str],
+        old: TableName,
+        new: TableName,
+        wants: TableFilter,
+    ) -> bool:
+        """Rename a table of ``tables``; ``ahead`` are those that have the rows of a later position.
+
+        Whether the new one's rows are unknown.
+        """
+        if _name(new) in ahead:
             self._drop_each(tables, [_name(old)])
-            return set()
-        self._drop_each(tables, [_name(new), *([_name(old)] if known and known.missing else [])])
-        if known is None or known.missing or not wants(*new):
-            self._drop_each(self.state.tables.keys() & tables.keys(), [_name(old)])
-            is_unknown = is_ahead or (known is not None and known.missing) or not wants(*old)
-            return {new} if is_unknown else set()
-        self.state.tables[_name(new)] = self.state.tables.pop(_name(old))
-        self._plans.clear()
-        self.pending += 1
-        return set()
+            return False
+        self._drop_each(tables, [_name(new)])
+        known = tables.get(_name(old))
+        if known is not None and not known.missing and wants(*new):
+            self.state.tables[_name(new)] = self.state.tables.pop(_name(old))
+            self._plans.clear()
+            self.pending += 1
+            return False
+        self._drop_each(tables, [_name(old)])
+        was_missing = known is not None and known.missing
+        return was_missing or _name(old) in ahead or not wants(*old)
 
     def _needs_rows(
         self, known: IndexedTable, effect: AlterTable, tokens: Sequence[SqlToken], can_read: bool

@@ -18,6 +18,7 @@ from tailrace.events import DecodeContext
 from tailrace.events.query import QueryEvent
 from tailrace.events.status_vars import StatusVariable
 from tailrace.schema.clauses import (
+    COMPUTED,
     DropColumn,
     PutColumn,
     RenameColumn,
@@ -145,7 +146,6 @@ def _fit(column: WrittenColumn, event: QueryEvent, session: StatementSession) ->
 _MOST_DIGITS: Final = 6
 _WITH_DECIMALS: Final = 2
 
-_COMPUTED: Final = frozenset({"AS", "GENERATED", "AUTO_INCREMENT", "SERIAL"})
 _NOW: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
 
 
@@ -158,7 +158,7 @@ def _written_default(cursor: TokenCursor, column: WrittenColumn, second: int) ->
         depth += (token.key == "(") - (token.key == ")")
         if depth:
             continue
-        if token.key in _COMPUTED:
+        if token.key in COMPUTED:
             return Source(None, unknown="its values are computed by the server")
         if token.key == "DEFAULT":
             return _literal(cursor, column, second)

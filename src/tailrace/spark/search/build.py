@@ -137,8 +137,8 @@ def _make(job: _Job, _report: Report) -> _Made:
     takes = partial(_takes, job.number, len(wants.shards))
     writer = ShardWriter(folder, wants.analyser, takes=takes)
     try:
-        feed = Feed(writer, wants.wants, None)
-        feed.server = None if job.log.server is None else Server.parse(job.log.server)
+        server = None if job.log.server is None else Server.parse(job.log.server)
+        feed = Feed(writer, wants.wants, server)
         at, read = writer.state.position, writer.state.read
         if job.lake is not None:
             feed.done.rows = take_lake(job.lake, writer, wants.wants)
@@ -147,7 +147,7 @@ def _make(job: _Job, _report: Report) -> _Made:
             feed.load_all(has_schema=job.log.options["schema"] is not None)
         elif read is None or read < job.end:
             with items(
-                job.log.path if feed.server is None else _Copy(job.log.path),
+                job.log.path if server is None else _Copy(job.log.path),
                 start=at or job.first,
                 until=job.end,
                 tables=wants.tables,
