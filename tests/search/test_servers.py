@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
@@ -72,6 +73,27 @@ def test_phrases_are_in_one_column_and_near_words_may_be_in_two(followed):
     for size in (2, 3, 4):
         nearer = {key for (key,) in there(f'"apple banana" @{size}')}
         assert {key for _, (key,), _ in followed.found(f'"apple banana" @{size + 1}')} == nearer
+
+
+@MYSQL
+def test_near_words_of_rows_that_repeat_them(followed):
+    """In any order, within the distance, wherever the row has them closest."""
+    choose = random.Random(4)
+    rows = [" ".join(choose.choices(("one", *"abcdefg"), k=20)) for _ in range(200)]
+    texts = [re.sub("[a-g]", lambda found: found[0] * 3, row) for row in rows]
+    followed.execute(
+        "CREATE TABLE shop.a (id INT PRIMARY KEY, x TEXT, FULLTEXT(x))",
+        *(f"INSERT INTO shop.a VALUES ({at}, '{text}')" for at, text in enumerate(texts)),
+    )
+    followed.index()
+    for words in ("aaa bbb", "aaa bbb ccc", "ddd bbb aaa ccc", "aaa bbb ccc ddd eee"):
+        for distance in (2, 3, 4, 5, 6, 8, 12, 20):
+            query = f'"{words}" @{distance}'
+            there = followed.server.query(
+                "SELECT id FROM shop.a WHERE MATCH(x) AGAINST (%s IN BOOLEAN MODE)", [query]
+            )
+            found = {hit.key for hit in Index(followed.folder).search(query, limit=200).hits}
+            assert found == {*there}, query
 
 
 @SERVERS

@@ -201,6 +201,7 @@ def _asked(query: str, case: Case) -> str:
         query = query.replace('"', "")
     if '"' in query or "_as_" in case.collation:
         query = query.replace("*", "")
+    query = re.sub(r"[+-]+ (?=\w+[./])", "", query)
     return re.sub("@[0-9]", "", query) if case.columns > 1 else query
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import permutations
-from math import factorial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from tantivy import Occur, Query
@@ -13,25 +12,36 @@ from tailrace.errors import UsageError
 from tailrace.sql.fulltext import Group, Text, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tantivy import Schema
 
     from tailrace.search.analysis import Analyser, Folding
 
 _WEIGHTS: Final = {">": 2.0, "<": 0.5, "~": 0.1}
-_MOST_ORDERS: Final = 24
-"""Orders of words that a query's texts with a distance have in all: each is looked for."""
+_MOST_NEAR: Final = 4
+"""A query's texts of three words or more with a distance: each has rows read."""
 
 
 class Compiler:
-    """Makes tantivy's queries over fields, which differ by what their collations fold."""
+    """Makes tantivy's queries over fields, which differ by what their collations fold.
 
-    def __init__(self, schema: Schema, fields: Mapping[Folding, str], analyser: Analyser) -> None:
+    ``near`` gives a query that finds those of another one's rows in which tokens are within so many
+    words. tantivy itself misses rows that repeat words, where there are three or more.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        fields: Mapping[Folding, str],
+        analyser: Analyser,
+        near: Callable[[Query, Folding, Sequence[str], int], Query | None],
+    ) -> None:
         self._schema = schema
         self._fields = fields
         self._analyser = analyser
-        self._orders = Counter[str]()
+        self._rows_near = near
+        self._texts_near = Counter[str]()
 
     def compile(self, group: Group) -> Query | None:
         """None for a query that finds nothing."""
@@ -94,29 +104,42 @@ class Compiler:
         each = [
             query
             for folding, field in self._fields.items()
-            if (query := self._phrase(field, self._analyser.words(text.text, folding), text.within))
+            if (query := self._phrase(field, folding, text))
         ]
         return _any(each) if each else None
 
-    def _phrase(self, field: str, words: list[str], within: int | None) -> Query | None:
-        counts, indexed = self._analyser.counts, self._analyser.indexed
-        if within is not None:
-            return self._near(field, sorted({*self._analyser.found(words)}), within)
-        while words and not counts(words[0]):
+    def _phrase(self, field: str, folding: Folding, text: Text) -> Query | None:
+        words = self._analyser.words(text.text, folding)
+        if text.within is not None:
+            return self._near(field, folding, sorted({*self._analyser.found(words)}), text.within)
+        while words and not self._analyser.counts(words[0]):
             words = words[1:]
-        return self._following(field, [*map(indexed, words)]) if words else None
+        return self._following(field, [*map(self._analyser.indexed, words)]) if words else None
 
-    def _near(self, field: str, tokens: list[str], within: int) -> Query | None:
+    def _near(self, field: str, folding: Folding, tokens: list[str], within: int) -> Query | None:
         if not tokens or within < len(tokens):
             return None
-        self._orders[field] += factorial(len(tokens))
-        if self._orders[field] > _MOST_ORDERS:
+        if len(tokens) == 1:
+            return self._following(field, tokens)
+        slop = within - 2
+        each = [
+            _any([self._following(field, [*order], slop) for order in (pair, reversed(pair))])
+            for pair in pairwise(tokens)
+        ]
+        if len(each) == 1:
+            return each[0]
+        self._texts_near[field] += 1
+        if self._texts_near[field] > _MOST_NEAR:
             raise UsageError(
-                "the query: texts with a distance have too many words: one text may have four, or"
-                " four texts three each"
+                f"the query: more than {_MOST_NEAR} texts of three words or more have a distance"
             )
-        slop = within - len(tokens)
-        return _any([self._following(field, [*order], slop) for order in permutations(tokens)])
+        pairs = Query.boolean_query([(Occur.Must, query) for query in each])
+        rows = self._rows_near(pairs, folding, tokens, within)
+        if rows is None:
+            return None
+        return Query.boolean_query(
+            [(Occur.Must, pairs), (Occur.Must, Query.boost_query(rows, 0.0))]
+        )
 
     def _following(self, field: str, tokens: list[str], slop: int = 0) -> Query:
         if len(tokens) == 1:

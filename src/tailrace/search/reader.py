@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tantivy import Occur, Query
@@ -13,12 +13,20 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.search.analysis import WORDS, Folding
 from tailrace.search.boolean import Compiler
 from tailrace.search.manifest import FILE, Manifest
-from tailrace.search.shard import JSON, State, open_shard, state_in, strings_of
+from tailrace.search.shard import (
+    JSON,
+    IndexedTable,
+    State,
+    key_of,
+    open_shard,
+    state_in,
+    strings_of,
+)
 from tailrace.sql.fulltext import Group, parse, wanted
 from tailrace.storage.versions import local_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import tantivy
@@ -161,7 +169,9 @@ class Index:
         if not fields:
             return None
         named = {each: str(each) for each in sorted(fields)}
-        compiled = Compiler(shard.opened.schema, named, self.manifest.analyser).compile(parsed)
+        analyser = self.manifest.analyser
+        near = partial(_near, shard, analyser)
+        compiled = Compiler(shard.opened.schema, named, analyser, near).compile(parsed)
         if compiled is None or table is None:
             return compiled
         only = Query.boost_query(_in_table(shard, table), 0.0)
@@ -178,6 +188,38 @@ def _now(index: tantivy.Index) -> _Shard:
 
 def _in_table(shard: _Shard, table: str) -> Query:
     return Query.term_query(shard.opened.schema, "table", shard.state.tables[table].number)
+
+
+def _near(
+    shard: _Shard,
+    analyser: Analyser,
+    query: Query,
+    folding: Folding,
+    tokens: Sequence[str],
+    within: int,
+) -> Query | None:
+    """Finds those of a query's rows in which tokens are within so many words; None for no row."""
+    most = max(shard.searcher.num_docs, 1)
+    keys = []
+    for _, place in shard.searcher.search(query, most, count=False).hits:
+        _, known, row = _stored(shard, shard.searcher.doc(place))
+        words: list[str] = []
+        for _, kind, texts in _texts(known, row):
+            for text in texts if kind is folding else ():
+                words += ["", *analyser.analyzer.analyze(analyser.index_text(text, folding))]
+        if _are_within(words, tokens, within):
+            keys.append(key_of(known, row))
+    return Query.term_set_query(shard.opened.schema, "key", keys) if keys else None
+
+
+def _are_within(words: Sequence[str], tokens: Sequence[str], within: int) -> bool:
+    last = dict.fromkeys(tokens, -within)
+    for at, word in enumerate(words):
+        if word in last:
+            last[word] = at
+            if at - min(last.values()) < within:
+                return True
+    return False
 
 
 class _Marks:
@@ -216,16 +258,29 @@ class _Marks:
         return finds
 
 
+def _stored(shard: _Shard, document: tantivy.Document) -> tuple[str, IndexedTable, dict[str, Any]]:
+    """A row's table and columns."""
+    name = shard.tables[document["table"][0]]
+    row = json.loads(bytes(document["row"][0]).decode("utf-8", "surrogatepass"))
+    return name, shard.state.tables[name], row
+
+
+def _texts(known: IndexedTable, row: dict[str, Any]) -> Iterator[tuple[str, Folding, list[str]]]:
+    """The text columns of a row that are not NULL."""
+    for column, kind in known.columns.items():
+        if (value := row.get(column)) is not None:
+            if kind == JSON:
+                yield column, Folding.ACCENTS, [*strings_of(value)]
+            else:
+                yield column, Folding(kind), [str(value)]
+
+
 def _hit(shard: _Shard, place: tantivy.DocAddress, score: float, marks: _Marks | None) -> Hit:
     document = shard.searcher.doc(place)
-    row: dict[str, Any] = json.loads(bytes(document["row"][0]).decode("utf-8", "surrogatepass"))
-    name = shard.tables[document["table"][0]]
-    known = shard.state.tables[name]
-    texts: dict[str, list[tuple[str, bool]]] = {}
-    for column, kind in known.columns.items():
-        if marks is not None and (value := row.get(column)) is not None:
-            folding = Folding.ACCENTS if kind == JSON else Folding(kind)
-            text = " · ".join(strings_of(value)) if kind == JSON else str(value)
-            texts[column] = marks.pieces(text, folding)
+    name, known, row = _stored(shard, document)
+    texts = dict[str, list[tuple[str, bool]]]()
+    if marks is not None:
+        for column, folding, parts in _texts(known, row):
+            texts[column] = marks.pieces(" · ".join(parts), folding)
     key = tuple(row.get(each) for each in known.key) if known.key else tuple(row.values())
     return Hit(name, key, row, score, document.get_first("copies") or 1, texts)

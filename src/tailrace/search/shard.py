@@ -571,11 +571,7 @@ class ShardWriter:
             for _, address in hits if rewrite or not known.key else ():
                 document = searcher.doc(address)
                 row = change(json.loads(bytes(document["row"][0])))
-                key = (
-                    _key(known.number, [row.get(name) for name in known.key])
-                    if known.key
-                    else _row_key(known.number, row)
-                )
+                key = key_of(known, row)
                 if not rewrite:
                     copies[key] = copies.get(key, 0) + (document.get_first("copies") or 1)
                 elif number := copies.pop(key, 1 if known.key else 0):
@@ -640,6 +636,13 @@ def _parsed(value: Any) -> Any:
 def _json(value: Any) -> bytes:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
+
+
+def key_of(known: IndexedTable, row: dict[str, Any]) -> str:
+    """The key of a row, as it is stored, in the index."""
+    if known.key:
+        return _key(known.number, [row.get(name) for name in known.key])
+    return _row_key(known.number, row)
 
 
 def _key(number: int, values: Sequence[Any]) -> str:
