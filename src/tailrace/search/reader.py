@@ -17,6 +17,7 @@ from tailrace.search.shard import (
     JSON,
     IndexedTable,
     State,
+    damage_is_said,
     key_of,
     open_shard,
     state_in,
@@ -67,6 +68,7 @@ class Hits:
 
 
 class _Shard(NamedTuple):
+    folder: Path
     opened: tantivy.Index
     searcher: tantivy.Searcher
     state: State
@@ -97,8 +99,8 @@ class Index:
                 name: self._open.get(name) or open_shard(folder / name, manifest.analyser)
                 for name in manifest.shards
             }
-            shards = [*map(_now, opened.values())]
-        except (StorageError, ValueError):  # tantivy raises ValueError
+            shards = [_now(each, folder / name) for name, each in opened.items()]
+        except StorageError:
             if Manifest.load(folder) == manifest:
                 raise
             return self.refresh()  # the versions were replaced meanwhile, and removed
@@ -129,13 +131,15 @@ class Index:
         found: list[tuple[float, int, int, tantivy.DocAddress]] = []
         total, counts = 0, dict[str, int]()
         for number, shard in enumerate(self._shards):
-            compiled = self._compiled(shard, parsed, table)
-            if compiled is None:
-                continue
-            result = shard.searcher.search(compiled, limit + offset, count=False)
+            with damage_is_said(shard.folder):
+                compiled = self._compiled(shard, parsed, table)
+                if compiled is None:
+                    continue
+                result = shard.searcher.search(compiled, limit + offset, count=False)
+                by_table = {"by": {"terms": {"field": "table", "size": 65_000}}}
+                buckets = shard.searcher.aggregate(compiled, by_table)["by"]["buckets"]
             found += [(-score, number, at, place) for at, (score, place) in enumerate(result.hits)]
-            by_table = {"by": {"terms": {"field": "table", "size": 65_000}}}
-            for bucket in shard.searcher.aggregate(compiled, by_table)["by"]["buckets"]:
+            for bucket in buckets:
                 name = shard.tables[int(bucket["key"])]
                 counts[name] = counts.get(name, 0) + bucket["doc_count"]
                 total += bucket["doc_count"]
@@ -154,7 +158,9 @@ class Index:
                 continue
             query = _in_table(shard, table)
             most = max(shard.searcher.num_docs, 1)
-            for _, place in shard.searcher.search(query, most, count=False).hits:
+            with damage_is_said(shard.folder):
+                found = shard.searcher.search(query, most, count=False).hits
+            for _, place in found:
                 yield _hit(shard, place, 1.0, None)
 
     def _compiled(self, shard: _Shard, parsed: Group, table: str | None) -> Query | None:
@@ -178,12 +184,13 @@ class Index:
         return Query.boolean_query([(Occur.Must, compiled), (Occur.Must, only)])
 
 
-def _now(index: tantivy.Index) -> _Shard:
-    index.reload()
-    searcher = index.searcher()
-    state = state_in(index, searcher)
+def _now(index: tantivy.Index, folder: Path) -> _Shard:
+    with damage_is_said(folder):
+        index.reload()
+        searcher = index.searcher()
+        state = state_in(index, searcher)
     tables = {table.number: name for name, table in state.tables.items()}
-    return _Shard(index, searcher, state, tables)
+    return _Shard(folder, index, searcher, state, tables)
 
 
 def _in_table(shard: _Shard, table: str) -> Query:
@@ -202,7 +209,7 @@ def _near(
     most = max(shard.searcher.num_docs, 1)
     keys = []
     for _, place in shard.searcher.search(query, most, count=False).hits:
-        _, known, row = _stored(shard, shard.searcher.doc(place))
+        _, _, known, row = _stored(shard, place)
         words: list[str] = []
         for _, kind, texts in _texts(known, row):
             for text in texts if kind is folding else ():
@@ -258,11 +265,15 @@ class _Marks:
         return finds
 
 
-def _stored(shard: _Shard, document: tantivy.Document) -> tuple[str, IndexedTable, dict[str, Any]]:
-    """A row's table and columns."""
+def _stored(
+    shard: _Shard, place: tantivy.DocAddress
+) -> tuple[tantivy.Document, str, IndexedTable, dict[str, Any]]:
+    """A document, the table that its row is of, and the row."""
+    with damage_is_said(shard.folder):
+        document = shard.searcher.doc(place)
     name = shard.tables[document["table"][0]]
     row = json.loads(bytes(document["row"][0]).decode("utf-8", "surrogatepass"))
-    return name, shard.state.tables[name], row
+    return document, name, shard.state.tables[name], row
 
 
 def _texts(known: IndexedTable, row: dict[str, Any]) -> Iterator[tuple[str, Folding, list[str]]]:
@@ -276,8 +287,7 @@ def _texts(known: IndexedTable, row: dict[str, Any]) -> Iterator[tuple[str, Fold
 
 
 def _hit(shard: _Shard, place: tantivy.DocAddress, score: float, marks: _Marks | None) -> Hit:
-    document = shard.searcher.doc(place)
-    name, known, row = _stored(shard, document)
+    document, name, known, row = _stored(shard, place)
     texts = dict[str, list[tuple[str, bool]]]()
     if marks is not None:
         for column, folding, parts in _texts(known, row):

@@ -10,6 +10,7 @@ whoever reads the shard sees whole transactions, and each change is indexed once
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -127,16 +128,25 @@ class State:
         return json.dumps(saved).encode()
 
 
+@contextmanager
+def damage_is_said(folder: Path) -> Iterator[None]:
+    """Raises StorageError where tantivy cannot read its files: ValueError, or a panic of Rust."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, ValueError) and type(error).__name__ != "PanicException":
+            raise
+        raise StorageError(f"{folder}: {error}") from error
+
+
 def open_shard(folder: Path, analyser: Analyser, *, make: bool = False) -> tantivy.Index:
     """A shard's index, which is made if it is missing and ``make`` is True. Raises StorageError."""
-    try:
+    with damage_is_said(folder):
         if make:
             folder.mkdir(parents=True, exist_ok=True)
             index = tantivy.Index(_schema(), str(folder))
         else:
             index = tantivy.Index.open(str(folder))
-    except ValueError as error:
-        raise StorageError(f"{folder}: {error}") from error
     index.register_tokenizer(_TOKENS, analyser.analyzer)
     index.config_reader("manual")
     return index
@@ -229,7 +239,8 @@ class ShardWriter:
             ) from error
         self._analyser = analyser
         self._takes = takes
-        self.state = state_in(self._index, self._index.searcher())
+        with damage_is_said(folder):
+            self.state = state_in(self._index, self._index.searcher())
         self._plans: dict[int, _Plan] = {}
         self._copies: dict[str, int] = {}
         self.pending = 0

@@ -206,7 +206,7 @@ class _Searches:
             return _json({"error": str(error)}, 400)
         except TimeoutError:
             return _json({"error": "the search takes too long, or too many are waiting"}, 503)
-        except (TailraceError, ValueError) as error:  # tantivy raises ValueError
+        except TailraceError as error:
             return _json({"error": f"the index cannot be read: {error}"}, 503)
 
     def _search(self, query: str, table: str | None, limit: int) -> dict[str, Any]:
