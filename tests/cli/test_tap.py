@@ -111,6 +111,7 @@ def test_a_consumer_that_raises(run, folder, shop, name, error):
     assert ran.status == 2
     assert error in ran.err
     assert "Traceback" not in ran.err
+    assert ("told of what is before" in ran.err) == (name == "CannotBeClosed")
 
 
 def test_without_a_consumer_events_are_printed(run, shop):

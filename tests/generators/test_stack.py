@@ -252,6 +252,13 @@ def test_another_thread_ends_a_stream_that_is_followed(end, tmp_path):
     stream.close()
 
 
+def test_a_stream_that_was_closed_is_not_run():
+    stream = generators.EventStream(SHOP)
+    stream.close()
+    with pytest.raises(UsageError, match="this stream is closed"):
+        stream.run()
+
+
 def test_several_sources_number_their_transactions_together():
     told = Told()
     with generators.EventStream([SHOP, "examples/shop/mariadb"]) as stream:

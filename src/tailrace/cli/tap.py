@@ -93,11 +93,13 @@ def tap(
             with until_stopped(stream) as ending:
                 stream.run()
         finally:
-            _close(made)
-            told = stream.stack.counts["transaction"].taken
-            if told and stream.position.file:
-                at = f"; GTIDs {stream.gtids}" if stream.gtids is not None else ""
-                say(f"told of what is before {stream.position}{at}")
+            try:
+                _close(made)
+            finally:
+                told = stream.stack.counts["transaction"].taken
+                if told and stream.position.file:
+                    at = f"; GTIDs {stream.gtids}" if stream.gtids is not None else ""
+                    say(f"told of what is before {stream.position}{at}")
     return ending.status
 
 

@@ -52,6 +52,7 @@ class EventReader(EventSource):
         super().__init__(Stack(generators(also)))
         self._offering: Iterator[None] | None = None
         self._over = False
+        self._closed = False
         self._failed = False
 
     @property
@@ -71,8 +72,10 @@ class EventReader(EventSource):
         """Tell the consumers of all that the source has, until its end or `stop`.
 
         Raises what a consumer raised whose rule is to stop, and what reading raises, after what
-        comes before. It cannot be run again after that: UsageError.
+        comes before. It cannot be run again after that, or when it was closed: UsageError.
         """
+        if self._closed:
+            raise UsageError("this stream is closed")
         for _ in self:
             pass
 
@@ -102,4 +105,4 @@ class EventReader(EventSource):
 
     def close(self) -> None:
         """End the reading."""
-        self._over = True
+        self._over = self._closed = True
