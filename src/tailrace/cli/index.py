@@ -144,7 +144,7 @@ def index(
     chosen = Analyser(language, shortest, longest, words)
     if shards is not None or _is_lake(str(source)):
         if until is not None or layers:
-            raise UsageError("--until and --layer are not for a lake or an index on Spark")
+            raise UsageError("--until and --layers are not for a lake or an index on Spark")
         return _on_spark(
             str(source),
             into,
