@@ -213,7 +213,7 @@ def _near(
         words: list[str] = []
         for _, kind, texts in _texts(known, row):
             for text in texts if kind is folding else ():
-                words += ["", *analyser.analyzer.analyze(analyser.index_text(text, folding))]
+                words += ["", *map(analyser.indexed, analyser.words(text, folding))]
         if _are_within(words, tokens, within):
             keys.append(key_of(known, row))
     return Query.term_set_query(shard.opened.schema, "key", keys) if keys else None
