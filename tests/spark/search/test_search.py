@@ -10,6 +10,7 @@ import pytest
 
 from tailrace.errors import StorageError, UsageError
 from tailrace.search import Index, Manifest, index
+from tailrace.spark.datasource import register
 from tailrace.spark.search import build
 from tailrace.spark.search import index as on_spark
 from tests.spark.following import url_of
@@ -168,6 +169,25 @@ def test_a_batch_that_failed_after_it_was_published_changes_nothing_again(spark,
     assert Manifest.load(into).shards == made
     index(logs, tmp_path / "one", tables="shop.*")
     assert rows_of(into) == rows_of(tmp_path / "one")
+
+
+def test_a_process_of_spark_that_comes_late_does_not_end_it(spark, tmp_path, monkeypatch):
+    """Spark waits ten seconds for the process of a streaming source: a busy machine takes longer."""
+    was_late, slow = tmp_path / "was late", tmp_path / "python"
+    slow.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *streaming*) [ -e "{was_late}" ] || {{ touch "{was_late}"; sleep 11; }};; esac\n'
+        f'exec "{sys.executable}" "$@"\n'
+    )
+    slow.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr(spark.sparkContext, "pythonExec", str(slow))
+        done = on_spark("examples/shop/mysql", tmp_path / "i", tables="shop.*", spark=spark)
+    register(spark)
+    assert was_late.exists()
+    index("examples/shop/mysql", tmp_path / "one", tables="shop.*")
+    assert rows_of(tmp_path / "i") == rows_of(tmp_path / "one")
+    assert done.rows == 4208
 
 
 @pytest.mark.parametrize("of", ["server", "files"])

@@ -64,6 +64,9 @@ _TRIGGER: Final = "50 milliseconds"
 _BATCH_BYTES: Final = 16 << 20
 """Bytes of log in a batch, so that readers see some of a backlog soon, and a kill costs little."""
 _LOOKS: Final = 0.2
+_LATE: Final = "failed to connect back"
+"""Spark's error if a source's process is not there within ten seconds, as on a busy machine."""
+_STARTS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -348,6 +351,27 @@ class _Indexing:
         """Follow the streaming source, or take in what it has now."""
         spark = self._spark or session()
         register(spark)
+        for left in reversed(range(_STARTS)):
+            try:
+                self._query(spark, stream, stop, follow=follow)
+            except StreamingQueryException as error:
+                if self._error is not None:
+                    raise self._error from None
+                if left and _LATE in str(error) and self._left is None:
+                    continue
+                lines = [each for each in str(error).splitlines() if "Error: " in each]
+                text = lines[-1].strip() if lines else first_line(error)
+                raise PipelineError(f"the stream of the log ended: {text}") from error
+            return
+
+    def _query(
+        self,
+        spark: SparkSession,
+        stream: dict[str, str],
+        stop: threading.Event | None,
+        *,
+        follow: bool,
+    ) -> None:
         self._checkpoint = _own(self._work, "query")
         frame = spark.readStream.format("binlog").options(**stream).load()
         writer = frame.writeStream.foreachBatch(self._batch)
@@ -360,27 +384,17 @@ class _Indexing:
         if not follow and not BASES:  # there availableNow is one batch, whatever its size
             threading.Thread(target=self._await_all, args=(query,), daemon=True).start()
         try:
-            self._wait(query, stop, follow=follow)
+            while not query.awaitTermination(_LOOKS):  # type: ignore[arg-type] # a float is right
+                if (stop is not None and stop.is_set()) or (not follow and self._has_all.is_set()):
+                    return
         finally:
             query.stop()
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
     def _await_all(self, query: StreamingQuery) -> None:
-        with suppress(Exception):  # `_wait` raises it
+        with suppress(Exception):  # `_query` raises it
             query.processAllAvailable()
             self._has_all.set()
-
-    def _wait(self, query: StreamingQuery, stop: threading.Event | None, *, follow: bool) -> None:
-        try:
-            while not query.awaitTermination(_LOOKS):  # type: ignore[arg-type] # a float is right
-                if (stop is not None and stop.is_set()) or (not follow and self._has_all.is_set()):
-                    return
-        except StreamingQueryException as error:
-            if self._error is not None:
-                raise self._error from None
-            lines = [each for each in str(error).splitlines() if "Error: " in each]
-            text = lines[-1].strip() if lines else first_line(error)
-            raise PipelineError(f"the stream of the log ended: {text}") from error
 
     def _batch(self, frame: DataFrame, number: int) -> None:
         """Called by Spark for each batch; never for two at a time."""
