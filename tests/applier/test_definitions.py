@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import sqlalchemy as sa
@@ -13,6 +15,9 @@ import sqlalchemy as sa
 import tailrace
 from tailrace.errors import SchemaError
 from tests.applier.test_databases import LOGS, expected, held, log_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def new_session(server):
@@ -38,12 +43,12 @@ COPY = ("CREATE TABLE d.copy LIKE d.t", "INSERT INTO d.copy SELECT * FROM d.t")
 """The rows of the source after the definitions, which the log has as rows."""
 
 
-def both(url):
+def both(url, number=""):
     """The rows of ``d.t`` and ``d.copy`` by the names of their columns, exactly as they are."""
     engine = sa.create_engine(url)
     found = []
     with engine.connect() as connection:
-        for name in ("t", "copy"):
+        for name in (f"t{number}", f"copy{number}"):
             quoted = f'"d.{name}"' if engine.dialect.name == "sqlite" else f"d.{name}"
             rows = connection.execute(sa.text(f"SELECT * FROM {quoted}")).mappings()
             found.append(sorted((sorted(row.items()) for row in rows), key=str))
@@ -53,16 +58,37 @@ def both(url):
 
 def same_as_source(url, log, *definitions, columns, values):
     """The rows after the definitions are the source's, by type and value."""
-    made = log(
-        f"CREATE TABLE d.t (id INT PRIMARY KEY, {columns})",
-        f"INSERT INTO d.t VALUES {values}",
-        *definitions,
-        *COPY,
-    )
-    tailrace.apply(made, url)
-    applied, source = both(url)
-    assert applied == source
-    assert applied
+    case = Case(columns, values, definitions)
+    return all_same_as_source(url, log, {"": case})[""]
+
+
+class Case(NamedTuple):
+    """A table, and what is done to it."""
+
+    columns: str
+    values: str
+    definitions: Sequence[str]
+
+    def statements(self, number):
+        for each in (
+            f"CREATE TABLE d.t (id INT PRIMARY KEY, {self.columns})",
+            f"INSERT INTO d.t VALUES {self.values}",
+            *self.definitions,
+            *COPY,
+        ):
+            yield re.sub(r"\bd\.(t|copy)\b", rf"d.\g<1>{number}", each)
+
+
+def all_same_as_source(url, log, cases):
+    """`same_as_source` for several tables of one log; gives the rows of each."""
+    numbers = {name: number if name else "" for number, name in enumerate(cases)}
+    log_ = log(*(each for name, case in cases.items() for each in case.statements(numbers[name])))
+    tailrace.apply(log_, url)
+    applied = {}
+    for name, number in numbers.items():
+        applied[name], source = both(url, number)
+        assert applied[name] == source, name
+        assert applied[name], name
     return applied
 
 
@@ -126,18 +152,15 @@ ADDED = {
 }
 
 
-@pytest.mark.parametrize("definition", ADDED)
-def test_an_added_column_has_the_values_of_the_source(url, logged, definition):
-    rows = same_as_source(
-        url,
-        logged,
-        f"ALTER TABLE d.t ADD COLUMN {definition}",
-        columns="a INT",
-        values="(1, 1), (2, 2)",
-    )
-    assert len(rows) == 2
-    if ADDED[definition] is not None:
-        assert (definition.split()[0], ADDED[definition]) in rows[0]
+def test_added_columns_have_the_values_of_the_source(url, logged):
+    cases = {
+        each: Case("a INT", "(1, 1), (2, 2)", [f"ALTER TABLE d.t ADD COLUMN {each}"])
+        for each in ADDED
+    }
+    for definition, rows in all_same_as_source(url, logged, cases).items():
+        assert len(rows) == 2, definition
+        if ADDED[definition] is not None:
+            assert (definition.split()[0], ADDED[definition]) in rows[0]
 
 
 CHANGED = {
@@ -168,18 +191,18 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("how", ["MODIFY c", "CHANGE c n"])
-@pytest.mark.parametrize("change", CHANGED)
-def test_a_changed_column_has_the_values_of_the_source(url, logged, change, how):
-    old, new = change.split(" -> ")
-    rows = CHANGED[change][1:-1].split("), (")
-    same_as_source(
-        url,
-        logged,
-        f"ALTER TABLE d.t {how} {new}",
-        columns=f"c {old}",
-        values=", ".join(f"({number}, {row})" for number, row in enumerate(rows)),
-    )
+def test_changed_columns_have_the_values_of_the_source(url, logged):
+    cases = {}
+    for change, values in CHANGED.items():
+        old, new = change.split(" -> ")
+        rows = values[1:-1].split("), (")
+        for how in ("MODIFY c", "CHANGE c n"):
+            cases[f"{how}: {change}"] = Case(
+                f"c {old}",
+                ", ".join(f"({number}, {row})" for number, row in enumerate(rows)),
+                [f"ALTER TABLE d.t {how} {new}"],
+            )
+    all_same_as_source(url, logged, cases)
 
 
 def test_alter_table_of_mariadb_10_11(url, logged_by_1011):
