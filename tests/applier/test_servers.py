@@ -17,6 +17,7 @@ import pytest
 import tailrace
 from tailrace.errors import SchemaError, ServerError, UsageError
 from tailrace.gtid import GtidList, GtidSet
+from tests.waiting import wait_for
 from tools.applied import gtid_mode
 from tools.load import Load
 
@@ -25,6 +26,8 @@ OPEN = (
     "SELECT COUNT(*) FROM information_schema.innodb_trx"
     " WHERE trx_rows_modified > 0 OR trx_rows_locked > 0"
 )
+TURNS = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock'"
+"""Workers that wait for their turn."""
 STATEMENT = "SET SESSION binlog_format = 'STATEMENT'"
 
 
@@ -261,9 +264,9 @@ def one_waits_for_a_row(pair, log, monkeypatch):
         first.execute("BEGIN")
         first.execute(lock, (9,))
         done = pool.submit(tailrace.apply, log, pair.url, workers=4)
-        time.sleep(2)  # until the others wait for the first
+        wait_for(lambda: target.query(TURNS)[0][0] == 3, "the others wait for the first")
         first.execute("ROLLBACK")
-        most, deadline = 0, time.monotonic() + 20
+        most, deadline = 0, time.monotonic() + 120
         while not done.done() and most < 2 and time.monotonic() < deadline:
             time.sleep(0.15)  # the server looks again a tenth of a second after the last answer
             most = max(most, target.query(OPEN)[0][0] - 1)
@@ -295,7 +298,7 @@ def test_no_worker_commits_before_one_whose_connection_is_lost(independent, monk
         ((lost,),) = target.query(waits, ("LOCK WAIT",))
         before = target.query("SELECT * FROM d.t")
         target.execute(f"KILL {lost}")
-        deadline = time.monotonic() + 20  # until it waits again, executed by itself
+        deadline = time.monotonic() + 120  # until it waits again, executed by itself
         while not (again := target.query(waits, ("LOCK WAIT",))) or again == ((lost,),):
             assert time.monotonic() < deadline
             time.sleep(0.15)
