@@ -64,8 +64,33 @@ def pytest_configure(config: pytest.Config) -> None:
     told = getattr(config, "workerinput", None)  # in one of xdist's workers
     if told is not None:
         config.option.order_seed = told["order_seed"]
-    elif config.option.order_seed == "random":
+        return
+    if config.option.order_seed == "random":
         config.option.order_seed = str(random.SystemRandom().randrange(1 << 32))
+    config.pluginmanager.register(_SaysFailures(config))
+
+
+class _SaysFailures:
+    """Prints a line for each of the first failures at once: a run that is ended for its time would
+    not come to say what failed.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._left = 50
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.failed or not self._left:
+            return
+        self._left -= 1
+        crash = getattr(report.longrepr, "reprcrash", None)
+        said = str(report.longrepr if crash is None else crash.message).strip().splitlines()
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None:
+            terminal.write_line(f"\n{report.when} of {report.nodeid}:")
+            for line in dict.fromkeys([*said[:1], *said[-1:]]):
+                terminal.write_line(f"    {line[:500]}")
 
 
 @pytest.hookimpl(optionalhook=True)
