@@ -29,7 +29,7 @@ def taken_while_idle(results):
         before = len(taken)
         time.sleep(0.6)
     results.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     return taken
 

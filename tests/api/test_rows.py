@@ -118,7 +118,7 @@ def followed(source, start=None):
     thread.start()
     wait_for(lambda: rows.position >= last.position, lambda: (rows.position, last.position))
     rows.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     return taken
 

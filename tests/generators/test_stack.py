@@ -135,7 +135,7 @@ def test_no_other_thread_offers_between_what_is_offered_together(stack):
         thread.start()
         thread.join(0.2)
         offer(stack, Change.COMMIT, 1)
-    thread.join(10)
+    thread.join(60)
     assert [number for number, _ in told.events] == [1, 1, 2, 2]
 
 

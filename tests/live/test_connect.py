@@ -312,7 +312,7 @@ def listening(*answers: bytes):
         thread.start()
         yield listener.getsockname()[1], heard
         listener.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join(60)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class Recorder:
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
     def _start(self, run, *given) -> None:
         thread = threading.Thread(target=run, args=given, daemon=True)

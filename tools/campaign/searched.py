@@ -47,6 +47,19 @@ _TEXT: Final = """
 """
 _WORDS: Final = _TEXT.split()
 _JOINTS: Final = (" ", " ", " ", " ", " ", ", ", ". ", "-", "/", ".", "'", " - ", "\n", ": ", "&")
+_ODD: Final = (
+    "()",
+    '""',
+    "+",
+    "apple)",
+    "(apple",
+    "*",
+    "++apple",
+    "@apple",
+    "apple @3",
+    '"apple',
+    '"',
+)
 _MOST_FAILURES: Final = 20
 
 
@@ -221,7 +234,7 @@ def _item(rng: random.Random, depth: int) -> str:
         return f"{prefix.strip('+-')}{rng.choice(_WORDS)}{rng.choice('./')}{rng.choice(_WORDS)}"
     if kind < 0.97 and depth < 2:
         return f"{prefix}({_query(rng, depth + 1)})"
-    return rng.choice(("()", '""', "+", "apple)", "(apple", "*", "++apple", "@apple", "apple @3"))
+    return rng.choice(_ODD)
 
 
 def add_arguments(parser: Any) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import tantivy
 
 from tailrace.constants import Flavour
-from tailrace.errors import SchemaError, StorageError
+from tailrace.errors import SchemaError, StorageError, TailraceError
 from tailrace.position import Position
 from tailrace.schema.classify import leading_words
 from tailrace.schema.clauses import (
@@ -133,6 +133,8 @@ def damage_is_said(folder: Path) -> Iterator[None]:
     """Raises StorageError where tantivy cannot read its files: ValueError, or a panic of Rust."""
     try:
         yield
+    except TailraceError:  # some are ValueErrors
+        raise
     except BaseException as error:
         if not isinstance(error, ValueError) and type(error).__name__ != "PanicException":
             raise
@@ -624,7 +626,8 @@ class ShardWriter:
 def _not_whole(plan: _Plan) -> SchemaError:
     return SchemaError(
         f"{plan.schema.database}.{plan.schema.table}: the log does not have whole rows: set"
-        " binlog_row_image=FULL on the server, and build the index again"
+        " binlog_row_image=FULL on the server, and build the index again; a table of MariaDB with"
+        " generated columns cannot be followed: leave it out (--exclude)"
     )
 
 

@@ -7,7 +7,8 @@
 A row is found if it has all of the items with +, or, where there are none, one of those without a
 prefix or with > or <; and none of those with -. Words that are no tokens (`Analyser.counts`) are in
 no row. A text is a phrase: tokens that follow one another, but for those at its beginning that
-cannot be found; with @ a number of words within which its tokens are, in any order.
+cannot be found; with @ a number of words within which its tokens are, in any order. A quotation
+mark that has none after it in its line is left out.
 
 Source: MySQL's manual, "Boolean Full-Text Searches"; what it leaves open was tried on MySQL 9.7.
 """
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PIECES: Final = re.compile(
-    r'[ \t\n%]+|([*()+\-<>~@])|([0-9]+)(?![^" \n\t%()+\-<>~@*])|"([^"\n]*)"|([^" \n\t%()+\-<>~@*]+)'
+    r'[ \t\n%]+|([*()+\-<>~@])|([0-9]+)(?![^" \n\t%()+\-<>~@*])|"([^"\n]*)"'
+    r'|([^" \n\t%()+\-<>~@*]+)|"'
 )
 _PREFIXES: Final = frozenset("+-~><")
 LONGEST: Final = 10_000
@@ -116,12 +118,7 @@ class _Parser:
 
 
 def _split(text: str) -> Iterator[tuple[str, str]]:
-    at = 0
-    while at < len(text):
-        found = _PIECES.match(text, at)
-        if found is None:
-            raise _wrong(text[at])
-        at = found.end()
+    for found in _PIECES.finditer(text):
         operator, number, quoted, word = found.groups()
         if operator is not None:
             yield "operator", operator

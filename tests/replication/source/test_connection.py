@@ -208,7 +208,7 @@ def test_another_thread_closes_it(make, call):
     thread.start()
     time.sleep(0.2)
     ends.connection.close("an administrator killed it")
-    thread.join(10)
+    thread.join(60)
     assert "an administrator killed it" in str(errors[0])
     ends.connection.write(b"x")
     for method, given in (("poll", []), ("flush", []), ("read", []), ("send", [b"x"])):
@@ -244,4 +244,4 @@ def test_too_large_a_packet_is_rejected_before_its_bytes_are_kept(make):
     thread.start()
     with pytest.raises(MalformedPacket):
         ends.connection.read()
-    thread.join(10)
+    thread.join(60)

@@ -650,10 +650,10 @@ def test_it_waits_for_the_first_log(tmp_path):
         with pymysql.connect(port=port, user="repl", password=PASSWORD) as client:
             client.ping(reconnect=False)
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
     with serving(tmp_path / "none", "--wait", first="waiting") as (_, process):
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
 
 
 def test_no_more_than_the_process_has_files_for():
