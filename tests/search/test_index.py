@@ -172,6 +172,27 @@ def test_languages_reduce_words_to_their_stems(tmp_path):
     assert total
     with pytest.raises(UsageError, match="klingon"):
         Analyser("klingon")
+    for sizes in ((0, 9), (9, 3)):
+        with pytest.raises(UsageError, match="no word has"):
+            Analyser(None, *sizes)
+
+
+def test_stop_words_may_have_capitals_and_accents(tmp_path, run):
+    made = run(
+        "index",
+        SHOP,
+        "--tables",
+        "shop.reviews",
+        "--into",
+        tmp_path / "i",
+        "--stop-words",
+        "Would, ÁGAIN",
+    )
+    assert made.status == 0
+    found = Index(tmp_path / "i")
+    assert [found.search(each).total for each in ("would", "again")] == [0, 0]
+    assert found.search('"would buy"').total
+    assert run("index", SHOP, "--into", "").status == 2
 
 
 @pytest.mark.parametrize("query", ["+", "(a", "a)", '"(a', "@", "* (a)", '* "a"', "((", "~"])

@@ -140,7 +140,10 @@ def index(
 
     if shards is None and work is not None:
         raise UsageError("--work is for an index on Spark: give --shards N")
-    words = STOP_WORDS if stop_words is None else frozenset(filter(None, stop_words.split(",")))
+    if not into:
+        raise UsageError("--into is empty: give a folder")
+    given = None if stop_words is None else {each.strip() for each in stop_words.split(",")}
+    words = STOP_WORDS if given is None else frozenset(given - {""})
     chosen = Analyser(language, shortest, longest, words)
     if shards is not None or _is_lake(str(source)):
         if until is not None or layers:
@@ -148,7 +151,7 @@ def index(
         return _on_spark(
             str(source),
             into,
-            shards=shards or 1,
+            shards=1 if shards is None else shards,
             work=work,
             tables=patterns(tables) or None,
             exclude=patterns(exclude) or None,

@@ -86,8 +86,9 @@ class Analyser:
     """How text becomes tokens: the same for rows and for queries.
 
     ``shortest`` and ``longest`` are in characters (``innodb_ft_min_token_size``,
-    ``innodb_ft_max_token_size``). With a ``language``, words are reduced to their stems.
-    Raises UsageError for an unknown language.
+    ``innodb_ft_max_token_size``). ``stop_words`` may have capitals and accents, which count where a
+    collation tells them apart. With a ``language``, words are reduced to their stems. Raises
+    UsageError for an unknown language, and for lengths of which no word is.
     """
 
     language: str | None = None
@@ -98,6 +99,12 @@ class Analyser:
     def __post_init__(self) -> None:
         if self.language is not None and self.language not in LANGUAGES:
             raise UsageError(f"the language {self.language!r} is none of {', '.join(LANGUAGES)}")
+        if not 1 <= self.shortest <= self.longest:
+            raise UsageError(
+                f"no word has {self.shortest} characters or more, and {self.longest} or less"
+            )
+        folded = {folding.fold(each) for each in self.stop_words for folding in Folding}
+        object.__setattr__(self, "stop_words", frozenset(folded))
 
     @classmethod
     def load(cls, saved: Mapping[str, Any]) -> Self:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST: int = 10_000
 """Hits of a query, with those before them."""
-_MARKED = 10_000_000
+_MARKED = 1_000_000
 """Characters of a result's texts in which what the query finds is marked."""
 
 
@@ -55,7 +55,7 @@ class Hit:
     score: float
     copies: int
     texts: dict[str, list[tuple[str, bool]]]
-    """Each text column in pieces; True are those found, in ten million characters of a result."""
+    """Each text column in pieces; True are those found, in a million characters of a result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text in quotation marks; ``within`` so many words, in any order, if that is not None."""
+    """Text in quotation marks; ``within`` so many words, in any order, if that is not None (@0)."""
 
     text: str
     within: int | None = None
@@ -114,7 +114,7 @@ class _Parser:
         if kind != "number":
             raise _wrong(number)
         self._at += 1
-        return Text(text, int(number))
+        return Text(text, int(number) or None)
 
 
 def _split(text: str) -> Iterator[tuple[str, str]]:
