@@ -15,6 +15,7 @@ from tailrace.log.changes import Change, Logged
 from tailrace.log.rows import CommittedItem, Items, items
 from tailrace.log.sources import logs_of
 from tailrace.search.analysis import Analyser
+from tailrace.search.log_mark import check, mark_of
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import ShardWriter
 from tailrace.storage.objects.url import names_object
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from tailrace.live.url import Source as Server
-    from tailrace.log.sources import Source
+    from tailrace.log.sources import AnyLog, Source
     from tailrace.position import Position
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -107,12 +108,13 @@ def index(
                 " (--shards)"
             )
         writer = ShardWriter(Path(into) / manifest.shards[0], manifest.analyser)
-        feed = Feed(writer, wants, server, on_progress)
+        feed = Feed(writer, wants, logs[0], on_progress)
         try:
             if writer.state.lake is not None:
                 raise UsageError(
                     f"{into}: the index is of a lake: give the lake, or another folder"
                 )
+            check(logs[0], writer.state)
             if writer.state.position is None and server is not None and server.start is None:
                 feed.load_all(has_schema=schema is not None)
             reading = items(
@@ -136,16 +138,17 @@ def index(
 
 
 class Feed:
-    """Takes what is read into a shard, and decides when to commit; ``server`` has the log."""
+    """Takes what is read into a shard, and decides when to commit; ``log`` is None for a lake."""
 
     def __init__(
         self,
         writer: ShardWriter,
         wants: TableFilter,
-        server: Server | None,
+        log: AnyLog | None,
         on_progress: Callable[[Indexed], object] | None = None,
     ) -> None:
-        self.server = server
+        self.server = log.source if isinstance(log, ServerTransport) else None
+        self._log = log
         state = writer.state
         self.done = Indexed(position=state.position, time=state.time)
         self._writer = writer
@@ -294,9 +297,18 @@ class Feed:
         if self._read is None or read > self._read:
             self._read = read
 
+    def finish(self, position: Position | None, read: Position) -> None:
+        """Commit what was taken in, when the log was read up to ``read``."""
+        self.done.position, self._read = position, read
+        self._commit()
+
     def _commit(self) -> None:
         begin = time.monotonic()
-        self._writer.commit(self.done.position, read=self._read, time=self._time)
+        position, state = self.done.position, self._writer.state
+        before = None if state.position is None else state.position.file
+        if self._log is not None and position is not None and position.file != before:
+            state.mark = mark_of(self._log, position.file)
+        self._writer.commit(position, read=self._read, time=self._time)
         self._committed = time.monotonic()
         self._took = self._committed - begin
         self._at_once = False

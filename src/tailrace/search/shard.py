@@ -10,6 +10,7 @@ whoever reads the shard sees whole transactions, and each change is indexed once
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -72,6 +73,7 @@ _VERSION: Final = 1
 _TOKENS: Final = "tailrace"
 """The name of the index's tokenizer."""
 _FOLDINGS: Final = {str(each): each for each in Folding}  # faster than to ask the class
+_HASH: Final = re.compile(r"DB_ROW_HASH_[0-9]+")
 _HEAP: Final = 64 << 20
 """Bytes of memory in which tantivy gathers documents before it writes them."""
 
@@ -98,7 +100,8 @@ class State:
     ``position`` is where to resume. What was read up to ``read`` is in the shard; that is more
     while an XA transaction is prepared. ``time`` is when the last transaction was committed on the
     server, in microseconds UTC; ``next`` is the number of the next table. ``lake`` is of an index
-    of a lake: the files that have the rows of its tables (`tailrace.spark.search`).
+    of a lake: the files that have the rows of its tables (`tailrace.spark.search`). By ``mark`` the
+    log file of ``position`` is known again (`tailrace.search.log_mark`).
     """
 
     position: Position | None = None
@@ -107,6 +110,7 @@ class State:
     next: int = 1
     tables: dict[str, IndexedTable] = field(default_factory=dict)
     lake: dict[str, dict[str, Any]] | None = None
+    mark: str | None = None
 
     @classmethod
     def loads(cls, text: bytes) -> Self:
@@ -218,6 +222,8 @@ class _Plan(NamedTuple):
     """A row may be there already: SELECT gives what was inserted after the snapshot into tables
     without transactions.
     """
+    hashes: frozenset[str]
+    """Hidden columns, which MariaDB has for unique keys of long texts: some images have them."""
 
 
 class ShardWriter:
@@ -231,6 +237,7 @@ class ShardWriter:
     def __init__(
         self, folder: Path, analyser: Analyser, *, takes: Callable[[str], bool] | None = None
     ) -> None:
+        self._folder = folder
         self._index = open_shard(folder, analyser, make=True)
         try:
             self._writer = self._index.writer(_HEAP, 1)
@@ -326,15 +333,20 @@ class ShardWriter:
             self._plans.clear()
         writers = tuple((index, json_writer_of(table.columns[index])) for index in key)
         plan = self._plans[id(table)] = _Plan(
-            table, known.number, writers, texts, period, known.loaded is not None
+            table,
+            known.number,
+            writers,
+            texts,
+            period,
+            known.loaded is not None,
+            frozenset(each.name for each in table.columns if _HASH.fullmatch(each.name)),
         )
         return plan
 
     def _key(self, plan: _Plan, image: Image) -> str:
         if not plan.key:
-            if ABSENT in image.as_tuple():
-                raise _not_whole(plan)
-            row = json.loads(image_json(image))
+            self._check_whole(plan, image)
+            row = _row(plan, image)
             for index, kind in plan.texts:
                 if kind == JSON:
                     name = plan.schema.columns[index].name
@@ -384,10 +396,18 @@ class ShardWriter:
         texts = [
             (kind, value) for index, kind in plan.texts if (value := values[index]) is not None
         ]
-        if ABSENT in values:
-            raise _not_whole(plan)
-        row = image_json(image).encode("utf-8", "surrogatepass")
+        self._check_whole(plan, image)
+        row = _json(_row(plan, image)) if plan.hashes else _encoded(image_json(image))
         self._write(key, plan.number, row, texts, copies)
+
+    @staticmethod
+    def _check_whole(plan: _Plan, image: Image) -> None:
+        values = image.as_tuple()
+        if ABSENT in values and any(
+            value is ABSENT and plan.schema.columns[index].name not in plan.hashes
+            for index, value in enumerate(values)
+        ):
+            raise _not_whole(plan)
 
     def _write(
         self, key: str, number: int, row: bytes, texts: Iterable[tuple[str, Any]], copies: int
@@ -406,7 +426,10 @@ class ShardWriter:
                 continue
             for each in strings_of(_parsed(value)):
                 document.add_text(Folding.ACCENTS, index_text(each, Folding.ACCENTS))
-        self._writer.add_document(document)
+        try:
+            self._writer.add_document(document)
+        except ValueError as error:  # the disk is full
+            raise StorageError(f"{self._folder}: {error}") from error
 
     # --- statements ----------------------------------------------------------------------------
 
@@ -607,20 +630,22 @@ class ShardWriter:
         self.state.position = position
         self.state.read = read or position
         self.state.time = time or self.state.time
-        self._writer.delete_documents_by_term("key", STATE)
         document = tantivy.Document()
         document.add_text("key", STATE)
         document.add_bytes("row", self.state.dumps())
-        self._writer.add_document(document)
-        self._writer.commit()
-        self._index.reload()
+        with damage_is_said(self._folder):
+            self._writer.delete_documents_by_term("key", STATE)
+            self._writer.add_document(document)
+            self._writer.commit()
+            self._index.reload()
         self._copies.clear()
         self.pending = 0
 
     def close(self) -> None:
         """End without another commit; wait for segments that are being merged."""
-        self._writer.rollback()
-        self._writer.wait_merging_threads()
+        with damage_is_said(self._folder):
+            self._writer.rollback()
+            self._writer.wait_merging_threads()
 
 
 def _not_whole(plan: _Plan) -> SchemaError:
@@ -648,8 +673,16 @@ def _parsed(value: Any) -> Any:
 
 
 def _json(value: Any) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encoded(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _row(plan: _Plan, image: Image) -> dict[str, Any]:
+    row: dict[str, Any] = json.loads(image_json(image))
+    return {name: row[name] for name in row if name not in plan.hashes}
 
 
 def key_of(known: IndexedTable, row: dict[str, Any]) -> str:

@@ -51,8 +51,12 @@ class Versions:
         """
         import fcntl  # noqa: PLC0415 - Windows has none, where indexes can be read
 
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / _LOCK).open("a") as lock:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / _LOCK).open("a")
+        except OSError as error:
+            raise StorageError(f"{self.folder}: {error.strerror}") from error
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:

@@ -31,10 +31,12 @@ from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.live.scheme import names_server
 from tailrace.live.url import Source as Server
 from tailrace.log.rows import items
+from tailrace.log.sources import logs_of
 from tailrace.position import Position
 from tailrace.printable import first_line
 from tailrace.search.analysis import Analyser
 from tailrace.search.feed import Feed, Indexed
+from tailrace.search.log_mark import check
 from tailrace.search.manifest import FILE, Manifest, shard_of
 from tailrace.search.shard import ShardWriter, open_shard, state_in
 from tailrace.spark.datasource import register
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from tailrace.log.sources import AnyLog
     from tailrace.selection import Start
     from tailrace.transports.base import Record, Stream
 
@@ -141,7 +144,8 @@ def _make(job: _Job, _report: Report) -> _Made:
     writer = ShardWriter(folder, wants.analyser, takes=takes)
     try:
         server = None if job.log.server is None else Server.parse(job.log.server)
-        feed = Feed(writer, wants.wants, server)
+        log = None if job.lake is not None else _log_of(job.log)
+        feed = Feed(writer, wants.wants, log)
         at, read = writer.state.position, writer.state.read
         if job.lake is not None:
             feed.done.rows = take_lake(job.lake, writer, wants.wants)
@@ -159,7 +163,7 @@ def _make(job: _Job, _report: Report) -> _Made:
             ) as reading:
                 feed.run(reading)
             resume = feed.done.position if reading.in_doubt else job.end
-            writer.commit(resume, read=job.end, time=feed.done.time)
+            feed.finish(resume, job.end)
         position, tables = writer.state.position, writer.state.tables
     finally:
         writer.close()
@@ -169,6 +173,11 @@ def _make(job: _Job, _report: Report) -> _Made:
     done = feed.done
     loaded = [Position.parse(each.loaded) for each in tables.values() if each.loaded]
     return _Made(new, position, max([position, *loaded]), done.rows, done.transactions, done.time)
+
+
+def _log_of(log: _Log) -> AnyLog:
+    """The log itself; of a server not its copy."""
+    return logs_of(log.server or log.path, log.options["keyring"])[0]
 
 
 def _takes(number: int, shards: int, key: str) -> bool:
@@ -320,6 +329,8 @@ class _Indexing:
             if (state.lake is not None) is not is_lake:
                 kind = "a log" if is_lake else "a lake"
                 raise UsageError(f"the index is of {kind}: give that, or another --into")
+            if not is_lake:
+                check(_log_of(self._log), state)
             self.done = Indexed(position=state.position, time=state.time)
             return state.position
         if self._log.server is None or Server.parse(self._log.server).start is not None:
