@@ -413,7 +413,7 @@ def test_a_shards_state_of_version_1_can_be_read():
     text = (Path(__file__).parent / "shard-v1.json").read_bytes()
     found = State.loads(text)
     assert (str(found.position), str(found.read)) == ("binlog.000007:4711", "binlog.000007:5000")
-    assert (found.time, found.next) == (1732600000000000, 4)
+    assert (found.time, found.next, found.mark) == (1732600000000000, 4, "0f1e2d3c4b5a6978")
     assert found.tables == {
         "shop.reviews": IndexedTable(
             1, ["id"], {"title": "ai", "body": "as", "tags": JSON}, "binlog.000006:157"
