@@ -100,7 +100,7 @@ def test_a_target_that_crashes_ends_it_with_an_error_and_nothing_is_lost(pair):
         finally:
             pair.target.start()
         assert process.returncode == 2
-        assert any(line.startswith(f"tailrace: {name}") for line in err.splitlines())
+        assert name in err, err
         assert pair.target.query("SELECT SUM(n) FROM d.t") == [(0,)]
         with following(pair):
             pass
@@ -121,7 +121,7 @@ def test_a_target_that_is_gone_ends_an_applier_that_has_nothing_to_apply(pair):
         _, err = process.communicate(timeout=120)
         assert process.returncode == 2
         name = pair.url.rstrip("/")
-        assert any(line.startswith(f"tailrace: {name}") for line in err.splitlines())
+        assert name in err, err
     finally:
         process.kill()
         process.communicate()

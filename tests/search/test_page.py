@@ -183,7 +183,7 @@ def test_the_page_has_nothing_inline_and_nothing_of_another_host(site):
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ('"no end', "cannot be read"),
+        ("(no end", "cannot be read"),
         ("a +", "cannot be read"),
         ("(" * 60 + "a" + ")" * 60, "brackets"),
         ('"aaa bbb ccc" @9 ' * 5, "distance"),
