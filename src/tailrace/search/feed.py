@@ -15,7 +15,7 @@ from tailrace.log.changes import Change, Logged
 from tailrace.log.rows import CommittedItem, Items, items
 from tailrace.log.sources import logs_of
 from tailrace.search.analysis import Analyser
-from tailrace.search.log_mark import check, mark_of
+from tailrace.search.log_mark import check_log, mark_of
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import ShardWriter
 from tailrace.storage.objects.url import names_object
@@ -114,7 +114,7 @@ def index(
                 raise UsageError(
                     f"{into}: the index is of a lake: give the lake, or another folder"
                 )
-            check(logs[0], writer.state)
+            check_log(logs[0], writer.state)
             if writer.state.position is None and server is not None and server.start is None:
                 feed.load_all(has_schema=schema is not None)
             reading = items(

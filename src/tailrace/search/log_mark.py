@@ -36,7 +36,7 @@ def mark_of(log: AnyLog, file: str) -> str | None:
     return None if first is None else blake2b(stamp(bytes(first)), digest_size=8).hexdigest()
 
 
-def check(log: AnyLog, state: State) -> None:
+def check_log(log: AnyLog, state: State) -> None:
     """Raise LogReset if a log is not the one that an index has read."""
     if state.position is None or state.mark is None:
         return

@@ -17,11 +17,11 @@ from tailrace.search.shard import (
     JSON,
     IndexedTable,
     State,
-    damage_is_said,
     key_of,
     open_shard,
     state_in,
     strings_of,
+    tantivy_errors,
 )
 from tailrace.sql.fulltext import Group, parse, wanted
 from tailrace.storage.versions import local_copy
@@ -131,7 +131,7 @@ class Index:
         found: list[tuple[float, int, int, tantivy.DocAddress]] = []
         total, counts = 0, dict[str, int]()
         for number, shard in enumerate(self._shards):
-            with damage_is_said(shard.folder):
+            with tantivy_errors(shard.folder):
                 compiled = self._compiled(shard, parsed, table)
                 if compiled is None:
                     continue
@@ -158,7 +158,7 @@ class Index:
                 continue
             query = _in_table(shard, table)
             most = max(shard.searcher.num_docs, 1)
-            with damage_is_said(shard.folder):
+            with tantivy_errors(shard.folder):
                 found = shard.searcher.search(query, most, count=False).hits
             for _, place in found:
                 yield _hit(shard, place, 1.0, None)
@@ -185,7 +185,7 @@ class Index:
 
 
 def _now(index: tantivy.Index, folder: Path) -> _Shard:
-    with damage_is_said(folder):
+    with tantivy_errors(folder):
         index.reload()
         searcher = index.searcher()
         state = state_in(index, searcher)
@@ -269,7 +269,7 @@ def _stored(
     shard: _Shard, place: tantivy.DocAddress
 ) -> tuple[tantivy.Document, str, IndexedTable, dict[str, Any]]:
     """A document, the table that its row is of, and the row."""
-    with damage_is_said(shard.folder):
+    with tantivy_errors(shard.folder):
         document = shard.searcher.doc(place)
     name = shard.tables[document["table"][0]]
     row = json.loads(bytes(document["row"][0]).decode("utf-8", "surrogatepass"))

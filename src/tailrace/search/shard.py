@@ -133,7 +133,7 @@ class State:
 
 
 @contextmanager
-def damage_is_said(folder: Path) -> Iterator[None]:
+def tantivy_errors(folder: Path) -> Iterator[None]:
     """Raises StorageError where tantivy cannot read its files: ValueError, or a panic of Rust."""
     try:
         yield
@@ -147,7 +147,7 @@ def damage_is_said(folder: Path) -> Iterator[None]:
 
 def open_shard(folder: Path, analyser: Analyser, *, make: bool = False) -> tantivy.Index:
     """A shard's index, which is made if it is missing and ``make`` is True. Raises StorageError."""
-    with damage_is_said(folder):
+    with tantivy_errors(folder):
         if make:
             folder.mkdir(parents=True, exist_ok=True)
             index = tantivy.Index(_schema(), str(folder))
@@ -248,7 +248,7 @@ class ShardWriter:
             ) from error
         self._analyser = analyser
         self._takes = takes
-        with damage_is_said(folder):
+        with tantivy_errors(folder):
             self.state = state_in(self._index, self._index.searcher())
         self._plans: dict[int, _Plan] = {}
         self._copies: dict[str, int] = {}
@@ -633,7 +633,7 @@ class ShardWriter:
         document = tantivy.Document()
         document.add_text("key", STATE)
         document.add_bytes("row", self.state.dumps())
-        with damage_is_said(self._folder):
+        with tantivy_errors(self._folder):
             self._writer.delete_documents_by_term("key", STATE)
             self._writer.add_document(document)
             self._writer.commit()
@@ -643,7 +643,7 @@ class ShardWriter:
 
     def close(self) -> None:
         """End without another commit; wait for segments that are being merged."""
-        with damage_is_said(self._folder):
+        with tantivy_errors(self._folder):
             self._writer.rollback()
             self._writer.wait_merging_threads()
 

@@ -36,7 +36,7 @@ from tailrace.position import Position
 from tailrace.printable import first_line
 from tailrace.search.analysis import Analyser
 from tailrace.search.feed import Feed, Indexed
-from tailrace.search.log_mark import check
+from tailrace.search.log_mark import check_log
 from tailrace.search.manifest import FILE, Manifest, shard_of
 from tailrace.search.shard import ShardWriter, open_shard, state_in
 from tailrace.spark.datasource import register
@@ -330,7 +330,7 @@ class _Indexing:
                 kind = "a log" if is_lake else "a lake"
                 raise UsageError(f"the index is of {kind}: give that, or another --into")
             if not is_lake:
-                check(_log_of(self._log), state)
+                check_log(_log_of(self._log), state)
             self.done = Indexed(position=state.position, time=state.time)
             return state.position
         if self._log.server is None or Server.parse(self._log.server).start is not None:
