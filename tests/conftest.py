@@ -71,8 +71,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _SaysFailures:
-    """Prints a line for each of the first failures at once: a run that is ended for its time would
-    not come to say what failed.
+    """Prints the first failures as they happen, so that they are known if the run is stopped at its
+    time limit.
     """
 
     def __init__(self, config: pytest.Config) -> None:

@@ -88,7 +88,7 @@ class Analyser:
     ``shortest`` and ``longest`` are in characters (``innodb_ft_min_token_size``,
     ``innodb_ft_max_token_size``). ``stop_words`` may have capitals and accents, which count where a
     collation tells them apart. With a ``language``, words are reduced to their stems. Raises
-    UsageError for an unknown language, and for lengths of which no word is.
+    UsageError for an unknown language, and if ``shortest`` is below 1 or above ``longest``.
     """
 
     language: str | None = None

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 _WEIGHTS: Final = {">": 2.0, "<": 0.5, "~": 0.1}
 _MOST_NEAR: Final = 4
-"""A query's texts of three words or more with a distance: each has rows read."""
+"""A query's texts of three words or more with a distance: for each of them rows are read."""
 
 
 class Compiler:
     """Makes tantivy's queries over fields, which differ by what their collations fold.
 
-    ``near`` gives a query that finds those of another one's rows in which tokens are within so many
-    words. tantivy itself misses rows that repeat words, where there are three or more.
+    ``near(query, folding, tokens, within)`` gives a query for those rows of ``query`` that have all
+    tokens within so many words, None for no row. tantivy's own phrases with a slop miss some rows
+    that repeat words, if there are three tokens or more.
     """
 
     def __init__(

@@ -345,7 +345,7 @@ class ShardWriter:
 
     def _key(self, plan: _Plan, image: Image) -> str:
         if not plan.key:
-            self._check_whole(plan, image)
+            self._check_whole(plan, image.as_tuple())
             row = _row(plan, image)
             for index, kind in plan.texts:
                 if kind == JSON:
@@ -396,13 +396,12 @@ class ShardWriter:
         texts = [
             (kind, value) for index, kind in plan.texts if (value := values[index]) is not None
         ]
-        self._check_whole(plan, image)
+        self._check_whole(plan, values)
         row = _json(_row(plan, image)) if plan.hashes else _encoded(image_json(image))
         self._write(key, plan.number, row, texts, copies)
 
     @staticmethod
-    def _check_whole(plan: _Plan, image: Image) -> None:
-        values = image.as_tuple()
+    def _check_whole(plan: _Plan, values: Sequence[Any]) -> None:
         if ABSENT in values and any(
             value is ABSENT and plan.schema.columns[index].name not in plan.hashes
             for index, value in enumerate(values)
@@ -428,7 +427,7 @@ class ShardWriter:
                 document.add_text(Folding.ACCENTS, index_text(each, Folding.ACCENTS))
         try:
             self._writer.add_document(document)
-        except ValueError as error:  # the disk is full
+        except ValueError as error:  # a full disk; `tantivy_errors` would cost more for each row
             raise StorageError(f"{self._folder}: {error}") from error
 
     # --- statements ----------------------------------------------------------------------------
