@@ -50,6 +50,8 @@ _BASE: Final = (
 _GROWTH: Final = 24 << 20
 """Bytes by which the process may grow after its first tenth of the campaign."""
 _SECONDS: Final = 20.0
+_PAUSE: Final = 0.2
+"""Seconds between two dumps of the other client: what it decodes would take most of the time."""
 
 
 @dataclass
@@ -279,7 +281,7 @@ def _reader(port: int, report: LoginsReport, stop: threading.Event) -> None:
     """Dump after dump by another client: each has every event."""
     url = f"mysql://mysql_native_password:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}/"
     expected = sum(1 for _ in tailrace.open(_LOGS))
-    while not stop.is_set():
+    while not stop.wait(_PAUSE):
         try:
             with tailrace.open(url) as log:
                 found = sum(1 for _ in log)
