@@ -209,10 +209,6 @@ class EndContext(LogContext):
         self.savepoint = savepoint
 
 
-def _sorts_at_end(context: EndContext) -> tuple[bool | None, bool | None]:
-    return _table_sorts(context.first, context.event, has_rows=context.has_rows)
-
-
 def _global_id(gtid: str | None) -> GlobalTransactionId | None:
     return None if gtid is None else GlobalTransactionId.of(gtid)
 

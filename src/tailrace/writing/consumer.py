@@ -26,6 +26,7 @@ from tailrace.generators.log_context import (
     LogContext,
 )
 from tailrace.schema.table import Table
+from tailrace.schema.tokens import quoted_name, quoted_table
 from tailrace.transaction.statements import without_start_transaction
 from tailrace.values.charsets import charset_of, collation_id, default_collation, encode
 from tailrace.values.decimals import decimal_packer, unscaled
@@ -374,10 +375,10 @@ def table_of(table: ModifiedTable, flavour: Flavour, server_version: str) -> Tab
             )
         charset = "" if column.charset is None else f" character set {column.charset}"
         null = "null" if column.nullable else "not null"
-        parts.append(f"{_quoted(column.name)} {column.type}{charset} {null}")
+        parts.append(f"{quoted_name(column.name)} {column.type}{charset} {null}")
     if table.primary_key:
-        parts.append(f"primary key ({', '.join(map(_quoted, table.primary_key))})")
-    name = f"{_quoted(table.database)}.{_quoted(table.name)}"
+        parts.append(f"primary key ({', '.join(map(quoted_name, table.primary_key))})")
+    name = quoted_table(table.database, table.name)
     return Table.parse(
         f"create table {name} ({', '.join(parts)})", flavour=flavour, server_version=server_version
     )
@@ -390,7 +391,3 @@ def _packed(number: Decimal) -> bytes:
     precision = max(len(digits) + max(0, int(exponent)), scale, 1)
     packed = decimal_packer(precision, scale)(unscaled(number, precision, scale))
     return bytes([precision, scale]) + packed
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
