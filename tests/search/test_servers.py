@@ -105,6 +105,19 @@ def test_near_words_of_rows_that_repeat_them(followed):
 
 
 @SERVERS
+def test_it_is_followed_into_later_files_with_a_given_server_id(followed):
+    """The mark of a new file is read by another connection, which has another id."""
+    followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
+    followed.url += "&server_id=77"
+    with followed.follow() as errors:
+        for number, word in enumerate(("alpha", "beta", "gamma"), 1):
+            followed.execute(f"INSERT INTO shop.a VALUES ({number}, '{word}')")
+            followed.soon(word, (A, (number,), 1))
+            followed.server.rotate()
+    assert not errors
+
+
+@SERVERS
 def test_a_log_that_was_reset_is_an_error(followed):
     """Also where a transaction ends at the index's position in the new log."""
     reset = (

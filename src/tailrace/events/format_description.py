@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from zlib import crc32
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _FIXED: Final = Struct("<H50sIB")  # binlog version, server version, created, header length
 _FIXED_SIZE: Final = _FIXED.size
+_CREATED_AT: Final = HEADER_SIZE + 52
 _AWARE_SINCE: Final = {Flavour.MYSQL: (5, 6, 1), Flavour.MARIADB: (5, 3, 0)}
 _MOST_TYPES_UNAWARE: Final = 30  # MySQL 5.5 knew 27 types; a longer array precedes a checksum
 
@@ -92,6 +94,22 @@ def verify(raw: bytes | memoryview, end: int, stored: int) -> None:
         if not was_switched_off and (mariadb or not from_file):
             return
     raise ChecksumMismatch(f"its checksum is {stored:#010x}, that of its bytes {computed:#010x}")
+
+
+def stamp(raw: bytes | memoryview) -> bytes:
+    """The part of a whole event that does not depend on how it is sent.
+
+    It is all but ``log_pos``, flags, ``created`` and the checksum, which senders change (facts
+    sheet 4.7): the second in which the file was created, the server, its version.
+    """
+    whole = bytes(raw)
+    rest = whole[_CREATED_AT + 4 : -CHECKSUM_SIZE]
+    return whole[:LOG_POS_AT] + whole[HEADER_SIZE:_CREATED_AT] + rest
+
+
+def file_mark(raw: bytes | memoryview) -> str:
+    """A digest of a file's first event by which it is known again, read from a file or a server."""
+    return blake2b(stamp(raw), digest_size=8).hexdigest()
 
 
 def check_magic(head: bytes, file: str) -> None:

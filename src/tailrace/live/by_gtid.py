@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import TYPE_AT, EventType, Flavour
 from tailrace.errors import LogReset, ProtocolError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
+from tailrace.events.format_description import stamp
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.gtid import advanced
-from tailrace.live.chunks import PADDING, Chunk, Expected, FileBegin, stamp
+from tailrace.live.chunks import PADDING, Chunk, Expected, FileBegin
 from tailrace.position import Position
 from tailrace.transaction import TOKENS, Boundary, BoundaryParser, State, Token
 

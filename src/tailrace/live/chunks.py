@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tailrace.errors import LogReset
+from tailrace.events.format_description import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -132,12 +133,3 @@ class Expected:
                 f"{source}: {begin.file} is not the file that was read before: its logs were reset"
                 " or replaced. Copy the data again"
             )
-
-
-def stamp(description: bytes) -> bytes:
-    """The part of a format description event that does not depend on how it is sent.
-
-    It is all but ``log_pos``, flags, ``created`` and the checksum, which senders change (facts
-    sheet 4.7): the second in which the file was created, the server, its version.
-    """
-    return description[:13] + description[19:71] + description[75:-4]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailrace.constants import MAGIC
-from tailrace.errors import LogReset
-from tailrace.live.chunks import stamp
+from tailrace.errors import CannotOpen, LogReset
+from tailrace.events.format_description import file_mark
 from tailrace.live.transport import ServerTransport
 from tailrace.position import Position
-from tailrace.storage import EventReader, LogSeries
+from tailrace.storage import EventReader, LogFile, LogSeries
 
 if TYPE_CHECKING:
     from tailrace.log.sources import AnyLog
@@ -18,22 +19,27 @@ if TYPE_CHECKING:
 
 
 def mark_of(log: AnyLog, file: str) -> str | None:
-    """A digest of a file's first event: when the file was created, and by which server.
+    """The mark of a file of a log (`file_mark`), read ahead of the log itself.
 
-    None if the log can be read once only, or has no such file. Raises what reading raises.
+    None if the log can be read once only, and if files have none of that name. Raises what reading
+    raises.
     """
     first: bytes | None = None
     if isinstance(log, ServerTransport):
-        stream = log.read(Position(file, len(MAGIC)), follow=False)
+        other = ServerTransport(replace(log.source, server_id=None))  # the log's dump has that id
+        stream = other.read(Position(file, len(MAGIC)), follow=False)
         try:
             first = next((event for _, _, event in stream), None)
         finally:
             stream.close()
-    elif isinstance(log, LogSeries):
-        for each in log.files:
-            if each.name == file:
-                first = next((event for _, event in EventReader(each)), None)
-    return None if first is None else blake2b(stamp(bytes(first)), digest_size=8).hexdigest()
+    elif isinstance(log, LogSeries) and not log.files[-1].joined:
+        last = log.files[-1]
+        found = {each.name: each for each in log.files}.get(file)
+        with suppress(CannotOpen):
+            found = found or LogFile.found(last.store, file, last.keyring)  # one that came later
+        if found is not None:
+            first = next((event for _, event in EventReader(found)), None)
+    return None if first is None else file_mark(first)
 
 
 def check_log(log: AnyLog, state: State) -> None:

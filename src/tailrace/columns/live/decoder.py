@@ -13,7 +13,8 @@ from tailrace.columns.live.records import RecordFeed
 from tailrace.columns.live.unframe import unframe
 from tailrace.constants import MAGIC
 from tailrace.errors import BoundaryError
-from tailrace.live.chunks import Chunk, FileBegin, stamp
+from tailrace.events.format_description import stamp
+from tailrace.live.chunks import Chunk, FileBegin
 from tailrace.log.prepared import Prepared
 from tailrace.position import Position
 from tailrace.storage.binlog_cache import BinlogCache
