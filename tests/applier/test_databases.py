@@ -15,7 +15,13 @@ import sqlalchemy as sa
 
 import tailrace
 from tailrace.applier import target_of
-from tailrace.errors import SchemaError, ServerError, StatementChange, UsageError
+from tailrace.errors import (
+    ConnectionLost,
+    SchemaError,
+    ServerError,
+    StatementChange,
+    UsageError,
+)
 
 LOGS = {"mysql": "shop.products", "mariadb": "warehouse.stock"}
 """The examples' logs, and the table of each that an ALTER TABLE changes."""
@@ -424,7 +430,7 @@ def test_foreign_keys_of_the_target_do_what_mariadb_does_not_log(url, logged_by_
 
 def test_a_channel_has_one_applier_at_a_time_and_channels_are_told_apart(url, monkeypatch):
     """By their whole names; a killed process has none."""
-    monkeypatch.setattr("tailrace.applier.database._LOCK_SECONDS", 1)
+    monkeypatch.setattr("tailrace.applier.database.LOCK_SECONDS", 1)
     with (
         target_of(url, channel="replica-1", conflicts="stop"),
         target_of(url, channel="replica-2", conflicts="stop"),
@@ -466,6 +472,44 @@ def test_apply_reads_a_log_with_a_wrong_checksum_if_it_is_told_to(tmp_path, caps
     assert "checksum" in failed.stderr
     done = subprocess.run([*line, "--skip-checksums"], capture_output=True, text=True, check=True)
     assert "transactions applied" in done.stdout
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_connection_that_ends_in_a_commit_ends_the_applier(url, tmp_path):
+    """It does not know what was committed, and another one may have its channel."""
+    source = "896e7882-18fe-11ef-ab88-22222d34d411"
+    table = tailrace.Table("d.t", "id INT")
+    log = tailrace.create(tmp_path / "log.000001", flavour="mysql", server_id=1, server_uuid=source)
+    with log:
+        for number in range(3):
+            with log.transaction(f"{source}:{number + 1}") as transaction:
+                transaction.insert(table, [(number,)])
+    tailrace.apply(tmp_path, url, until=f"{source}:1")
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for statement in (
+            "CREATE SEQUENCE d.calls",
+            (
+                "CREATE FUNCTION d.ends() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " IF nextval('d.calls') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid());"
+                " END IF; RETURN NULL; END $$"
+            ),
+            (
+                "CREATE CONSTRAINT TRIGGER ends AFTER INSERT ON d.t DEFERRABLE INITIALLY DEFERRED"
+                " FOR EACH ROW EXECUTE FUNCTION d.ends()"
+            ),
+        ):
+            connection.execute(sa.text(statement))
+    with pytest.raises(ConnectionLost):
+        tailrace.apply(tmp_path, url)
+    assert tailrace.apply(tmp_path, url).transactions == 2
+    with engine.begin() as connection:
+        assert connection.execute(sa.text("SELECT id FROM d.t ORDER BY id")).all() == [
+            (0,),
+            (1,),
+            (2,),
+        ]
+    engine.dispose()
 
 
 def test_the_gtids_that_were_applied_are_one_line(url, tmp_path):

@@ -552,7 +552,7 @@ def test_only_the_tables_that_are_wanted_are_applied(pair):
 def test_a_channel_has_one_applier_at_a_time(pair, monkeypatch):
     pair.source.execute("CREATE DATABASE d")
     logs = pair.log()
-    monkeypatch.setattr("tailrace.applier.server.target._LOCK_SECONDS", 1)
+    monkeypatch.setattr("tailrace.applier.server.target.LOCK_SECONDS", 1)
     pair.target.query("SELECT GET_LOCK('tailrace apply default', 0)")
     with pytest.raises(UsageError, match="another applier has the channel 'default'"):
         tailrace.apply(logs, pair.url)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.applier.target import MOST_WORKERS
 from tailrace.applier.transaction import Stamp, Transaction
 from tailrace.closing import Closing
-from tailrace.errors import UsageError
+from tailrace.errors import LogReset, TailraceError, UsageError
 from tailrace.generators import EventStream, RowConsumer
 from tailrace.generators.event import context_of
 from tailrace.generators.log_context import QueryContext
@@ -18,6 +18,7 @@ from tailrace.gtid import MariadbGtid
 from tailrace.gtid.ids import parse_gtid
 from tailrace.live.scheme import names_server
 from tailrace.log.readable import rows_not_logged
+from tailrace.log.sources import agreed_start, logs_of
 from tailrace.sql.logged import concerns
 from tailrace.table_filter import TableFilter
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
         TransactionStart,
     )
     from tailrace.gtid import AnyGtid, GtidState
-    from tailrace.log.sources import Source
+    from tailrace.log.sources import AnyLog, Source
     from tailrace.position import Position
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -51,6 +52,12 @@ _MOST: Final = 4096
 """Transactions that wait."""
 _IDLE: Final = 5.0
 """Seconds without a transaction after which the target is asked whether it is there."""
+_OTHER_LOG: Final = (
+    "If another server took over that has the same GTIDs, give a start (--start oldest): what is"
+    " applied is skipped. If they were reset, copy the data again, and take another channel"
+)
+"""What to do if the log is not the one that was applied."""
+_OTHER_CHANNEL: Final = "Without GTIDs it needs a channel of its own (--channel)"
 _TOGETHER: Final = 1024
 """Transactions that are given to the target together, if so many wait."""
 
@@ -79,6 +86,7 @@ class Applier(RowConsumer, Closing):
     target is raised by the next call: nothing after it is applied. `close`, and so the end of a
     ``with`` block, applies what waits, also if the block ends with an error such as that of a
     definition that the target rejects; it raises the target's error if no other call did.
+    `begin_file` tells it of the log's files.
 
     ``wants`` says whose definitions are executed, if the stream has the rows of some tables only: a
     change that was logged as its statement is then an error (StatementChange). ``resume`` gives the
@@ -101,11 +109,15 @@ class Applier(RowConsumer, Closing):
         self._wants = TableFilter() if wants is None else wants
         self._resume = resume
         self._starts = starts
+        self._is_noted = False
         self._on_error = on_error
         self._progress: Progress = target.progress
+        self._marks: dict[str, str] = {}
+        self._is_other_log = False
         self._now = Transaction()
         self._blocks: dict[int, list[bytes]] = {}
         self._rows = self._statements = self._transactions = self._skipped = 0
+        self._skipped_by_position = 0
         self._position = target.progress.position
         self._gtids: dict[Flavour, GtidState] = {
             each.flavour: each.copy() for each in (target.progress.mysql, target.progress.mariadb)
@@ -124,6 +136,28 @@ class Applier(RowConsumer, Closing):
         """Make it a consumer of a stream's rows: of a log's, or of `tailrace.local`."""
         self._target.begin(stream.definitions.copy())
         return stream.row.register(self, rollbacks=not stream.is_local)
+
+    def begin_file(self, file: str, mark: str) -> None:
+        """A file of the log comes, with its mark (`EventStream.on_file`).
+
+        Raises LogReset if it is not the one in which the target would continue.
+        """
+        self._marks[file] = mark
+        progress = self._progress
+        if progress.mark is None or progress.resume is None or file != progress.resume.file:
+            return
+        if mark == progress.mark:
+            return
+        if not self._starts or self._skipped_by_position:
+            raise self._other_log(
+                f"{file} is not the file that was read before: the logs were reset, or are another"
+                f" server's. {_OTHER_CHANNEL if self._starts else _OTHER_LOG}"
+            )
+        self._is_other_log, progress.position = True, None
+
+    def _other_log(self, text: str) -> LogReset:
+        self._is_noted = True  # nothing is noted of this log
+        return LogReset(text)
 
     # --- what it is told -------------------------------------------------------------------------
 
@@ -195,6 +229,7 @@ class Applier(RowConsumer, Closing):
         transaction.prepared = _gtid(event.prepared_transaction_id)
         transaction.position = event.position
         transaction.resume = None if self._resume is None else self._resume()
+        transaction.mark = self._mark(transaction.resume)
         transaction.stamp = _stamp(event, transaction.gtid)
         transaction.rolled_back = rolled_back
         transaction.non_transactional = not event.transactional_tables
@@ -205,8 +240,11 @@ class Applier(RowConsumer, Closing):
             and not (transaction.statements == 1 and transaction.uses_temporary_tables)
         )
         self._begin()
+        if transaction.gtid is None and self._is_other_log:
+            raise self._other_log(f"{transaction.name} is of another log. {_OTHER_CHANNEL}")
         if self._progress.has(transaction.gtid, transaction.position):
             self._skipped += 1
+            self._skipped_by_position += transaction.gtid is None
             transaction.close()
             return
         state = self._progress.add(transaction.gtid, transaction.prepared)
@@ -259,7 +297,8 @@ class Applier(RowConsumer, Closing):
                     self._busy = bool(taken)
                     self._changed.notify_all()
                 if resume is not None:
-                    self._target.start(resume)
+                    mark = self._mark(resume)
+                    self._target.start(resume, mark, forgets=self._is_other_log)
                 if ends:
                     return
                 if not taken:
@@ -280,13 +319,17 @@ class Applier(RowConsumer, Closing):
 
     def _to_note(self) -> Position | None:
         """Where to resume while nothing waits, if the target has to note it."""
-        if not self._starts or self._resume is None or self._transactions or self._skipped:
+        knows = self._transactions or (self._skipped and not self._is_other_log)
+        if not self._starts or self._is_noted or self._resume is None or knows:
             return None
         resume = self._resume()
         if resume is None or not resume.file:
             return None
-        self._starts = False
+        self._is_noted = True
         return resume
+
+    def _mark(self, resume: Position | None) -> str | None:
+        return None if resume is None else self._marks.get(resume.file)
 
     def _count(self, applied: list[Transaction]) -> None:
         for each in applied:
@@ -368,6 +411,15 @@ def target_of(
     return DatabaseTarget(to, channel=channel, table=table, conflicts=conflicts)
 
 
+def _one_log(logs: Sequence[AnyLog]) -> AnyLog:
+    """The only one. Raises UsageError for several: a target has come to one position."""
+    log, *others = logs
+    if others:
+        names = ", ".join(each.name for each in logs)
+        raise UsageError(f"a channel has the changes of one log, and there are several ({names})")
+    return log
+
+
 def apply(
     source: Source,
     to: str,
@@ -409,33 +461,39 @@ def apply(
     """
     target = target_of(to, channel=channel, table=table, conflicts=conflicts, workers=workers)
     try:
-        where = target.progress.resume if start is None else start
-        stream = EventStream(
-            source,
-            start=where,
-            until=until,
-            follow=follow,
-            tables=tables,
-            exclude=exclude,
-            schema=schema,
-            keyring=keyring,
-            layers=layers,
-            verify_checksums=verify_checksums,
-        )
+        log = _one_log(logs_of(source, keyring, layers))
+        continues = agreed_start(log, start) is None
+        begin = target.progress.resume if continues else start
+        try:
+            stream = EventStream(
+                log,
+                start=begin,
+                until=until,
+                follow=follow,
+                tables=tables,
+                exclude=exclude,
+                schema=schema,
+                verify_checksums=verify_checksums,
+            )
+        except TailraceError as error:
+            if continues and begin is not None:
+                error.add_note(f"the target has come to {begin}. {_OTHER_LOG}")
+            raise
     except BaseException:
         target.close()
         raise
-    if start is None and target.progress.definitions is not None:
+    if continues and target.progress.definitions is not None:
         stream.definitions.take_over(target.progress.definitions)
     wants = TableFilter.of(tables, exclude)
     applier = Applier(
         target,
         wants=wants,
         resume=lambda: stream.position,
-        starts=start is not None or target.progress.resume is None,
+        starts=not continues or target.progress.resume is None,
         on_error=stream.stop,
     )
     with stream, applier:
+        stream.on_file(applier.begin_file)
         applier.register(stream)
         if on_start is not None:
             on_start(stream)

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.applier.definitions import Altering, OldColumn, TableStep, old_columns
 from tailrace.applier.file_lock import FileLock
-from tailrace.applier.target import Conflicts, Progress, Target, is_about, place_of
+from tailrace.applier.target import (
+    CONFLICT,
+    LOCK_SECONDS,
+    Conflicts,
+    Progress,
+    Target,
+    channel_taken,
+    is_about,
+    place_of,
+)
 from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
 from tailrace.errors import (
@@ -82,16 +91,11 @@ _BYTES: Final = frozenset(
 )
 _ROWS: Final = 500
 """Rows of one statement."""
-_LOCK_SECONDS: Final = 30
 _LOCK_TIMEOUT: Final = "55P03"
 """PostgreSQL's SQLSTATE for a lock that another has."""
 _UNIQUE: Final = "23505"
 """PostgreSQL's SQLSTATE for a key that exists already."""
 _SQLITE_UNIQUE: Final = frozenset({"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"})
-_CONFLICT: Final = (
-    ": the target's rows are not those of the source; conflicts=skip leaves them,"
-    " conflicts=overwrite replaces them (--conflicts)"
-)
 
 
 class _Declared(UserDefinedType[Any]):
@@ -240,6 +244,7 @@ class DatabaseTarget(Target):
             sa.Column("log_pos", sa.BigInteger),
             sa.Column("resume_file", sa.Text),
             sa.Column("resume_pos", sa.BigInteger),
+            sa.Column("log_mark", sa.Text),
             sa.Column("mysql_gtids", sa.Text),
             sa.Column("mariadb_gtids", sa.Text),
             schema=None if self._is_sqlite else database,
@@ -270,10 +275,7 @@ class DatabaseTarget(Target):
 
     def _open(self, database: str) -> None:
         if not self._take_lock():
-            raise UsageError(
-                f"{self.name}: another applier has the channel {self._channel!r}: end it, or"
-                " give this one a channel of its own"
-            )
+            raise channel_taken(self.name, self._channel)
         if not self._is_sqlite:
             self._connection.execute(sa.schema.CreateSchema(database, if_not_exists=True))
         given = self._row_of(self._applied)
@@ -290,6 +292,7 @@ class DatabaseTarget(Target):
             GtidSet.parse(given.get("mysql_gtids") or ""),
             GtidList.parse(given.get("mariadb_gtids") or ""),
             definitions=definitions,
+            mark=given.get("log_mark"),
         )
 
     def _row_of(self, table: sa.Table) -> dict[str, Any]:
@@ -309,11 +312,11 @@ class DatabaseTarget(Target):
             if file in {None, "", ":memory:"}:
                 return True  # nobody else reaches it
             self._lock = FileLock(str(file), self._channel)
-            return self._lock.take(_LOCK_SECONDS)
+            return self._lock.take(LOCK_SECONDS)
         digest = sha256(f"tailrace apply {self._channel}".encode()).digest()
         number = int.from_bytes(digest[:8], "big", signed=True)
         connection = self._connection
-        connection.execute(sa.text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
+        connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
         try:
             connection.execute(sa.select(sa.func.pg_advisory_lock(number)))
         except DBAPIError as error:
@@ -328,11 +331,14 @@ class DatabaseTarget(Target):
         """As the table of positions says."""
         return self._progress
 
-    def start(self, resume: Position) -> None:
-        """As the table of positions says."""
+    def start(self, resume: Position, mark: str | None, *, forgets: bool) -> None:
+        """In the table of positions."""
         row = self._applied.update().where(self._applied.c.channel == self._channel)
+        row = row.values(resume_file=resume.file, resume_pos=resume.offset, log_mark=mark)
+        if forgets:
+            row = row.values(log_file=None, log_pos=None)
         try:
-            self._connection.execute(row.values(resume_file=resume.file, resume_pos=resume.offset))
+            self._connection.execute(row)
             self._connection.commit()
         except DBAPIError as error:
             raise self._told(error) from error
@@ -543,8 +549,10 @@ class DatabaseTarget(Target):
             for each in transactions:
                 self._execute(each)
             self._commit()
-        except (SQLAlchemyError, TailraceError):
+        except (SQLAlchemyError, TailraceError) as error:
             self._roll_back()
+            if isinstance(error, DBAPIError) and error.connection_invalidated:
+                raise self._told(error) from error  # it may be committed; and the channel is free
         else:
             self.applied = len(transactions)
             return
@@ -555,7 +563,7 @@ class DatabaseTarget(Target):
                 self.applied += 1
             except SQLAlchemyError as error:
                 self._roll_back()
-                advice = _CONFLICT if _is_unique(error) and self._conflicts == "stop" else ""
+                advice = CONFLICT if _is_unique(error) and self._conflicts == "stop" else ""
                 raise self._told(error, f": in {each.name}{advice}") from error
             except TailraceError as error:
                 self._roll_back()
@@ -596,6 +604,8 @@ class DatabaseTarget(Target):
         for prefix, position in (("log", transaction.position), ("resume", transaction.resume)):
             if position is not None and position.file:
                 values |= {f"{prefix}_file": position.file, f"{prefix}_pos": position.offset}
+        if transaction.resume is not None:
+            values["log_mark"] = transaction.mark
         if transaction.gtids is not None:
             values[f"{transaction.gtids.flavour.value}_gtids"] = str(transaction.gtids)
         if values:
@@ -920,7 +930,7 @@ class DatabaseTarget(Target):
 
     def _missing(self, known: _Table, operation: str) -> ServerError:
         return ServerError(
-            f"{self.name}: the row to {operation} is not in {known.name}{_CONFLICT}", code=0
+            f"{self.name}: the row to {operation} is not in {known.name}{CONFLICT}", code=0
         )
 
     def _one(self, statement: Any) -> int | None:

@@ -33,7 +33,8 @@ MOST_WORKERS: Final = 32
 class Progress:
     """How far a target has come in a source.
 
-    ``position`` is that of the last event of the last transaction, ``resume`` where to read from.
+    ``position`` is that of the last event of the last transaction, ``resume`` where to read from,
+    ``mark`` by what the file of ``resume`` is known again (`tailrace.log.reader.Reader`).
     ``mysql`` and ``mariadb`` are the GTIDs that are applied. ``pending`` is a transaction of which
     it could not be determined whether its statement was executed, as its text (GTID or position).
     ``definitions`` are the source's tables for reading from ``resume``, if the target keeps them.
@@ -45,6 +46,7 @@ class Progress:
     mariadb: GtidList
     pending: str | None = None
     definitions: Catalogue | None = None
+    mark: str | None = None
 
     def has(self, gtid: AnyGtid | None, position: Position | None) -> bool:
         """Whether a transaction was applied: by its GTID, and without one by its position."""
@@ -72,6 +74,23 @@ class Progress:
 
 LONGEST_CHANNEL: Final = 40
 """Characters of a channel's name."""
+
+LOCK_SECONDS: Final = 30
+"""How long an applier waits for another one that has its channel."""
+
+CONFLICT: Final = (
+    ": the target's rows are not those of the source; conflicts=skip leaves them,"
+    " conflicts=overwrite replaces them (--conflicts)"
+)
+"""What an error adds if the target has other rows."""
+
+
+def channel_taken(target: str, channel: str) -> UsageError:
+    """The error of a channel that another applier has."""
+    return UsageError(
+        f"{target}: another applier has the channel {channel!r}: end it, or give this one a channel"
+        " of its own"
+    )
 
 
 def place_of(table: str, channel: str) -> tuple[str, str]:
@@ -133,8 +152,11 @@ class Target(Closing):
         """A statement; ``blocks`` are the bytes of the file of a LOAD DATA."""
 
     @abstractmethod
-    def start(self, resume: Position) -> None:
-        """Note where to resume before anything was applied; called by the thread of `apply`."""
+    def start(self, resume: Position, mark: str | None, *, forgets: bool) -> None:
+        """Note where to resume before anything was applied, and the mark of that file.
+
+        ``forgets``: the position that is noted is of another log. Called by the thread of `apply`.
+        """
 
     def check(self) -> None:
         """Raises what `apply` would if the target is not there; called by the same thread, when

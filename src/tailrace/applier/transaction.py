@@ -45,19 +45,20 @@ class Transaction:
     """A transaction to apply: ``items`` are what its target made of the changes, in their order.
 
     ``gtid`` is its own, ``prepared`` that of the XA PREPARE. ``position`` is that of its last event
-    in the log, ``resume`` a position from which reading finds it. ``gtids`` are those that are
-    applied with it, None without GTIDs. ``stamp`` is its commit stamp. ``rolled_back``: the source
-    rolled it back; what is left are its changes to tables without transactions.
-    ``non_transactional``: it may have changed only such tables. ``mixed``: it may have changed such
-    tables next to others, by statements. ``uses_temporary_tables``: MariaDB finds those by the
-    source's server id, so that a single statement that uses them keeps its GTID. ``row_events`` and
-    ``statements`` are the numbers of them.
+    in the log, ``resume`` a position from which reading finds it, ``mark`` that of its file.
+    ``gtids`` are those that are applied with it, None without GTIDs. ``stamp`` is its commit stamp.
+    ``rolled_back``: the source rolled it back; what is left are its changes to tables without
+    transactions. ``non_transactional``: it may have changed only such tables. ``mixed``: it may
+    have changed such tables next to others, by statements. ``uses_temporary_tables``: MariaDB finds
+    those by the source's server id, so that a single statement that uses them keeps its GTID.
+    ``row_events`` and ``statements`` are the numbers of them.
     """
 
     gtid: AnyGtid | None = None
     prepared: AnyGtid | None = None
     position: Position | None = None
     resume: Position | None = None
+    mark: str | None = None
     gtids: GtidState | None = None
     rolled_back: bool = False
     non_transactional: bool = False

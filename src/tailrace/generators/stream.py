@@ -15,7 +15,7 @@ from tailrace.log.sources import Reading
 from tailrace.transaction import Boundary, TransactionKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tailrace.events import Event
@@ -218,6 +218,12 @@ class EventStream(EventReader):
         After an error the position is before the transaction in which it happened.
         """
         return self._iteration.all()
+
+    def on_file(self, told: Callable[[str, str], None]) -> None:
+        """Have a function called with each file's name and mark (`tailrace.log.reader.Reader`),
+        before its events; of all files from where reading begins. `run` raises what it raises.
+        """
+        self._iteration.on_file(told)
 
     def again(self) -> str:
         """Where to resume."""

@@ -11,7 +11,7 @@ from tailrace.position import Position
 from tailrace.transports.gtids import ReadGtids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tailrace.gtid import GtidState
     from tailrace.log.sources import Reading
@@ -63,6 +63,11 @@ class Iteration:
     def _of_log(self) -> Iterator[Any]:
         """What one of the logs gives: `changes` is of that one."""
         raise NotImplementedError
+
+    def on_file(self, told: Callable[[str, str], None]) -> None:
+        """Have a function called with each file's name and mark (`Reader`)."""
+        for reader in self._readers:
+            reader.on_file = told
 
     def stop(self) -> None:
         """Let it end after the transaction that is being read; signal handlers may call this."""

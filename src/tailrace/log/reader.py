@@ -26,6 +26,7 @@ from tailrace.events import (
     RowsEvent,
     TransactionPayloadEvent,
 )
+from tailrace.events.format_description import file_mark
 from tailrace.gtid import GtidState
 from tailrace.log.events import Log, awaited_of, check_whole
 from tailrace.log.sources import agreed_start
@@ -111,7 +112,9 @@ class Reader:
     reported with a GTID.
 
     With ``follow`` it waits at the log's end for more, until `stop`. ``on_pause`` may be set to a
-    function that is called when all steps of a transaction have been taken, and before it waits.
+    function that is called when all steps of a transaction have been taken, and before it waits,
+    ``on_file`` to one that is called with the name of each file and its mark (`file_mark`), before
+    its events.
     ``server_id`` is that of the server that wrote the log, 0 before anything was read.
 
     Raises what `Log` raises; `SchemaError` for a user's schema that does not fit;
@@ -142,6 +145,7 @@ class Reader:
         self.gtids = gtids
         self.picked = 0
         self.on_pause: Callable[[], None] = lambda: None
+        self.on_file: Callable[[str, str], None] = lambda _file, _mark: None
         self.stopped = False
         self._wants = wants
         self.names: dict[str, str] = {}
@@ -255,6 +259,8 @@ class Reader:
                 boundary = feed(event)
                 if boundary is Boundary.OUTSIDE or parser.discarded:
                     begins, group, wanted = False, None, True
+                    if isinstance(event, FormatDescriptionEvent):
+                        self.on_file(event.file or "", file_mark(event.encode()))
                     if entering is not None and isinstance(
                         event, (PreviousGtidsEvent, GtidListEvent)
                     ):

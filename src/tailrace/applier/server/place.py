@@ -48,8 +48,8 @@ class Place:
             f"CREATE TABLE IF NOT EXISTS {self._name} (channel VARCHAR({LONGEST_CHANNEL})"
             " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PRIMARY KEY,"
             " log_file VARCHAR(512), log_pos BIGINT, resume_file VARCHAR(512), resume_pos BIGINT,"
-            " mysql_gtids MEDIUMTEXT, mariadb_gtids"
-            " MEDIUMTEXT, pending VARCHAR(255)) ENGINE=InnoDB CHARACTER SET utf8mb4"
+            " log_mark VARCHAR(64), mysql_gtids MEDIUMTEXT, mariadb_gtids MEDIUMTEXT,"
+            " pending VARCHAR(255)) ENGINE=InnoDB CHARACTER SET utf8mb4"
         )
         channel = string(self.channel)
         query(f"INSERT IGNORE INTO {self._name} (channel) VALUES ({channel})")  # noqa: S608 - as above
@@ -58,15 +58,15 @@ class Place:
     def query(self) -> str:
         """The statement that reads the row."""
         return (
-            "SELECT log_file, log_pos, resume_file, resume_pos, mysql_gtids, mariadb_gtids,"  # noqa: S608 - quoted
-            " pending"
+            "SELECT log_file, log_pos, resume_file, resume_pos, log_mark, mysql_gtids,"  # noqa: S608 - quoted
+            " mariadb_gtids, pending"
             f" FROM {self._name} {self._where}"
         )
 
     @staticmethod
     def read(row: tuple[object, ...]) -> Progress:
         """What the row says."""
-        file, at, resume_file, resume_at, mysql, mariadb, pending = (
+        file, at, resume_file, resume_at, mark, mysql, mariadb, pending = (
             None if each is None else str(each) for each in row
         )
         return Progress(
@@ -75,6 +75,7 @@ class Place:
             GtidSet.parse(mysql or ""),
             GtidList.parse(mariadb or ""),
             pending,
+            mark=mark,
         )
 
     def note(
@@ -88,6 +89,8 @@ class Place:
             if position is not None and position.file:
                 parts.append(f"{prefix}_file = {string(position.file)}")
                 parts.append(f"{prefix}_pos = {position.offset}")
+        if transaction.resume is not None:
+            parts.append(f"log_mark = {_text(transaction.mark)}")
         if with_gtids and transaction.gtids is not None:
             flavour = transaction.gtids.flavour.value
             parts.append(f"{flavour}_gtids = {string(str(transaction.gtids))}")
@@ -96,15 +99,22 @@ class Place:
             where += f" AND log_file = {string(after.file)} AND log_pos = {after.offset}"
         return f"UPDATE {self._name} SET {', '.join(parts)} {where}".encode()  # noqa: S608 - quoted
 
-    def start(self, resume: Position) -> bytes:
-        """The statement that notes where to resume before anything was applied."""
+    def start(self, resume: Position, mark: str | None, *, forgets: bool) -> bytes:
+        """The statement of `Target.start`."""
         parts = f"resume_file = {string(resume.file)}, resume_pos = {resume.offset}"
+        parts += f", log_mark = {_text(mark)}"
+        if forgets:
+            parts += ", log_file = NULL, log_pos = NULL"
         return f"UPDATE {self._name} SET {parts} {self._where}".encode()  # noqa: S608 - quoted
 
     def pending(self, transaction: Transaction) -> bytes:
         """The statement that notes what is about to be executed, and commits by itself."""
         text = string(pending_name(transaction))
         return f"UPDATE {self._name} SET pending = {text} {self._where}".encode()  # noqa: S608 - quoted
+
+
+def _text(text: str | None) -> str:
+    return "NULL" if text is None else string(text)
 
 
 def pending_name(transaction: Transaction) -> str:

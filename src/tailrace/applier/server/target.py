@@ -30,14 +30,21 @@ from tailrace.applier.server.steps import (
     found_one,
 )
 from tailrace.applier.server.workers import Job, Pace, Workers
-from tailrace.applier.target import Conflicts, Progress, Target, is_about
+from tailrace.applier.target import (
+    CONFLICT,
+    LOCK_SECONDS,
+    Conflicts,
+    Progress,
+    Target,
+    channel_taken,
+    is_about,
+)
 from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
 from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
     TailraceError,
-    UsageError,
 )
 from tailrace.generators.event import context_of
 from tailrace.generators.log_context import LogContext, LogRowsContext, QueryContext
@@ -69,7 +76,6 @@ _EVENTS: Final = 128 << 10
 """Bytes of events in one BINLOG statement, if they are not one event."""
 _JOINED: Final = 500
 """Rows in one INSERT."""
-_LOCK_SECONDS: Final = 30
 _DUPLICATE: Final = frozenset({1022, 1062, 1169, 1586})
 _UNKNOWN: Final = 1105
 """The error of BINLOG for rows that the server cannot convert."""
@@ -133,12 +139,9 @@ class ServerTarget(Target):
             if "mariadb" in self._connection.server_version.lower()
             else Flavour.MYSQL
         )
-        lock = self._ask(f"SELECT GET_LOCK({self._place.lock}, {_LOCK_SECONDS})")
+        lock = self._ask(f"SELECT GET_LOCK({self._place.lock}, {LOCK_SECONDS})")
         if lock.text_or_none() != "1":
-            raise UsageError(
-                f"{self.name}: another applier has the channel {self._place.channel!r}: end it, or"
-                " give this one a channel of its own"
-            )
+            raise channel_taken(self.name, self._place.channel)
         Workers.await_gone(self._query, self._place.turn)
         self._run(
             "SET SESSION wait_timeout = 2147483, autocommit = 1, completion_type = 'NO_CHAIN'"
@@ -219,9 +222,9 @@ class ServerTarget(Target):
     def _run(self, sql: str) -> None:
         self._query(sql)
 
-    def start(self, resume: Position) -> None:
-        """As the row says."""
-        for step in self._aside(self._place.start(resume)):
+    def start(self, resume: Position, mark: str | None, *, forgets: bool) -> None:
+        """In the row of the channel."""
+        for step in self._aside(self._place.start(resume, mark, forgets=forgets)):
             self._run(step.text.decode())
 
     def check(self) -> None:
@@ -327,10 +330,7 @@ class ServerTarget(Target):
             return error
         advice = ""
         if failed.code in _DUPLICATE | {NOT_FOUND}:
-            advice = (
-                ": the target's rows are not those of the source; conflicts=skip leaves them,"
-                " conflicts=overwrite replaces them (--conflicts)"
-            )
+            advice = CONFLICT
         if failed.code == _UNKNOWN:
             changed = (each.schema for each in self.items(transaction) if isinstance(each, Change))
             names = dict.fromkeys(f"{schema.database}.{schema.table}" for schema in changed)

@@ -1,0 +1,184 @@
+"""A target continues in the log that it has applied, and in no other one with files of its names."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace.errors import LogReset, ServerError, TailraceError, UsageError
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.generators import EventStream
+    from tests.applier.conftest import Pair
+    from tests.conftest import FreshServer
+    from tools.servers import Server
+
+KINDS = pytest.mark.parametrize("kind", ["server", "files"])
+
+
+def write(server: Server, text: str) -> None:
+    """A table with one row, the first in logs that begin again in another second."""
+    time.sleep(1.1)  # a file is known by the second in which it was created
+    server.execute("DROP DATABASE IF EXISTS a")
+    server.execute("RESET MASTER" if server.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS")
+    server.execute("CREATE DATABASE a")
+    server.execute("CREATE TABLE a.a (id INT PRIMARY KEY, x TEXT)")
+    server.execute(f"INSERT INTO a.a VALUES (1, '{text}')")
+
+
+def source_of(server: Server, kind: str = "server") -> str:
+    return f"mysql://root@127.0.0.1:{server.port}/" if kind == "server" else str(server.data)
+
+
+def asked(file: Path, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(file)) as database:
+        try:
+            return database.execute(sql).fetchall()
+        except sqlite3.OperationalError:
+            return []
+
+
+def rows(file: Path) -> list[object]:
+    return [text for (text,) in asked(file, 'SELECT x FROM "a.a" ORDER BY id')]
+
+
+@KINDS
+def test_logs_that_were_reset_are_an_error(pair: Pair, kind: str, tmp_path: Path) -> None:
+    """A transaction of the new log ends where the target is in the old one."""
+    source = source_of(pair.source, kind)
+    targets = f"sqlite:///{tmp_path / 'applied.db'}", pair.url
+    write(pair.source, "alpha")
+    for to in targets:
+        assert tailrace.apply(source, to, start="oldest").transactions >= 2
+        assert tailrace.apply(source, to).transactions == 0
+    write(pair.source, "gamma")
+    for to in targets:
+        for _ in range(2):
+            with pytest.raises(LogReset, match="is not the file that was read before"):
+                tailrace.apply(source, to)
+    assert rows(tmp_path / "applied.db") == ["alpha"]
+    assert pair.target.query("SELECT x FROM a.a") == [("alpha",)]
+
+
+@KINDS
+def test_after_another_server_took_over_a_start_continues_by_gtids(
+    pair: Pair, kind: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "applied.db"
+    to = f"sqlite:///{file}"
+    write(pair.source, "alpha")
+    tailrace.apply(source_of(pair.source, kind), to, start="oldest")
+    tailrace.apply(source_of(pair.source), pair.url, start="oldest")
+    with pytest.raises(TailraceError) as raised:
+        tailrace.apply(source_of(pair.target, kind), to)
+    told = [str(raised.value), *getattr(raised.value, "__notes__", ())]
+    assert isinstance(raised.value, ServerError) or "--start oldest" in " ".join(told)
+    done = tailrace.apply(source_of(pair.target, kind), to, start="oldest", exclude="tailrace.*")
+    assert done.skipped >= 3
+    pair.target.execute("INSERT INTO a.a VALUES (2, 'beta')")
+    tailrace.apply(source_of(pair.target, kind), to, exclude="tailrace.*")
+    assert rows(file) == ["alpha", "beta"]
+
+
+@KINDS
+def test_a_follower_knows_the_files_that_came_later(pair: Pair, kind: str, tmp_path: Path) -> None:
+    source, file = source_of(pair.source, kind), tmp_path / "applied.db"
+    to = f"sqlite:///{file}"
+    write(pair.source, "alpha")
+    streams: list[EventStream] = []
+    thread = threading.Thread(
+        target=tailrace.apply,
+        args=(source, to),
+        kwargs={"start": "oldest", "follow": True, "on_start": streams.append},
+    )
+    thread.start()
+    try:
+        wait_for(lambda: rows(file) == ["alpha"])
+        time.sleep(1.1)  # the next file has another mark
+        pair.source.rotate()
+        pair.source.execute("INSERT INTO a.a VALUES (2, 'beta')")
+        wait_for(lambda: rows(file) == ["alpha", "beta"])
+    finally:
+        streams[0].stop()
+        thread.join()
+    assert asked(file, 'SELECT resume_file, log_mark IS NULL FROM "tailrace.applied"') == [
+        ("binlog.000002", 0)
+    ]
+    assert tailrace.apply(source, to).transactions == 0
+    write(pair.source, "gamma")
+    pair.source.rotate()
+    pair.source.execute("INSERT INTO a.a VALUES (2, 'zeta')")
+    with pytest.raises(LogReset, match="is not the file that was read before"):
+        tailrace.apply(source, to)
+
+
+@pytest.fixture(scope="module")
+def without_gtids(fresh_server: FreshServer) -> Server:
+    return fresh_server("mysql-9.7", ["--gtid-mode=OFF", "--binlog-row-metadata=FULL"])
+
+
+@KINDS
+def test_without_gtids_a_log_that_was_reset_needs_another_channel(
+    without_gtids: Server, kind: str, tmp_path: Path
+) -> None:
+    """Its transactions would be skipped by positions of the log before."""
+    server, file = without_gtids, tmp_path / "applied.db"
+    source, to = source_of(server, kind), f"sqlite:///{file}"
+    write(server, "alpha")
+    server.execute("INSERT INTO a.a VALUES (2, 'beta')")
+    assert tailrace.apply(source, to, start="oldest").transactions == 4
+    assert tailrace.apply(source, to, start="oldest").skipped == 4
+    write(server, "gamma")
+    server.execute("INSERT INTO a.a VALUES (2, 'zeta')")
+    with pytest.raises(LogReset, match="is not the file that was read before"):
+        tailrace.apply(source, to)
+    for _ in range(2):
+        with pytest.raises(LogReset, match="Without GTIDs it needs a channel of its own"):
+            tailrace.apply(source, to, start="oldest")
+    assert rows(file) == ["alpha", "beta"]
+    with closing(sqlite3.connect(file)) as database:
+        database.execute('DROP TABLE "a.a"')
+    assert tailrace.apply(source, to, channel="new").transactions == 4
+    assert rows(file) == ["gamma", "zeta"]
+
+
+def test_a_start_in_another_log_forgets_the_position_in_the_one_before(
+    without_gtids: Server, tmp_path: Path
+) -> None:
+    """Also if there was nothing to apply: the next call skips nothing."""
+    server, file = without_gtids, tmp_path / "applied.db"
+    source, to = source_of(server), f"sqlite:///{file}"
+    write(server, "alpha")
+    for number in range(2, 9):
+        server.execute(f"INSERT INTO a.a VALUES ({number}, 'more')")
+    tailrace.apply(source, to, start="oldest")
+    write(server, "gamma")
+    assert tailrace.apply(source, to, start="now").transactions == 0
+    server.execute("INSERT INTO a.a VALUES (9, 'last')")
+    assert tailrace.apply(source, to).transactions == 1
+    assert rows(file)[-1] == "last"
+
+
+def test_a_url_that_says_where_to_begin_can_be_given_again(pair: Pair, tmp_path: Path) -> None:
+    to = f"sqlite:///{tmp_path / 'applied.db'}"
+    write(pair.source, "alpha")
+    source = f"{source_of(pair.source)}?start=oldest"
+    first = tailrace.apply(source, to)
+    again = tailrace.apply(source, to)
+    assert (again.skipped, again.transactions) == (first.transactions, 0)
+
+
+def test_several_logs_are_rejected(tmp_path: Path) -> None:
+    """A target has come to one position, of one log."""
+    to = f"sqlite:///{tmp_path / 'applied.db'}"
+    with pytest.raises(UsageError, match="changes of one log"):
+        tailrace.apply(["examples/shop/mysql", "examples/shop/mariadb"], to)
