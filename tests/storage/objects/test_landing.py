@@ -13,6 +13,7 @@ import pytest
 
 import tailrace
 from tailrace.errors import StorageError, UsageError
+from tailrace.replication.copy.folder import open_folder
 from tailrace.storage import EventReader, find
 from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
 from tailrace.storage.objects import folder as folders
@@ -374,6 +375,33 @@ def test_the_store_is_away_when_a_file_is_complete(
     folder.drain()
     assert folder.spool.names() == []
     assert stored(url) == stored(url, "binlog.000002") == HEAD
+
+
+def test_a_receiver_after_one_that_was_killed_while_it_completed_a_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The file does not grow any more, and is no object yet: it is one before its end is read."""
+    url = a_folder()
+    folder = ObjectFolder(url)
+    folder.spool.create(NAME, HEAD).close()
+
+    def killed(*_: Any) -> None:
+        raise StorageError("killed")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(folder._bucket, "upload", killed)
+        folder.complete(NAME)
+        folder.drain()
+    forget()
+    copy = open_folder(str(url))
+    assert copy.can_grow(NAME)
+    unlock = copy.lock()
+    try:
+        assert not copy.can_grow(NAME)
+        assert segments(url) == {}
+        assert stored(url) == HEAD
+    finally:
+        unlock()
 
 
 def test_nothing_waits_for_a_file_that_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from tailrace.storage.objects.segments import (
     contents,
     file_size,
     growing,
+    is_sealed,
     listed,
     owner_key,
     owns,
@@ -232,9 +233,17 @@ class ObjectFolder(GrowingFiles):
             self._complete()
 
     def clean(self) -> None:
-        """Delete segments of complete files, which writers left that were killed."""
-        for name in contents(self._bucket, self.url.key).leftover:
+        """End what writers began that were killed: files that they were completing are complete
+        afterwards, and the segments of complete files are deleted.
+        """
+        found = contents(self._bucket, self.url.key)
+        for name in found.leftover:
             self.complete(name)
+        begun = [name for name in found.growing if is_sealed(self._bucket, self._key(name))]
+        for name in begun:
+            self.complete(name)
+        if begun:
+            self.drain()
 
     def _finish_before(self, log: LogName) -> None:
         """Have the logs completed that this one follows: their writer was killed while it ended

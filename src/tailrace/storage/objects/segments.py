@@ -293,6 +293,12 @@ def growing(bucket: Bucket, key: str) -> Chain | None:
     )
 
 
+def is_sealed(bucket: Bucket, key: str) -> bool:
+    """Whether a file does not grow any more, and is not one object yet."""
+    chain = growing(bucket, key)
+    return chain is not None and chain.sealed
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """A folder: the sizes of its files by name, which of them still grow, its other folders, and
