@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -12,6 +14,8 @@ import pytest
 
 import tailrace
 from tailrace.errors import LogReset, ServerError, TailraceError, UsageError
+from tailrace.events.format_description import file_mark
+from tailrace.storage import EventReader, find
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -110,15 +114,12 @@ def test_a_follower_knows_the_files_that_came_later(pair: Pair, kind: str, tmp_p
     finally:
         streams[0].stop()
         thread.join()
-    assert asked(file, 'SELECT resume_file, log_mark IS NULL FROM "tailrace.applied"') == [
-        ("binlog.000002", 0)
+    (log,) = find(pair.source.data / "binlog.000002")
+    _, first = next(iter(EventReader(log.files[0])))
+    assert asked(file, 'SELECT resume_file, log_mark FROM "tailrace.applied"') == [
+        ("binlog.000002", file_mark(first))
     ]
     assert tailrace.apply(source, to).transactions == 0
-    write(pair.source, "gamma")
-    pair.source.rotate()
-    pair.source.execute("INSERT INTO a.a VALUES (2, 'zeta')")
-    with pytest.raises(LogReset, match="is not the file that was read before"):
-        tailrace.apply(source, to)
 
 
 @pytest.fixture(scope="module")
@@ -136,19 +137,74 @@ def test_without_gtids_a_log_that_was_reset_needs_another_channel(
     write(server, "alpha")
     server.execute("INSERT INTO a.a VALUES (2, 'beta')")
     assert tailrace.apply(source, to, start="oldest").transactions == 4
-    assert tailrace.apply(source, to, start="oldest").skipped == 4
+    assert tailrace.apply(source, to, start="oldest").skipped == 4  # the file is the same
     write(server, "gamma")
     server.execute("INSERT INTO a.a VALUES (2, 'zeta')")
     with pytest.raises(LogReset, match="is not the file that was read before"):
         tailrace.apply(source, to)
     for _ in range(2):
-        with pytest.raises(LogReset, match="Without GTIDs it needs a channel of its own"):
+        with pytest.raises(LogReset, match="another log needs a channel of its own"):
             tailrace.apply(source, to, start="oldest")
     assert rows(file) == ["alpha", "beta"]
     with closing(sqlite3.connect(file)) as database:
         database.execute('DROP TABLE "a.a"')
     assert tailrace.apply(source, to, channel="new").transactions == 4
     assert rows(file) == ["gamma", "zeta"]
+
+
+@KINDS
+def test_without_gtids_a_start_skips_nothing_by_a_position_in_files_that_are_gone(
+    without_gtids: Server, kind: str, tmp_path: Path
+) -> None:
+    server, file = without_gtids, tmp_path / "applied.db"
+    source, to = source_of(server, kind), f"sqlite:///{file}"
+    write(server, "alpha")
+    server.rotate()
+    server.execute("INSERT INTO a.a VALUES (2, 'beta')")
+    tailrace.apply(source, to, start="oldest")
+    assert tailrace.apply(source, to, start="oldest").skipped == 4  # the later file is the same
+    write(server, "gamma")
+    with pytest.raises(TailraceError):
+        tailrace.apply(source, to)
+    for start in ("oldest", "binlog.000001:4"):
+        with pytest.raises(LogReset, match="another log needs a channel of its own"):
+            tailrace.apply(source, to, start=start)
+    assert tailrace.apply(source, to, start="now").transactions == 0
+    server.execute("INSERT INTO a.a VALUES (3, 'delta')")
+    with pytest.raises(TailraceError):  # it continues where it was
+        tailrace.apply(source, to)
+    assert rows(file) == ["alpha", "beta"]
+
+
+def test_without_gtids_what_came_through_a_pipe_is_no_position_of_a_folder(
+    without_gtids: Server, tmp_path: Path
+) -> None:
+    server, file = without_gtids, tmp_path / "applied.db"
+    write(server, "alpha")
+    log = (server.data / "binlog.000001").read_bytes()
+    command = [sys.executable, "-m", "tailrace", "apply", "-", "--to", f"sqlite:///{file}"]
+    subprocess.run(command, input=log, check=True, capture_output=True)
+    with pytest.raises(LogReset, match="another log needs a channel of its own"):
+        tailrace.apply(source_of(server), f"sqlite:///{file}", start="oldest")
+    assert rows(file) == ["alpha"]
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_definition_that_the_target_rejects_is_rejected_again(pair: Pair, workers: int) -> None:
+    """It was not executed: that the table is there already is not due to it."""
+    pair.source.execute("CREATE DATABASE a")
+    tailrace.apply(source_of(pair.source), pair.url, start="oldest", workers=workers)
+    pair.target.execute("CREATE TABLE a.b (other INT)")
+    pair.source.execute("CREATE TABLE a.b (id INT)")
+    for _ in range(3):
+        with pytest.raises(ServerError, match="1050"):
+            tailrace.apply(source_of(pair.source), pair.url, workers=workers)
+    pair.target.execute("DROP TABLE a.b")
+    tailrace.apply(source_of(pair.source), pair.url, workers=workers)
+    assert pair.target.query(
+        "SELECT column_name FROM information_schema.columns WHERE"
+        " table_schema = 'a' AND table_name = 'b'"
+    ) == [("id",)]
 
 
 def test_a_start_in_another_log_forgets_the_position_in_the_one_before(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,8 @@ from tailrace.gtid.ids import parse_gtid
 from tailrace.live.scheme import names_server
 from tailrace.log.readable import rows_not_logged
 from tailrace.log.sources import agreed_start, logs_of
+from tailrace.log_mark import mark_of
+from tailrace.log_name import base_and_number
 from tailrace.sql.logged import concerns
 from tailrace.table_filter import TableFilter
 
@@ -54,10 +57,14 @@ _IDLE: Final = 5.0
 """Seconds without a transaction after which the target is asked whether it is there."""
 _OTHER_LOG: Final = (
     "If another server took over that has the same GTIDs, give a start (--start oldest): what is"
-    " applied is skipped. If they were reset, copy the data again, and take another channel"
+    " applied is skipped. If they were reset, copy the data again, to a target that has none of"
+    " their GTIDs, and take another channel"
 )
 """What to do if the log is not the one that was applied."""
-_OTHER_CHANNEL: Final = "Without GTIDs it needs a channel of its own (--channel)"
+_OTHER_CHANNEL: Final = (
+    "Leave the start out to continue there (--start); another log needs a channel of its own"
+    " (--channel)"
+)
 _TOGETHER: Final = 1024
 """Transactions that are given to the target together, if so many wait."""
 
@@ -112,12 +119,13 @@ class Applier(RowConsumer, Closing):
         self._is_noted = False
         self._on_error = on_error
         self._progress: Progress = target.progress
+        self._noted = target.progress.position
         self._marks: dict[str, str] = {}
+        self._is_same_log = not starts
         self._is_other_log = False
         self._now = Transaction()
         self._blocks: dict[int, list[bytes]] = {}
         self._rows = self._statements = self._transactions = self._skipped = 0
-        self._skipped_by_position = 0
         self._position = target.progress.position
         self._gtids: dict[Flavour, GtidState] = {
             each.flavour: each.copy() for each in (target.progress.mysql, target.progress.mariadb)
@@ -147,17 +155,35 @@ class Applier(RowConsumer, Closing):
         if progress.mark is None or progress.resume is None or file != progress.resume.file:
             return
         if mark == progress.mark:
+            self._is_same_log = True
             return
-        if not self._starts or self._skipped_by_position:
-            raise self._other_log(
+        if not self._starts:
+            raise LogReset(
                 f"{file} is not the file that was read before: the logs were reset, or are another"
-                f" server's. {_OTHER_CHANNEL if self._starts else _OTHER_LOG}"
+                f" server's. {_OTHER_LOG}"
             )
         self._is_other_log, progress.position = True, None
 
-    def _other_log(self, text: str) -> LogReset:
-        self._is_noted = True  # nothing is noted of this log
-        return LogReset(text)
+    def _is_behind(self, place: Position | None) -> bool:
+        """Whether a place is after the target's position, as far as the files' names tell."""
+        noted = self._noted
+        if noted is None or place is None:
+            return True
+        base, noted_base = (base_and_number(each.file)[0] for each in (place, noted))
+        return base == noted_base and place > noted
+
+    def _check_log(self, transaction: Transaction) -> None:
+        """Raise LogReset where only a position could say whether it is applied, and its log may be
+        another one.
+        """
+        if transaction.gtid is not None or self._is_same_log:
+            return
+        if self._is_other_log or not self._is_behind(transaction.position):
+            self._is_noted = True  # nothing is noted of this log
+            raise LogReset(
+                f"{transaction.name} has no GTID, and the target has come to {self._noted}, which"
+                f" may be in another log. {_OTHER_CHANNEL}"
+            )
 
     # --- what it is told -------------------------------------------------------------------------
 
@@ -240,11 +266,9 @@ class Applier(RowConsumer, Closing):
             and not (transaction.statements == 1 and transaction.uses_temporary_tables)
         )
         self._begin()
-        if transaction.gtid is None and self._is_other_log:
-            raise self._other_log(f"{transaction.name} is of another log. {_OTHER_CHANNEL}")
+        self._check_log(transaction)
         if self._progress.has(transaction.gtid, transaction.position):
             self._skipped += 1
-            self._skipped_by_position += transaction.gtid is None
             transaction.close()
             return
         state = self._progress.add(transaction.gtid, transaction.prepared)
@@ -324,6 +348,8 @@ class Applier(RowConsumer, Closing):
             return None
         resume = self._resume()
         if resume is None or not resume.file:
+            return None
+        if not (self._is_same_log or self._is_other_log or self._is_behind(resume)):
             return None
         self._is_noted = True
         return resume
@@ -493,6 +519,11 @@ def apply(
         on_error=stream.stop,
     )
     with stream, applier:
+        if not continues and target.progress.resume is not None and target.progress.mark:
+            known = target.progress.resume.file
+            with suppress(TailraceError):  # then it is not known to be the same log
+                if mark := mark_of(log, known):
+                    applier.begin_file(known, mark)
         stream.on_file(applier.begin_file)
         applier.register(stream)
         if on_start is not None:

@@ -34,7 +34,7 @@ class Progress:
     """How far a target has come in a source.
 
     ``position`` is that of the last event of the last transaction, ``resume`` where to read from,
-    ``mark`` by what the file of ``resume`` is known again (`tailrace.log.reader.Reader`).
+    ``mark`` by what the file of ``resume`` is known again (`tailrace.log_mark`).
     ``mysql`` and ``mariadb`` are the GTIDs that are applied. ``pending`` is a transaction of which
     it could not be determined whether its statement was executed, as its text (GTID or position).
     ``definitions`` are the source's tables for reading from ``resume``, if the target keeps them.

@@ -9,13 +9,13 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import TYPE_CHECKING, Final, Literal
 
-from tailrace.errors import SchemaError, UsageError
+from tailrace.errors import LogReset, SchemaError, UsageError
 from tailrace.live.transport import ServerTransport
 from tailrace.log.changes import Change, Logged
 from tailrace.log.rows import CommittedItem, Items, items
 from tailrace.log.sources import logs_of
+from tailrace.log_mark import mark_of
 from tailrace.search.analysis import Analyser
-from tailrace.search.log_mark import check_log, mark_of
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import ShardWriter
 from tailrace.storage.objects.url import names_object
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source as Server
     from tailrace.log.sources import AnyLog, Source
     from tailrace.position import Position
+    from tailrace.search.shard import State
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
     from tailrace.table_filter import TableName
@@ -135,6 +136,17 @@ def index(
         finally:
             writer.close()
     return feed.done
+
+
+def check_log(log: AnyLog, state: State) -> None:
+    """Raise LogReset if a log is not the one that an index has read."""
+    if state.position is None or state.mark is None:
+        return
+    if mark_of(log, state.position.file) not in {None, state.mark}:
+        raise LogReset(
+            f"{log.name}: {state.position.file} is not the file that was indexed: the logs were"
+            " reset, or are another server's. Build the index again, in another folder"
+        )
 
 
 class Feed:

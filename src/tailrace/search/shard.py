@@ -101,7 +101,7 @@ class State:
     while an XA transaction is prepared. ``time`` is when the last transaction was committed on the
     server, in microseconds UTC; ``next`` is the number of the next table. ``lake`` is of an index
     of a lake: the files that have the rows of its tables (`tailrace.spark.search`). By ``mark`` the
-    log file of ``position`` is known again (`tailrace.search.log_mark`).
+    log file of ``position`` is known again (`tailrace.log_mark`).
     """
 
     position: Position | None = None

@@ -107,9 +107,11 @@ class Place:
             parts += ", log_file = NULL, log_pos = NULL"
         return f"UPDATE {self._name} SET {parts} {self._where}".encode()  # noqa: S608 - quoted
 
-    def pending(self, transaction: Transaction) -> bytes:
-        """The statement that notes what is about to be executed, and commits by itself."""
-        text = string(pending_name(transaction))
+    def pending(self, transaction: Transaction | None) -> bytes:
+        """The statement that notes what is about to be executed, and commits by itself; None: it
+        was not executed.
+        """
+        text = _text(None if transaction is None else pending_name(transaction))
         return f"UPDATE {self._name} SET pending = {text} {self._where}".encode()  # noqa: S608 - quoted
 
 

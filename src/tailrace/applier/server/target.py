@@ -77,6 +77,10 @@ _EVENTS: Final = 128 << 10
 _JOINED: Final = 500
 """Rows in one INSERT."""
 _DUPLICATE: Final = frozenset({1022, 1062, 1169, 1586})
+_ENDED: Final = frozenset({0, 1053, 1317, 1927, 3024})
+"""Errors after which a statement may be executed: it, its session or the server was ended; 0: no
+error of the server's.
+"""
 _UNKNOWN: Final = 1105
 """The error of BINLOG for rows that the server cannot convert."""
 _MOST_NAMED: Final = 5
@@ -165,6 +169,10 @@ class ServerTarget(Target):
             ).encode()
             self._read_log()
         self._unsure = self._progress.pending
+        self._tried: set[int] = set()
+        """Ids of those of one definition that are sent: an error of the server says that it is not
+        executed.
+        """
         self._takes_binlog: bool | None = None
         self._form: FormatDescription | None = None
         self._domain: tuple[int, int] | None = None
@@ -306,6 +314,7 @@ class ServerTarget(Target):
         """Apply transactions one after the other, from the one of this number on."""
         attempts = 0
         while at < len(transactions):
+            self._tried.clear()
             try:
                 self._pipeline.send_all(self._sent(transactions, at))
                 break
@@ -313,6 +322,7 @@ class ServerTarget(Target):
                 attempts = attempts + 1 if failed.number == at else 1
                 self.applied = at = failed.number
                 self._recover()
+                self._settle(transactions[at], failed)
                 if failed.code in _BUSY and attempts < _ATTEMPTS:
                     continue
                 if failed.code not in _DUPLICATE | {NOT_FOUND} or self._conflicts == "stop":
@@ -339,6 +349,12 @@ class ServerTarget(Target):
                 f" source, in {', '.join(islice(names, _MOST_NAMED))}"
             )
         return in_transaction(error, transaction, advice)
+
+    def _settle(self, transaction: Transaction, failed: StepError) -> None:
+        """Note that a definition was not executed, if the server said so."""
+        if id(transaction) in self._tried and failed.code not in _ENDED and self._connection.open:
+            for step in self._aside(self._place.pending(None)):
+                self._run(step.text.decode())
 
     def _recover(self) -> None:
         """After an error: nothing is open, and nothing is known of the session's settings."""
@@ -602,6 +618,8 @@ class ServerTarget(Target):
         executed = self._is_in_executed(transaction.gtid)
         unsure, self._unsure = self._unsure == pending_name(transaction), None
         if not executed or len(parts) > 1:
+            if len(parts) == 1 and not unsure:
+                self._tried.add(id(transaction))
             yield from self._aside(self._place.pending(transaction))
         for number, part in enumerate(parts):
             last = number == len(parts) - 1

@@ -35,8 +35,7 @@ from tailrace.log.sources import logs_of
 from tailrace.position import Position
 from tailrace.printable import first_line
 from tailrace.search.analysis import Analyser
-from tailrace.search.feed import Feed, Indexed
-from tailrace.search.log_mark import check_log
+from tailrace.search.feed import Feed, Indexed, check_log
 from tailrace.search.manifest import FILE, Manifest, shard_of
 from tailrace.search.shard import ShardWriter, open_shard, state_in
 from tailrace.spark.datasource import register

@@ -1,4 +1,4 @@
-"""By what an index knows its log again: logs may be reset, and a URL may lead to another server."""
+"""By what a log is known again: logs may be reset, and a URL may lead to another server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailrace.constants import MAGIC
-from tailrace.errors import CannotOpen, LogReset
+from tailrace.errors import CannotOpen
 from tailrace.events.format_description import file_mark
 from tailrace.live.transport import ServerTransport
 from tailrace.position import Position
@@ -15,7 +15,6 @@ from tailrace.storage import EventReader, LogFile, LogSeries
 
 if TYPE_CHECKING:
     from tailrace.log.sources import AnyLog
-    from tailrace.search.shard import State
 
 
 def mark_of(log: AnyLog, file: str) -> str | None:
@@ -40,14 +39,3 @@ def mark_of(log: AnyLog, file: str) -> str | None:
         if found is not None:
             first = next((event for _, event in EventReader(found)), None)
     return None if first is None else file_mark(first)
-
-
-def check_log(log: AnyLog, state: State) -> None:
-    """Raise LogReset if a log is not the one that an index has read."""
-    if state.position is None or state.mark is None:
-        return
-    if mark_of(log, state.position.file) not in {None, state.mark}:
-        raise LogReset(
-            f"{log.name}: {state.position.file} is not the file that was indexed: the logs were"
-            " reset, or are another server's. Build the index again, in another folder"
-        )
