@@ -17,16 +17,18 @@ if TYPE_CHECKING:
     from tailrace.log.sources import AnyLog
 
 
-def mark_of(log: AnyLog, file: str) -> str | None:
+def mark_of(log: AnyLog, file: str, *, waits: bool = True) -> str | None:
     """The mark of a file of a log (`file_mark`), read ahead of the log itself.
 
-    None if the log can be read once only, and if files have none of that name. Raises what reading
-    raises.
+    None if the log can be read once only, and if files have none of that name. Unless it ``waits``,
+    a server that is not reached is an error, whatever its URL says. Raises what reading raises.
     """
     first: bytes | None = None
     if isinstance(log, ServerTransport):
-        other = ServerTransport(replace(log.source, server_id=None))  # the log's dump has that id
-        stream = other.read(Position(file, len(MAGIC)), follow=False)
+        source = replace(log.source, server_id=None)  # the log's own dump has that id
+        if not waits:
+            source = replace(source, retry_first=False)
+        stream = ServerTransport(source).read(Position(file, len(MAGIC)), follow=False)
         try:
             first = next((event for _, _, event in stream), None)
         finally:

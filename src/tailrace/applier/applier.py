@@ -522,7 +522,7 @@ def apply(
         if not continues and target.progress.resume is not None and target.progress.mark:
             known = target.progress.resume.file
             with suppress(TailraceError):  # then it is not known to be the same log
-                if mark := mark_of(log, known):
+                if mark := mark_of(log, known, waits=False):
                     applier.begin_file(known, mark)
         stream.on_file(applier.begin_file)
         applier.register(stream)
