@@ -19,7 +19,7 @@ from tailrace.gtid import MariadbGtid
 from tailrace.gtid.ids import parse_gtid
 from tailrace.live.scheme import names_server
 from tailrace.log.readable import rows_not_logged
-from tailrace.log.sources import agreed_start, logs_of
+from tailrace.log.sources import agreed_start, one_log
 from tailrace.log_mark import mark_of
 from tailrace.log_name import base_and_number
 from tailrace.sql.logged import concerns
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         TransactionStart,
     )
     from tailrace.gtid import AnyGtid, GtidState
-    from tailrace.log.sources import AnyLog, Source
+    from tailrace.log.sources import Source
     from tailrace.position import Position
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -57,12 +57,12 @@ _IDLE: Final = 5.0
 """Seconds without a transaction after which the target is asked whether it is there."""
 _OTHER_LOG: Final = (
     "If another server took over that has the same GTIDs, give a start (--start oldest): what is"
-    " applied is skipped. If they were reset, copy the data again, to a target that has none of"
+    " applied is skipped. If the logs were reset, copy the data again, to a target that has none of"
     " their GTIDs, and take another channel"
 )
 """What to do if the log is not the one that was applied."""
 _OTHER_CHANNEL: Final = (
-    "Leave the start out to continue there (--start); another log needs a channel of its own"
+    "Without a start (--start) it continues there; another log needs a channel of its own"
     " (--channel)"
 )
 _TOGETHER: Final = 1024
@@ -119,10 +119,10 @@ class Applier(RowConsumer, Closing):
         self._is_noted = False
         self._on_error = on_error
         self._progress: Progress = target.progress
-        self._noted = target.progress.position
+        self._began_at = target.progress.position
         self._marks: dict[str, str] = {}
-        self._is_same_log = not starts
-        self._is_other_log = False
+        self._is_same_log = None if starts else True
+        """Whether the log is the one that the target has applied; None: not known yet."""
         self._now = Transaction()
         self._blocks: dict[int, list[bytes]] = {}
         self._rows = self._statements = self._transactions = self._skipped = 0
@@ -162,15 +162,14 @@ class Applier(RowConsumer, Closing):
                 f"{file} is not the file that was read before: the logs were reset, or are another"
                 f" server's. {_OTHER_LOG}"
             )
-        self._is_other_log, progress.position = True, None
+        self._is_same_log = False
 
-    def _is_behind(self, place: Position | None) -> bool:
+    def _is_after(self, place: Position | None) -> bool:
         """Whether a place is after the target's position, as far as the files' names tell."""
-        noted = self._noted
-        if noted is None or place is None:
+        before = self._began_at
+        if before is None or place is None:
             return True
-        base, noted_base = (base_and_number(each.file)[0] for each in (place, noted))
-        return base == noted_base and place > noted
+        return base_and_number(place.file)[0] == base_and_number(before.file)[0] and place > before
 
     def _check_log(self, transaction: Transaction) -> None:
         """Raise LogReset where only a position could say whether it is applied, and its log may be
@@ -178,11 +177,11 @@ class Applier(RowConsumer, Closing):
         """
         if transaction.gtid is not None or self._is_same_log:
             return
-        if self._is_other_log or not self._is_behind(transaction.position):
+        if self._is_same_log is False or not self._is_after(transaction.position):
             self._is_noted = True  # nothing is noted of this log
             raise LogReset(
-                f"{transaction.name} has no GTID, and the target has come to {self._noted}, which"
-                f" may be in another log. {_OTHER_CHANNEL}"
+                f"{transaction.name} has no GTID, and the target has come to {self._began_at},"
+                f" which may be in another log. {_OTHER_CHANNEL}"
             )
 
     # --- what it is told -------------------------------------------------------------------------
@@ -322,7 +321,7 @@ class Applier(RowConsumer, Closing):
                     self._changed.notify_all()
                 if resume is not None:
                     mark = self._mark(resume)
-                    self._target.start(resume, mark, forgets=self._is_other_log)
+                    self._target.start(resume, mark, forgets=self._is_same_log is False)
                 if ends:
                     return
                 if not taken:
@@ -343,13 +342,13 @@ class Applier(RowConsumer, Closing):
 
     def _to_note(self) -> Position | None:
         """Where to resume while nothing waits, if the target has to note it."""
-        knows = self._transactions or (self._skipped and not self._is_other_log)
+        knows = self._transactions or (self._skipped and self._is_same_log is not False)
         if not self._starts or self._is_noted or self._resume is None or knows:
             return None
         resume = self._resume()
         if resume is None or not resume.file:
             return None
-        if not (self._is_same_log or self._is_other_log or self._is_behind(resume)):
+        if self._is_same_log is None and not self._is_after(resume):
             return None
         self._is_noted = True
         return resume
@@ -437,15 +436,6 @@ def target_of(
     return DatabaseTarget(to, channel=channel, table=table, conflicts=conflicts)
 
 
-def _one_log(logs: Sequence[AnyLog]) -> AnyLog:
-    """The only one. Raises UsageError for several: a target has come to one position."""
-    log, *others = logs
-    if others:
-        names = ", ".join(each.name for each in logs)
-        raise UsageError(f"a channel has the changes of one log, and there are several ({names})")
-    return log
-
-
 def apply(
     source: Source,
     to: str,
@@ -476,8 +466,9 @@ def apply(
     they are committed in their order. ``on_start`` is given the stream, whose ``stop`` ends the
     call after a transaction.
 
-    Raises what reading raises, ServerError for a statement that the target rejects, and UsageError
-    if another applier has the channel. All before it is applied; the next call continues there.
+    Raises what reading raises, ServerError for a statement that the target rejects, LogReset if the
+    log is not the one that the channel has applied, and UsageError for several logs, and if another
+    applier has the channel. All before it is applied; the next call continues there.
 
     >>> import tailrace
     >>> done = tailrace.apply("examples/shop/mysql", url)
@@ -487,7 +478,7 @@ def apply(
     """
     target = target_of(to, channel=channel, table=table, conflicts=conflicts, workers=workers)
     try:
-        log = _one_log(logs_of(source, keyring, layers))
+        log = one_log(source, keyring, layers, why="a channel has the changes of one log")
         continues = agreed_start(log, start) is None
         begin = target.progress.resume if continues else start
         try:

@@ -145,7 +145,7 @@ class Reader:
         self.gtids = gtids
         self.picked = 0
         self.on_pause: Callable[[], None] = lambda: None
-        self.on_file: Callable[[str, str], None] = lambda _file, _mark: None
+        self.on_file: Callable[[str, str], None] | None = None
         self.stopped = False
         self._wants = wants
         self.names: dict[str, str] = {}
@@ -259,7 +259,7 @@ class Reader:
                 boundary = feed(event)
                 if boundary is Boundary.OUTSIDE or parser.discarded:
                     begins, group, wanted = False, None, True
-                    if isinstance(event, FormatDescriptionEvent):
+                    if self.on_file is not None and isinstance(event, FormatDescriptionEvent):
                         self.on_file(event.file or "", file_mark(event.encode()))
                     if entering is not None and isinstance(
                         event, (PreviousGtidsEvent, GtidListEvent)

@@ -121,11 +121,23 @@ def transport_of(
 
     Raises UsageError if it holds several, and what `logs_of` raises.
     """
+    log = one_log(source, keyring, layers, why="open one of them")
+    return SeriesTransport(log) if isinstance(log, LogSeries) else log
+
+
+def one_log(
+    source: Source, keyring: Keyring | str | Path | None, layers: Layers | None, *, why: str
+) -> AnyLog:
+    """The log of a source that is one log; arguments are those of `logs_of`, ``why`` is said where
+    it holds several.
+
+    Raises UsageError then, and what `logs_of` raises.
+    """
     log, *more = logs_of(source, keyring, layers)
     if more:
         names = ", ".join(each.name for each in (log, *more))
-        raise UsageError(f"several logs are given ({names}): open one of them")
-    return SeriesTransport(log) if isinstance(log, LogSeries) else log
+        raise UsageError(f"several logs are given ({names}): {why}")
+    return log
 
 
 @dataclass(frozen=True, slots=True)
