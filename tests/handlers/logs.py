@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING
 
 import tailrace
 from tailrace.constants import MAGIC
-from tailrace.events import Event, FormatDescriptionEvent, RowsEvent, TableMapEvent
+from tailrace.events import (
+    Event,
+    FormatDescriptionEvent,
+    RowsEvent,
+    TableMapEvent,
+    TransactionPayloadEvent,
+)
 from tailrace.transaction import BoundaryParser
 from tests.recorded import CORPUS, folders
+from tools.servers import ONE_OF_EACH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,9 +25,18 @@ if TYPE_CHECKING:
 
 
 def cases(*words: str) -> list[str]:
-    """The cases whose names hold one of the words; all readable ones without."""
-    names = [folder.name for folder in folders("encrypted")]
+    """The readable cases, of a server of each flavour, whose names hold one of the words."""
+    names = [folder.name for folder in folders("encrypted") if folder.name.startswith(ONE_OF_EACH)]
     return [name for name in names if not words or any(word in name for word in words)]
+
+
+def opened(given: Iterable[Event]) -> list[Event]:
+    """The events, and after each payload those that are in it."""
+    return [
+        inner
+        for event in given
+        for inner in ([event, *event] if isinstance(event, TransactionPayloadEvent) else [event])
+    ]
 
 
 def events(case: str, *handlers: Handler, expand: bool = True) -> list[Event]:
@@ -45,14 +61,13 @@ def as_file(path: Path, given: Iterable[Event]) -> Path:
     return path
 
 
-def row_images(given: Iterable[Event], *, inner: bool = True) -> list[tuple[str, str, str, bytes]]:
-    """Table, kind and bytes of each rows event; without ``inner`` those in payloads are taken from the payload."""
-    found = []
-    for event in given:
-        if isinstance(event, RowsEvent) and not event.is_dummy:
-            table = event.table_map
-            found.append((table.database, table.table, event.name, event.row_data))
-    return found
+def row_images(given: Iterable[Event]) -> list[tuple[str, str, str, bytes]]:
+    """Table, kind and bytes of each rows event."""
+    return [
+        (event.table_map.database, event.table_map.table, event.name, event.row_data)
+        for event in given
+        if isinstance(event, RowsEvent) and not event.is_dummy
+    ]
 
 
 def tables(given: Iterable[Event]) -> list[tuple[str, str]]:

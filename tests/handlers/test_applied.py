@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 import tailrace
 from tailrace.events import RowsEvent, TransactionPayloadEvent
 from tailrace.handlers import ByTable, Handler, Rename
+from tests.table import table
 from tests.written.conftest import TAKER_ID
 from tools.applied import as_relay_log, by_tool, forget, gtid_mode
-from tools.servers import NAMES
+from tools.servers import ONE_OF_EACH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.conftest import FreshServer
@@ -42,49 +44,49 @@ STATEMENTS = (
 MYSQL = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
 
 
+WAYS = [(by_tool, False), (as_relay_log, False), (by_tool, True), (as_relay_log, True)]
+"""How the taker gets the log, and whether its transactions are compressed."""
+
+
+@dataclass
 class Pair:
-    def __init__(self, origin: Server, taker: Server, *, compressed: bool) -> None:
-        self.origin, self.taker, self.compressed = origin, taker, compressed
+    origin: Server
+    taker: Server
+
+    def log(self, *, compressed: bool) -> Path:
+        """The log of the statements, run on the origin; the taker has nothing of them."""
+        origin = self.origin
+        for server in (origin, self.taker):
+            if server.flavour == "mysql":
+                gtid_mode(server, "ON")
+            forget(server, "origin", "copy")
+        if origin.flavour == "mariadb":
+            origin.execute(f"set global log_bin_compress = {compressed}")
+        origin.execute("create database origin")
+        with origin.connect(database="origin") as connection, connection.cursor() as cursor:
+            if origin.flavour == "mysql":
+                cursor.execute(f"set binlog_transaction_compression = {compressed}")
+            for statement in STATEMENTS:
+                cursor.execute(statement)
+        path = origin.binlogs()[-1]
+        origin.rotate()
+        return path
 
 
-@pytest.fixture(scope="module", params=[*NAMES, "mysql-9.7 compressed", "mariadb-11.8 compressed"])
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def pair(request: pytest.FixtureRequest, fresh_server: FreshServer) -> Pair:
-    name, _, compressed = request.param.partition(" ")
-    options = dict(MYSQL) if name.startswith("mysql") else {"relay_log": "relay"}
-    # Small rows events, so that statements have several.
-    options["binlog_row_event_max_size"] = "256"
-    if compressed:
-        options |= (
-            {"binlog_transaction_compression": "ON"}
-            if name.startswith("mysql")
-            else {"log_bin_compress": "ON", "log_bin_compress_min_len": "10"}
-        )
-    return Pair(
-        fresh_server(name, options),
-        fresh_server(name, options, server_id=TAKER_ID),
-        compressed=bool(compressed),
+    name = request.param
+    more = (
+        MYSQL
+        if name.startswith("mysql")
+        else {"relay_log": "relay", "log_bin_compress_min_len": 10}
     )
+    # Small rows events, so that statements have several.
+    options = {**more, "binlog_row_event_max_size": "256"}
+    return Pair(fresh_server(name, options), fresh_server(name, options, server_id=TAKER_ID))
 
 
-@pytest.fixture
-def source(pair: Pair) -> Iterator[Path]:
-    for server in (pair.origin, pair.taker):
-        if server.flavour == "mysql":
-            gtid_mode(server, "ON")
-        forget(server, "origin", "copy")
-    pair.origin.execute("create database origin")
-    connection = pair.origin.connect(database="origin")
-    with connection.cursor() as cursor:
-        for statement in STATEMENTS:
-            cursor.execute(statement)
-    connection.close()
-    path = pair.origin.binlogs()[-1]
-    pair.origin.rotate()
-    yield path
-    forget(pair.origin, "origin", "copy")
-
-
-def written(pair: Pair, source: Path, folder: Path, handlers: Sequence[Handler]) -> Path:
+def written(source: Path, folder: Path, handlers: Sequence[Handler]) -> Path:
     with (
         tailrace.open(source, handlers=handlers) as log,
         tailrace.create(
@@ -99,18 +101,20 @@ def written(pair: Pair, source: Path, folder: Path, handlers: Sequence[Handler])
     return folder / "binlog.000001"
 
 
-@pytest.mark.parametrize("way", [by_tool, as_relay_log])
-def test_what_is_left_is_applied(pair: Pair, source: Path, tmp_path: Path, way: object) -> None:
+@table(("way", "compressed"), WAYS)
+def test_what_is_left_is_applied(pair: Pair, tmp_path: Path, way: object, compressed: bool) -> None:
     taker = pair.taker
-    path = written(pair, source, tmp_path, [ByTable(["origin.kept", "origin.other"])])
+    path = written(
+        pair.log(compressed=compressed), tmp_path, [ByTable(["origin.kept", "origin.other"])]
+    )
     with tailrace.open(path) as log:
         events = list(log)
     rows = [event for event in events if isinstance(event, RowsEvent) and not event.is_dummy]
     assert {one.table_map.table for one in rows} == {"kept", "other"}
     assert len(rows) > 8
     way(taker, [path])
-    for table in ("kept", "other"):
-        query = f"select * from origin.{table} order by id"
+    for name in ("kept", "other"):
+        query = f"select * from origin.{name} order by id"
         assert taker.query(query) == pair.origin.query(query)
     assert not taker.query("select * from origin.lost")
     if taker.flavour == "mysql":
@@ -120,17 +124,17 @@ def test_what_is_left_is_applied(pair: Pair, source: Path, tmp_path: Path, way: 
         )  # every GTID, those of emptied transactions too
 
 
-@pytest.mark.parametrize("way", [by_tool, as_relay_log])
+@table(("way", "compressed"), WAYS[1:3])
 def test_dropped_statements_leave_their_gtids(
-    pair: Pair, source: Path, tmp_path: Path, way: object
+    pair: Pair, tmp_path: Path, way: object, compressed: bool
 ) -> None:
-    taker = pair.taker
+    taker, source = pair.taker, pair.log(compressed=compressed)
     taker.execute("create database origin")
     for statement in STATEMENTS[:2]:
         taker.execute(statement)
     if taker.flavour == "mysql":
         taker.execute("reset binary logs and gtids")
-    path = written(pair, source, tmp_path, [ByTable(["origin.kept"], statements=False)])
+    path = written(source, tmp_path, [ByTable(["origin.kept"], statements=False)])
     way(taker, [path])
     query = "select * from origin.kept order by id"
     assert taker.query(query) == pair.origin.query(query)
@@ -140,23 +144,23 @@ def test_dropped_statements_leave_their_gtids(
         assert taker.query(asked) == pair.origin.query(asked)
 
 
-@pytest.mark.parametrize("way", [by_tool, as_relay_log])
+@table(("way", "compressed"), WAYS)
 def test_a_renamed_database_is_filled(
-    pair: Pair, source: Path, tmp_path: Path, way: object
+    pair: Pair, tmp_path: Path, way: object, compressed: bool
 ) -> None:
-    taker = pair.taker
+    taker, source = pair.taker, pair.log(compressed=compressed)
     taker.execute("create database copy")
     for statement in (*STATEMENTS[:2], STATEMENTS[13]):
         taker.execute(statement.replace("origin.", "copy."))
     if taker.flavour == "mysql":
         taker.execute("reset binary logs and gtids")
-    path = written(pair, source, tmp_path, [ByTable(statements=False), Rename({"origin": "copy"})])
+    path = written(source, tmp_path, [ByTable(statements=False), Rename({"origin": "copy"})])
     with tailrace.open(path, expand_payloads=False) as log:
         payloads = sum(isinstance(event, TransactionPayloadEvent) for event in log)
-    assert bool(payloads) is (pair.compressed and taker.flavour == "mysql")
+    assert bool(payloads) is (compressed and taker.flavour == "mysql")
     way(taker, [path])
-    for table in ("kept", "lost", "other"):
-        assert taker.query(f"select * from copy.{table} order by id") == pair.origin.query(
-            f"select * from origin.{table} order by id"
+    for name in ("kept", "lost", "other"):
+        assert taker.query(f"select * from copy.{name} order by id") == pair.origin.query(
+            f"select * from origin.{name} order by id"
         )
     assert not taker.query("show databases like 'origin'")

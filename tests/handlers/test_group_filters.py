@@ -6,8 +6,6 @@ import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import pytest
-
 import tailrace
 from tailrace.constants import EventType
 from tailrace.events import (
@@ -22,6 +20,7 @@ from tests.handlers.logs import (
     cases,
     events,
 )
+from tests.table import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,9 +35,7 @@ def groups(given: Iterable[Event]) -> list[Event]:
     return [event for event in given if isinstance(event, (GtidEvent, MariadbGtidEvent))]
 
 
-@pytest.mark.parametrize(
-    "case", cases("gtids", "domains", "xa", "payload-full", "switches", "relay")
-)
+@table("case", cases("gtids", "domains", "xa", "payload-full", "switches", "relay"))
 def test_whole_transactions(case: str) -> None:
     bare = events(case)
     whole = [one for one in tailrace.open(CORPUS / case).transactions() if one.gtid is not None]
@@ -105,7 +102,7 @@ def test_sets_and_states_of_gtids() -> None:
     assert events(case, ByGtid(without=done)) == events(case)
 
 
-@pytest.mark.parametrize("case", cases("incident"))
+@table("case", cases("incident"))
 def test_an_incident_passes_whatever_is_left_out(case: str) -> None:
     out = events(case, ByServerId([]))
     assert [event.name for event in out if event.name in {"INCIDENT", "QUERY", "XID"}] == [

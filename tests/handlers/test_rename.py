@@ -26,9 +26,11 @@ from tests.handlers.logs import (
     cases,
     check_grammar,
     events,
+    opened,
     row_images,
     tables,
 )
+from tests.table import table
 from tools.servers import available, binlog_tool
 
 if TYPE_CHECKING:
@@ -50,23 +52,14 @@ def databases(case: str) -> list[str]:
     )
 
 
-@pytest.mark.parametrize(
-    "case",
-    cases(
-        "several-tables",
-        "image-full-full",
-        "payload-full",
-        "payload-no",
-        "compressed-full-full",
-        "compressed-statements",
-        "ddl",
-        "load-data",
-        "relay",
-        "names-full",
-        "interleaved",
-    ),
+RENAMED = (
+    *("several-tables", "image-full-full", "payload-full", "payload-no", "compressed-full-full"),
+    *("compressed-statements", "ddl", "load-data", "relay", "names-full", "interleaved"),
 )
-@pytest.mark.parametrize("new", ["b", "a_database_with_quite_a_long_name"])
+
+
+@table("case", cases(*RENAMED))
+@table("new", ["b", "a_database_with_quite_a_long_name"])
 def test_databases(case: str, new: str) -> None:
     bare = events(case)
     names = databases(case)
@@ -116,10 +109,10 @@ def test_databases(case: str, new: str) -> None:
             assert other == one
     check_grammar(out)
     outer = events(case, Rename(mapping), expand=False)
-    opened = [i for e in outer for i in (e if isinstance(e, TransactionPayloadEvent) else [])]
+    inside = [e for e in opened(outer) if e.inner_index is not None]
     inner = [event for event in out if event.inner_index is not None]
-    assert [(e.type, e.body) for e in opened] == [(e.type, e.body) for e in inner]
-    assert row_images(opened) == row_images(inner)
+    assert [(e.type, e.body) for e in inside] == [(e.type, e.body) for e in inner]
+    assert row_images(inside) == row_images(inner)
     back = events(case, Rename(mapping), Rename({new: old for old, new in mapping.items()}))
     assert row_images(back) == row_images(bare)
     same = [
@@ -131,7 +124,7 @@ def test_databases(case: str, new: str) -> None:
     assert all(one.body == two.body for one, two in same)
 
 
-@pytest.mark.parametrize("case", cases("several-tables", "ddl", "image-full-full", "interleaved"))
+@table("case", cases("several-tables", "ddl", "image-full-full", "interleaved"))
 def test_as_the_servers_tool(case: str, tmp_path: Path) -> None:
     """What the tool makes of our log is what its --rewrite-db makes of the server's."""
     server = case.rpartition(".")[0]
@@ -180,7 +173,7 @@ def test_tables_and_precedence() -> None:
     assert {one[:2] for one in row_images(out)} <= set(names)
 
 
-@pytest.mark.parametrize("case", cases("several-tables", "payload-full"))
+@table("case", cases("several-tables", "payload-full"))
 def test_filters_before_and_behind(case: str) -> None:
     database, table = tables(events(case))[0]
     rename = Rename({database: "new"})
@@ -190,13 +183,12 @@ def test_filters_before_and_behind(case: str) -> None:
     ):  # fmt: skip
         out = events(case, *handlers)
         assert tables(out) == [("new", table)] * count
-        outer = events(case, *handlers, expand=False)
-        opened = [i for e in outer for i in (e if isinstance(e, TransactionPayloadEvent) else [e])]
-        assert tables(opened) == tables(out)
-        assert row_images(opened) == row_images(out)
+        outer = opened(events(case, *handlers, expand=False))
+        assert tables(outer) == tables(out)
+        assert row_images(outer) == row_images(out)
 
 
-@pytest.mark.parametrize("case", cases("several-tables", "compressed-full-full"))
+@table("case", cases("several-tables", "compressed-full-full"))
 def test_what_is_not_renamed_is_the_very_event(case: str) -> None:
     seen: list[Event] = []
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 import tailrace
 from tailrace.constants import EventType
 from tailrace.events import Event, RowsEvent, TableMapEvent
@@ -20,21 +18,33 @@ from tailrace.handlers import (
 )
 from tests.events.made import query_body, raw_event, raw_format, write
 from tests.handlers.logs import CORPUS, cases, events
+from tests.table import table
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from tailrace.transaction import Transaction
 
 E = EventType
 
 
-@pytest.mark.parametrize("expand", [True, False])
-@pytest.mark.parametrize(
-    "case",
-    cases(
-        "several-tables", "xa", "payload-full", "domains", "relay", "savepoint", "switches", "ddl"
-    ),
+TABLES = (
+    "several-tables",
+    "xa",
+    "payload-full",
+    "domains",
+    "relay",
+    "savepoint",
+    "switches",
+    "ddl",
+)
+
+
+@table(
+    ("case", "expand"),
+    [(case, expand) for case in cases(*TABLES) for expand in {True, "payload" not in case}],
 )
 def test_the_table_index(case: str, expand: bool) -> None:
     index = TableIndex()
@@ -69,7 +79,7 @@ def test_the_table_index(case: str, expand: bool) -> None:
     assert any(tables for *_, tables in seen)
 
 
-@pytest.mark.parametrize("case", cases())
+@table("case", cases())
 def test_the_assembler(case: str) -> None:
     got: list[Transaction] = []
     whole = list(tailrace.open(CORPUS / case).transactions())
@@ -125,9 +135,7 @@ class Counter:
         return counted
 
 
-@pytest.mark.parametrize(
-    "case", ["mysql-9.7.image-full-full", "mysql-9.7.gtids", "mariadb-11.8.image-full-full"]
-)
+@table("case", ["mysql-9.7.image-full-full", "mysql-9.7.gtids", "mariadb-11.8.image-full-full"])
 def test_events_that_pass_untouched_are_not_decoded(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
