@@ -1,11 +1,18 @@
-"""Current states after DDL on real servers: what is left to say is what SELECT says."""
+"""Current states and histories after DDL on real servers: what is left is what SELECT says."""
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
+from itertools import product
 
 import pytest
 
+import tailrace.spark.current.plan as planning
+from tailrace.spark.current.patching import Patches
+from tests.spark.current.test_given_keys import batches
+from tests.spark.following import FLAVOURS
+from tests.spark.history.making import EPOCH, Histories
 from tests.spark.replay import current_states, differences, rows_of
 from tools.dumps import dump_databases
 from tools.servers import NAMES
@@ -131,6 +138,9 @@ REFUSED = {
         "v was changed from double to string",
     ),
 }
+BEFORE_IT = {"expression": {1}, "partition": {1, 2}, "type": {1}}
+"""The rows that there were where the statement stood."""
+FUTURE = (dt.datetime(2200, 1, 1, tzinfo=dt.UTC) - EPOCH) // dt.timedelta(microseconds=1)
 
 
 def tell(server, story, image, folder):
@@ -151,30 +161,78 @@ def tell(server, story, image, folder):
     return folder
 
 
-@pytest.mark.parametrize("image", ["FULL", "MINIMAL"])
-@pytest.mark.parametrize("story", list(STORIES))
+def states_of(logs, folder, *, every):
+    """The current states that a log leaves, by each way of making them.
+
+    ``every``: not in one batch alone, but also one for each transaction, with and without changes
+    that are put next to a table's files.
+    """
+    yield "in one batch", current_states(logs, folder / "one", "error")
+    if every:
+        yield "batch by batch", batches(logs, folder / "each")
+        patches = Patches(least=0, share=1, together=2)
+        yield "next to files", batches(logs, folder / "patches", patches=patches)
+
+
+def rows_left(built):
+    return rows_of(built) if any(built.paths) else None
+
+
 @pytest.mark.parametrize("server", NAMES, indirect=True)  # what ALTER makes of rows is a release's
-def test_current_state_after_ddl(server, story, image, tmp_path):
-    logs = tell(server, STORIES[story], image, tmp_path / "logs")
-    states = current_states(logs, tmp_path / "states", "error")
-    wanted = dump_databases(server, DATABASE)
-    found = {name for name, built in states.items() if name.startswith(DATABASE)}
-    assert found == set(wanted)
-    for name, table in wanted.items():
-        reason = states[name].current.refused
-        if image == "MINIMAL" and reason:
-            assert "inserts left columns" in reason
-            continue
-        assert reason is None
-        assert differences(rows_of(states[name]), table) == []
+def test_current_states_and_histories_after_ddl(server, tmp_path):
+    """What is left is what SELECT says, and so are a history's open versions."""
+    for story, image in product(STORIES, ("FULL", "MINIMAL")):
+        case = f"{story} {image}"
+        folder = tmp_path / case
+        folder.mkdir()
+        logs = tell(server, STORIES[story], image, folder / "logs")
+        wanted = dump_databases(server, DATABASE)
+        full = image == "FULL" and server.name in FLAVOURS
+        for way, states in states_of(logs, folder, every=full):
+            found = {name for name in states if name.startswith(DATABASE)}
+            assert found == set(wanted), (case, way)
+            for name, table in wanted.items():
+                reason = states[name].current.refused
+                if image == "MINIMAL" and reason:
+                    assert "inserts left columns" in reason, (case, way)
+                    continue
+                assert reason is None, (case, way)
+                check_rows(rows_left(states[name]), table, (case, way, name))
+        if full:
+            made = Histories(folder / "history").take_log(logs, sizes=[1, 2])
+            for name, built in made.built.items():
+                assert name not in wanted or built.history.refused is None, (case, name)
+                check_rows(made.at(name, FUTURE), wanted.get(name), (case, "history", name))
 
 
-@pytest.mark.parametrize("story", list(REFUSED))
-def test_what_the_log_cannot_tell_is_refused(server, story, tmp_path):
-    statements, reason = REFUSED[story]
-    logs = tell(server, statements, "FULL", tmp_path / "logs")
-    states = current_states(logs, tmp_path / "states", "error")
-    assert reason in states[f"{DATABASE}.t"].current.refused
+def check_rows(rows, wanted, case):
+    """Rows are what SELECT gave; of a table that is gone, or empty, there are none."""
+    if rows is None or wanted is None or not wanted["count"]:
+        assert not (rows is not None and rows.num_rows), case
+        assert wanted is None or not wanted["count"], case
+        return
+    assert differences(rows, wanted) == [], case
+
+
+def test_what_the_log_cannot_tell_is_refused(server, tmp_path):
+    """That table alone, by its current state and by its history, which ends where it is not known."""
+    for story, (statements, reason) in REFUSED.items():
+        folder = tmp_path / story
+        folder.mkdir()
+        other = "CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1);"
+        more = "; INSERT INTO u VALUES (2); DELETE FROM u WHERE id = 1"
+        logs = tell(server, other + statements + more, "FULL", folder / "logs")
+        for way, states in states_of(logs, folder, every=True):
+            assert reason in states[f"{DATABASE}.t"].current.refused, (story, way)
+            assert states[f"{DATABASE}.u"].current.refused is None, (story, way)
+        for sizes in (None, [1], [2]):
+            made = Histories(folder / f"history {sizes}").take_log(logs, sizes=sizes)
+            assert reason in made.built[f"{DATABASE}.t"].history.refused, (story, sizes)
+            rows = made.versions(f"{DATABASE}.u").sort_by("id").to_pylist()
+            assert [(row["id"], row["_is_current"]) for row in rows] == [(1, False), (2, True)]
+            rows = made.versions(f"{DATABASE}.t").to_pylist()
+            assert {row["id"] for row in rows} == BEFORE_IT[story], (story, sizes)
+            assert not any(row["_is_current"] for row in rows), (story, sizes)
 
 
 OVERLAPS = """
@@ -187,12 +245,46 @@ OVERLAPS = """
 """
 
 
-@pytest.mark.parametrize("image", ["FULL", "MINIMAL"])
-@pytest.mark.parametrize("server", ["mariadb-11.8", "mariadb-10.11"], indirect=True)
-def test_each_period_is_a_row(server, image, tmp_path):
+def test_each_period_is_a_row(mariadb118, tmp_path):
     """The key is the room with both bounds, not the room, which several rows have."""
-    logs = tell(server, OVERLAPS, image, tmp_path / "logs")
-    states = current_states(logs, tmp_path / "states", "error")
-    wanted = dump_databases(server, DATABASE)[f"{DATABASE}.t"]
-    assert states[f"{DATABASE}.t"].current.refused is None
-    assert differences(rows_of(states[f"{DATABASE}.t"]), wanted) == []
+    for image in ("FULL", "MINIMAL"):
+        logs = tell(mariadb118, OVERLAPS, image, tmp_path / image)
+        states = current_states(logs, tmp_path / f"{image} states", "error")
+        wanted = dump_databases(mariadb118, DATABASE)[f"{DATABASE}.t"]
+        assert states[f"{DATABASE}.t"].current.refused is None
+        assert differences(rows_of(states[f"{DATABASE}.t"]), wanted) == []
+
+
+TEXTS = """
+    CREATE TABLE t (id INT PRIMARY KEY);
+    INSERT INTO t VALUES (1);
+    ALTER TABLE t ADD c DATE DEFAULT '0000-05-01', ADD d DATETIME(3) DEFAULT '0000-02-28 01:02:03.5';
+    ALTER TABLE t ADD e DATETIME(2) NOT NULL, ADD f DATETIME DEFAULT '0000-00-00';
+    INSERT INTO t (id, e) VALUES (2, '0000-00-00')
+"""
+
+
+def test_defaults_that_are_texts_are_as_those_of_rows(server, tmp_path):
+    """Days that no typed value is, with as many digits as their columns have."""
+    story = f"SET sql_mode = ''; {TEXTS}; SET sql_mode = DEFAULT"
+    logs = tell(server, story, "FULL", tmp_path / "l")
+    rows = rows_of(batches(logs, tmp_path / "states")[f"{DATABASE}.t"])
+    assert sorted(rows["id"].to_pylist()) == [1, 2]
+    first, second = rows["_raw"].to_pylist()
+    assert first == second
+    assert [name for name, _ in first] == ["c", "d", "e", "f"]
+    assert all(rows[name].null_count == 2 for name in "cdef")
+
+
+def test_a_table_that_is_empty_in_the_lake_gets_a_large_batch(mysql97, tmp_path, monkeypatch):
+    """Its file of no rows is cut into buckets as the changes are."""
+    monkeypatch.setattr(planning, "BUCKET_BYTES", 512)
+    rows = ", ".join(f"({number}, {number})" for number in range(400))
+    for emptied in ("DELETE FROM t", "TRUNCATE t"):
+        story = f"""CREATE TABLE t (id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 2), (2, 3);
+            {emptied}; INSERT INTO t VALUES {rows}"""
+        logs = tell(mysql97, story, "FULL", tmp_path / emptied)
+        built = batches(logs, tmp_path / f"{emptied} states")[f"{DATABASE}.t"]
+        assert len(built.current.files) > 1
+        wanted = dump_databases(mysql97, DATABASE)[f"{DATABASE}.t"]
+        assert differences(rows_of(built), wanted) == []

@@ -1,58 +1,13 @@
-"""Histories after DDL on real servers: what is open at the end is what SELECT says."""
+"""Histories that a statement stops, begins anew or renames; see test_current_servers.py, too."""
 
 from __future__ import annotations
 
 import datetime as dt
 
-import pytest
-
 import tailrace
 from tailrace.events import GtidEvent
 from tests.spark.history.making import EPOCH, Histories
-from tests.spark.replay import differences
-from tests.spark.test_current_servers import DATABASE, REFUSED, STORIES, tell
-from tools.dumps import dump_databases
-
-# The rows that there were where the statement stood.
-BEFORE_IT = {"expression": [1], "partition": [1, 2], "type": [1]}
-FUTURE = (dt.datetime(2200, 1, 1, tzinfo=dt.UTC) - EPOCH) // dt.timedelta(microseconds=1)
-
-
-@pytest.mark.parametrize("story", list(STORIES))
-def test_open_versions_after_ddl(server, story, tmp_path):
-    logs = tell(server, STORIES[story], "FULL", tmp_path / "logs")
-    made = Histories(tmp_path / "made").take_log(logs, sizes=[1, 2])
-    wanted = dump_databases(server, DATABASE)
-    for name, table in wanted.items():
-        assert made.built[name].history.refused is None
-        found = made.at(name, FUTURE)
-        if found is None:
-            assert not table["count"]
-            continue
-        if not table["count"]:
-            assert not found.num_rows
-            continue
-        assert differences(found, table) == []
-    for name in made.built.keys() - wanted.keys():
-        left = made.at(name, FUTURE)
-        assert left is None or not left.num_rows, name
-
-
-@pytest.mark.parametrize("sizes", [None, [1], [2]])
-@pytest.mark.parametrize("story", list(REFUSED))
-def test_what_cannot_be_told_stops_that_table_alone(server, story, sizes, tmp_path):
-    statements, reason = REFUSED[story]
-    other = "CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1);"
-    more = "; INSERT INTO u VALUES (2); DELETE FROM u WHERE id = 1"
-    logs = tell(server, other + statements + more, "FULL", tmp_path / "logs")
-    made = Histories(tmp_path / "made").take_log(logs, sizes=sizes)
-    assert reason in made.built[f"{DATABASE}.t"].history.refused
-    rows = made.versions(f"{DATABASE}.u").sort_by("id").to_pylist()
-    assert [(row["id"], row["_is_current"]) for row in rows] == [(1, False), (2, True)]
-    rows = made.versions(f"{DATABASE}.t").to_pylist()
-    assert {row["id"] for row in rows} == set(BEFORE_IT[story])
-    assert not any(row["_is_current"] for row in rows)
-
+from tests.spark.test_current_servers import DATABASE, FUTURE, tell
 
 STOPPED = {
     "at the first row of another type": (
@@ -70,36 +25,35 @@ STOPPED = {
 }
 
 
-@pytest.mark.parametrize("sizes", [None, [1]])
-@pytest.mark.parametrize("story", list(STOPPED))
-def test_versions_end_where_the_table_is_stopped(mysql97, story, sizes, tmp_path):
+def test_versions_end_where_the_table_is_stopped(mysql97, tmp_path):
     """Whatever the batches; and once it is made anew, somebody says what is missing."""
-    statement, expected = STOPPED[story]
-    columns = "v" if "DROP COLUMN" in statement else "id, v"
-    value = "30" if columns == "v" else "3, 30"
-    steps = [
-        "CREATE TABLE t (id INT PRIMARY KEY, v DOUBLE NOT NULL)",
-        "INSERT INTO t VALUES (1, 1.5)",
-        "INSERT INTO t VALUES (2, 2.5)",
-        statement,
-        f"INSERT INTO t ({columns}) VALUES ({value})",
-        "DROP TABLE t",
-        "CREATE TABLE t (id INT PRIMARY KEY)",
-        "INSERT INTO t VALUES (4)",
-    ]
-    logs = tell(mysql97, ";".join(steps), "FULL", tmp_path / "logs")
-    made = Histories(tmp_path / "made").take_log(logs, sizes=sizes)
-    history = made.built[f"{DATABASE}.t"].history
-    assert history.refused is None
-    assert len(history.gaps) == 1
-    rows = made.versions(f"{DATABASE}.t").sort_by("_seq").to_pylist()
-    times = commits(logs)
-    *ended, last = [
-        (row["id"], row.get("v"), *(times.get(row[each]) for each in ("_valid_from", "_valid_to")))
-        for row in rows
-    ]
-    assert ended == expected
-    assert last == (4, None, 7, None)
+    for story, (statement, expected) in STOPPED.items():
+        columns = "v" if "DROP COLUMN" in statement else "id, v"
+        value = "30" if columns == "v" else "3, 30"
+        steps = [
+            "CREATE TABLE t (id INT PRIMARY KEY, v DOUBLE NOT NULL)",
+            "INSERT INTO t VALUES (1, 1.5)",
+            "INSERT INTO t VALUES (2, 2.5)",
+            statement,
+            f"INSERT INTO t ({columns}) VALUES ({value})",
+            "DROP TABLE t",
+            "CREATE TABLE t (id INT PRIMARY KEY)",
+            "INSERT INTO t VALUES (4)",
+        ]
+        logs = tell(mysql97, ";".join(steps), "FULL", tmp_path / story)
+        times = commits(logs)
+        for sizes in (None, [1]):
+            made = Histories(tmp_path / f"{story} {sizes}").take_log(logs, sizes=sizes)
+            history = made.built[f"{DATABASE}.t"].history
+            assert history.refused is None
+            assert len(history.gaps) == 1
+            rows = made.versions(f"{DATABASE}.t").sort_by("_seq").to_pylist()
+            ends = [[times.get(row[each]) for each in ("_valid_from", "_valid_to")] for row in rows]
+            *ended, last = [
+                (row["id"], row.get("v"), *end) for row, end in zip(rows, ends, strict=True)
+            ]
+            assert ended == expected, (story, sizes)
+            assert last == (4, None, 7, None), (story, sizes)
 
 
 def commits(logs):
