@@ -12,55 +12,52 @@ from pathlib import Path
 import tailrace
 from tailrace.columns import native
 
-HEAVY = ("numba", "numpy", "pandas", "pyarrow", "pymysql", "pyspark")
+HEAVY = {"numba", "numpy", "pandas", "pyarrow", "pymysql", "pyspark"}
 SHOP = Path(__file__).resolve().parents[1] / "examples" / "shop" / "mysql"
 
 
-def loaded(code):
-    """The heavy modules that a fresh interpreter has imported after running ``code``."""
-    ask = f"import sys\n{code}\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
-    return done.stdout.split()
+def said(code, **environment):
+    """What a fresh interpreter prints on stderr."""
+    known = {key: value for key, value in os.environ.items() if key != "OPENBLAS_NUM_THREADS"}
+    argv = [sys.executable, "-c", code]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=True, env=known | environment)
+    return ran.stderr
 
 
 def test_import_is_light():
-    assert loaded("import tailrace") == []
-
-
-def test_modules_are_had_by_name():
     """``tailrace.errors`` needs no import of its own; what is no module is no attribute."""
-    code = """
-import tailrace
-print(tailrace.errors.BadLogName.__name__, tailrace.open.__name__, hasattr(tailrace, "nothing"))
+    code = f"""
+import sys, tailrace
+light = set(sys.modules)
+for event in tailrace.open({str(SHOP)!r}): pass
+print({{*light, *sys.modules}} & {HEAVY!r} or "light", file=sys.stderr)
+print(tailrace.errors.BadLogName.__name__, hasattr(tailrace, "nothing"), file=sys.stderr)
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["BadLogName", "open", "False"]
-
-
-def test_reading_events_is_light():
-    assert loaded(f"import tailrace\nfor event in tailrace.open({str(SHOP)!r}): pass") == []
+    assert said(code).split() == ["light", "BadLogName", "False"]
 
 
 def test_decoding_with_kernels_cached_needs_no_numba():
-    code = f"import tailrace\nfor batch in tailrace.changes({str(SHOP)!r}): pass"
-    loaded(code)
-    assert loaded(code) == ["numpy", "pyarrow"]
+    """And no `importlib.metadata`, which takes longer than all of the kernels."""
+    code = f"import tailrace, sys\nfor batch in tailrace.changes({str(SHOP)!r}): pass\n"
+    said(code)
+    names = HEAVY | {"importlib.metadata"}
+    found = said(f"{code}print(*({names!r} & set(sys.modules)), file=sys.stderr)")
+    assert set(found.split()) == {"numpy", "pyarrow"}
 
 
-def started(*arguments):
-    """The modules that the command has imported when it has run with these arguments."""
+def started(*arguments, more="0"):
+    """The modules that the command has imported when it has run with these arguments, and more."""
     code = f"""
-import sys
+import gc, os, sys
 from importlib import import_module
 from tailrace.__main__ import main
 sys.argv = ["tailrace", *{arguments!r}]
 try:
     main()
 finally:
-    print(*sys.modules, file=sys.stderr)
+    print(*sys.modules, {more}, file=sys.stderr)
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(ran.stderr.split())
+    return set(said(code).split())
 
 
 SELDOM = {
@@ -99,51 +96,23 @@ def test_the_command_starts_with_what_it_needs(tmp_path):
     assert started("log", path) & SELDOM == set()
     assert started("check", path) & SELDOM == set()
     assert started("stat", path) & SELDOM == {"tailrace.log.changes", "tailrace.log.statistics"}
+    as_json = started("log", "--as", "json", str(SHOP / "binlog.000004"))
+    assert not as_json & (HEAVY | {"sqlglot", "rich.table"})
 
 
 def test_version_and_help_load_no_storage():
-    """0.15 s of the processor is what they may take."""
-    for option in "--version", "--help":
-        assert "tailrace.storage" not in started(option)
-    for option in "--version", "--help":
-        assert not started(option) & {"rich.markdown", "rich.syntax", "tailrace.log"}
+    """0.15 s of the processor is what they may take.
 
-
-def after_main(expression):
-    """What an expression is in a fresh process whose command line has ended."""
-    code = f"""
-import gc, os, sys
-from tailrace.__main__ import main
-sys.argv = ["tailrace", "--version"]
-try:
-    main()
-finally:
-    print({expression}, file=sys.stderr)
-"""
-    environment = {key: os.environ[key] for key in os.environ if key != "OPENBLAS_NUM_THREADS"}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-    )
-    (said,) = ran.stderr.split()
-    return said
-
-
-def test_the_command_starts_no_threads_for_matrices():
-    """OpenBLAS's threads cost 30 ms of a start; NumPy makes them where nobody says how many."""
-    assert after_main('__import__("numpy") and len(os.listdir("/proc/self/task"))') == "1"
-
-
-def test_what_is_left_at_the_end_is_not_searched_for_cycles():
-    """Python would, twice, which is 40 ms of what `stat` of a log of 74 MB takes."""
-    assert after_main("gc.get_freeze_count() > 1000") == "True"
-
-
-def test_kernels_from_the_cache_read_no_metadata():
-    """`importlib.metadata` takes longer than all of the kernels."""
-    code = f"import tailrace\nfor batch in tailrace.changes({str(SHOP)!r}): pass"
-    loaded(code)
-    ask = f"{code}\nimport sys; assert 'importlib.metadata' not in sys.modules"
-    assert loaded(ask) == ["numpy", "pyarrow"]
+    And OpenBLAS's threads cost 30 ms of a start; NumPy makes them where nobody says how many. What is
+    left at the end is not searched for cycles: Python would, twice, which is 40 ms of what `stat` of
+    a log of 74 MB takes.
+    """
+    slow = {"tailrace.storage", "rich.markdown", "rich.syntax", "tailrace.log"}
+    assert not started("--help") & slow
+    threads = '__import__("numpy") and "threads:%s" % len(os.listdir("/proc/self/task"))'
+    ended = started("--version", more=f'"frozen:%s" % (gc.get_freeze_count() > 1000), {threads}')
+    assert not ended & slow
+    assert {"frozen:True", "threads:1"} <= ended
 
 
 def test_versions_are_those_of_the_metadata():

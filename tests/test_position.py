@@ -4,6 +4,7 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.position import Position, parts_of, sequence, sequence_at
+from tests.for_each import for_each
 
 
 def test_parses_and_prints() -> None:
@@ -15,7 +16,7 @@ def test_parses_and_prints() -> None:
     assert Position.parse(f"b.1:{(1 << 63) - 1}").offset == (1 << 63) - 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",

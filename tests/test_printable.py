@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tailrace.printable import first_line, one_line, short_repr
+from tests.for_each import for_each
 
 
 class Odd:
@@ -12,7 +11,7 @@ class Odd:
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "text"),
     [
         ("a\x1b[31m", r"'a\x1b[31m'"),
@@ -20,7 +19,7 @@ class Odd:
         ("x" * 81, f"'{'x' * 80}...'"),
         (b"x" * 200, f"b'{'x' * 78}..."),
         (10**100, f"1{'0' * 79}..."),
-        pytest.param(10**5000, "a int", id="more digits than Python prints"),
+        (10**5000, "a int"),  # more digits than Python prints
         (Odd(), "a Odd"),
         (None, "None"),
     ],

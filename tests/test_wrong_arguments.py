@@ -11,19 +11,20 @@ from tailrace.schema.table import Table
 from tailrace.values.converter import Converter
 from tailrace.values.row import RowSet
 from tests.events.made import log
+from tests.for_each import for_each
 from tests.recorded import ROOT
 
 SQL = "create table a.b (v varchar(3))"
 
 
-@pytest.mark.parametrize("source", [None, 1, 1.5, {}, object()])
+@for_each("source", [None, 1, 1.5, {}, object()])
 def test_wl3283_no_source(source) -> None:
     for take in (tailrace.open, tailrace.changes):
         with pytest.raises(UsageError, match=r"(?i)a path"):
             take(source)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given",
     [
         *({"handlers": None}, {"handlers": 1}, {"keyring": 1}),
@@ -36,9 +37,7 @@ def test_wl3283_no_option_of_open(tmp_path, given) -> None:
         tailrace.open(path, **given)
 
 
-@pytest.mark.parametrize(
-    "given", [{"statements": "Skip"}, {"statements": None}, {"schema": 5}, {"schema": b"x"}]
-)
+@for_each("given", [{"statements": "Skip"}, {"statements": None}, {"schema": 5}, {"schema": b"x"}])
 def test_what_reads_checks_its_arguments_in_the_call(tmp_path, given) -> None:
     path = log(tmp_path, 1)
     for read in (
@@ -67,7 +66,7 @@ def test_wl3283_no_types_of_a_row() -> None:
         Converter().row(row, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given",
     [
         *({"sql": None}, {"sql": b"x"}, {"database": 1}, {"database": []}, {"session": 1}),

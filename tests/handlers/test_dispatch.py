@@ -8,25 +8,12 @@ import pytest
 
 import tailrace
 from tailrace.errors import EventDecodeError, TailraceError, UsageError
-from tailrace.events import (
-    DeleteRowsEvent,
-    Event,
-    IncidentEvent,
-    IntVarEvent,
-    QueryEvent,
-    RotateEvent,
-    TableMapEvent,
-    TransactionPayloadEvent,
-    UpdateRowsEvent,
-    UserVarEvent,
-    WriteRowsEvent,
-    XidEvent,
-)
+from tailrace.events import Event, QueryEvent, TransactionPayloadEvent, XidEvent
 from tailrace.events.base import REGISTRY
 from tailrace.handlers import CONSUMED, EventDropped, Handler, Pipeline, base
 from tests.events.made import log, raw_event
+from tests.for_each import for_each
 from tests.handlers.made import BEGIN, DDL, XID, Tag, query, sqls
-from tests.table import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,36 +60,6 @@ def test_the_most_specific_method_is_called() -> None:
         assert handler.seen == seen
     assert [Least.method_for(type(event)) for event in given] == [None] * 4
     assert [Least().handle(event) for event in given] == given
-
-
-METHODS = {
-    QueryEvent: "on_query",
-    WriteRowsEvent: "on_rows",
-    UpdateRowsEvent: "on_rows",
-    DeleteRowsEvent: "on_rows",
-    TableMapEvent: "on_table_map",
-    XidEvent: "on_xid",
-    UserVarEvent: "on_user_var",
-    IncidentEvent: "on_incident",
-    RotateEvent: "on_rotate",
-    IntVarEvent: "on_int_var",
-    Event: "on_event",
-}
-
-
-def test_each_class_of_events_has_its_method() -> None:
-    """WL#3283, "Content handlers"."""
-    called = []
-
-    def method(name: str) -> object:
-        return lambda _handler, event: called.append(name) or event
-
-    handler = type("Each", (Handler,), {name: method(name) for name in METHODS.values()})()
-    handler.check()
-    for kind in METHODS:
-        event = kind(XidEvent.make(xid=1).header, bytes(8))
-        assert handler.handle(event) is event
-    assert called == list(METHODS.values())
 
 
 def test_user_defined_types_go_to_the_generic_method(tmp_path: Path) -> None:
@@ -199,8 +156,8 @@ def test_an_event_is_dropped_only_where_that_is_said(tmp_path: Path) -> None:
     assert [event.name for event in tailrace.open(path, handlers=[Says()])][1:] == ["QUERY"]
 
 
-@table("wrong", [True, 7, ["text"], "text", object()])
-@table("behind", [0, 1])
+@for_each("wrong", [True, 7, ["text"], "text", object()])
+@for_each("behind", [0, 1])
 def test_what_no_method_may_return(wrong: object, behind: int) -> None:
     class Does(Handler):
         def on_query(self, event: QueryEvent) -> Outcome:

@@ -32,6 +32,7 @@ from tests.events.made import (
     table_map_body,
     write,
 )
+from tests.for_each import for_each
 from tests.handlers.logs import (
     CORPUS,
     as_file,
@@ -42,7 +43,6 @@ from tests.handlers.logs import (
     row_images,
     tables,
 )
-from tests.table import table
 from tools.servers import available, binlog_tool
 
 if TYPE_CHECKING:
@@ -70,14 +70,14 @@ WITH_ROWS = (
 )
 
 
-@table("case", cases())
+@for_each("case", cases())
 def test_filters_that_want_all_change_nothing(case: str) -> None:
     filters = (ByTable(["*.*"]), ByTable(), ByType(), ByServerId(), ByGtid(), ByTime())
     for expand in (True, False) if "payload" in case else (True,):
         assert events(case, *filters, expand=expand) == events(case, expand=expand)
 
 
-@table("case", cases(*WITH_ROWS))
+@for_each("case", cases(*WITH_ROWS))
 def test_the_rows_of_some_tables(case: str) -> None:
     bare = events(case)
     images = row_images(bare)
@@ -111,7 +111,7 @@ def _of_rows(case: str) -> bool:
     return "ddl" not in case
 
 
-@table(
+@for_each(
     "case",
     cases(
         "several-tables", "interleaved", "big-statements", "payload-full", "compressed-full-full"
@@ -358,7 +358,7 @@ def test_types() -> None:
         ByType(["QUERY"])
 
 
-@table("case", cases("payload-full", "compressed-full-full", "several-tables"))
+@for_each("case", cases("payload-full", "compressed-full-full", "several-tables"))
 def test_types_in_real_logs(case: str) -> None:
     bare = events(case)
     out = events(case, ByType(without=[RowsEvent]), expand=False)

@@ -15,12 +15,12 @@ from tailrace.events import (
 )
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.handlers import ByGtid, ByServerId, ByTime
+from tests.for_each import for_each
 from tests.handlers.logs import (
     CORPUS,
     cases,
     events,
 )
-from tests.table import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ def groups(given: Iterable[Event]) -> list[Event]:
     return [event for event in given if isinstance(event, (GtidEvent, MariadbGtidEvent))]
 
 
-@table("case", cases("gtids", "domains", "xa", "payload-full", "switches", "relay"))
+@for_each("case", cases("gtids", "domains", "xa", "payload-full", "switches", "relay"))
 def test_whole_transactions(case: str) -> None:
     bare = events(case)
     whole = [one for one in tailrace.open(CORPUS / case).transactions() if one.gtid is not None]
@@ -102,7 +102,7 @@ def test_sets_and_states_of_gtids() -> None:
     assert events(case, ByGtid(without=done)) == events(case)
 
 
-@table("case", cases("incident"))
+@for_each("case", cases("incident"))
 def test_an_incident_passes_whatever_is_left_out(case: str) -> None:
     out = events(case, ByServerId([]))
     assert [event.name for event in out if event.name in {"INCIDENT", "QUERY", "XID"}] == [

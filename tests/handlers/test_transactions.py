@@ -17,8 +17,8 @@ from tailrace.handlers import (
     TableIndex,
 )
 from tests.events.made import query_body, raw_event, raw_format, write
+from tests.for_each import for_each
 from tests.handlers.logs import CORPUS, cases, events
-from tests.table import table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ TABLES = (
 )
 
 
-@table(
+@for_each(
     ("case", "expand"),
     [(case, expand) for case in cases(*TABLES) for expand in {True, "payload" not in case}],
 )
@@ -79,7 +79,7 @@ def test_the_table_index(case: str, expand: bool) -> None:
     assert any(tables for *_, tables in seen)
 
 
-@table("case", cases())
+@for_each("case", cases())
 def test_the_assembler(case: str) -> None:
     got: list[Transaction] = []
     whole = list(tailrace.open(CORPUS / case).transactions())
@@ -135,7 +135,7 @@ class Counter:
         return counted
 
 
-@table("case", ["mysql-9.7.image-full-full", "mysql-9.7.gtids", "mariadb-11.8.image-full-full"])
+@for_each("case", ["mysql-9.7.image-full-full", "mysql-9.7.gtids", "mariadb-11.8.image-full-full"])
 def test_events_that_pass_untouched_are_not_decoded(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     import pytest
 
 
-def table(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[..., Callable[..., None]]:
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:200]
+    except Exception:  # noqa: BLE001 - a row may be what has no repr
+        return f"a {type(value).__name__}"
+
+
+def for_each(
+    names: str | tuple[str, ...], rows: Iterable[Any]
+) -> Callable[..., Callable[..., None]]:
     """As ``pytest.mark.parametrize``, but one item. All rows run; each that fails is reported.
 
     Fixtures are made once for all rows, but ``tmp_path`` is a new folder for each.
@@ -35,7 +44,7 @@ def table(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[..., Ca
                 if folder is not None:
                     fixtures["tmp_path"] = folder / f"row-{number}"
                     fixtures["tmp_path"].mkdir()
-                with subtests.test(**given):
+                with subtests.test(", ".join(f"{name}={_shown(given[name])}" for name in given)):
                     test(**fixtures, **given)
 
         kept = [each for each in wanted.values() if each.name not in {names, *names, "subtests"}]
