@@ -9,16 +9,16 @@ import pytest
 
 from tailrace.errors import MissingExtra
 from tailrace.spark import fit, mirror
+from tailrace.spark.options import FORMATS
 
 
-@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
-def test_what_is_installed_fits(name):
-    fit.check(name, java=True)
+def test_what_is_installed_fits():
+    for name in FORMATS:
+        fit.check(name, java=True)
 
 
-@pytest.mark.parametrize(
-    ("package", "found", "fits"),
-    [
+def test_versions_are_those_of_the_extra(monkeypatch):
+    for package, found, fits in (
         ("deltalake", "0.25.5", False),
         ("deltalake", "1.5.9", False),
         ("deltalake", "1.6.0", True),
@@ -26,14 +26,12 @@ def test_what_is_installed_fits(name):
         ("pyspark", "3.5.6", False),
         ("pyspark", "4.2.0.dev1", True),
         ("pyspark", "5.0.0", False),
-    ],
-)
-def test_versions_are_those_of_the_extra(package, found, fits, monkeypatch):
-    versions = {"pyspark": "4.1.4", "deltalake": "1.6.6"} | {package: found}
-    monkeypatch.setattr(importlib.metadata, "version", versions.__getitem__)
-    if fits:
-        fit.check("delta")
-    else:
+    ):
+        versions = {"pyspark": "4.1.4", "deltalake": "1.6.6"} | {package: found}
+        monkeypatch.setattr(importlib.metadata, "version", versions.__getitem__)
+        if fits:
+            fit.check("delta")
+            continue
         extra = {"deltalake": "delta", "pyspark": "spark"}[package]
         with pytest.raises(MissingExtra, match=rf"needs {package}.*, and {found} is") as said:
             fit.check("delta")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-
-import pytest
+from itertools import product
 
 import tailrace.spark.current.plan as planning
 from tailrace.columns import plan_splits
@@ -68,17 +67,17 @@ CHANGES = """
 """
 
 
-@pytest.mark.parametrize("bucket_bytes", [1 << 27, 64])
-def test_a_key_given_for_a_table_without_one(server, bucket_bytes, tmp_path, monkeypatch):
-    monkeypatch.setattr(planning, "BUCKET_BYTES", bucket_bytes)
+def test_a_key_given_for_a_table_without_one(server, tmp_path, monkeypatch):
     logs = tell(server, CHANGES, tmp_path / "logs")
     wanted = dump_databases(server, DATABASE)[NAME] | {"key": ["a", "b"]}
     keys = {NAME: ("A", "b")}
-    built = batches(logs, tmp_path / "one", keys)[NAME]
-    assert built.current.key == ("a", "b")
-    assert built.current.refused is None
-    assert differences(rows_of(built), wanted) == []
-    assert built.current.unseen == 0
+    for bucket_bytes in (1 << 27, 64):
+        monkeypatch.setattr(planning, "BUCKET_BYTES", bucket_bytes)
+        built = batches(logs, tmp_path / str(bucket_bytes), keys)[NAME]
+        assert built.current.key == ("a", "b")
+        assert built.current.refused is None
+        assert differences(rows_of(built), wanted) == []
+        assert built.current.unseen == 0
     made = Histories(tmp_path / "history", keys).take_log(logs, sizes=[1])
     open_ones = [row for row in made.versions(NAME).to_pylist() if row["_is_current"]]
     assert {(row["a"], row["b"], row["c"]) for row in open_ones} == {
@@ -87,28 +86,21 @@ def test_a_key_given_for_a_table_without_one(server, bucket_bytes, tmp_path, mon
     assert len(made.versions(NAME)) == 8
 
 
-def test_without_a_key_it_is_refused_by_name(server, tmp_path):
-    logs = tell(server, CHANGES, tmp_path / "logs")
-    assert batches(logs, tmp_path / "one")[NAME].current.refused == "it has no primary key"
-    made = Histories(tmp_path / "history").take_log(logs)
-    assert made.built[NAME].history.refused == "it has no primary key"
-
-
 WRONG = {
-    "strange": (("a", "nothing"), "the key given for it has nothing, and its columns are a, b, c"),
-    "not_unique": (("a",), "the key given for it is not unique: two rows had a = 1"),
+    None: "it has no primary key",
+    ("a", "nothing"): "the key given for it has nothing, and its columns are a, b, c",
+    ("a",): "the key given for it is not unique: two rows had a = 1",
 }
 
 
-@pytest.mark.parametrize("every", [True, False])
-@pytest.mark.parametrize("case", list(WRONG))
-def test_a_wrong_key_is_refused(mysql97, case, every, tmp_path):
-    key, reason = WRONG[case]
+def test_no_key_or_a_wrong_one_is_refused(mysql97, tmp_path):
     logs = tell(mysql97, CHANGES, tmp_path / "logs")
-    assert batches(logs, tmp_path / "one", {NAME: key}, every=every)[NAME].current.refused == reason
-    sizes = [1] if every else None
-    made = Histories(tmp_path / "history", {NAME: key}).take_log(logs, sizes=sizes)
-    assert made.built[NAME].history.refused == reason
+    for (key, reason), every in product(WRONG.items(), (True, False)):
+        folder, keys = tmp_path / f"{key} {every}", {} if key is None else {NAME: key}
+        built = batches(logs, folder / "one", keys, every=every)[NAME]
+        assert built.current.refused == reason
+        made = Histories(folder / "history", keys).take_log(logs, sizes=[1] if every else None)
+        assert made.built[NAME].history.refused == reason
 
 
 def test_a_given_key_that_two_batches_break(mysql97, tmp_path):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -213,22 +212,22 @@ ZEROS = f"""
 """
 
 
-def test_keys_that_are_no_typed_values(server, tmp_path):
-    logs = tell(server, f"SET sql_mode = ''; {ZEROS}; SET sql_mode = DEFAULT", tmp_path / "logs")
-    wanted = dump_databases(server, "given")["given.t"]
+def test_keys_that_are_no_typed_values(mysql97, tmp_path):
+    logs = tell(mysql97, f"SET sql_mode = ''; {ZEROS}; SET sql_mode = DEFAULT", tmp_path / "logs")
+    wanted = dump_databases(mysql97, "given")["given.t"]
     built = batches(logs, tmp_path / "states", patches=LIMITS)["given.t"]
     assert differences(rows_of(built), wanted) == []
     assert any(file.hidden for file in built.current.data)
     assert built.current.unseen == 0
 
 
-@pytest.mark.parametrize("rows", [1, 3, 4, 5, 16, 1000])
-def test_tails_are_few_whatever_a_batch_has(rows):
-    tails, written = [], 0
-    for _ in range(1000):
-        taken = swallowed(tails, rows, 4)
-        total = rows + sum(tail.rows for tail in tails[len(tails) - taken :])
-        tails[len(tails) - taken :] = [DataFile("", total, 0, 0)]
-        written += total
-        assert len(tails) <= 16
-    assert written <= rows * 1000 * 6
+def test_tails_are_few_whatever_a_batch_has():
+    for rows in (1, 3, 4, 5, 16, 1000):
+        tails, written = [], 0
+        for _ in range(300):
+            taken = swallowed(tails, rows, 4)
+            total = rows + sum(tail.rows for tail in tails[len(tails) - taken :])
+            tails[len(tails) - taken :] = [DataFile("", total, 0, 0)]
+            written += total
+            assert len(tails) <= 16
+        assert written <= rows * 300 * 6

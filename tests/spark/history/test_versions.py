@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tailrace.spark.current.plan as planning
 from tailrace.position import sequence
@@ -96,15 +97,9 @@ def micros(time):
     return None if time is None else (time - EPOCH) // dt.timedelta(microseconds=1)
 
 
-@given(history=histories(partial=False), **SHAPES)
+@given(history=st.one_of(histories(partial=False), histories(partial=True)), **SHAPES)
 @settings(max_examples=40, deadline=None)
-def test_versions_of_full_images(history, runs, per_file, bucket_bytes):
-    check(history, runs, per_file, bucket_bytes)
-
-
-@given(history=histories(partial=True), **SHAPES)
-@settings(max_examples=40, deadline=None)
-def test_versions_of_images_that_are_not_full(history, runs, per_file, bucket_bytes):
+def test_versions_of_images_that_are_full_or_not(history, runs, per_file, bucket_bytes):
     check(history, runs, per_file, bucket_bytes)
 
 

@@ -87,12 +87,12 @@ def follow(lake, batches, **options):
     """Mirror until so many batches were looked for."""
     with Follow(Path("logs", "mariadb"), lake, format=lake.name, **OPTIONS, **options) as run:
         while len(run.moments) < batches and run.error is None:
-            run._thread.join(0.05)
+            run._thread.join(0.01)
     return run
 
 
-def test_it_is_read(lake):
-    """By who only reads: nothing is rewritten."""
+def test_it_is_read_and_rewritten_by_the_next_run(lake):
+    """Who only reads rewrites nothing; a run does, also one that finds nothing new."""
     before = manifest(lake)
     assert before["layout"] in LAYOUTS
     view = LakeView.open(lake)
@@ -101,11 +101,6 @@ def test_it_is_read(lake):
     assert sum(part.num_rows for file in view.current(table) for part in file.rows(["sku"])) == 360
     check_history(view.manifest.sources["mariadb"].tables)
     assert manifest(lake) == before
-
-
-def test_it_is_rewritten_by_the_next_run(lake):
-    """Also by one that finds nothing new; the rows stay as they are."""
-    before = manifest(lake)
     read = rows(lake)
     follow(lake, 1)
     after = manifest(lake)
@@ -148,9 +143,7 @@ def test_it_keeps_its_folders(lake):
     assert state.parts.get("current", "warehouse.stock") == "warehouse.stock"
 
 
-@pytest.mark.parametrize(
-    "lake", [f"{layout}.{name}" for layout in LAYOUTS for name in FORMATS[1:]], indirect=True
-)
+@pytest.mark.parametrize("lake", ["1.delta", "2.iceberg"], indirect=True)
 def test_a_prepared_batch(lake):
     """A process of that release died behind the first of a batch's commits: it is finished."""
     (lake / "_tailrace" / "now").unlink()
@@ -160,6 +153,7 @@ def test_a_prepared_batch(lake):
     assert rows(lake).num_rows == 360
 
 
+@pytest.mark.parametrize("lake", ["1.parquet", "2.delta"], indirect=True)
 def test_a_layout_to_come(lake):
     path = lake / "_tailrace" / "now" / "manifest.json"
     now = manifest(lake)["layout"]
@@ -215,31 +209,32 @@ def _an_unknown_part(content):
     content["keep"] = ["a\nb", "current", "history"]
 
 
+ALTERED = {
+    _another_key: "a column of the key is 'no such column'",
+    _a_key_of_the_history: "a column of the key is 'no such column'",
+    _not_a_name: "a data file's name is None",
+    _another_file: "'_common_metadata' is no data file of a lake",
+    _too_many_hidden: "the deleted rows of .* are none of its rows",
+    _a_status_of_another_release: "a status is 'x'",
+    _another_table: "it is called 'warehouse.another' there",
+    _an_unknown_part: "what is kept is 'a.*b'",
+}
+
+
 @pytest.mark.parametrize("lake", ["1.parquet", "2.iceberg"], indirect=True)
-@pytest.mark.parametrize(
-    ("altered", "said"),
-    [
-        (_another_key, "a column of the key is 'no such column'"),
-        (_a_key_of_the_history, "a column of the key is 'no such column'"),
-        (_not_a_name, "a data file's name is None"),
-        (_another_file, "'_common_metadata' is no data file of a lake"),
-        (_too_many_hidden, "the deleted rows of .* are none of its rows"),
-        (_a_status_of_another_release, "a status is 'x'"),
-        (_another_table, "it is called 'warehouse.another' there"),
-        (_an_unknown_part, "what is kept is 'a.*b'"),
-    ],
-)
-def test_a_manifest_whose_parts_do_not_fit(lake, altered, said):
+def test_a_manifest_whose_parts_do_not_fit(lake):
     """It is rejected where it is read, by who reads and by who writes."""
     path = lake / "_tailrace" / "now" / "manifest.json"
-    content = manifest(lake)
-    altered(content)
-    path.write_text(json.dumps(content))
-    for use in (LakeView.open, lambda path: follow(path, 1)):
-        with pytest.raises(PipelineError, match=said) as caught:
-            use(lake)
-        assert "manifest.json" in str(caught.value)
-        assert len(str(caught.value).splitlines()) == 1
+    whole = json.dumps(manifest(lake))
+    for altered, said in ALTERED.items():
+        content = json.loads(whole)
+        altered(content)
+        path.write_text(json.dumps(content))
+        for use in (LakeView.open, lambda path: follow(path, 1)):
+            with pytest.raises(PipelineError, match=said) as caught:
+                use(lake)
+            assert "manifest.json" in str(caught.value)
+            assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("lake", ["2.parquet"], indirect=True)
