@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.live.dumps import connect, write_log
+from tools.servers import ONE_OF_EACH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tools.servers import Server
+
+
+@pytest.fixture(scope="session", params=ONE_OF_EACH)
+def server(request: pytest.FixtureRequest) -> Server:
+    """A server of each flavour in turn: what is said on a connection does not go by the release."""
+    return request.getfixturevalue(request.param.replace("-", "").replace(".", ""))  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")

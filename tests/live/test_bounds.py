@@ -27,11 +27,13 @@ from tailrace.live.session import OLDEST, Identity, Session
 from tailrace.live.sockets import Patience
 from tailrace.live.url import Source
 from tailrace.replication.receiver import Receiver
+from tests.for_each import for_each
+from tests.waiting import DEADLINE
 from tools.campaign.hostile import fake
 from tools.campaign.hostile.fake import OK, FakeServer, Talk, cell, column, header, reaching
 
-SOON = 30.0
-"""Seconds that mean at once, on a machine with much else to do; what is waited for takes longer."""
+LONG = 10 * DEADLINE
+"""Seconds that no test waits for: what ends sooner did not wait for that."""
 
 
 def silent(talk: Talk) -> None:
@@ -52,41 +54,29 @@ def drips_in_tls(talk: Talk) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(
-    ("point", "turn"),
-    [
-        *(
-            (point, turn)
-            for point in ("greeting", "login", "SET NAMES")
-            for turn in (silent, drips)
-        ),
-        ("tls", silent),
-        ("tls", drips_in_tls),
-    ],
-)
+TURNS = [(point, turn) for point in ("greeting", "login", "SET NAMES") for turn in (silent, drips)]
+
+
+@for_each(("point", "turn"), [*TURNS, ("tls", silent), ("tls", drips_in_tls)])
 def test_connect_timeout_is_for_the_connection_as_a_whole(point, turn):
     """Whatever the heartbeat, which says how long an answer may take later."""
     for server in reaching({point: turn}, tls=point == "tls"):
-        given = Source.parse(server.url(), heartbeat=300)
-        began = time.monotonic()
+        given = Source.parse(server.url(), heartbeat=LONG)
         with pytest.raises(ConnectionLost):
             connect(given, given.hosts[0])
-        assert time.monotonic() - began < server.connect_timeout + SOON
 
 
 def test_an_answer_that_drips_has_one_deadline():
     for server in reaching({"SHOW BINARY LOGS": drips}):
         given = Source.parse(server.url())
-        began = time.monotonic()
         with (
             pytest.raises(ConnectionLost, match="in time"),
             connect(given, given.hosts[0]) as connection,
         ):
             connection.query("SHOW BINARY LOGS")
-        assert time.monotonic() - began < 2 * server.connect_timeout + SOON
 
 
-@pytest.mark.parametrize("point", ["greeting", "login", "tls", "SELECT VERSION()", "SHOW REPLICAS"])
+@for_each("point", ["greeting", "login", "tls", "SELECT VERSION()", "SHOW REPLICAS"])
 def test_close_ends_a_connection_that_is_being_made(point):
     there = threading.Event()
 
@@ -95,19 +85,17 @@ def test_close_ends_a_connection_that_is_being_made(point):
         talk.wait()
 
     with FakeServer({point: reached}, tls=point == "tls") as server:
-        feed = Feed(Source.parse(server.url(), connect_timeout=300, heartbeat=300))
+        feed = Feed(Source.parse(server.url(), connect_timeout=LONG, heartbeat=LONG))
         taken: list[object] = []
         thread = threading.Thread(target=lambda: taken.append(feed.take()), daemon=True)
         thread.start()
-        assert there.wait(SOON)
-        began = time.monotonic()
+        assert there.wait(DEADLINE)
         feed.close()
-        thread.join(SOON)
-        assert time.monotonic() - began < SOON
+        thread.join(DEADLINE)
         assert [repr(item) for item in taken] == [repr(tailrace.live.chunks.END)]
 
 
-@pytest.mark.parametrize("start", ["now", "oldest"])
+@for_each("start", ["now", "oldest"])
 def test_stop_ends_a_receiver_that_connects(tmp_path, start):
     there = threading.Event()
 
@@ -115,13 +103,13 @@ def test_stop_ends_a_receiver_that_connects(tmp_path, start):
         there.set()
         talk.wait()
 
-    with FakeServer({"SELECT VERSION()": reached}, connect_timeout=300) as server:
+    with FakeServer({"SELECT VERSION()": reached}, connect_timeout=LONG) as server:
         receiver = Receiver(server.url(f"start={start}"), tmp_path / "copy", follow=True)
         thread = threading.Thread(target=receiver.run, daemon=True)
         thread.start()
-        assert there.wait(SOON)
+        assert there.wait(DEADLINE)
         receiver.stop()
-        thread.join(SOON)
+        thread.join(DEADLINE)
         assert receiver.state == "stopped"
 
 
@@ -130,13 +118,17 @@ def test_the_addresses_of_a_host_share_the_time(monkeypatch):
     shares: list[float] = []
 
     def first_is_over_soon(seconds: float) -> int:
-        if shares or seconds > 300:
+        if shares or seconds > LONG / 2:
             return math.ceil(seconds * 1000)
         shares.append(seconds)
         return 300
 
     monkeypatch.setattr("tailrace.live.sockets._milliseconds", first_is_over_soon)
-    with socket.socket() as full, FakeServer(connect_timeout=600) as server, ExitStack() as waiting:
+    with (
+        socket.socket() as full,
+        FakeServer(connect_timeout=LONG) as server,
+        ExitStack() as waiting,
+    ):
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         for _ in range(4):  # the queue is full then, and further ones get no answer
@@ -148,7 +140,7 @@ def test_the_addresses_of_a_host_share_the_time(monkeypatch):
         )
         given = Source.parse(server.url())
         connect(given, given.hosts[0]).close()
-    assert shares[0] > 200
+    assert shares[0] > LONG / 3
 
 
 def resolver(*addresses: tuple[str, int]):
@@ -168,7 +160,7 @@ class Resolver:
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         self.asked.set()
-        self.over.wait(60)
+        self.over.wait(LONG)
         raise socket.gaierror(socket.EAI_AGAIN, "no answer")
 
 
@@ -182,19 +174,17 @@ def resolver_in_silence(monkeypatch):
 @pytest.mark.usefixtures("resolver_in_silence")
 def test_a_name_that_is_not_resolved_in_time():
     given = Source.parse("mysql://u@db.example/?connect_timeout=0.2")
-    began = time.monotonic()
     with pytest.raises(ConnectionLost, match=r"db\.example.* was not resolved"):
         connect(given, given.hosts[0])
-    assert time.monotonic() - began < SOON
 
 
 def test_close_ends_the_wait_for_a_name(resolver_in_silence):
-    feed = Feed(Source.parse("mysql://u@db.example/?connect_timeout=300"))
+    feed = Feed(Source.parse(f"mysql://u@db.example/?connect_timeout={LONG}"))
     thread = threading.Thread(target=feed.take, daemon=True)
     thread.start()
-    assert resolver_in_silence.asked.wait(SOON)
+    assert resolver_in_silence.asked.wait(DEADLINE)
     feed.close()
-    thread.join(SOON)
+    thread.join(DEADLINE)
     assert not thread.is_alive()
 
 
@@ -243,7 +233,7 @@ def endless(payload: bytes, *before: bytes):
     return turn
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("turn", "told"),
     [
         (endless(column("c"), b"\xfc\xff\xff"), "more than 4096 columns"),
@@ -306,7 +296,7 @@ def test_rows_that_are_read_one_by_one_are_bounded_one_by_one(monkeypatch, unrai
     assert unraisable == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("turn", "told"),
     [
         (endless(column("c"), b"\xfc\xff\xff"), "it has more than 4096 columns"),
@@ -329,16 +319,16 @@ def test_a_long_text_of_a_servers_error():
     long = fake.error(1236, "HY000", "requested to start from GTID " * 40_000)
     with FakeServer({"SHOW BINARY LOGS": lambda talk: talk.send(long)}) as server:
         source = Source.parse(server.url())
-        with Session.open(source, source.hosts[0], Identity()) as session:
-            began = time.monotonic()
-            with pytest.raises(ServerError, match="requested to start from GTID") as caught:
-                session.logs()
-    assert time.monotonic() - began < SOON
+        with (
+            Session.open(source, source.hosts[0], Identity()) as session,
+            pytest.raises(ServerError, match="requested to start from GTID") as caught,
+        ):
+            session.logs()
     assert 1000 < len(str(caught.value)) < 1100
     assert len(str(caught.value.__cause__)) > 1_000_000
 
 
-@pytest.mark.parametrize("payload", [b"", b"\x00", OK[:1] + b"\xfe" + OK[2:], b"\xfb/etc/passwd"])
+@for_each("payload", [b"", b"\x00", OK[:1] + b"\xfe" + OK[2:], b"\xfb/etc/passwd"])
 def test_a_registration_that_is_answered_with_what_is_no_ok(payload):
     """The one command besides statements that is answered before the dump."""
     with FakeServer({"register": lambda talk: talk.send(payload)}) as server:
@@ -368,8 +358,8 @@ def test_memory_grows_with_what_comes():
         far.setblocking(True)
         sender = threading.Thread(target=far.sendall, args=(bytes(3 * SIZE),), daemon=True)
         sender.start()
-        while not arrivals.fill(3 * SIZE, 1 << 30, time.monotonic() + SOON):
+        while not arrivals.fill(3 * SIZE, 1 << 30, time.monotonic() + DEADLINE):
             pass
         assert len(arrivals.data) < 8 * SIZE
         arrivals.close()
-        sender.join(SOON)
+        sender.join(DEADLINE)

@@ -16,15 +16,12 @@ from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.compressed import Algorithm, ConnectionCompression
+from tests.for_each import for_each
 from tests.live.feeding import DEADLINE, drain, files_of, fill, source_of
 from tools.campaign.hostile.fake import FakeServer
 from tools.proxy import Proxy
 
-WAYS = {
-    "mysql-9.7": ("zlib", "zstd", "zstd:19"),
-    "mariadb-11.8": ("zlib",),
-    "mariadb-10.11": ("zlib",),
-}
+WAYS = {"mysql": ("zlib", "zstd", "zstd:19"), "mariadb": ("zlib",)}
 ROWS = "SELECT REPEAT('r', 20000) FROM information_schema.collations LIMIT 100"
 FILES: dict[str, str] = {}
 
@@ -32,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("patient")
 
 
 def ways(server):
-    return WAYS[server.name]
+    return WAYS[server.flavour]
 
 
 @pytest.fixture
@@ -54,14 +51,6 @@ def log(server) -> str:
     return FILES[server.name]
 
 
-@pytest.fixture(params=["DISABLED", "REQUIRED"])
-def mode(request, server) -> str:
-    """Without TLS, and through it where the server offers it."""
-    if request.param == "REQUIRED" and server.name == "mariadb-10.11":
-        pytest.skip("MariaDB 10.11 makes no certificate of its own")
-    return request.param
-
-
 def status(source: Source) -> dict[str, str]:
     with connect(source, source.hosts[0]) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW STATUS LIKE 'Compression%'")
@@ -79,6 +68,7 @@ def test_the_server_says_so(server):
     assert status(source_of(server))["Compression"] == "OFF"
 
 
+@for_each("mode", ["DISABLED", "REQUIRED"])
 def test_answers_are_the_same(server, mode):
     """Small ones, and some of more than a compressed packet holds."""
     asked = ("SELECT 1", "SELECT VERSION()", ROWS, "SHOW VARIABLES LIKE 'max%'")
@@ -91,6 +81,7 @@ def test_answers_are_the_same(server, mode):
     assert all(each == found[0] for each in found)
 
 
+@for_each("mode", ["DISABLED", "REQUIRED"])
 def test_what_is_read_is_the_file(server, log, mode):
     sizes = {}
     for way in (None, *ways(server)):
@@ -142,9 +133,8 @@ def test_by_url(server, log, tmp_path):
 # --- what cannot be ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["mariadb118", "mariadb1011"])
-def test_mariadb_has_no_zstd(name, request):
-    server = request.getfixturevalue(name)
+def test_mariadb_has_no_zstd(mariadb118):
+    server = mariadb118
     with pytest.raises(UsageError, match=r"compress=zstd: the server \(.*MariaDB.*\) offers zlib"):
         list(tailrace.open(f"mysql://root@127.0.0.1:{server.port}/?compress=zstd"))
 

@@ -20,6 +20,7 @@ from tailrace.live.connect import connect
 from tailrace.live.net import NetService
 from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
+from tests.for_each import for_each
 from tests.live.certificates import Authority
 
 PASSWORD = "s3cret-Wörd'\"\\ €"
@@ -65,7 +66,7 @@ def test_a_socket(server):
     assert who(given) == "root@localhost"
 
 
-@pytest.mark.parametrize("mode", ["DISABLED", "REQUIRED"])
+@for_each("mode", ["DISABLED", "REQUIRED"])
 def test_mysqls_ways(mysql97, mode):
     """Each from scratch: with no TLS the password goes encrypted by the server's public key."""
     options = {"ssl_mode": mode}
@@ -82,8 +83,9 @@ def test_mysqls_ways(mysql97, mode):
     assert who(source(mysql97, "auth", **options)) == "auth@127.0.0.1"
 
 
-@pytest.mark.parametrize("plugin", ["caching_sha2_password", "sha256_password"])
+@for_each("plugin", ["caching_sha2_password", "sha256_password"])
 def test_a_socket_takes_a_password_in_full(mysql97, plugin):
+    mysql97.execute("DROP USER IF EXISTS auth@localhost")
     mysql97.execute(f"CREATE USER auth@localhost IDENTIFIED WITH {plugin} BY %s", (PASSWORD,))
     path = mysql97.folder / "socket"
     url = f"mysql://auth@/?socket={path}&ssl-mode=DISABLED"
@@ -115,7 +117,7 @@ def public_key_of(server) -> Path:
         return Path(*cursor.fetchone())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "told"),
     [
         (None, "No such file"),
@@ -140,8 +142,8 @@ def test_a_public_key_that_is_none(tmp_path, content, told):
         connect(given, given.hosts[0])
 
 
-@pytest.mark.parametrize("server", ["mariadb-11.8", "mariadb-10.11"], indirect=True)
-def test_mariadbs_way(server):
+def test_mariadbs_way(mariadb118):
+    server = mariadb118
     account(server, "auth", "BY %s")
     given = source(server, "auth").with_password(PASSWORD)
     assert who(given) == "auth@127.0.0.1"
@@ -151,9 +153,10 @@ def test_mariadbs_way(server):
     refused(source(server, "auth"))
 
 
-@pytest.fixture(scope="module", params=["mariadb-11.8", "mariadb-10.11"])
-def with_ed25519(request, fresh_server):
-    return fresh_server(request.param, {"plugin_load_add": "auth_ed25519"})
+@pytest.fixture
+def with_ed25519(mariadb118):
+    mariadb118.execute("INSTALL SONAME 'auth_ed25519'")
+    return mariadb118
 
 
 def test_ed25519(with_ed25519):
@@ -245,25 +248,17 @@ def test_what_the_server_is_told_of_us(fresh_server, name):
 # --- no connection -------------------------------------------------------------------------------
 
 
-def test_nobody_there():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    error = refused(Source.parse(f"mysql://u:s3cret@127.0.0.1:{port}"), ConnectionLost)
-    assert "refused" in str(error)
-
-
-def test_a_host_that_is_not_known():
-    refused(Source.parse("mysql://u:s3cret@nix.invalid"), ConnectionLost)
-
-
-def test_a_host_whose_name_is_none():
-    refused(Source.parse(f"mysql://u:s3cret@{'x' * 70}.de"), UsageError)
-
-
-def test_a_socket_that_is_not_there(tmp_path):
-    error = refused(Source.parse(f"mysql://u:s3cret@/?socket={tmp_path / 'no'}"), ConnectionLost)
-    assert str(tmp_path / "no") in str(error)
+@for_each(
+    ("where", "kind", "said"),
+    [
+        ("127.0.0.1:1", ConnectionLost, "refused"),
+        ("nix.invalid", ConnectionLost, "nix.invalid"),
+        (f"{'x' * 70}.de", UsageError, "xxx"),
+        ("/?socket=/no/such", ConnectionLost, "/no/such"),
+    ],
+)
+def test_nobody_there(where, kind, said):
+    assert said in str(refused(Source.parse(f"mysql://u:s3cret@{where}"), kind))
 
 
 def test_a_host_that_may_not(server):
@@ -315,7 +310,7 @@ def listening(*answers: bytes):
     thread.join(60)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "greeting",
     [
         b"SSH-2.0-OpenSSH_9.2p1\r\n" * 9,
@@ -355,7 +350,7 @@ def without_tls(greeting: bytes) -> bytes:
     return greeting[:low] + struct.pack("<H", flags & ~0x0800) + greeting[low + 2 :]
 
 
-@pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog", b"mysql_old_password"])
+@for_each("plugin", [b"mysql_clear_password", b"dialog", b"mysql_old_password"])
 def test_no_password_goes_in_clear(mysql97, plugin):
     """Where one in the middle takes TLS away and asks for the password."""
     switch = b"\xfe" + plugin + b"\0" + b"x" * 20 + b"\0"

@@ -6,9 +6,10 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.live.listening import address_of, listening
+from tests.for_each import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "found"),
     [
         ("127.0.0.1:3306", ("127.0.0.1", 3306)),
@@ -21,15 +22,13 @@ def test_an_address(text, found):
     assert address_of(text) == found
 
 
-@pytest.mark.parametrize("text", ["", "3306", ":3306", "::1:3306", "host:", "host:x", "h:65536"])
+@for_each("text", ["", "3306", ":3306", "::1:3306", "host:", "host:x", "h:65536"])
 def test_no_address(text):
     with pytest.raises(UsageError):
         address_of(text)
 
 
-@pytest.mark.parametrize(
-    "host", ["no.such.host.invalid", f"{'a' * 70}.example", "a..b", "192.0.2.1"]
-)
+@for_each("host", ["no.such.host.invalid", f"{'a' * 70}.example", "a..b", "192.0.2.1"])
 def test_a_host_that_is_not_here(host):
     with pytest.raises(UsageError, match="cannot listen at"):
         listening(host, 0, 1)

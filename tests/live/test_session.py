@@ -14,13 +14,15 @@ from tailrace.live.session import OLDEST, Identity, Session, dump_flags, free_se
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag
+from tests.for_each import for_each
 from tests.waiting import DEADLINE, purge, wait_for
+from tools.servers import ONE_OF_EACH
 
 NOBODY = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
 GTIDS = {"mysql-9.7": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]}
 
 
-@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def source_server(request, fresh_server):
     """A server with GTIDs and three transactions in its log."""
     server = fresh_server(request.param, GTIDS.get(request.param))
@@ -388,7 +390,7 @@ def test_a_user_without_privileges(source_server):
 # --- what depends on the version alone -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("flavour", "version", "flags"),
     [
         (Flavour.MYSQL, (5, 7, 44), DumpFlag.SKIP_TAGGED_GTIDS),

@@ -29,6 +29,7 @@ from tailrace.live.session import OLDEST, Identity, Session
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.live.url import Source
 from tailrace.position import Position
+from tests.for_each import for_each
 from tests.waiting import DEADLINE, purge, wait_for
 
 SERVERS = ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"]
@@ -190,25 +191,7 @@ def test_gtids_ahead_of_the_source(log):
     meets(diverged, GtidsAhead, "0-9-2", "right server")
 
 
-def test_a_source_without_gtids(fresh_server):
-    server = fresh_server("mysql-9.7", ["--gtid-mode=OFF", "--enforce-gtid-consistency=ON"])
-    given = source(server)
-    with Session.open(given, given.hosts[0], Identity()) as session:
-        assert not session.has_gtids
-        with pytest.raises(UsageError, match="gtid_mode"):
-            session.prepare(GtidSet())
-    with connect(given, given.hosts[0]) as connection:
-        stream = BinlogStream.open(connection, server_id=9, flags=RPL_GTID | 1)
-        meets(ending(stream), ServerError, "GTID_MODE = OFF", "gtid_mode=ON")
-    for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE"):
-        server.execute(f"SET GLOBAL gtid_mode = {mode}")
-    server.execute("CREATE DATABASE with_gtid")
-    for mode in ("OFF_PERMISSIVE", "OFF"):
-        server.execute(f"SET GLOBAL gtid_mode = {mode}")
-    meets(refused(server, OLDEST), ServerError, "GTID-transaction", "OFF_PERMISSIVE")
-
-
-def test_transactions_without_gtids(fresh_server):
+def test_transactions_without_gtids_and_a_source_without(fresh_server):
     """Behind one that has a GTID: logs that begin with others a source leaves out in silence."""
     server = fresh_server("mysql-9.7", GTIDS["mysql-9.7"])
     server.execute("CREATE DATABASE with_gtid")
@@ -218,6 +201,17 @@ def test_transactions_without_gtids(fresh_server):
     for mode in ("ON_PERMISSIVE", "ON"):
         server.execute(f"SET GLOBAL gtid_mode = {mode}")
     meets(refused(server, GtidSet()), ServerError, "anonymous transaction", "by position")
+    for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF"):
+        server.execute(f"SET GLOBAL gtid_mode = {mode}")
+    given = source(server)
+    with Session.open(given, given.hosts[0], Identity()) as session:
+        assert not session.has_gtids
+        with pytest.raises(UsageError, match="gtid_mode"):
+            session.prepare(GtidSet())
+    with connect(given, given.hosts[0]) as connection:
+        stream = BinlogStream.open(connection, server_id=9, flags=RPL_GTID | 1)
+        meets(ending(stream), ServerError, "GTID_MODE = OFF", "gtid_mode=ON")
+    meets(refused(server, OLDEST), ServerError, "GTID-transaction", "OFF_PERMISSIVE")
 
 
 def test_no_checksum_announced(log):
@@ -319,7 +313,7 @@ def test_without_the_privilege(log):
 # --- codes that are not provoked here ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "kind"),
     [
         (1040, ConnectionLost), (1053, ConnectionLost), (1158, ConnectionLost), (1159, ConnectionLost),
@@ -344,7 +338,7 @@ def test_what_was_asked_for():
     assert "(asked for b.000007:4)" in str(error)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "kind"),
     [
         # as MySQL 5.7 and 8.0 say it
@@ -359,7 +353,7 @@ def test_texts_of_older_servers(text, kind):
     assert type(server_error(1236, "HY000", text, "here")) is kind
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "Could not find first log file name in binary log index file",

@@ -12,6 +12,7 @@ from tailrace.live.connect import connect
 from tailrace.live.tls import Tls, TlsMode
 from tailrace.live.url import Source
 from tests.live.certificates import Authority
+from tools.servers import ONE_OF_EACH
 
 PASSWORD = "s3cret-Wörd"
 
@@ -26,7 +27,7 @@ def certificates(authority):
     return authority.issue("server", "localhost", "127.0.0.1")
 
 
-@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def tls_server(request, fresh_server, authority, certificates):
     """A server with a certificate of ours for localhost and 127.0.0.1."""
     cert, key = certificates
@@ -247,8 +248,8 @@ def test_a_server_without_tls_gets_no_password(fresh_server):
     assert logins(log)
 
 
-def test_a_server_that_takes_no_connection_without(fresh_server):
-    server = fresh_server("mysql-9.7")
+def test_a_server_that_takes_no_connection_without(mysql97):
+    server = mysql97
     account(server, "plain")
     server.execute("SET GLOBAL require_secure_transport = ON")
     assert cipher(source(server))  # from now on the server has the password in its cache
