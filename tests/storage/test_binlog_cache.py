@@ -24,6 +24,7 @@ from tailrace.storage.streams import file as file_module
 from tailrace.storage.streams.file import TemporaryOutput
 from tailrace.storage.streams.memory import MemoryOutput
 from tailrace.testing import FAULTS, Faults
+from tests.cases import each_case
 from tests.storage.layers import RefusingSystem
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def test_disk_writes_are_counted() -> None:
     assert cache.disk_writes == 2
 
 
-@pytest.mark.parametrize("wrap", [None, temporary])
+@each_case("wrap", [None, temporary])
 def test_the_name_of_the_temporary_file(wrap: Wrap | None, tmp_path: Path) -> None:
     """Binlog_cache::tmp_file_name: where the file can be read, and its size on the disk be seen."""
     with BinlogCache(10, wrap=wrap, folder=tmp_path) as cache:
@@ -163,9 +164,9 @@ def test_the_file_is_gone_afterwards(tmp_path: Path) -> None:
     assert open_files() == before
 
 
-@pytest.mark.parametrize("number", FAULTS.values())
-@pytest.mark.parametrize("share", [0, 0.5, 1])
-@pytest.mark.parametrize("wrap", [None, temporary])
+@each_case("number", FAULTS.values())
+@each_case("share", [0, 0.5, 1])
+@each_case("wrap", [None, temporary])
 def test_a_full_disk_is_taken_back(
     monkeypatch: pytest.MonkeyPatch, number: int, share: float, wrap: Wrap | None
 ) -> None:
@@ -273,7 +274,6 @@ def test_a_folder_protects_what_spills(tmp_path: Path) -> None:
 
 
 MUCH = """
-import sys
 from tailrace.storage.binlog_cache import BinlogCache
 from tailrace.storage.encryption.temporary import temporary
 class Sum:
@@ -285,30 +285,30 @@ def peak():  # of this process alone; getrusage's is also its parent's
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 piece = bytes(range(256)) * 32
-out = Sum()
-with BinlogCache(16 << 20, wrap=temporary if sys.argv[1] == "encrypted" else None) as cache:
-    for _ in range((1 << 28) // len(piece)):
-        cache.write(piece)
-    cache.copy_to(out)
-    assert out.size == len(cache) == 1 << 28
-    print(cache.disk_writes, peak())
+for wrap in (None, temporary):
+    out = Sum()
+    with BinlogCache(16 << 20, wrap=wrap) as cache:
+        for _ in range((1 << 27) // len(piece)):
+            cache.write(piece)
+        cache.copy_to(out)
+        assert out.size == len(cache) == 1 << 27
+        print(cache.disk_writes)
+print(peak())
 """
 
 
-@pytest.mark.parametrize("kind", ["plain", "encrypted"])
-def test_much_in_little_memory(kind: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", MUCH, kind], capture_output=True, text=True, check=False
-    )
+def test_much_in_little_memory() -> None:
+    """Plain and encrypted."""
+    run = subprocess.run([sys.executable, "-c", MUCH], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    writes, kibibytes = map(int, run.stdout.split())
-    print(f"{kind}: {writes} disk writes, {kibibytes / 1024:.0f} MiB")
-    assert writes >= 15
+    plain, encrypted, kibibytes = map(int, run.stdout.split())
+    assert plain >= 7
+    assert encrypted >= 7
     assert kibibytes > 10_000
     assert kibibytes * 1024 < 100_000_000  # Python and all modules among them
 
 
-@pytest.mark.parametrize("size", [5, 500], ids=["in memory", "on disk"])
+@each_case("size", [5, 500], ids=["in memory", "on disk"])
 def test_a_closed_cache_takes_and_gives_nothing(size: int) -> None:
     """WL#10956, Binlog_cache: after it was closed what is done with it is an error."""
     cache = BinlogCache(10)

@@ -25,6 +25,7 @@ from tailrace.storage.streams.counting import CountingRandomInput
 from tailrace.storage.streams.file import FileOutput
 from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
 from tailrace.testing import Faults, FaultyOutput
+from tests.cases import each_case
 from tests.recorded import CORPUS
 from tests.storage.layers import RefusingSystem
 
@@ -34,17 +35,18 @@ if TYPE_CHECKING:
     from tailrace.storage.store import WritableStore
 
 
-@pytest.fixture(params=["disk", "memory"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> WritableStore:
-    return LocalFolder(tmp_path) if request.param == "disk" else MemoryFolder("test")
-
-
 def there(file: BinlogFile) -> bytes:
     return file.folder.read(file.name, 0, 1 << 20)
 
 
-@pytest.mark.parametrize("buffer", [0, 5, 1 << 16])
-def test_its_life(folder: WritableStore, buffer: int) -> None:
+def a_folder(kind: str, path: Path) -> WritableStore:
+    return LocalFolder(path) if kind == "disk" else MemoryFolder("test")
+
+
+@each_case("kind", ["disk", "memory"])
+@each_case("buffer", [0, 5, 1 << 16])
+def test_its_life(tmp_path: Path, kind: str, buffer: int) -> None:
+    folder = a_folder(kind, tmp_path)
     file = BinlogFile(folder, "binlog.000001", buffer=buffer)
     assert not file.is_open
     file.create(b"")
@@ -73,7 +75,9 @@ def test_its_life(folder: WritableStore, buffer: int) -> None:
     assert there(again) == b"aB"
 
 
-def test_what_is_refused(folder: WritableStore) -> None:
+@each_case("kind", ["disk", "memory"])
+def test_what_is_refused(tmp_path: Path, kind: str) -> None:
+    folder = a_folder(kind, tmp_path)
     file = BinlogFile(folder, "x")
     for act in (
         lambda: file.write(b"a"),
@@ -158,8 +162,8 @@ def test_a_log_is_in_the_systems_hands_when_a_commit_returns(tmp_path: Path) -> 
     log.close()
 
 
-@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
-@pytest.mark.parametrize("buffer", [0, 1 << 16])
+@each_case("flavour", ["mysql", "mariadb"])
+@each_case("buffer", [0, 1 << 16])
 def test_encrypted_below(tmp_path: Path, flavour: str, buffer: int) -> None:
     """Offsets, changes and cuts are the plain log's, in an encrypted one of either flavour."""
     with tailrace.create(tmp_path / "plain.000001", flavour=flavour, server_id=1) as log:
@@ -197,7 +201,7 @@ def test_encrypted_below(tmp_path: Path, flavour: str, buffer: int) -> None:
     assert b"create table t4" not in stored
 
 
-@pytest.mark.parametrize("mode", ["aes_cbc", "aes_ctr"])
+@each_case("mode", ["aes_cbc", "aes_ctr"])
 def test_an_encrypted_event_of_mariadb_is_not_updated(tmp_path: Path, mode: str) -> None:
     """WL#10956, Binlog_ofile::update: the document of `update` says why."""
     ring = make(tmp_path / "keys", "1")
@@ -214,8 +218,8 @@ def test_an_encrypted_event_of_mariadb_is_not_updated(tmp_path: Path, mode: str)
     assert folder.read("binlog.000001", 0, 1 << 20)[256:] == whole[256:]
 
 
-@pytest.mark.parametrize("flavour", ["mysql-9.7", "mariadb-11.8"])
-@pytest.mark.parametrize("count", [0, 3, 4, 22, 30, 126])
+@each_case("flavour", ["mysql-9.7", "mariadb-11.8"])
+@each_case("count", [0, 3, 4, 22, 30, 126])
 def test_an_encrypted_log_is_created_with_its_beginning(
     tmp_path: Path, flavour: str, count: int
 ) -> None:
@@ -278,46 +282,47 @@ def test_small_pieces_become_few_large_ones() -> None:
 LIMITED = """
 import resource, sys, tailrace
 from tailrace.errors import StorageError
-sync, compress = sys.argv[2], sys.argv[3] == "True"
-log = tailrace.create(
-    sys.argv[1], flavour="mysql", server_id=1, sync=sync, compress=compress, cache_limit=1000
-)
 soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-refused = done = 0
-for size in range(300):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000 if size % 7 else 30_000 + size * 100, hard))
-    place = log.position
-    try:
-        with log.transaction() as trx:
-            for number in range(size % 40):
-                trx.query(f"insert into t values ({number}, {size})", "d")
-        done += bool(size % 40)
-    except StorageError as error:
-        assert "File too large" in str(error), error
-        refused += 1
-        assert log.position == place
-resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-log.close()
-whole = [each for each in tailrace.open(sys.argv[1]).transactions()]
-assert all(each.complete for each in whole)
-print(done, len(whole), refused)
+
+def limited(path, sync, compress):
+    log = tailrace.create(
+        path, flavour="mysql", server_id=1, sync=sync, compress=compress, cache_limit=1000
+    )
+    refused = done = 0
+    for size in range(300):
+        limit = 30_000 if size % 7 else 30_000 + size * 100
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        place = log.position
+        try:
+            with log.transaction() as trx:
+                for number in range(size % 40):
+                    trx.query(f"insert into t values ({number}, {size})", "d")
+            done += bool(size % 40)
+        except StorageError as error:
+            assert "File too large" in str(error), error
+            refused += 1
+            assert log.position == place
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    log.close()
+    whole = [each for each in tailrace.open(path).transactions()]
+    assert all(each.complete for each in whole)
+    assert done == len(whole) > 3
+    assert refused > 30
+
+for sync in ("transaction", "none"):
+    for compress in (False, True):
+        limited(f"{sys.argv[1]}/{sync}.{compress}/binlog.000001", sync, compress)
 """
 
 
-@pytest.mark.parametrize("sync", ["transaction", "none"])
-@pytest.mark.parametrize("compress", [False, True])
-def test_a_real_limit(tmp_path: Path, sync: str, compress: bool) -> None:
+def test_a_real_limit(tmp_path: Path) -> None:
     """The kernel takes part of a write and refuses the rest: no part of a transaction stays."""
+    for name in ("transaction.False", "transaction.True", "none.False", "none.True"):
+        (tmp_path / name).mkdir()
     run = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path / "binlog.000001"), sync, str(compress)],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    done, whole, refused = map(int, run.stdout.split())
-    assert done == whole > 3
-    assert refused > 30
 
 
 def test_a_device_that_is_full() -> None:

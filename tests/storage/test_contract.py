@@ -22,6 +22,7 @@ from tailrace.testing import (
     check_write_faults,
     check_writing,
 )
+from tests.cases import each_case
 
 
 class SyncKeepsBuffer(BufferRandomOutput):
@@ -235,7 +236,7 @@ def small(kind: Any) -> Any:
     return lambda lower: kind(lower, 100)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("layer", "meant"),
     [
         (Layer("", output=small(SyncKeepsBuffer)), check_sync),

@@ -44,6 +44,7 @@ from tailrace.storage import (
 )
 from tailrace.storage.event_streams import EventData, Events
 from tailrace.storage.memory import forget_memory
+from tests.cases import each_case
 from tests.recorded import CORPUS
 from tools.servers import binlog_tool
 
@@ -62,7 +63,7 @@ def places(name: str) -> list[int]:
     return sorted({int(place) for place in PLACE.findall(shown)})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_bytes_and_objects_stand_where_the_tool_sees_them(name: str) -> None:
     raw = path_of(name).read_bytes()
     data = list(EventData(path_of(name)))
@@ -73,7 +74,7 @@ def test_bytes_and_objects_stand_where_the_tool_sees_them(name: str) -> None:
     assert [event.encode() for event in events] == [bytes(each) for _, each in data]
 
 
-@pytest.mark.parametrize("name", NAMES[:2])
+@each_case("name", NAMES[:2])
 def test_the_format_description_is_fetched_or_given(name: str) -> None:
     path = path_of(name)
     whole = list(Events(path))
@@ -100,7 +101,7 @@ def files_of(name: str) -> list[Path]:
     return [Path(file.path) for file in find(CORPUS / name)[0].files]
 
 
-@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+@each_case("server", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
 def test_the_format_description_is_given_for_relay_logs(server: str) -> None:
     """WL#10956, Basic_binlog_file_reader::open: with the relay log's own, its source's as it stands
     there, and the source's as it stands in the source's own log.
@@ -143,7 +144,7 @@ def test_a_relay_log_whose_source_has_no_checksums(tmp_path: Path) -> None:
     assert [bytes(raw) for _, raw in data] == [event.encode() for event in wanted[1:]]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_memory_is_what_the_caller_gives(name: str) -> None:
     path = path_of(name)
     memory = bytearray(1 << 20)
@@ -164,7 +165,7 @@ def test_memory_is_what_the_caller_gives(name: str) -> None:
     assert asked == [len(raw) for _, raw in wanted]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "mariadb-10.11.relay-log"])
+@each_case("name", [*NAMES, "mariadb-10.11.relay-log"])
 def test_objects_in_memory_that_the_caller_gives(name: str) -> None:
     """WL#10956, read_event_object: allocator: one memory serves all events, also those which later
     ones need (table maps).
@@ -204,8 +205,8 @@ class SeveralFiles(EventData):
         return 4 if header.startswith(b"\xfebin") else 0
 
 
-@pytest.mark.parametrize("memory", [None, bytearray])
-@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"])
+@each_case("memory", [None, bytearray])
+@each_case("server", ["mysql-9.7", "mariadb-11.8"])
 def test_read_header_is_overridden(server: str, memory: Any, tmp_path: Path) -> None:
     """WL#10956, Binlog_event_data_istream::read_header: several files, one after the other."""
     names = ("checksum-crc32", "checksum-none", "interleaved", "checksum-crc32")
@@ -235,7 +236,7 @@ def test_what_read_header_may_return() -> None:
         list(Wrong(path_of(NAMES[0])))
 
 
-@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"])
+@each_case("server", ["mysql-9.7", "mariadb-11.8"])
 def test_the_algorithm_of_the_checksums_is_given(server: str, tmp_path: Path) -> None:
     """WL#10956, read_event_data: checksum_alg: it counts, and not the format description's."""
     sound, none = path_of(f"{server}.checksum-crc32"), path_of(f"{server}.checksum-none")
@@ -260,7 +261,7 @@ def test_the_algorithm_of_the_checksums_is_given(server: str, tmp_path: Path) ->
         list(EventData(none, checksum_algorithm=ChecksumAlgorithm.CRC32))
 
 
-@pytest.mark.parametrize("kind", [EventData, Events])
+@each_case("kind", [EventData, Events])
 def test_the_algorithm_is_a_member_or_its_name(
     kind: type[EventData | Events], tmp_path: Path
 ) -> None:
@@ -299,7 +300,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", [EventData, Events])
+@each_case("kind", [EventData, Events])
 def test_an_event_is_read_into_that_memory(large: Path, kind: type[EventData | Events]) -> None:
     """WL#10956, read_event_data: allocator: there is no second copy of the event."""
     memory = bytearray(LARGE)
@@ -315,9 +316,9 @@ def test_an_event_is_read_into_that_memory(large: Path, kind: type[EventData | E
     assert peak < 4 << 20
 
 
-@pytest.mark.parametrize("name", ["large", *NAMES])
-@pytest.mark.parametrize("kind", [EventData, Events])
-@pytest.mark.parametrize(
+@each_case("name", ["large", *NAMES])
+@each_case("kind", [EventData, Events])
+@each_case(
     ("allocate", "said"),
     [
         (lambda size: bytearray(size - 1), r"allocate gave \d+ bytes of memory for the \d+ bytes"),
@@ -344,7 +345,7 @@ def test_too_little_memory(
     assert (caught.value.file, caught.value.offset) == (str(path), second)
 
 
-@pytest.mark.parametrize("name", NAMES[:2])
+@each_case("name", NAMES[:2])
 def test_checksums_are_verified_if_asked(name: str, tmp_path: Path) -> None:
     path = Path(shutil.copy(path_of(name), tmp_path))
     events = list(Events(path))
@@ -365,7 +366,7 @@ def test_checksums_are_verified_if_asked(name: str, tmp_path: Path) -> None:
     assert next(iter(behind))[0] == begin
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+@each_case("name", ["mysql-9.7", "mariadb-11.8"])
 def test_an_encrypted_file(name: str) -> None:
     folder = CORPUS / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
@@ -402,8 +403,8 @@ def streams(path: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", ["memory", "file", "buffer", "zstd", "forward", "python"])
-@pytest.mark.parametrize("name", NAMES)
+@each_case("kind", ["memory", "file", "buffer", "zstd", "forward", "python"])
+@each_case("name", NAMES)
 def test_events_are_read_from_any_input_stream(name: str, kind: str) -> None:
     """Dev stories, m_istream: whatever is below; the stream is its owner's, and stays open."""
     path = path_of(name)
@@ -486,7 +487,7 @@ def test_standard_input_memory_and_folders(tmp_path: Path, monkeypatch: pytest.M
         EventData(tmp_path)
 
 
-@pytest.mark.parametrize("made", [EventData, Events])
+@each_case("made", [EventData, Events])
 def test_it_is_closed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Basic_binlog_file_reader::close: the file is closed; iterating opens it again."""
     opened: list[Any] = []
@@ -511,7 +512,7 @@ def test_it_is_closed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not opened[-1].is_open
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_events_are_written_to_any_output_stream(name: str, tmp_path: Path) -> None:
     """Log_event::write: header, body and footer, into a file, a cache, memory, a stack."""
     path = path_of(name)

@@ -15,6 +15,7 @@ from tailrace.storage.index import LogIndex
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.storage.purge import purge
+from tests.cases import each_case
 from tests.writing.made import FLAVOURS, START, append, fill, log, transactions_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from tailrace.storage.store import WritableStore
 
-both = pytest.mark.parametrize("flavour", FLAVOURS)
+both = each_case("flavour", FLAVOURS)
 FILES = 5
 
 
@@ -40,17 +41,17 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.fixture(params=["disk", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, WritableStore]:
-    if request.param == "disk":
+def place(where: str, tmp_path: Path) -> tuple[str, WritableStore]:
+    if where == "disk":
         return str(tmp_path / "binlog.000001"), LocalFolder(tmp_path)
     forget_memory("purged")
     return "memory:purged/binlog.000001", memory_folder("purged")
 
 
 @both
-def test_up_to_a_file(place: tuple[str, WritableStore], flavour: str) -> None:
-    target, folder = place
+@each_case("where", ["disk", "memory"])
+def test_up_to_a_file(tmp_path: Path, where: str, flavour: str) -> None:
+    target, folder = place(where, tmp_path)
     files = made(target, flavour)
     index = LogIndex(folder, "binlog")
     assert index.purge(to=files[0]) == []
@@ -68,9 +69,10 @@ def begun(folder: WritableStore, name: str) -> int:
 
 
 @both
-def test_up_to_a_time(place: tuple[str, WritableStore], flavour: str) -> None:
+@each_case("where", ["disk", "memory"])
+def test_up_to_a_time(tmp_path: Path, where: str, flavour: str) -> None:
     """A file goes where the second in which the next was begun is over by then."""
-    target, folder = place
+    target, folder = place(where, tmp_path)
     files = made(target, flavour)
     index = LogIndex(folder, "binlog")
     closed = begun(folder, files[2])  # when the second file was
@@ -113,7 +115,7 @@ def test_by_the_writer_and_by_name(tmp_path: Path, flavour: str) -> None:
     assert names(folder) == [files[4], "binlog.000006", "binlog.index"]
 
 
-@pytest.mark.parametrize("entry", ["{folder}/{name}", "./{name}", "{name}", ".\\{name}"])
+@each_case("entry", ["{folder}/{name}", "./{name}", "{name}", ".\\{name}"])
 def test_entries_of_every_form(tmp_path: Path, entry: str) -> None:
     files = made(tmp_path / "binlog.000001", "mysql")
     index = tmp_path / "binlog.index"
@@ -124,7 +126,7 @@ def test_entries_of_every_form(tmp_path: Path, entry: str) -> None:
     assert names(tmp_path) == [*files[3:], "binlog.index"]
 
 
-@pytest.mark.parametrize("relative", [False, True])
+@each_case("relative", [False, True])
 def test_files_that_lie_elsewhere_are_read_and_not_deleted(tmp_path: Path, relative: bool) -> None:
     """The index lies in one folder, the older files in another."""
     here, there = tmp_path / "here", tmp_path / "there"
@@ -144,7 +146,7 @@ def test_files_that_lie_elsewhere_are_read_and_not_deleted(tmp_path: Path, relat
     assert (here / "binlog.index").read_text().splitlines() == lines
 
 
-@pytest.mark.parametrize(
+@each_case(
     "entry",
     [
         *("{outside}/x.000001", "../outside/x.000001", "{outside}/keys", "../outside/keys"),
@@ -257,7 +259,7 @@ class Dying(LocalFolder):
 
 
 @both
-@pytest.mark.parametrize("step", range(8))
+@each_case("step", range(8))
 def test_killed_at_every_step(tmp_path: Path, flavour: str, step: int) -> None:
     """All files are listed and there, or the old ones are not listed; the next writer ends it."""
     folder = tmp_path / flavour

@@ -14,6 +14,7 @@ from tailrace.position import Position
 from tailrace.selection import Selection
 from tailrace.storage import find, search
 from tailrace.storage.search import commit_time, file_of_gtid, find_gtid, find_time
+from tests.cases import each_case
 from tests.recorded import CORPUS
 from tests.writing.made import FLAVOURS, START, UUID, Clock, append, fill, log
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tailrace.storage import LogSeries
     from tailrace.transaction import Transaction
 
-both = pytest.mark.parametrize("flavour", FLAVOURS)
+both = each_case("flavour", FLAVOURS)
 SECOND = 1_000_000
 
 
@@ -47,7 +48,7 @@ def recorded() -> list[Path]:
     return [CORPUS / name for name in names]
 
 
-@pytest.mark.parametrize("folder", recorded(), ids=lambda path: path.name)
+@each_case("folder", recorded(), ids=lambda path: path.name)
 def test_every_gtid_of_recorded_logs(folder: Path) -> None:
     series = series_of(folder)
     some = False
@@ -62,9 +63,7 @@ def test_every_gtid_of_recorded_logs(folder: Path) -> None:
     assert some or "anonymous" in folder.name
 
 
-@pytest.mark.parametrize(
-    "folder", [*recorded(), CORPUS / "mysql-9.7.anonymous"], ids=lambda p: p.name
-)
+@each_case("folder", [*recorded(), CORPUS / "mysql-9.7.anonymous"], ids=lambda p: p.name)
 def test_times_of_recorded_logs(folder: Path) -> None:
     """As ``--start TIME`` finds it by reading all."""
     series = series_of(folder)

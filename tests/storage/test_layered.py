@@ -7,7 +7,9 @@ import re
 import subprocess
 import threading
 from contextlib import closing
+from functools import cache
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 import zstandard
@@ -27,8 +29,10 @@ from tailrace.storage.objects import ObjectFolder
 from tailrace.storage.purge import purge
 from tailrace.storage.streams.counting import counted_input, counted_output
 from tailrace.storage.streams.layer import Layer, layer, layers_of
+from tests.cases import each_case
 from tests.recorded import ROOT
 from tests.storage.layers import MASKED
+from tests.waiting import DEADLINE
 from tests.writing.made import FLAVOURS, UUID, Clock, check_files, fill, log, transactions_of
 
 if TYPE_CHECKING:
@@ -77,16 +81,19 @@ def rows(source: Any, **how: Any) -> list[Any]:
     return sorted(found, key=lambda row: row["_seq"])
 
 
+plain_events, plain_rows = cache(events), cache(rows)
+"""Of the shop's logs as they are."""
+
 # --- reading -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_case("flavour", FLAVOURS)
 def test_a_compressed_file_is_recognised(flavour: str, tmp_path: Path) -> None:
     plain = SHOP / flavour / "binlog.000001"
     path = packed(SHOP / flavour, tmp_path / "arch") / "binlog.000001.zst"
-    assert events(path) == events(plain)
-    assert events(str(path)) == events(plain)
-    assert rows(path) == rows(plain)
+    assert events(path) == plain_events(plain)
+    assert events(str(path)) == plain_events(plain)
+    assert rows(path) == plain_rows(plain)
     with tailrace.open(path) as found:
         list(found)
         assert found.position == Position("binlog.000001", plain.stat().st_size)
@@ -99,19 +106,19 @@ def test_a_compressed_file_is_recognised(flavour: str, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("last", [True, False], ids=["all", "without the last"])
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_case("last", [True, False], ids=["all", "without the last"])
+@each_case("flavour", FLAVOURS)
 def test_a_folder_of_compressed_files(flavour: str, last: bool, tmp_path: Path) -> None:
     """With its index or without; also where the last file is still plain, and by URL."""
     plain = SHOP / flavour
     folder = packed(plain, tmp_path / "arch", last=last)
-    assert events(folder) == events(plain)
-    assert events(folder / "binlog.index") == events(plain)
-    assert rows(folder) == rows(plain)
-    assert rows(folder, threads=2) == rows(plain)
+    assert events(folder) == plain_events(plain)
+    assert events(folder / "binlog.index") == plain_events(plain)
+    assert rows(folder) == plain_rows(plain)
+    assert rows(folder, threads=2) == plain_rows(plain)
     assert [series.name for series in find(tmp_path)] == ["arch"]  # a folder of folders
     (folder / "binlog.index").unlink()
-    assert events(f"file://{folder}") == events(plain)
+    assert events(f"file://{folder}") == plain_events(plain)
     paths = sorted(folder.glob("binlog.0*"))
     assert events([paths[1], paths[0]]) == events(sorted(plain.glob("binlog.0*"))[:2])
 
@@ -154,29 +161,29 @@ def test_splits_for_spark(tmp_path: Path) -> None:
         for batch in read_split(split)
         for row in batch.to_pylist()
     ]
-    assert sorted(found, key=lambda row: row["_seq"]) == rows(SHOP / "mysql")
+    assert sorted(found, key=lambda row: row["_seq"]) == plain_rows(SHOP / "mysql")
 
 
-@pytest.mark.parametrize("layers", ["zstd", ["zstd"], layer("zstd"), ["zstd", "buffer"]])
+@each_case("layers", ["zstd", layer("zstd"), ["zstd", "buffer"]])
 def test_layers_are_given(layers: Any, tmp_path: Path) -> None:
     """For files that do not have the name, one and in a folder, and in memory."""
     folder = packed(SHOP / "mariadb", tmp_path / "arch")
     for path in folder.glob("*.zst"):
         path.rename(path.with_suffix(""))
     for name in ("", "binlog.000002", "binlog.index"):
-        assert events(folder / name, layers=layers) == events(SHOP / "mariadb" / name)
-        assert rows(folder / name, layers=layers) == rows(SHOP / "mariadb" / name)
+        assert events(folder / name, layers=layers) == plain_events(SHOP / "mariadb" / name)
+        assert rows(folder / name, layers=layers) == plain_rows(SHOP / "mariadb" / name)
     with pytest.raises(BadMagic):
         tailrace.open(folder / "binlog.000002")
     forget_memory("arch")
     for path in folder.glob("binlog.0*"):
         memory_folder("arch").create(f"{path.name}.zst", path.read_bytes()).close()
-    assert events("memory:arch") == events(SHOP / "mariadb")
+    assert events("memory:arch") == plain_events(SHOP / "mariadb")
     for suffix in ("", ".zst"):
         name = f"binlog.000002{suffix}"
         if suffix:
-            assert events(f"memory:arch/{name}") == events(SHOP / "mariadb" / "binlog.000002")
-    assert events("memory:arch", layers=layers) == events(SHOP / "mariadb")
+            assert events(f"memory:arch/{name}") == plain_events(SHOP / "mariadb" / "binlog.000002")
+    assert events("memory:arch", layers=layers) == plain_events(SHOP / "mariadb")
 
 
 def test_a_layer_composes_with_others() -> None:
@@ -196,7 +203,7 @@ def test_a_layer_composes_with_others() -> None:
     packed_bytes = zstandard.compress(plain)
     memory_folder("stack").create("binlog.000001.zst", packed_bytes).close()
     found = events("memory:stack", layers=[kept(below), "zstd", kept(above)])
-    assert found == events(SHOP / "mysql" / "binlog.000001")
+    assert found == plain_events(SHOP / "mysql" / "binlog.000001")
     assert max(each.bytes_read for each in above) == len(plain)
     assert max(each.bytes_read for each in below) == len(packed_bytes)
 
@@ -210,7 +217,7 @@ def test_encrypted_and_then_compressed(tmp_path: Path) -> None:
     assert rows(arch, keyring=keys) == rows(tmp_path / "safe", keyring=keys)
 
 
-@pytest.mark.parametrize("what", ["cut", "garbage", "no log", "flipped"])
+@each_case("what", ["cut", "garbage", "no log", "flipped"])
 def test_damage_names_the_file(what: str, tmp_path: Path) -> None:
     folder = packed(SHOP / "mysql", tmp_path / "arch", write_checksum=True)
     path = folder / "binlog.000001.zst"
@@ -230,8 +237,8 @@ def test_damage_names_the_file(what: str, tmp_path: Path) -> None:
         assert ("binlog.000001" if what == "no log" else str(path)) in str(caught.value)
 
 
-@pytest.mark.parametrize("index", [True, False], ids=["index", "no index"])
-@pytest.mark.parametrize("layers", ["counting", "buffer", ["zstd", "zstd"], MASKED], ids=str)
+@each_case("index", [True, False], ids=["index", "no index"])
+@each_case("layers", ["counting", "buffer", ["zstd", "zstd"], MASKED], ids=str)
 def test_no_file_is_passed_over_that_has_another_layer(
     layers: Any, index: bool, tmp_path: Path
 ) -> None:
@@ -243,7 +250,7 @@ def test_no_file_is_passed_over_that_has_another_layer(
     if not index:
         (folder / "binlog.index").unlink()
     forget_memory("other")
-    url = f"memory://other{tmp_path.name}/arch"
+    url = f"memory://other{uuid4().hex}/arch"
     for path in folder.iterdir():
         memory_folder("other").create(path.name, path.read_bytes()).close()
         ObjectFolder(url).create(path.name, path.read_bytes()).close()
@@ -256,9 +263,9 @@ def test_no_file_is_passed_over_that_has_another_layer(
             events(folder / "binlog.index", layers=layers)
 
 
-@pytest.mark.parametrize("number", [1, 4], ids=["first", "last"])
-@pytest.mark.parametrize("index", [True, False], ids=["index", "no index"])
-@pytest.mark.parametrize("content", [b"", zstandard.compress(b""), None], ids=["0", "none", "2"])
+@each_case("number", [1, 4], ids=["first", "last"])
+@each_case("index", [True, False], ids=["index", "no index"])
+@each_case("content", [b"", zstandard.compress(b""), None], ids=["0", "none", "2"])
 def test_a_compressed_file_without_a_log_is_an_error(
     content: bytes | None, index: bool, number: int, tmp_path: Path
 ) -> None:
@@ -280,18 +287,18 @@ def test_compressed_files_in_an_object_store(tmp_path: Path) -> None:
     url = f"memory://layered{tmp_path.name}/arch"
     for path in folder.iterdir():
         ObjectFolder(url).create(path.name, path.read_bytes()).close()
-    assert events(url) == events(SHOP / "mysql")
-    assert rows(url) == rows(SHOP / "mysql")
+    assert events(url) == plain_events(SHOP / "mysql")
+    assert rows(url) == plain_rows(SHOP / "mysql")
     for name in ("binlog.000002.zst", "binlog.index"):
         wanted = SHOP / "mysql" / name.removesuffix(".zst")
-        assert events(f"{url}/{name}") == events(wanted)
+        assert events(f"{url}/{name}") == plain_events(wanted)
 
 
 def test_other_compressed_files_are_no_logs(tmp_path: Path) -> None:
     folder = packed(SHOP / "mysql", tmp_path / "arch")
     (folder / "dump.sql.zst").write_bytes(zstandard.compress(b"select 1;"))
     (folder / "notes.txt").write_bytes(b"notes")
-    assert events(folder) == events(SHOP / "mysql")
+    assert events(folder) == plain_events(SHOP / "mysql")
 
 
 def test_arguments(tmp_path: Path) -> None:
@@ -318,9 +325,9 @@ STACKS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("layers", STACKS, ids=str)
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("kind", ["disk", "memory"])
+@each_case("layers", STACKS, ids=str)
+@each_case("flavour", FLAVOURS)
+@each_case("kind", ["disk", "memory"])
 def test_a_log_is_written_through_layers(
     layers: Any, flavour: str, kind: str, tmp_path: Path
 ) -> None:
@@ -349,7 +356,7 @@ def test_a_log_is_written_through_layers(
     assert rows(target, layers=layers) == rows(tmp_path / "plain")
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_case("flavour", FLAVOURS)
 def test_a_file_is_plain_until_it_is_complete(flavour: str, tmp_path: Path) -> None:
     folder = tmp_path / "log"
     with begin(folder, flavour, layers="zstd") as made:
@@ -371,8 +378,8 @@ def test_a_file_is_plain_until_it_is_complete(flavour: str, tmp_path: Path) -> N
     check_files(*sorted(path for path in folder.glob("binlog.0*") if path.suffix != ".zst"))
 
 
-@pytest.mark.parametrize("last", [True, False], ids=["closed", "in use"])
-@pytest.mark.parametrize("layers", ["buffer", [], ["zstd", "zstd"], MASKED], ids=str)
+@each_case("last", [True, False], ids=["closed", "in use"])
+@each_case("layers", ["buffer", [], ["zstd", "zstd"], MASKED], ids=str)
 def test_a_log_is_continued_with_its_own_layers(layers: Any, last: bool, tmp_path: Path) -> None:
     """WL#10956, stream chain: others are an error that says which it has, and change nothing."""
     folder = packed(SHOP / "mysql", tmp_path / "log", last=last)
@@ -387,7 +394,7 @@ def test_a_log_is_continued_with_its_own_layers(layers: Any, last: bool, tmp_pat
     assert sorted(path.suffix for path in folder.glob("binlog.0*")) == [".zst"] * 5
 
 
-@pytest.mark.parametrize("kind", ["disk", "memory"])
+@each_case("kind", ["disk", "memory"])
 def test_a_file_is_compressed_after_it_was_found(kind: str, tmp_path: Path) -> None:
     """WL#10956, stream chain: who found the plain file, or reads already, gets all of the log."""
     forget_memory("found")
@@ -410,7 +417,7 @@ def test_a_file_is_compressed_after_it_was_found(kind: str, tmp_path: Path) -> N
         assert rows(series) == rows(folder)[: len(rows(series))]
 
 
-@pytest.mark.parametrize("kind", ["disk", "memory"])
+@each_case("kind", ["disk", "memory"])
 def test_a_folder_is_read_while_its_writer_compresses(kind: str, tmp_path: Path) -> None:
     """All that was committed before is read each time; a follower reads it, too."""
     forget_memory("busy")
@@ -444,11 +451,11 @@ def test_a_folder_is_read_while_its_writer_compresses(kind: str, tmp_path: Path)
                 assert len(transactions_of(folder)) >= least
                 assert len({row["_gtid"] for row in rows(folder)}) >= least
                 reads += 1
-        threads[1].join(60)
+        threads[1].join(DEADLINE)
     assert (len(seen), reads > 1) == (120, True)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_case("flavour", FLAVOURS)
 def test_it_is_continued_and_purged(flavour: str, tmp_path: Path) -> None:
     """`append` and `purge` find the layer by the names."""
     folder = tmp_path / flavour
@@ -467,7 +474,7 @@ def test_it_is_continued_and_purged(flavour: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["binlog.000003.zst", "binlog.index"]
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_case("flavour", FLAVOURS)
 def test_a_killed_writer_loses_nothing(flavour: str, tmp_path: Path) -> None:
     """Killed in a transaction, before and inside compressing, and before the plain file goes."""
     folder = tmp_path / "log"
@@ -548,7 +555,7 @@ def test_a_disk_that_is_full_leaves_the_plain_file(
     assert len(transactions_of(folder)) == 3
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_case("flavour", FLAVOURS)
 def test_encryption_above_a_layer(flavour: str, tmp_path: Path) -> None:
     name = "MySQLReplicationKey_x_1" if flavour == "mysql" else "1"
     keys = make(tmp_path / "keys", name).path
@@ -593,8 +600,8 @@ def stores(tmp_path: Path, flavour: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", ["disk", "memory", "layers", "encrypted"])
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_case("kind", ["disk", "memory", "layers", "encrypted"])
+@each_case("flavour", FLAVOURS)
 def test_a_log_is_made_in_a_store_that_one_has(flavour: str, kind: str, tmp_path: Path) -> None:
     """Binlog_ofile: `create`, `append` and `purge` take the store object."""
     store = stores(tmp_path, flavour)[kind]

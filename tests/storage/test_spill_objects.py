@@ -8,6 +8,7 @@ import pytest
 
 from tailrace.errors import StorageError
 from tailrace.storage.spill import SpilledObjects
+from tests.cases import each_case
 
 
 class Shared:
@@ -38,11 +39,11 @@ def test_what_is_shared_comes_back_as_the_same():
     assert [item[1] for item in held] == shared * 3
 
 
-@pytest.mark.parametrize("limit", [0, 5_000_000, 1 << 40])
+@each_case("limit", [0, 5_000_000, 1 << 40])
 def test_as_a_list_does(limit):
     """Appended and cut back at random, small and large ones, it is a list."""
     rng = random.Random(6)
-    for _ in range(20):
+    for _ in range(8):
         held, model = SpilledObjects(limit), []
         for _ in range(rng.randrange(60)):
             if rng.random() < 0.2:

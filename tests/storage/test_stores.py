@@ -14,6 +14,7 @@ from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
 from tailrace.storage.objects.bucket import bucket_of
 from tailrace.storage.streams.layer import Layer, layer, layers_of
 from tailrace.testing import BrokenContract, check_store, check_writable_store
+from tests.cases import each_case
 from tests.storage.layers import MASKED
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ LAYERS: list[tuple[Layer | str, ...]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["disk", "memory"])
-@pytest.mark.parametrize("layers", LAYERS, ids=str)
+@each_case("kind", ["disk", "memory"])
+@each_case("layers", LAYERS, ids=str)
 def test_reading_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_path: Path) -> None:
     """WL#10956: a layer is added to any source; the store keeps the contract."""
     (tmp_path / "log").mkdir()
@@ -56,8 +57,8 @@ def test_reading_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_
     check_store(LayeredStore(lower, put), write)
 
 
-@pytest.mark.parametrize("layers", LAYERS, ids=str)
-@pytest.mark.parametrize("kind", ["disk", "memory"])
+@each_case("layers", LAYERS, ids=str)
+@each_case("kind", ["disk", "memory"])
 def test_writing_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_path: Path) -> None:
     """WL#10956: a layer is added to any target; the store keeps the contract."""
     lower = LocalFolder(tmp_path / "made" / "here") if kind == "disk" else MemoryFolder("stores")
@@ -65,7 +66,7 @@ def test_writing_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_
     assert lower.names() == []
 
 
-@pytest.mark.parametrize("kind", ["disk", "memory", "objects", "growing"])
+@each_case("kind", ["disk", "memory", "objects", "growing"])
 def test_reading(kind: str, tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     forget_memory("stores")
@@ -82,8 +83,8 @@ def test_reading(kind: str, tmp_path: Path) -> None:
     check_store(store, lambda name, content: written.create(name, content).close())
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("kind", ["disk", "memory"])
+@each_case("wrapped", [False, True])
+@each_case("kind", ["disk", "memory"])
 def test_writing(kind: str, wrapped: bool, tmp_path: Path) -> None:
     store: WritableStore = LocalFolder(tmp_path / "made" / "here")
     if kind == "memory":

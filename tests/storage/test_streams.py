@@ -23,14 +23,13 @@ from tailrace.testing import (
     Faults,
     FaultyInput,
     FaultyOutput,
-    StreamContract,
     check_read_faults,
     check_reading,
     check_write_faults,
     check_writing,
 )
+from tests.cases import each_case
 from tests.storage.layers import (
-    ENCRYPTION,
     LAYERS,
     SMALL_BUFFER,
     SMALL_PIECES,
@@ -50,43 +49,17 @@ if TYPE_CHECKING:
 PLAIN = stacked([])
 
 
-class TestNothing(StreamContract):
-    layer = PLAIN
-
-
-class TestBuffer(StreamContract):
-    layer = layer("buffer")
-
-
-class TestSmallBuffer(StreamContract):
-    layer = SMALL_BUFFER
-
-
-class TestCounting(StreamContract):
-    layer = layer("counting")
-
-
-class TestZstd(StreamContract):
-    layer = layer("zstd")
-
-
-class TestEncryption(StreamContract):
-    layer = ENCRYPTION
-
-
-class TestReadAhead(StreamContract):
-    layer = layer("read-ahead")
-
-
-class TestSmallReadAhead(StreamContract):
-    layer = SMALL_PIECES
-    seeds = range(2)
+@each_case("check", CHECKS, ids=lambda check: check.__name__)
+@each_case("stream", [PLAIN, *LAYERS], ids=lambda stream: stream.name)
+def test_each_stream_alone(stream: Layer, check: Callable[..., None]) -> None:
+    for seed in range(2 if stream is SMALL_PIECES else 3):
+        check(stream, seed=seed)
 
 
 STACKS = st.lists(st.sampled_from(LAYERS), min_size=2, max_size=3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(stack=STACKS, seed=st.integers(0, 1 << 16), check=st.sampled_from(CHECKS))
 def test_stacks(stack: list[Layer], seed: int, check: Callable[..., None]) -> None:
     """Of two and three: the contract holds, or the stack is refused because it makes no sense."""
@@ -97,8 +70,8 @@ def test_stacks(stack: list[Layer], seed: int, check: Callable[..., None]) -> No
         check(stacked(stack), seed=seed)
 
 
-@pytest.mark.parametrize("kind", ["file", "standard", "memory", "temporary"])
-@pytest.mark.parametrize("check", [check_reading, check_read_faults])
+@each_case("kind", ["file", "standard", "memory", "temporary"])
+@each_case("check", [check_reading, check_read_faults])
 def test_inputs_at_the_bottom(tmp_path: Path, kind: str, check: Callable[..., None]) -> None:
     bottom = {
         "file": lambda source: ClosingFile(source, tmp_path / "file"),
@@ -106,16 +79,14 @@ def test_inputs_at_the_bottom(tmp_path: Path, kind: str, check: Callable[..., No
         "memory": ClosingMemory,
         "temporary": ClosingTemporary,
     }[kind]
-    for seed in range(5):
+    for seed in range(2):
         check(Layer(kind, bottom), seed=seed)
         check(stacked([Layer(kind, bottom), SMALL_BUFFER]), seed=seed)
         check(stacked([Layer(kind, bottom), "counting", "zstd"]), seed=seed)
 
 
-@pytest.mark.parametrize(
-    "above", [[], [SMALL_BUFFER], ["counting", "zstd"]], ids=["alone", "buffer", "zstd"]
-)
-@pytest.mark.parametrize("check", [check_writing, check_write_faults])
+@each_case("above", [[], [SMALL_BUFFER], ["counting", "zstd"]], ids=["alone", "buffer", "zstd"])
+@each_case("check", [check_writing, check_write_faults])
 def test_files_at_the_bottom(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -146,7 +117,7 @@ def test_files_at_the_bottom(
         check(stacked(above), seed=1, store=store)
 
 
-@pytest.mark.parametrize("check", [check_writing, check_write_faults])
+@each_case("check", [check_writing, check_write_faults])
 def test_memory_at_the_bottom(check: Callable[..., None]) -> None:
     def memory(faults: Faults, _: float) -> FaultyOutput:
         output = MemoryOutput()

@@ -21,6 +21,7 @@ from tailrace.storage.memory import MemoryFolder, forget_memory
 from tailrace.storage.pipe import Pipe
 from tailrace.storage.streams.base import RandomInput
 from tailrace.storage.streams.file import FileInput
+from tests.cases import each_case
 from tests.recorded import CORPUS, ROOT
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@each_case("source", SOURCES)
 def test_an_input_file_says_whether_it_is_open_and_seeks_as_all_do(
     tmp_path: Path, source: str
 ) -> None:
@@ -146,7 +147,7 @@ def test_an_input_file_says_whether_it_is_open_and_seeks_as_all_do(
             call()
 
 
-@pytest.mark.parametrize("read", [tailrace.open, tailrace.changes])
+@each_case("read", [tailrace.open, tailrace.changes])
 def test_a_file_of_only_the_magic_is_truncated(tmp_path: Path, read) -> None:
     path = tmp_path / "binlog.000001"
     path.write_bytes(b"\xfebin")
@@ -199,7 +200,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each_case("name", WRONG)
 def test_wrong_arguments_are_our_error(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
