@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
 
 from tailrace.cli import main
 from tailrace.search import Index, index
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 
 
 class Followed:
@@ -20,7 +21,18 @@ class Followed:
     def __init__(self, server, folder):
         self.server = server
         self.folder = folder
+        self.begin_again(folder.name)
+
+    def begin_again(self, name):
+        """Without tables, and with an index of another name."""
+        server = self.server
+        self.folder = self.folder.with_name(name)
         self.url = f"mysql://root@127.0.0.1:{server.port}/?ssl-mode=DISABLED"
+        for database in ("shop", "other", "elsewhere"):
+            server.execute(f"DROP DATABASE IF EXISTS {database}")
+        server.execute("FLUSH BINARY LOGS")  # its files have these changes only
+        server.execute(f"PURGE BINARY LOGS TO '{server.query('SHOW BINARY LOGS')[-1][0]}'")
+        server.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
 
     def index(self, tables="shop.*", **options):
         """Index what there is now."""
@@ -39,9 +51,7 @@ class Followed:
 
     def soon(self, query, *expected):
         """Wait until a query finds that."""
-        wait_for(
-            lambda: self.found(query) == sorted(expected), lambda: self.found(query), seconds=60
-        )
+        wait_for(lambda: self.found(query) == sorted(expected), lambda: self.found(query))
 
     @contextmanager
     def follow(self, **options):
@@ -63,26 +73,19 @@ class Followed:
         thread = threading.Thread(target=run)
         thread.start()
         try:
-            ready.wait(60)
+            ready.wait(DEADLINE)
             yield errors
         finally:
             for each in reading:
                 each.stop()
-            thread.join(60)
+            thread.join(DEADLINE)
             assert not thread.is_alive()
 
 
 @pytest.fixture(scope="module")
 def running(fresh_server):
     """running(name) gives the server of a name, the same for all tests of a module."""
-    started = {}
-
-    def get(name):
-        if name not in started:
-            started[name] = fresh_server(name, ["--binlog-row-metadata=FULL"])
-        return started[name]
-
-    return get
+    return cache(lambda name: fresh_server(name, ["--binlog-row-metadata=FULL"]))
 
 
 @pytest.fixture
@@ -91,11 +94,6 @@ def followed(running, tmp_path, request):
     server = running(request.param)
     server.disconnect()  # a session of the test before may be changed, or have locks
     server.execute("SET GLOBAL binlog_row_metadata = 'FULL'")
-    for name in ("shop", "other", "elsewhere"):
-        server.execute(f"DROP DATABASE IF EXISTS {name}")
-    server.execute("FLUSH BINARY LOGS")  # its files have this test's changes only
-    server.execute(f"PURGE BINARY LOGS TO '{server.query('SHOW BINARY LOGS')[-1][0]}'")
-    server.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
     return Followed(server, tmp_path / "index")
 
 

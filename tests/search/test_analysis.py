@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 import tantivy
 
 from tailrace.search import Analyser
@@ -35,31 +34,38 @@ def indexed(analyser, words):
     return index
 
 
-@pytest.mark.parametrize("shortest", [1, 2, 3, 5, 8])
-@pytest.mark.parametrize("stop", [None, "want wants w über wax wasé don't", WITH_W])
-def test_a_beginning_finds_all_tokens_that_can_be_found(stop, shortest):
+STOP_WORDS = (None, "want wants w über wax wasé don't", WITH_W)
+
+
+def test_a_beginning_finds_all_tokens_that_can_be_found():
     """And no others: none that are too short or too long, and no stop words."""
+    for shortest in (1, 2, 3, 5, 8):
+        for stop in STOP_WORDS:
+            found_by_beginnings(stop, shortest)
+
+
+def found_by_beginnings(stop, shortest):
     analyser = Analyser(shortest=shortest, longest=12)
     if stop is not None:
         analyser = Analyser(shortest=shortest, longest=12, stop_words=frozenset(stop.split()))
     rng = random.Random(shortest)
     words = {*WITH_W.split(), *["über", "wasé", "wax"], *analyser.stop_words} - {"don't"}
-    words |= {"".join(rng.choices("wantsboué_x", k=rng.randint(1, 15))) for _ in range(2000)}
+    words |= {"".join(rng.choices("wantsboué_x", k=rng.randint(1, 15))) for _ in range(600)}
     index = indexed(analyser, words)
     searcher = index.searcher()
     for prefix in sorted({word[:size] for word in words for size in (1, 2, 3)}):
         query = tantivy.Query.regex_query(index.schema, "tokens", analyser.beginning(prefix))
         hits = searcher.search(query, len(words)).hits
         found = {searcher.doc(place)["word"][0] for _, place in hits}
-        assert found == {
-            each for each in words if each[: len(prefix)] == prefix and analyser.counts(each)
-        }
+        counted = (each for each in words if each[: len(prefix)] == prefix)
+        assert found == {*filter(analyser.counts, counted)}, (stop, shortest, prefix)
 
 
-@pytest.mark.parametrize("folding", Folding)
-@pytest.mark.parametrize("word", ["हिन्दी", "हिंदी", "தமிழ்", "مُحَمَّد", "שָׁלוֹם", "a\u0301bc"])
-def test_a_mark_does_not_end_a_word(word, folding):
+def test_a_mark_does_not_end_a_word():
     """Vowels of Indic, Arabic and Hebrew scripts, and accents that are characters of their own."""
     analyser = Analyser()
-    assert len(analyser.words(f"{word} {word}", folding)) == 2
-    assert analyser.words(word, folding)[0] in analyser.index_text(f"x {word}", folding).split()
+    for word in ("हिन्दी", "हिंदी", "தமிழ்", "مُحَمَّد", "שָׁלוֹם", "a\u0301bc"):
+        for folding in Folding:
+            first, second = analyser.words(f"{word} {word}", folding)
+            assert first == second, (word, folding)
+            assert first in analyser.index_text(f"x {word}", folding).split(), (word, folding)

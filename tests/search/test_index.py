@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -69,23 +70,23 @@ def expected(table, *columns):
     return Counter(tuple(row[place] for place in places) for row in found["rows"])
 
 
-@pytest.mark.parametrize(
-    ("table", "columns"),
-    [
-        ("shop.reviews", ("id", "body")),
-        ("shop.products", ("id", "sku", "title")),
-        ("shop.customers", ("id", "name", "email", "country")),
-        ("shop.orders", ("id", "note")),
-        ("shop.order_items", ("order_id", "line")),
-    ],
-)
-def test_logs_give_the_rows_that_select_gives(shop, table, columns):
+TABLES = {
+    "shop.reviews": ("id", "body"),
+    "shop.products": ("id", "sku", "title"),
+    "shop.customers": ("id", "name", "email", "country"),
+    "shop.orders": ("id", "note"),
+    "shop.order_items": ("order_id", "line"),
+}
+
+
+def test_logs_give_the_rows_that_select_gives(shop):
     """Updates, deletes and changed keys follow."""
-    rows = Counter(
-        tuple(None if hit.row[each] is None else str(hit.row[each]) for each in columns)
-        for hit in shop.rows(table)
-    )
-    assert rows == expected(table, *columns)
+    for table, columns in TABLES.items():
+        rows = Counter(
+            tuple(None if hit.row[each] is None else str(hit.row[each]) for each in columns)
+            for hit in shop.rows(table)
+        )
+        assert rows == expected(table, *columns), table
 
 
 def test_every_word_of_a_review_finds_it(shop):
@@ -195,20 +196,18 @@ def test_stop_words_may_have_capitals_and_accents(tmp_path, run):
     assert run("index", SHOP, "--into", "").status == 2
 
 
-@pytest.mark.parametrize("query", ["+", "(a", "a)", '"(a', "@", "* (a)", '* "a"', "((", "~"])
-def test_queries_that_mysql_rejects_are_errors(query, shop):
-    with pytest.raises(UsageError, match="cannot be read"):
-        shop.search(query)
-
-
-@pytest.mark.parametrize("query", ["№", "½", "™", "+½", "-№ apple", "№*", '"½"', '"№ ½" @9'])
-def test_a_word_of_more_tokens_without_accents_can_be_searched(query, folded):
-    """Boolean mode: a symbol is no word where accents count, and one or two elsewhere."""
-    folded.search(query)
+def test_queries_that_mysql_rejects_are_errors(shop):
+    for query in ("+", "(a", "a)", '"(a', "@", "* (a)", '* "a"', "((", "~"):
+        with pytest.raises(UsageError, match="cannot be read"):
+            shop.search(query)
 
 
 def test_a_word_of_more_tokens_without_accents_is_found_in_each_column(folded):
-    """Boolean mode: a must is met by the tokens of one column, however many they are."""
+    """Boolean mode: a symbol is no word where accents count, and one or two elsewhere; a must is
+    met by the tokens of one column, however many they are.
+    """
+    for query in ("№", "½", "™", "+½", "-№ apple", "№*", '"½"', '"№ ½" @9'):
+        folded.search(query)
     assert [hit.key for hit in folded.search("+¼kilo").hits] == [(1,)]
     assert [hit.key for hit in folded.search("+¼kil*").hits] == [(1,)]
     assert [hit.key for hit in folded.search("+4kilo").hits] == [(2,)]
@@ -228,14 +227,14 @@ def test_queries_are_limited(shop):
     parse("a " * 4000)
 
 
-@pytest.mark.parametrize("size", [0, 8, 40, -20])
-def test_a_file_that_is_cut_short_is_an_error(tmp_path, size):
+def test_a_file_that_is_cut_short_is_an_error(tmp_path):
     """Also where tantivy panics; an answer without it is one that does not need the file."""
     index(SHOP, tmp_path / "index", tables="shop.reviews")
     expected = Index(tmp_path / "index").search("+would again*").total
     files = [*(tmp_path / "index" / "shards" / "0").iterdir()]
     errors: list[str] = []
-    for file in (each for each in files if each.suffix != ".lock"):
+    cut = product((each for each in files if each.suffix != ".lock"), (0, 8, 40, -20))
+    for file, size in cut:
         whole = file.read_bytes()
         file.write_bytes(whole[:size])
         try:
@@ -243,7 +242,7 @@ def test_a_file_that_is_cut_short_is_an_error(tmp_path, size):
         except StorageError as error:
             errors.append(str(error))
         file.write_bytes(whole)
-    assert len(errors) >= len(files) // 2
+    assert len(errors) >= 4 * (len(files) // 2)
     assert all(str(tmp_path / "index" / "shards" / "0") in each for each in errors)
 
 

@@ -22,7 +22,6 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.search import index
 from tailrace.search_page import server as module
 from tailrace.search_page.server import BEGINNINGS, CONNECTIONS, HITS, LONGEST, TABLES, PageServer
-from tests.search.served import served
 from tests.waiting import DEADLINE, wait_for
 
 HOSTILE = [
@@ -60,10 +59,30 @@ def folder(tmp_path_factory):
     return work / "index"
 
 
+@contextlib.contextmanager
+def running(server):
+    """A page's server in another thread; its address."""
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield urlsplit(server.url)
+    finally:
+        server.stop()
+        thread.join(DEADLINE)
+
+
 @pytest.fixture(scope="module")
-def site(folder):
-    with served(folder) as url:
-        yield urlsplit(url)
+def patient():
+    """An answer may take as long as it takes on a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SECONDS", DEADLINE)
+        yield
+
+
+@pytest.fixture(scope="module")
+def site(folder, patient):
+    with running(PageServer(folder, "127.0.0.1:0")) as url:
+        yield url
 
 
 def get(site, path, method="GET", **headers):
@@ -121,13 +140,12 @@ def test_no_query_finds_nothing_and_names_the_tables(site):
     assert (found["hits"], [*found["tables"]]) == ([], ["shop.products", "shop.reviews"])
 
 
-def test_only_the_tables_with_most_rows_are_named(tmp_path):
+def test_only_the_tables_with_most_rows_are_named(tmp_path, patient):
     """And the one that is chosen; the others are counted."""
     texts = {f"shop.t{at:03}": ["lamp"] * (1 + at % 2) for at in range(2 * TABLES)}
     log_of(tmp_path / "binlog.000001", texts)
     index(tmp_path / "binlog.000001", tmp_path / "index")
-    with served(tmp_path / "index") as url:
-        site = urlsplit(url)
+    with running(PageServer(tmp_path / "index", "127.0.0.1:0")) as site:
         _, found = search(site, "lamp")
         assert found["tables"] == {name: 2 for name, rows in texts.items() if len(rows) == 2}
         assert (found["all"], found["left_out"]) == (3 * TABLES, TABLES)
@@ -152,19 +170,17 @@ def test_hostile_text_is_json_that_no_browser_takes_for_a_page(site):
         assert any(text in each for each in HOSTILE)
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [("/", 200), ("/page.js", 200), ("/page.css", 200), ("/search?q=x", 200), ("/none", 404)],
-)
-def test_each_answer_has_the_policy(site, path, status):
+def test_each_answer_has_the_policy(site):
     """No inline script, no other host, no frame; nothing is kept."""
-    found, headers, _ = get(site, path)
-    assert (found, headers["Content-Security-Policy"]) == (status, POLICY)
-    assert headers["Cache-Control"] == "no-store"
-    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
-    assert headers["Referrer-Policy"] == "no-referrer"
-    assert headers["Access-Control-Allow-Origin"] is None
-    assert headers["Server"] is None
+    for path in ("/", "/page.js", "/page.css", "/search?q=x", "/none"):
+        found, headers, _ = get(site, path)
+        assert found == (404 if path == "/none" else 200)
+        assert headers["Content-Security-Policy"] == POLICY
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Access-Control-Allow-Origin"] is None
+        assert headers["Server"] is None
 
 
 def test_the_page_has_nothing_inline_and_nothing_of_another_host(site):
@@ -180,41 +196,40 @@ def test_the_page_has_nothing_inline_and_nothing_of_another_host(site):
     assert body.count(b"<script") == body.count(b'<script src="/page.js"') == 1
 
 
-@pytest.mark.parametrize(
-    ("query", "says"),
-    [
-        ("(no end", "cannot be read"),
-        ("a +", "cannot be read"),
-        ("(" * 60 + "a" + ")" * 60, "brackets"),
-        ('"aaa bbb ccc" @9 ' * 5, "distance"),
-        ("x" * (LONGEST + 1), "1,000 characters"),
-        ("a* " * (BEGINNINGS + 1), "10 words"),
-    ],
+BAD = {
+    "(no end": "cannot be read",
+    "a +": "cannot be read",
+    "(" * 60 + "a" + ")" * 60: "brackets",
+    '"aaa bbb ccc" @9 ' * 5: "distance",
+    "x" * (LONGEST + 1): "1,000 characters",
+    "a* " * (BEGINNINGS + 1): "10 words",
+}
+STRANGE = (
+    "\x00",
+    "\ufffd\ud7ff",
+    "a" * LONGEST,
+    "*",
+    "+" * 50,
+    "a*" * BEGINNINGS,
+    "'; --",
+    "\u202e",
 )
-def test_a_bad_query_is_an_error_on_one_line(site, query, says):
-    status, found = search(site, query)
-    assert (status, [*found]) == (400, ["error"])
-    assert says in found["error"]
-    assert "\n" not in found["error"]
+LIMITS = ("0", "-1", str(HITS + 1), "x", "", "1e9", "\uff19", "9" * 500)
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["\x00", "\ufffd\ud7ff", "a" * LONGEST, "*", "+" * 50, "a*" * BEGINNINGS, "'; --", "\u202e"],
-)
-def test_a_strange_query_is_no_fault_of_the_server(site, query):
-    assert search(site, query)[0] in {200, 400}
-
-
-@pytest.mark.parametrize("raw", ["q=%ff%fe", "q=%", "q", "q=a&q=b", "&&==&", "q=%00&table=%0d%0a"])
-def test_strange_parameters_are_no_fault_of_the_server(site, raw):
-    assert get(site, f"/search?{raw}")[0] == 200
-
-
-@pytest.mark.parametrize("limit", ["0", "-1", str(HITS + 1), "x", "", "1e9", "\uff19", "9" * 500])
-def test_the_number_of_hits_is_limited(site, limit):
-    status, found = search(site, "battery", limit=limit)
-    assert (status, [*found]) == (400, ["error"])
+def test_a_bad_query_is_an_error_on_one_line_and_a_strange_one_no_fault(site):
+    for query, says in BAD.items():
+        status, found = search(site, query)
+        assert (status, [*found]) == (400, ["error"]), query
+        assert says in found["error"]
+        assert "\n" not in found["error"]
+    for query in STRANGE:
+        assert search(site, query)[0] in {200, 400}, query
+    for raw in ("q=%ff%fe", "q=%", "q", "q=a&q=b", "&&==&", "q=%00&table=%0d%0a"):
+        assert get(site, f"/search?{raw}")[0] == 200, raw
+    for limit in LIMITS:
+        status, found = search(site, "battery", limit=limit)
+        assert (status, [*found]) == (400, ["error"]), limit
 
 
 def test_an_answer_is_limited_however_long_the_rows_are(site):
@@ -223,34 +238,28 @@ def test_an_answer_is_limited_however_long_the_rows_are(site):
     assert len(body) < 1000 * HITS
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("/../server.py", "/%2e%2e/server.py", "/page.js/../../reader.py", "//etc/passwd"),
-        *("/index.json", "/page.html", "/..%2f..%2findex.json", "/search/../index.json"),
-    ],
+OTHER_PATHS = (
+    *("/../server.py", "/%2e%2e/server.py", "/page.js/../../reader.py", "//etc/passwd"),
+    *("/index.json", "/page.html", "/..%2f..%2findex.json", "/search/../index.json"),
 )
-def test_nothing_else_is_served(site, path):
-    status, _, body = get(site, path)
-    assert (status, body) == (404, b"Not Found")
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_nothing_is_changed(site, method):
-    assert get(site, "/search?q=x", method)[0] == 405
+def test_nothing_else_is_served_and_nothing_is_changed(site):
+    for path in OTHER_PATHS:
+        status, _, body = get(site, path)
+        assert (status, body) == (404, b"Not Found"), path
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert get(site, "/search?q=x", method)[0] == 405, method
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
-def test_another_name_for_this_machine_is_rejected(site, host):
+def test_another_name_for_this_machine_is_rejected(site):
     """A site whose name leads to 127.0.0.1 (DNS rebinding) reads nothing."""
-    for path in ("/", "/search?q=battery"):
-        status, _, body = get(site, path, Host=host)
-        assert (status, b"battery" in body) == (400, False)
-
-
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8080", "LOCALHOST:80"])
-def test_its_own_names_are_served(site, host):
-    assert get(site, "/", Host=host)[0] == 200
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
+        for path in ("/", "/search?q=battery"):
+            status, _, body = get(site, path, Host=host)
+            assert (status, b"battery" in body) == (400, False), host
+    for host in ("localhost", "127.0.0.1:1", "[::1]:8080", "LOCALHOST:80"):
+        assert get(site, "/", Host=host)[0] == 200, host
 
 
 def test_another_site_cannot_have_it_search(site):
@@ -295,21 +304,17 @@ def test_a_late_answer_is_given_up(folder, monkeypatch):
             return self
 
     good, server._searches._index = server._searches._index, Slow()
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        site = urlsplit(server.url)
+    with contextlib.ExitStack() as stack:
+        site = stack.enter_context(running(server))
+        stack.callback(release.set)
         for _ in range(3):
             status, found = search(site, "battery")
             assert (status, "too long" in found["error"]) == (503, True)
         assert len(begun) == 1
         server._searches._index = good
+        monkeypatch.setattr(module, "SECONDS", DEADLINE)
         release.set()
         wait_for(lambda: search(site, "battery")[0] == 200)
-    finally:
-        release.set()
-        server.stop()
-        thread.join(DEADLINE)
 
 
 def test_other_machines_are_let_in_by_their_name_for_it_only(folder):
@@ -331,51 +336,46 @@ def test_other_machines_are_let_in_by_their_name_for_it_only(folder):
             PageServer(folder, "127.0.0.1:0", hosts=[name])
 
 
-def test_it_is_served_by_ipv6(folder):
+def test_it_is_served_by_ipv6(folder, patient):
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError as error:
         pytest.skip(f"this machine has no IPv6: {error}")
-    with open_command(folder, "--serve", "[::1]:0") as process:
-        line = process.stderr.readline().split()[-1]
-        assert line.startswith("http://[::1]:")
-        site = urlsplit(line)
+    with running(PageServer(folder, "[::1]:0")) as site:
+        assert site.geturl().startswith("http://[::1]:")
         assert get(site, "/")[0] == 200
         assert search(site, "battery")[1]["total"]
 
 
-@pytest.mark.parametrize(
-    ("listen", "hosts", "shown"),
-    [
-        ("0.0.0.0:0", ["search.example", "other.example"], "search.example"),
-        ("*:0", ["2001:DB8:0::1"], "[2001:db8::1]"),
-        ("127.0.0.1:0", ["[2001:db8::1]"], "127.0.0.1"),
-        ("localhost:0", [], "localhost"),
-    ],
+SHOWN = (
+    ("0.0.0.0:0", ["search.example", "other.example"], "search.example"),
+    ("*:0", ["2001:DB8:0::1"], "[2001:db8::1]"),
+    ("127.0.0.1:0", ["[2001:db8::1]"], "127.0.0.1"),
+    ("localhost:0", [], "localhost"),
 )
-def test_the_address_that_is_shown_is_one_for_browsers(folder, listen, hosts, shown):
-    server = PageServer(folder, listen, hosts=hosts)
-    assert server.url == f"http://{shown}:{server._socket.getsockname()[1]}/"
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        site = urlsplit(f"http://127.0.0.1:{server._socket.getsockname()[1]}/")
-        for name in (shown, "localhost", "127.0.0.1", "[::1]"):
-            assert get(site, "/", Host=f"{name}:80")[0] == 200
-        assert get(site, "/", Host="[2001:db8::2]")[0] == 400
-    finally:
-        server.stop()
-        thread.join(DEADLINE)
 
 
-def test_an_index_that_is_damaged_or_gone_is_said_and_one_that_is_back_is_searched(tmp_path):
+def test_the_address_that_is_shown_is_one_for_browsers(folder):
+    for listen, hosts, shown in SHOWN:
+        server = PageServer(folder, listen, hosts=hosts)
+        port = server._socket.getsockname()[1]
+        assert server.url == f"http://{shown}:{port}/"
+        with running(server):
+            site = urlsplit(f"http://127.0.0.1:{port}/")
+            for name in (shown, "localhost", "127.0.0.1", "[::1]"):
+                assert get(site, "/", Host=f"{name}:80")[0] == 200
+            assert get(site, "/", Host="[2001:db8::2]")[0] == 400
+
+
+def test_an_index_that_is_damaged_or_gone_is_said_and_one_that_is_back_is_searched(
+    tmp_path, patient
+):
     folder = tmp_path / "index"
     for name in ("old", "new"):
         log_of(tmp_path / f"{name}.000001", {f"shop.{name}": ["battery"]})
         index(tmp_path / f"{name}.000001", tmp_path / name)
     (tmp_path / "old").rename(folder)
-    with served(folder) as url:
-        site = urlsplit(url)
+    with running(PageServer(folder, "127.0.0.1:0")) as site:
         assert search(site, "battery")[1]["tables"] == {"shop.old": 1}
         shard = folder / "shards" / "0"
         for damaged in (folder / "index.json", shard / "meta.json"):
@@ -395,42 +395,37 @@ def test_an_index_that_is_damaged_or_gone_is_said_and_one_that_is_back_is_search
 
 
 def test_a_name_that_was_given_is_served(folder):
-    with open_command(folder, "--serve", "0.0.0.0:0", "--host", "search.example") as process:
+    command = [sys.executable, "-m", "tailrace", "search", folder, "--serve", "0.0.0.0:0"]
+    command += ["--host", "search.example"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         line = process.stderr.readline()
         assert "there is no login" in process.stderr.readline()
         site = urlsplit(f"http://127.0.0.1:{line.rstrip().rstrip('/').rpartition(':')[2]}/")
         assert get(site, "/", Host="search.example")[0] == 200
         assert get(site, "/", Host="evil.example")[0] == 400
-
-
-@contextlib.contextmanager
-def open_command(*arguments):
-    command = [sys.executable, "-m", "tailrace", "search", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        yield process
         process.terminate()
         process.wait(DEADLINE)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ((), "give a query, or --serve"),
-        (("battery", "--serve", "127.0.0.1:0"), "give a query, or --serve"),
-        (("battery", "--host", "search.example"), "--host goes with --serve"),
-        (("--serve", "127.0.0.1:0", "--table", "shop.reviews"), "not with --serve"),
-        (("--serve", "127.0.0.1:0", "--limit", "10"), "not with --serve"),
-        (("--serve", "127.0.0.1:0", "--json"), "not with --serve"),
-        (("battery", "--table", "reviews"), "its tables: shop.products, shop.reviews"),
-        (("--serve", "0.0.0.0:0"), "--host"),
-        (("--serve", "127.0.0.1"), "HOST:PORT"),
-        (("--serve", "127.0.0.1:99999"), "65535"),
-    ],
+WRONG = (
+    ("", "give a query, or --serve"),
+    ("battery --serve 127.0.0.1:0", "give a query, or --serve"),
+    ("battery --host search.example", "--host goes with --serve"),
+    ("--serve 127.0.0.1:0 --table shop.reviews", "not with --serve"),
+    ("--serve 127.0.0.1:0 --limit 10", "not with --serve"),
+    ("--serve 127.0.0.1:0 --json", "not with --serve"),
+    ("battery --table reviews", "its tables: shop.products, shop.reviews"),
+    ("--serve 0.0.0.0:0", "--host"),
+    ("--serve 127.0.0.1", "HOST:PORT"),
+    ("--serve 127.0.0.1:99999", "65535"),
 )
-def test_the_command_says_what_is_wrong(folder, arguments, says):
-    with open_command(folder, *arguments) as process:
-        assert process.wait(DEADLINE) == 2
-        assert says in " ".join(process.stderr.read().split())
+
+
+def test_the_command_says_what_is_wrong(folder, run):
+    for arguments, says in WRONG:
+        found = run("search", folder, *arguments.split())
+        assert found.status == 2, arguments
+        assert says in " ".join(found.err.split()), arguments
 
 
 def test_an_address_in_use_and_a_missing_index_are_errors(folder, site, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-import time
+from itertools import product
 
 import pytest
 
@@ -20,7 +20,7 @@ from tailrace.live.snapshot import snapshot
 from tailrace.live.url import Source
 from tailrace.search import Index, ShardWriter, index
 from tailrace.search.analysis import Folding
-from tests.waiting import wait_for
+from tests.waiting import next_second, wait_for
 
 SERVERS = pytest.mark.parametrize("followed", ["mysql-9.7", "mariadb-11.8"], indirect=True)
 MYSQL = pytest.mark.parametrize("followed", ["mysql-9.7"], indirect=True)
@@ -104,7 +104,7 @@ def test_near_words_of_rows_that_repeat_them(followed):
             assert found == {*there}, query
 
 
-@SERVERS
+@MYSQL
 def test_it_is_followed_into_later_files_with_a_given_server_id(followed):
     """The mark of a new file is read by another connection, which has another id."""
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
@@ -129,7 +129,7 @@ def test_a_log_that_was_reset_is_an_error(followed):
     followed.index()
     index(logs, of_files, tables="shop.a")
     followed.index()
-    time.sleep(1.1)  # a log has the second in which it was created
+    next_second()  # a log has the second in which it was created
     followed.execute("DROP TABLE shop.a", reset, *(each.format("gamma") for each in rows))
     with pytest.raises(LogReset, match="Build the index again"):
         followed.index()
@@ -193,7 +193,7 @@ def test_accents_count_where_the_name_of_the_collation_says_so(followed):
     assert len({*there.values()}) == 2
 
 
-@SERVERS
+@MYSQL
 def test_an_index_follows_what_changes(followed):
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
     followed.execute("INSERT INTO shop.a VALUES (1, 'first row')")
@@ -213,7 +213,7 @@ def test_an_index_follows_what_changes(followed):
     assert not errors
 
 
-@SERVERS
+@MYSQL
 def test_equal_rows_of_a_table_without_a_key_are_counted(followed):
     followed.execute("CREATE TABLE shop.a (t TEXT)")
     followed.execute("INSERT INTO shop.a VALUES ('same row'), ('same row'), ('other')")
@@ -332,12 +332,16 @@ def test_a_log_without_whole_rows_is_an_error(followed):
 
 
 @SERVERS
-@pytest.mark.parametrize("of", ["server", "files"])
-@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
-def test_an_xa_transaction_is_found_once_it_is_committed(followed, of, end):
+def test_an_xa_transaction_is_found_once_it_is_committed(followed):
     """While it is prepared, the index goes on; after a restart nothing is indexed twice. Of the
     files of a log, too, whose later part is not known yet: WL#3283, "Motivation".
     """
+    for of, end in product(("server", "files"), ("COMMIT", "ROLLBACK")):
+        followed.begin_again(f"{of} {end}")
+        prepared_and_ended(followed, of, end)
+
+
+def prepared_and_ended(followed, of, end):
     followed.execute("CREATE TABLE shop.a (t TEXT)")
     if of == "files":
         followed.url = str(followed.server.binlogs()[0].parent)
@@ -400,7 +404,7 @@ def test_a_key_that_show_create_table_hides(fresh_server, tmp_path):
     assert [(hit.key, hit.copies) for hit in Index(tmp_path).search("walrus").hits] == [((2,), 1)]
 
 
-def same(followed, *tables):
+def same(case, followed, *tables):
     """The index has the rows that the tables have now: their keys and texts."""
     index_ = Index(followed.folder)
     for table in tables:
@@ -411,9 +415,9 @@ def same(followed, *tables):
             for hit in index_.rows(table)
             for _ in range(hit.copies)
         ]
-        assert sorted(found, key=repr) == sorted(map(tuple, rows), key=repr), table
+        assert sorted(found, key=repr) == sorted(map(tuple, rows), key=repr), (case, table)
         for row in rows:
-            assert index_.search(str(row[-1]).split()[-1], table=table).total, (table, row)
+            assert index_.search(str(row[-1]).split()[-1], table=table).total, (case, table, row)
 
 
 PARTITIONS = "PARTITION p VALUES LESS THAN (2), PARTITION q VALUES LESS THAN MAXVALUE"
@@ -478,9 +482,14 @@ CHANGED_LATER = {
 
 
 @SERVERS
-@pytest.mark.parametrize("changes", CHANGED_LATER)
-def test_statements_that_are_older_than_rows_that_were_read_again(followed, changes):
+def test_statements_that_are_older_than_rows_that_were_read_again(followed):
     """Rows that a statement changed come by SELECT: they have what later ones did to them, too."""
+    for changes in CHANGED_LATER:
+        followed.begin_again(changes)
+        changed_later(followed, changes)
+
+
+def changed_later(followed, changes):
     followed.execute(
         "CREATE TABLE shop.a (id INT PRIMARY KEY, t VARCHAR(50))",
         "INSERT INTO shop.a VALUES (1, 'first row'), (2, 'second line'), (3, 'third thing')",
@@ -491,8 +500,8 @@ def test_statements_that_are_older_than_rows_that_were_read_again(followed, chan
     followed.execute(*CHANGED_LATER[changes])
     followed.index()
     tables = [f"shop.{name}" for (name,) in followed.server.query("SHOW TABLES FROM shop")]
-    same(followed, *tables)
-    assert {*Index(followed.folder).tables} == {*tables}
+    same(changes, followed, *tables)
+    assert {*Index(followed.folder).tables} == {*tables}, changes
 
 
 @pytest.mark.parametrize("followed", ["mariadb-11.8"], indirect=True)
