@@ -36,6 +36,31 @@ class Case:
     header: dict[str, int] = field(default_factory=dict)
 
 
+QUERY = {"database": "shop", "thread_id": 9, "exec_time": 3, "error_code": 1062, "status": {}}
+"""The fields of every query here."""
+NO_MORE = dict.fromkeys(
+    (
+        *("last_committed", "sequence_number", "transaction_length", "commit_group_ticket"),
+        *("original_commit_timestamp", "immediate_commit_timestamp"),
+        *("original_server_version", "immediate_server_version"),
+    )
+)
+"""Fields of GTID events that newer servers added."""
+
+
+def user_var(
+    body: bytes,
+    name: str,
+    value: object,
+    kind: UserVarType | None = None,
+    collation: int | None = None,
+    unsigned: bool = False,
+    **case: Any,
+) -> Case:
+    fields = {"variable": name, "value": value, "value_type": kind, "collation": collation}
+    return Case(EventType.USER_VAR, body, {**fields, "unsigned": unsigned}, **case)
+
+
 GTID = b"\1" + UUID + struct.pack("<q", 5) + b"\2" + struct.pack("<qq", 3, 4)
 STAMP = 1_700_000_000_123_456
 CASES = {
@@ -92,28 +117,14 @@ CASES = {
     "query": Case(
         EventType.QUERY,
         query_body(b"BEGIN", b"\x01" + struct.pack("<Q", 33)),
-        {
-            "database": "shop",
-            "sql": "BEGIN",
-            "thread_id": 9,
-            "exec_time": 3,
-            "error_code": 1062,
-            "status": {"SQL_MODE": 33},
-        },
+        {**QUERY, "sql": "BEGIN", "status": {"SQL_MODE": 33}},
         legal=set(range(27, 32)),
         open_end=True,
     ),
     "query compressed": Case(
         EventType.QUERY_COMPRESSED,
         query_body(bytes.fromhex("8103") + zlib.compress(b"SET")),
-        {
-            "database": "shop",
-            "sql": "SET",
-            "thread_id": 9,
-            "exec_time": 3,
-            "error_code": 1062,
-            "status": {},
-        },
+        {**QUERY, "sql": "SET"},
         flavour="mariadb",
     ),
     "int var": Case(
@@ -122,75 +133,30 @@ CASES = {
         {"kind": IntVarKind.INSERT_ID, "value": (1 << 64) - 1},
     ),
     "rand": Case(EventType.RAND, struct.pack("<QQ", 7, 1 << 40), {"seed1": 7, "seed2": 1 << 40}),
-    "user var, NULL": Case(
-        EventType.USER_VAR,
-        b"\1\0\0\0v\1",
-        {
-            "variable": "v",
-            "value": None,
-            "value_type": None,
-            "collation": None,
-            "unsigned": False,
-        },
-    ),
-    "user var, string": Case(
-        EventType.USER_VAR,
+    "user var, NULL": user_var(b"\1\0\0\0v\1", "v", None),
+    "user var, string": user_var(
         b"\1\0\0\0v\0\0" + struct.pack("<II", 255, 3) + b"abc\0",
-        {
-            "variable": "v",
-            "value": b"abc",
-            "value_type": UserVarType.STRING,
-            "collation": 255,
-            "unsigned": False,
-        },
+        *("v", b"abc", UserVarType.STRING, 255),
         legal={18},
     ),
-    "user var, real": Case(
-        EventType.USER_VAR,
+    "user var, real": user_var(
         b"\1\0\0\0r\0\1" + struct.pack("<IId", 8, 8, -1.5) + b"\0",
-        {
-            "variable": "r",
-            "value": -1.5,
-            "value_type": UserVarType.REAL,
-            "collation": 8,
-            "unsigned": False,
-        },
+        *("r", -1.5, UserVarType.REAL, 8),
         legal={23},
     ),
-    "user var, unsigned": Case(
-        EventType.USER_VAR,
+    "user var, unsigned": user_var(
         b"\1\0\0\0u\0\2" + struct.pack("<II", 8, 8) + b"\xff" * 8 + b"\1",
-        {
-            "variable": "u",
-            "value": (1 << 64) - 1,
-            "value_type": UserVarType.INT,
-            "collation": 8,
-            "unsigned": True,
-        },
+        *("u", (1 << 64) - 1, UserVarType.INT, 8, True),
         legal={23},
     ),
-    "user var, signed": Case(
-        EventType.USER_VAR,
+    "user var, signed": user_var(
         b"\1\0\0\0u\0\2" + struct.pack("<II", 8, 8) + b"\xff" * 8,
-        {
-            "variable": "u",
-            "value": -1,
-            "value_type": UserVarType.INT,
-            "collation": 8,
-            "unsigned": False,
-        },
+        *("u", -1, UserVarType.INT, 8),
         open_end=True,
     ),
-    "user var, decimal": Case(
-        EventType.USER_VAR,
+    "user var, decimal": user_var(  # 12.34, as MariaDB 11.8 logged it
         b"\2\0\0\0dd\0\4" + struct.pack("<II", 8, 4) + b"\x04\x02\x8c\x22",
-        {
-            "variable": "dd",
-            "value": b"\x04\x02\x8c\x22",  # 12.34, as MariaDB 11.8 logged it
-            "value_type": UserVarType.DECIMAL,
-            "collation": 8,
-            "unsigned": False,
-        },
+        *("dd", b"\x04\x02\x8c\x22", UserVarType.DECIMAL, 8),
         open_end=True,
     ),
     "begin load": Case(
@@ -212,12 +178,8 @@ CASES = {
         EventType.EXECUTE_LOAD_QUERY,
         query_body(b"LOAD DATA INFILE 'x' INTO TABLE t", extra=struct.pack("<IIIB", 6, 9, 25, 2)),
         {
-            "database": "shop",
+            **QUERY,
             "sql": "LOAD DATA INFILE 'x' INTO TABLE t",
-            "thread_id": 9,
-            "exec_time": 3,
-            "error_code": 1062,
-            "status": {},
             "file_id": 6,
             "name_start": 9,
             "name_end": 25,
@@ -239,22 +201,7 @@ CASES = {
         legal=set(range(10, 16)),
         open_end=True,
     ),
-    "gtid of 5.6": Case(
-        EventType.GTID,
-        GTID[:25],
-        {
-            "gtid": Gtid(U, "", 5),
-            "flags": 1,
-            "last_committed": None,
-            "sequence_number": None,
-            "original_commit_timestamp": None,
-            "immediate_commit_timestamp": None,
-            "transaction_length": None,
-            "original_server_version": None,
-            "immediate_server_version": None,
-            "commit_group_ticket": None,
-        },
-    ),
+    "gtid of 5.6": Case(EventType.GTID, GTID[:25], {**NO_MORE, "gtid": Gtid(U, "", 5), "flags": 1}),
     "gtid with all": Case(
         EventType.GTID,
         GTID
@@ -286,6 +233,7 @@ CASES = {
         + STAMP.to_bytes(7, "little")
         + b"\x7f",
         {
+            **NO_MORE,
             "gtid": None,
             "flags": 0,
             "last_committed": 0,
@@ -293,9 +241,6 @@ CASES = {
             "original_commit_timestamp": STAMP,
             "immediate_commit_timestamp": STAMP,
             "transaction_length": 127,
-            "original_server_version": None,
-            "immediate_server_version": None,
-            "commit_group_ticket": None,
         },
         legal={25, 42, 49},
     ),

@@ -25,6 +25,7 @@ from tailrace.events import (
     XidEvent,
     event_name,
 )
+from tests.cases import each_case
 from tests.events.made import context, raw_event, raw_format
 
 XID = raw_event(EventType.XID, bytes(8))
@@ -56,7 +57,7 @@ def test_a_rotate_before_the_format_description() -> None:
     assert event.header.server_id == 10201
 
 
-@pytest.mark.parametrize("at", range(62))
+@each_case("at", range(62))
 def test_each_flipped_byte_is_noticed(at: int) -> None:
     damaged = bytearray(BULK_NULL)
     damaged[at] ^= 0x10
@@ -84,7 +85,7 @@ def test_nothing_is_decoded_without_a_format_description() -> None:
         DecodeContext().decode(XID)
 
 
-@pytest.mark.parametrize("size", range(len(XID)))
+@each_case("size", range(len(XID)))
 def test_truncated_events(size: int) -> None:
     with pytest.raises(TruncatedEvent):
         context().decode(XID[:size])
@@ -95,7 +96,7 @@ def test_more_bytes_than_the_event_has() -> None:
         context().decode(XID + b"x")
 
 
-@pytest.mark.parametrize("length", [0, 18, (1 << 30) + 1])
+@each_case("length", [0, 18, (1 << 30) + 1])
 def test_impossible_lengths(length: int) -> None:
     raw = XID[:9] + struct.pack("<I", length) + XID[13:]
     with pytest.raises(EventDecodeError, match="19 to 1073741824"):

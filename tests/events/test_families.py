@@ -21,6 +21,7 @@ from tailrace.events import (
     XidEvent,
 )
 from tailrace.gtid import GtidSet
+from tests.cases import each_case
 from tests.events.cases import CASES, Case
 from tests.events.cases_mariadb import MARIADB_CASES
 from tests.events.made import decode, unread
@@ -36,27 +37,33 @@ def plain(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("case", ALL.values(), ids=ALL)
+@each_case("case", ALL.values(), ids=ALL)
 def test_whole(case: Case) -> None:
-    event = decode(case.code, case.body, case.flavour, **case.header)
+    """And on each truncation of it, and with a byte behind it."""
+
+    def decoded(body: bytes) -> events.Event:
+        return decode(case.code, body, case.flavour, **case.header)
+
+    event = decoded(case.body)
     assert type(event) is REGISTRY[case.code]
     assert plain(event.fields()) == case.fields
     assert repr(event).startswith(f"<{case.code.name} binlog.000001@4")
-
-
-@pytest.mark.parametrize("case", ALL.values(), ids=ALL)
-def test_each_truncation(case: Case) -> None:
     for size in range(len(case.body)):
         if size in case.legal:
-            decode(case.code, case.body[:size], case.flavour, **case.header)
+            decoded(case.body[:size])
             continue
         with pytest.raises(EventDecodeError) as caught:
-            decode(case.code, case.body[:size], case.flavour, **case.header)
+            decoded(case.body[:size])
         assert (caught.value.file, caught.value.offset) == ("binlog.000001", 4), size
         assert caught.value.event_type == case.code.name
+    if case.open_end:
+        decoded(case.body + b"\x07")
+        return
+    with pytest.raises(EventDecodeError):
+        decoded(case.body + b"\x07")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "body", "words"),
     [
         (E.INTVAR, "03" + "00" * 8, "kind 3 of an integer variable"),
@@ -131,13 +138,3 @@ def test_group_replication_keeps_its_sets_for_who_asks() -> None:
         else:
             with pytest.raises(EventDecodeError, match="TRANSACTION_CONTEXT"):
                 _ = event.snapshot_gtids
-
-
-@pytest.mark.parametrize("case", ALL.values(), ids=ALL)
-def test_trailing_bytes(case: Case) -> None:
-    body = case.body + b"\x07"
-    if case.open_end:
-        decode(case.code, body, case.flavour, **case.header)
-        return
-    with pytest.raises(EventDecodeError):
-        decode(case.code, body, case.flavour, **case.header)

@@ -2,9 +2,10 @@ import pytest
 
 from tailrace.errors import EventDecodeError
 from tailrace.events.fields import Cursor, text
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("raw", "value"),
     [
         ("00", 0),
@@ -27,7 +28,7 @@ def test_length_encoded_integers(raw: str, value: int) -> None:
             Cursor(data[:size]).lenenc("it")
 
 
-@pytest.mark.parametrize("first", [0xFB, 0xFF])
+@each_case("first", [0xFB, 0xFF])
 def test_what_begins_no_length(first: int) -> None:
     with pytest.raises(EventDecodeError, match="does not begin a length"):
         Cursor(bytes([first] * 9)).lenenc("it")

@@ -19,6 +19,7 @@ from tailrace.events.format_description import file_flags, marked, with_in_use
 from tailrace.schema.foreign_keys import logs_cascades
 from tailrace.schema.table import Table
 from tailrace.writing.dialect import version_number
+from tests.cases import each_case
 from tests.events.made import MARIADB_ARRAY, MYSQL_ARRAY, checked, raw_event, raw_format
 
 
@@ -28,7 +29,7 @@ def decode(raw: bytes) -> FormatDescriptionEvent:
     return event
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("version", "flavour", "aware"),
     [
         ("9.7.4", Flavour.MYSQL, True),
@@ -61,7 +62,7 @@ def test_flavour_and_checksums_follow_from_the_version(
     assert event.binlog_version == 4
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("version", "flavour", "numbers"),
     [
         ("9.7.4", Flavour.MYSQL, (9, 7, 4)),
@@ -125,10 +126,8 @@ def test_the_flags_of_a_file_are_those_of_its_first_event() -> None:
         assert file_flags(other) == EventFlag.RELAY_LOG
 
 
-@pytest.mark.parametrize("algorithm", [0, 1])
-@pytest.mark.parametrize(
-    ("version", "array"), [("9.7.4", MYSQL_ARRAY), ("11.8.9-MariaDB", MARIADB_ARRAY)]
-)
+@each_case("algorithm", [0, 1])
+@each_case(("version", "array"), [("9.7.4", MYSQL_ARRAY), ("11.8.9-MariaDB", MARIADB_ARRAY)])
 def test_flipped_bytes(version: str, array: bytes, algorithm: int) -> None:
     raw = raw_format(version, array, algorithm=algorithm)
     for at in range(len(raw)):
@@ -155,7 +154,7 @@ def test_a_sender_does_not_renew_the_checksum_of_a_log_without() -> None:
         decode(raw[:71] + bytes(4) + raw[75:])
 
 
-@pytest.mark.parametrize("algorithm", [2, 255])
+@each_case("algorithm", [2, 255])
 def test_unknown_checksum_algorithms(algorithm: int) -> None:
     with pytest.raises(EventDecodeError, match="checksum algorithm"):
         decode(raw_format(algorithm=algorithm, log_pos=0))

@@ -32,14 +32,14 @@ def read_all(flavour: str, code: int, body: bytes, flags: int = 0) -> None:
             assert again.row_data == event.row_data
 
 
-@settings(max_examples=700)
+@settings(max_examples=250)
 @given(FLAVOURS, CODES, st.binary(max_size=90), st.sampled_from([0, 0x80]))
 @example("mysql", EventType.WRITE_ROWS, bytes(10) + b"\2\3", 0)
 def test_random_bodies(flavour: str, code: int, body: bytes, flags: int) -> None:
     read_all(flavour, code, body, flags)
 
 
-@settings(max_examples=700)
+@settings(max_examples=250)
 @given(
     st.sampled_from(SAMPLES),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=4),

@@ -8,6 +8,7 @@ from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
 from tailrace.events import GtidEvent, MariadbGtidEvent, PreviousGtidsEvent
 from tailrace.events.serialization import read_signed, read_unsigned, write_unsigned
+from tests.cases import each_case
 from tests.events.cases import GTID, TAGGED, UUID
 from tests.events.made import decode, unread
 
@@ -36,7 +37,7 @@ def tagged(body: bytes) -> GtidEvent:
     return event
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("raw", "value"),
     [
         ("02", 1),
@@ -58,15 +59,13 @@ def test_unsigned_integers(raw: str, value: int) -> None:
             read_unsigned(data, 0, size)
 
 
-@pytest.mark.parametrize("value", [0, 1, 127, 128, 1 << 14, 1 << 55, 1 << 56, (1 << 64) - 1])
+@each_case("value", [0, 1, 127, 128, 1 << 14, 1 << 55, 1 << 56, (1 << 64) - 1])
 def test_what_is_written_is_read(value: int) -> None:
     data = write_unsigned(value)
     assert read_unsigned(data, 0, len(data)) == (value, len(data))
 
 
-@pytest.mark.parametrize(
-    ("folded", "value"), [(0, 0), (1, -1), (2, 1), (3, -2), (2**64 - 1, -(2**63))]
-)
+@each_case(("folded", "value"), [(0, 0), (1, -1), (2, 1), (3, -2), (2**64 - 1, -(2**63))])
 def test_signed_integers(folded: int, value: int) -> None:
     data = write_unsigned(folded)
     assert read_signed(data, 0, len(data))[0] == value
@@ -107,7 +106,7 @@ def test_fields_of_a_newer_server() -> None:
         tagged(message(*known, number(12, 1), last=13))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "words"),
     [
         (message(number(2, 2)), "holds no GTID"),
@@ -128,7 +127,7 @@ def test_messages_that_are_refused(body: bytes, words: str) -> None:
         tagged(body)
 
 
-@pytest.mark.parametrize("gno", [0, -1, (1 << 63) - 1])
+@each_case("gno", [0, -1, (1 << 63) - 1])
 def test_numbers_out_of_range(gno: int) -> None:
     with pytest.raises(EventDecodeError, match="out of range"):
         decode(EventType.GTID, GTID[:17] + struct.pack("<q", gno))

@@ -4,6 +4,7 @@ import pytest
 
 from tailrace.errors import TruncatedEvent
 from tailrace.events import EventHeader
+from tests.cases import each_case
 
 HEADER = EventHeader(0x65000000, 19, 7, 62, 0x690, 0x80)
 # 4 bytes timestamp, type, server id, length, end position, flags: all little-endian
@@ -19,13 +20,13 @@ def test_parse_takes_an_offset_and_a_memoryview() -> None:
     assert EventHeader.parse(memoryview(b"xx" + RAW + b"yy"), 2) == HEADER
 
 
-@pytest.mark.parametrize("size", range(19))
+@each_case("size", range(19))
 def test_every_truncation_is_refused(size: int) -> None:
     with pytest.raises(TruncatedEvent, match=f"{size} remain"):
         EventHeader.parse(RAW[:size])
 
 
-@pytest.mark.parametrize("offset", [-1, 1, 19, 1000])
+@each_case("offset", [-1, 1, 19, 1000])
 def test_an_offset_outside_is_refused(offset: int) -> None:
     with pytest.raises(TruncatedEvent):
         EventHeader.parse(RAW, offset)

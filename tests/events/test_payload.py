@@ -11,6 +11,7 @@ import zstandard
 from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError, LogError, TruncatedEvent
 from tailrace.events import QueryEvent, RowsEvent, TransactionPayloadEvent, XidEvent
+from tests.cases import each_case
 from tests.events.made import checked, context, query_body, raw_event, raw_format, table_map_body
 
 E = EventType
@@ -79,7 +80,7 @@ def test_not_compressed() -> None:
     assert list(event(PLAIN, NONE).raw_events()) == INNER
 
 
-@pytest.mark.parametrize("cut", [1, 30, len(INNER[0]), len(PLAIN) - 1])
+@each_case("cut", [1, 30, len(INNER[0]), len(PLAIN) - 1])
 def test_several_frames(cut: int) -> None:
     """A frame may end anywhere, also inside an event; and its size need not be in it."""
     second = zstandard.ZstdCompressor(write_content_size=False).compress(PLAIN[cut:])
@@ -110,7 +111,7 @@ def test_each_byte_of_the_payload_flipped() -> None:
             list(event(bytes(damaged)))
 
 
-@pytest.mark.parametrize("size", range(19, len(PLAIN)))
+@each_case("size", range(19, len(PLAIN)))
 def test_each_truncation_of_the_content(size: int) -> None:
     edges = {sum(map(len, INNER[:count])) for count in (1, 2, 3)}
     made = event(compress(PLAIN[:size]))
@@ -141,7 +142,7 @@ def test_what_may_not_be_inside() -> None:
         list(event(compress(b"\0" * 9 + b"\5" + b"\0" * 30)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "words"),
     [
         (b"", "a field's type"),

@@ -7,6 +7,7 @@ from tailrace.constants import EventType
 from tailrace.errors import EventDecodeError
 from tailrace.events import QueryEvent, StatusVariable
 from tailrace.events.compression import decompress
+from tests.cases import each_case
 from tests.events.made import decode, query_body, unread
 
 STATUS = {
@@ -42,7 +43,7 @@ def event(status: bytes, sql: bytes = b"x") -> QueryEvent:
     return made
 
 
-@pytest.mark.parametrize("code", STATUS, ids=lambda code: code.name)
+@each_case("code", STATUS, ids=lambda code: code.name)
 def test_each_status_variable(code: StatusVariable) -> None:
     payload, value = STATUS[code]
     made = event(bytes([code]) + payload)
@@ -53,7 +54,7 @@ def test_each_status_variable(code: StatusVariable) -> None:
             _ = event(bytes([code]) + payload[:size]).status_variables
 
 
-@pytest.mark.parametrize("code", STATUS, ids=lambda code: code.name)
+@each_case("code", STATUS, ids=lambda code: code.name)
 def test_raw_status_variables(code: StatusVariable) -> None:
     """WL#3283, Query_event: variables, also those that cannot be parsed."""
     raw = bytes([code]) + STATUS[code][0]
@@ -80,7 +81,7 @@ def test_too_many_databases_have_no_names() -> None:
     assert event(b"\x0c\xfe").status == {"UPDATED_DB_NAMES": None}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("payload", "value"), [(b"\x20", (0x20, None)), (b"\x04" + struct.pack("<Q", 9), (4, 9))]
 )
 def test_mariadb_gtid_flags(payload: bytes, value: tuple[int, int | None]) -> None:
@@ -117,7 +118,7 @@ def compressed(plain: bytes, mark: int = 0x84, length: int | None = None) -> byt
     return bytes([mark]) + size + zlib.compress(plain)
 
 
-@pytest.mark.parametrize("mark", [0x82, 0x83, 0x84])
+@each_case("mark", [0x82, 0x83, 0x84])
 def test_compressed_blocks(mark: int) -> None:
     plain = b"CREATE TABLE" * 300
     assert decompress(compressed(plain, mark)) == plain
@@ -125,7 +126,7 @@ def test_compressed_blocks(mark: int) -> None:
     assert decompress(compressed(b"", mark)) == b""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("block", "words"),
     [
         (b"", "compressed block is missing"),

@@ -25,6 +25,7 @@ from tailrace.events import (
 )
 from tailrace.events.fields import Builder, Cursor
 from tailrace.events.layout import U8, U16, Text, field, flagged, tail
+from tests.cases import each_case
 from tests.events.made import context, raw_event, raw_format
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def test_a_class_may_be_defined_again_and_be_refined() -> None:
     assert event.shout == "9!"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("base", "codes", "words"),
     [
         (Event, (2,), r"type 2 \(QUERY\) is tailrace.events.query.QueryEvent's; only a subclass"),

@@ -18,6 +18,7 @@ from tailrace.events import (
     UpdateRowsEvent,
     WriteRowsEvent,
 )
+from tests.cases import each_case
 from tests.events.made import MYSQL_ARRAY, context, raw_event, raw_format, table_map_body
 
 E = EventType
@@ -54,7 +55,7 @@ def decode(made: DecodeContext, code: int, body: bytes) -> RowsEvent:
     return event
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "kind", "cls"),
     [
         (E.WRITE_ROWS, "insert", WriteRowsEvent),
@@ -77,7 +78,7 @@ def test_inserts_and_deletes(code: int, kind: str, cls: type[Event]) -> None:
     assert pickle.loads(pickle.dumps(event)) == event
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "partial"),
     [(E.UPDATE_ROWS, False), (E.UPDATE_ROWS_V1, False), (E.PARTIAL_UPDATE_ROWS, True)],
 )
@@ -91,7 +92,7 @@ def test_updates_have_two_bitmaps(code: int, partial: bool) -> None:
     assert event.row_data == ROWS
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "kind"),
     [
         (E.WRITE_ROWS_COMPRESSED_V1, "insert"),
@@ -115,7 +116,7 @@ def test_compressed_rows(code: int, kind: str) -> None:
         damaged.check()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "extra", "parsed"),
     [
         (E.WRITE_ROWS, "", RowsExtra()),
@@ -133,13 +134,13 @@ def test_extra_headers(code: int, extra: str, parsed: RowsExtra) -> None:
     assert event.row_data == ROWS
 
 
-@pytest.mark.parametrize("extra", ["01", "01 03", "00", "00 01", "00 02", "00 09 01 78"])
+@each_case("extra", ["01", "01 03", "00", "00 01", "00 02", "00 09 01 78"])
 def test_extra_headers_that_are_cut(extra: str) -> None:
     with pytest.raises(EventDecodeError):
         decode(ready(), E.WRITE_ROWS, rows_body(extra=bytes.fromhex(extra)))
 
 
-@pytest.mark.parametrize("size", [0, 1])
+@each_case("size", [0, 1])
 def test_an_extra_header_smaller_than_its_length(size: int) -> None:
     body = bytearray(rows_body())
     body[8] = size
@@ -147,7 +148,7 @@ def test_an_extra_header_smaller_than_its_length(size: int) -> None:
         decode(ready(), E.WRITE_ROWS, bytes(body))
 
 
-@pytest.mark.parametrize("code", [E.WRITE_ROWS, E.UPDATE_ROWS, E.WRITE_ROWS_V1])
+@each_case("code", [E.WRITE_ROWS, E.UPDATE_ROWS, E.WRITE_ROWS_V1])
 def test_every_truncation(code: int) -> None:
     bitmaps = b"\3\3" if code == E.UPDATE_ROWS else b"\3"
     extra = {E.WRITE_ROWS: b"\1\1\0", E.UPDATE_ROWS: b"\1\1\0\1\0"}.get(E(code))
@@ -222,7 +223,7 @@ def test_layouts_follow_the_format_description() -> None:
         decode(made, E.WRITE_ROWS_V1, rows_body(extra=None))
 
 
-@pytest.mark.parametrize("code", [20, 21, 22, 172])
+@each_case("code", [20, 21, 22, 172])
 def test_rows_that_cannot_be_read_are_not_passed_over(code: int) -> None:
     event = decode(ready(), code, struct.pack("<IIB", 2, 2, 0) + b"chunk")
     assert isinstance(event, (PreGaRowsEvent, PartialRowDataEvent))

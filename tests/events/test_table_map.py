@@ -9,6 +9,7 @@ from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import EventDecodeError, LogError, UnsupportedType
 from tailrace.events import ColumnSpec, DecodeContext, TableMapEvent
 from tailrace.events.optional_metadata import read_optional
+from tests.cases import each_case
 from tests.events.made import MYSQL_ARRAY, decode, raw_event, raw_format, table_map_body
 
 T = ColumnType
@@ -37,7 +38,7 @@ def test_names_and_numbers() -> None:
     assert pickle.loads(pickle.dumps(event)) == event
 
 
-@pytest.mark.parametrize("fixed", [b"", b"\x99\x98"])
+@each_case("fixed", [b"", b"\x99\x98"])
 def test_raw_columns_metadata_and_null_bits(fixed: bytes) -> None:
     """WL#3283, Table_map_event: columns, metadata, null_bits."""
     array = bytearray(MYSQL_ARRAY)
@@ -53,7 +54,7 @@ def test_raw_columns_metadata_and_null_bits(fixed: bytes) -> None:
     assert [each.nullable for each in event.columns] == [False, True, True]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "metadata", "kind", "normalised"),
     [
         (1, "", T.TINY, 0),
@@ -86,7 +87,7 @@ def test_types(code: int, metadata: str, kind: ColumnType, normalised: int) -> N
     assert column(code, bytes.fromhex(metadata)) == (kind, normalised)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "metadata"),
     [
         (246, "4200"),  # more than 65 digits
@@ -112,7 +113,7 @@ def test_metadata_that_no_type_has(code: int, metadata: str) -> None:
         column(code, bytes.fromhex(metadata))
 
 
-@pytest.mark.parametrize("code", [20, 21, 99, 142, 243, 244])
+@each_case("code", [20, 21, 99, 142, 243, 244])
 def test_types_that_no_table_logs(code: int) -> None:
     with pytest.raises(UnsupportedType, match=f"column 1.*({code}|type)"):
         column(code, b"")
@@ -212,7 +213,7 @@ def test_unknown_fields_are_named() -> None:
     assert event.columns[0].unsigned is True
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("optional", "words"),
     [
         ("01", "a field's length needs 1 bytes"),
@@ -237,7 +238,7 @@ def test_more_members_than_bytes() -> None:
         table(b"\xfe", b"\xf7\1", bytes.fromhex("06 03 c8 0161"))
 
 
-@pytest.mark.parametrize("flavour", Flavour)
+@each_case("flavour", Flavour)
 def test_every_truncation(flavour: Flavour) -> None:
     columns, optional = (
         (REAL_COLUMNS, MYSQL_FULL) if flavour == "mysql" else (MARIADB_COLUMNS, MARIADB_FULL)
@@ -253,7 +254,7 @@ def test_every_truncation(flavour: Flavour) -> None:
     assert legal == (8 if flavour == "mysql" else 7)
 
 
-@pytest.mark.parametrize("flavour", Flavour)
+@each_case("flavour", Flavour)
 def test_every_flipped_byte(flavour: Flavour) -> None:
     columns, optional = (
         (REAL_COLUMNS, MYSQL_FULL) if flavour == "mysql" else (MARIADB_COLUMNS, MARIADB_FULL)

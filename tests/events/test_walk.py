@@ -8,6 +8,7 @@ import pytest
 
 from tailrace.errors import BadEventLength
 from tailrace.events.walk import event_length, frames, whole_events
+from tests.cases import each_case
 
 
 def event(length: int) -> bytes:
@@ -32,8 +33,8 @@ def test_only_whole_events_are_walked_over():
     assert event_length(data[:5]) == 0
 
 
-@pytest.mark.parametrize("block", [19, 30, 100, 1 << 20])
-@pytest.mark.parametrize("padding", [0, 8])
+@each_case("block", [19, 30, 100, 1 << 20])
+@each_case("padding", [0, 8])
 def test_pieces_of_whole_events(block, padding):
     rng = Random(block)
     for _ in range(30):
