@@ -61,6 +61,16 @@ def changes(case: Case) -> Iterator[tuple[TableSchema, Row]]:
                 yield schema, row
 
 
+def logged_json(log: Path) -> dict[int, bytes | None]:
+    """The last logged JSON of each id, in a log of a table (id INT, j JSON)."""
+    return {
+        row.values[0]: row.after.raw(1)
+        for event in tailrace.log.open(log)
+        if isinstance(event, RowsEvent)
+        for row in RowSet(event, event.table_map)
+    }
+
+
 def same(column: Column, value: Any, selected: str | None, binary: bool) -> bool:
     """Is the decoded value what SELECT printed (in base64 where ``binary``)?"""
     if value is None or selected is None:

@@ -19,6 +19,7 @@ from tailrace.values.image import Image, decoder_of
 from tailrace.values.resolve import resolve_table
 from tailrace.values.row import RowSet
 from tailrace.values.schema import ColumnDefinition, Logical, TableDefinition
+from tests.cases import each_case
 from tests.values.made import TableMap, rows_event, spec
 from tests.values.test_rows import AFTER, JSON_SCHEMA, partial
 
@@ -52,7 +53,7 @@ def test_whole_record() -> None:
     assert record["_seq"] == str(1 << 92 | 4 << 48 | 5)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("column", "value", "text"),
     [
         (spec(T.LONGLONG), -(2**63), "-9223372036854775808"),
@@ -81,7 +82,7 @@ def test_small_decimals_have_no_exponent() -> None:
     assert image_json(row.after) == f'{{"c1":"0.{"0" * 29}1"}}'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "text"),
     [
         ('[1,\r\n "a"]', '[1,   "a"]'),
@@ -97,8 +98,8 @@ def test_declared_json(value: str, text: str | None) -> None:
     assert written(spec(T.BLOB, 4), value, definition) == expected
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-@pytest.mark.parametrize("kind", [T.FLOAT, T.DOUBLE])
+@each_case("value", [float("nan"), float("inf")])
+@each_case("kind", [T.FLOAT, T.DOUBLE])
 def test_what_json_has_not(kind: ColumnType, value: float) -> None:
     with pytest.raises(EventDecodeError, match="JSON"):
         written(spec(kind, 4), value)
@@ -111,7 +112,7 @@ def test_partial_json_without_its_document() -> None:
     assert list(record["_diff"]) == ["after.a"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "value"),
     [
         ("longblob", bytes(range(256)) * (17 << 12)),

@@ -9,6 +9,7 @@ import pytest
 from tailrace.errors import EventDecodeError, SchemaError
 from tailrace.values import charsets
 from tailrace.values.charsets import decode, encode, single_byte_table
+from tests.cases import each_case
 from tests.values.make_tables import CODECS, characters, codes_of, converted
 
 ALL = [
@@ -18,7 +19,7 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("charset", "data", "text"),
     [
         ("latin1", b"\x80\x81\xe9", "€\x81é"),
@@ -44,7 +45,7 @@ def test_known_texts(charset: str, data: bytes, text: str) -> None:
     assert decode(charset, data) == text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("charset", "data", "place"),
     [
         ("utf8mb4", b"ab\xff", "0xff at 2 of 3"),
@@ -70,7 +71,7 @@ def test_malformed_texts(charset: str, data: bytes, place: str) -> None:
         decode(charset, data)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("charset", "data", "text"),
     [  # what MariaDB 11.8 and 10.11 (ucs2 and ujis: MySQL 9.7) store, and SELECT's text of it
         ("utf8mb4", "eda0bd", "\ud83d"),
@@ -87,7 +88,7 @@ def test_surrogates_are_characters(charset: str, data: str, text: str) -> None:
     assert encode(charset, text) == bytes.fromhex(data)
 
 
-@pytest.mark.parametrize("charset", ["ujis", "eucjpms"])
+@each_case("charset", ["ujis", "eucjpms"])
 def test_a_code_that_is_stored_but_stands_for_nothing(charset: str) -> None:
     """MySQL stores it as one character, and converts each of its bytes to a question mark."""
     assert decode(charset, bytes.fromhex("a4a28ea041")) == "あ??A"
@@ -107,7 +108,7 @@ def test_single_byte_tables() -> None:
     assert single_byte_table("gbk") is None
 
 
-@pytest.mark.parametrize("charset", sorted({*CODECS, *ALL} - {"gb18030"}))
+@each_case("charset", sorted({*CODECS, *ALL} - {"gb18030"}))
 def test_every_code_is_what_the_server_makes_of_it(mysql97, charset: str) -> None:
     codes = codes_of(charset) if charset in CODECS else (bytes([code]) for code in range(256))
     for code, text in characters(converted(mysql97, charset, codes)).items():

@@ -21,6 +21,7 @@ from tailrace.values.converter import Converter
 from tailrace.values.image import ABSENT, Image, decoder_of
 from tailrace.values.row import Row, RowSet
 from tailrace.values.value import Value, made
+from tests.cases import each_case
 from tests.recorded import CORPUS
 
 KINDS = (object, str, int, float, Decimal, bool, bytes, date, datetime, timedelta, list, dict)
@@ -35,7 +36,7 @@ def value(declared: str, python: object, flavour: str = "mysql") -> Value:
     return made(table.schema.columns[0], python)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("declared", "given", "kind", "expected"),
     [
         ("INT", -5, int, -5),
@@ -104,7 +105,7 @@ def test_what_a_value_is(declared, given, kind, expected) -> None:
     assert type(found) is kind
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("declared", "given", "expected"),
     [
         (
@@ -123,7 +124,7 @@ def test_addresses_are_bytes_and_text(declared, given, expected) -> None:
     assert Converter().to(str, found) == given
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("declared", "given", "kind", "lossy", "said"),
     [
         ("DECIMAL(9,2)", "7.50", int, 7, "its fraction"),
@@ -154,7 +155,7 @@ def test_documents_lose_digits_and_names() -> None:
         assert Converter(lossy=True).to(dict, found) is not None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("declared", "given", "kind"),
     [
         ("INT", 5, bytes),
@@ -193,7 +194,7 @@ def test_text_of_mariadb_that_is_no_json() -> None:
         Converter().to(list, Value(column.type, column.metadata, b"[" * 100_000, column))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_null_is_none(kind) -> None:
     assert Converter().to(kind, value("INT", None)) is None
 
@@ -243,7 +244,7 @@ def test_integers_are_themselves_in_every_type(number: int) -> None:
     assert Converter().to(Decimal, found) == number
 
 
-@pytest.mark.parametrize("case", ["json-text-min", "json-text-full"])
+@each_case("case", ["json-text-min", "json-text-full"])
 def test_json_of_mariadb_is_a_dict_by_option(case: str) -> None:
     """WL#3283, Converter: with the log's table map alone, MariaDB's JSON is text or bytes."""
     event = next(

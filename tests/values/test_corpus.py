@@ -8,6 +8,7 @@ import pytest
 
 from tailrace.constants import Flavour
 from tailrace.values.json_diff import JsonDiffs
+from tests.cases import each_case
 from tests.recorded import has
 from tests.values.replay import Case, cases, changes, same
 
@@ -37,7 +38,7 @@ CHANGED = [
 ]
 
 
-@pytest.mark.parametrize("case", INSERT_ONLY, ids=lambda case: case.folder.name)
+@each_case("case", INSERT_ONLY, ids=lambda case: case.folder.name)
 def test_inserted_rows_are_what_select_gives(case: Case) -> None:
     left = {
         name: {row[0]: row for row in table["rows"]}
@@ -88,7 +89,7 @@ class Replayed:
         return all(known[name] == before.as_dict()[name] for name in names)
 
 
-@pytest.mark.parametrize("case", CHANGED, ids=lambda case: case.folder.name)
+@each_case("case", CHANGED, ids=lambda case: case.folder.name)
 def test_replayed_changes_are_what_select_gives(case: Case) -> None:
     tables: dict[str, Replayed] = {}
     schemas: dict[str, TableSchema] = {}

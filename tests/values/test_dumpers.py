@@ -16,13 +16,14 @@ from tailrace.constants import ColumnType
 from tailrace.errors import UnsupportedType, ValueRejected
 from tailrace.values.registry import dumper_of, loader_of
 from tailrace.values.schema import Column, Logical
+from tests.cases import each_case
 from tests.values.test_loaders import AB, KNOWN, column, text
 
 T = ColumnType
 BINARY = Logical.BINARY
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("column", "data", "value"),
     [
         known
@@ -99,7 +100,7 @@ OBJECTS = [
 ]
 
 
-@pytest.mark.parametrize(("column", "value", "data"), OBJECTS)
+@each_case(("column", "value", "data"), OBJECTS)
 def test_python_objects(column: Column, value: object, data: str | None) -> None:
     dumped = dumper_of(column)(value)
     if data is not None:
@@ -107,7 +108,7 @@ def test_python_objects(column: Column, value: object, data: str | None) -> None
     assert dumper_of(column)(loader_of(column)(dumped)) == dumped
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("precision", "scale", "value", "shown"),
     [
         (5, 2, "-1.5", "-1.50"),
@@ -219,7 +220,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("column", "value", "message"), REFUSED, ids=range(len(REFUSED)))
+@each_case(("column", "value", "message"), REFUSED, ids=range(len(REFUSED)))
 def test_refused(column: Column, value: object, message: str) -> None:
     with pytest.raises(ValueRejected, match=message) as caught:
         dumper_of(column)(value)
@@ -228,7 +229,7 @@ def test_refused(column: Column, value: object, message: str) -> None:
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("kind", [T.DECIMAL, T.TYPED_ARRAY, T.INVALID, T.BOOL])
+@each_case("kind", [T.DECIMAL, T.TYPED_ARRAY, T.INVALID, T.BOOL])
 def test_types_that_no_row_has(kind: ColumnType) -> None:
     with pytest.raises(UnsupportedType, match=kind.name):
         dumper_of(column(kind))
@@ -312,7 +313,7 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize("column", EVERY, ids=lambda each: f"{each.type.name}-{each.logical}")
+@each_case("column", EVERY, ids=lambda each: f"{each.type.name}-{each.logical}")
 def test_odd_values_are_dumped_or_refused(column: Column) -> None:
     dump, load = dumper_of(column), loader_of(column)
     for value in ODD:

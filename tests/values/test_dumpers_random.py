@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tailrace.constants import ColumnType
 from tailrace.errors import ValueRejected
 from tailrace.values.registry import dumper_of, loader_of
+from tests.cases import each_case
 from tests.values.test_dumpers import decimal
 from tests.values.test_loaders import column
 
@@ -106,8 +107,8 @@ def test_floats(double: float, single: float) -> None:
         assert near == pytest.approx(double, rel=2**-24, abs=2**-149)
 
 
-@pytest.mark.parametrize("kind", [T.TINY, T.SHORT, T.INT24, T.LONG, T.LONGLONG])
-@pytest.mark.parametrize("unsigned", [True, False])
+@each_case("kind", [T.TINY, T.SHORT, T.INT24, T.LONG, T.LONGLONG])
+@each_case("unsigned", [True, False])
 @given(data=st.data())
 def test_integers(kind: ColumnType, unsigned: bool, data: st.DataObject) -> None:
     bits = 8 * {T.TINY: 1, T.SHORT: 2, T.INT24: 3, T.LONG: 4, T.LONGLONG: 8}[kind]

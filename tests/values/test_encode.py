@@ -21,6 +21,7 @@ from tailrace.values.schema import (
     TableDefinition,
     TableSchema,
 )
+from tests.cases import each_case
 from tests.values.made import TableMap, decoded, rows_event, spec
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def test_the_bytes_of_an_insert() -> None:
     assert group.images == [full, null]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "row",
     [
         ROW,
@@ -131,7 +132,7 @@ IMAGES = [
 ]
 
 
-@pytest.mark.parametrize(("image", "key", "before", "after", "bitmaps"), IMAGES)
+@each_case(("image", "key", "before", "after", "bitmaps"), IMAGES)
 def test_the_columns_of_an_update(image, key, before, after, bitmaps) -> None:
     schema = schema_of(key=key)
     (group,) = RowEncoder(schema, image).update([before], [after])
@@ -144,7 +145,7 @@ def test_the_columns_of_an_update(image, key, before, after, bitmaps) -> None:
         assert value == whole[name]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("image", "row", "bits"),
     [
         ("full", ROW, 15),
@@ -161,7 +162,7 @@ def test_the_columns_of_an_insert(image, row, bits: int) -> None:
     assert (group.present_before, group.present_after) == (None, bytes([bits]))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("image", "key", "bits"),
     [
         ("full", (0,), 15),
@@ -204,7 +205,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("encode", "message"), REFUSED)
+@each_case(("encode", "message"), REFUSED)
 def test_refused(encode: Any, message: str) -> None:
     with pytest.raises((ValueRejected, UnknownColumn), match=message) as caught:
         list(encode())

@@ -19,6 +19,7 @@ from tailrace.values.image import ABSENT
 from tailrace.values.resolve import resolve_table
 from tailrace.values.row import RowSet
 from tailrace.values.schema import Logical, TableSchema
+from tests.cases import each_case
 from tests.columns.random_log import logs
 from tests.recorded import has
 from tests.values.made import decoded
@@ -82,7 +83,7 @@ def lacks_columns(rows: list[Row]) -> bool:
 PASSED = [case for case in cases() if not has(case.folder, "unknown-documents", "nodup")]
 
 
-@pytest.mark.parametrize("case", PASSED, ids=lambda case: case.folder.name)
+@each_case("case", PASSED, ids=lambda case: case.folder.name)
 def test_rows_of_every_event_are_written_as_the_server_did(case: Case) -> None:
     """The rows of each event, encoded with one of the three images, are the event's again."""
     for event, schema in events(case):
@@ -112,8 +113,8 @@ def given_columns(image: Image | None) -> set[str]:
     return set() if image is None else set(image.keys())
 
 
-@pytest.mark.parametrize("image", ["minimal", "noblob"])
-@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+@each_case("image", ["minimal", "noblob"])
+@each_case("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
 def test_whole_rows_are_reduced_as_the_server_does(server: str, image: str) -> None:
     """The same statements were logged with each image: FULL rows are reduced to the others'."""
     full = changes(Case(CORPUS / f"{server}.image-full-full", {"server": server}))
@@ -166,7 +167,7 @@ def trimmed(schema: TableSchema, values: tuple[Any, ...]) -> list[Any]:
 
 
 @settings(
-    max_examples=30,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -12,6 +12,7 @@ import pytest
 from tailrace.constants import ColumnType
 from tailrace.errors import EventDecodeError
 from tailrace.values.jsonb import JsonText, double_text, load_json
+from tests.cases import each_case
 from tests.values.replay import CORPUS, Case, changes
 
 if TYPE_CHECKING:
@@ -43,13 +44,13 @@ def test_no_bytes_are_null() -> None:
     assert load_json(b"") == "null"
 
 
-@pytest.mark.parametrize("size", range(1, len(SMALL)))
+@each_case("size", range(1, len(SMALL)))
 def test_truncated(size: int) -> None:
     with pytest.raises(EventDecodeError):
         load_json(SMALL[:size])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "message"),
     [
         (b"\x0d", "type 13"),
@@ -206,7 +207,7 @@ UPDATES = [
 ]
 
 
-@pytest.mark.parametrize("image", ["FULL", "MINIMAL"])
+@each_case("image", ["FULL", "MINIMAL"])
 def test_partial_updates_are_what_select_gives(mysql97: Server, image: str) -> None:
     server = mysql97
     server.execute("DROP DATABASE IF EXISTS partials")

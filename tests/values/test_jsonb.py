@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tailrace.errors import ValueRejected
 from tailrace.values.json_diff import changed_json
 from tailrace.values.jsonb import dump_json, load_json
-from tests.columns.jsonb_log import logged_json
+from tests.cases import each_case
+from tests.values.replay import logged_json
 from tests.values.test_dumpers import naive
 from tools.campaign.values import json_value
 
@@ -123,7 +124,7 @@ def test_values_become_what_mysql_writes(mysql97: Server) -> None:
         assert dump_json(value) == logged[number], expression
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "message"),
     [
         ({1: 2}, "the name 1 is not text"),

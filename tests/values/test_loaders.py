@@ -17,6 +17,7 @@ from tailrace.values.decimals import decimal_size, number_text
 from tailrace.values.floats import float32_text, load_float
 from tailrace.values.registry import loader_of, width_of
 from tailrace.values.schema import Column, Logical
+from tests.cases import each_case
 
 T = ColumnType
 
@@ -83,7 +84,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("column", "data", "value"),
     [known for known in KNOWN if known[2] is not None or known[0].type is T.NULL],
 )
@@ -123,13 +124,13 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("column", "data", "message"), BAD)
+@each_case(("column", "data", "message"), BAD)
 def test_bad_values(column: Column, data: str, message: str) -> None:
     with pytest.raises(EventDecodeError, match=message):
         loader_of(column)(bytes.fromhex(data))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "metadata"),
     [
         (T.DECIMAL, 0),
@@ -150,7 +151,7 @@ def test_types_that_no_row_has(kind: ColumnType, metadata: int) -> None:
         width_of(column(kind, metadata))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "metadata"),
     [(T.NEWDECIMAL, 66 << 8), (T.NEWDECIMAL, 2 << 8 | 3), (T.TIME2, 7), (T.DATETIME, 9)],
 )

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tailrace.columns.types import PLANS
 from tailrace.constants import ColumnType
 from tailrace.sql import values as sql
 from tailrace.values.registry import FORMATS, NAMES, WIDTHS
 from tailrace.values.schema import STRING_TYPES, Logical
+from tests.cases import each_case
 
 NEVER_LOGGED = {ColumnType.DECIMAL, ColumnType.TYPED_ARRAY, ColumnType.INVALID, ColumnType.BOOL}
 LOGGED = sorted(set(ColumnType) - NEVER_LOGGED)
 KEYS = [*(code for code in LOGGED if code not in STRING_TYPES), *Logical]
 
 
-@pytest.mark.parametrize("code", LOGGED, ids=lambda code: code.name)
+@each_case("code", LOGGED, ids=lambda code: code.name)
 def test_every_type_has_a_width(code):
     assert code in WIDTHS
 
 
-@pytest.mark.parametrize("code", sorted(NEVER_LOGGED), ids=lambda code: code.name)
+@each_case("code", sorted(NEVER_LOGGED), ids=lambda code: code.name)
 def test_types_that_are_never_logged_have_none(code):
     assert code not in WIDTHS
     assert code not in FORMATS
 
 
-@pytest.mark.parametrize("table", [FORMATS, PLANS, sql.TYPES], ids=["values", "columns", "sql"])
+@each_case("table", [FORMATS, PLANS, sql.TYPES], ids=["values", "columns", "sql"])
 def test_every_table_has_every_key(table):
     assert set(table) == set(KEYS)
 

@@ -13,6 +13,7 @@ from tailrace.errors import UnsupportedType, UsageError, ValueRejected
 from tailrace.schema.table import Table
 from tailrace.values.result_set import ResultSet
 from tailrace.values.value import Value
+from tests.cases import each_case
 
 TABLE = Table.parse(
     "CREATE TABLE d.t (id BIGINT UNSIGNED PRIMARY KEY, name VARCHAR(20), price DECIMAL(9,2),"
@@ -94,7 +95,7 @@ def test_ways_of_drivers() -> None:
     assert row.values == ("a,b", 257)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entry", "given", "expected"),
     [
         (described("x", 246, 6, 6, 2), Decimal("-1.25"), (T.NEWDECIMAL, 4 << 8 | 2)),
@@ -119,7 +120,7 @@ def test_what_a_description_tells(entry, given, expected) -> None:
     assert row[0].is_null == (given is None)
 
 
-@pytest.mark.parametrize("entry", [described("x", 247), described("x", "INT"), described("x", 300)])
+@each_case("entry", [described("x", 247), described("x", "INT"), described("x", 300)])
 def test_what_a_description_does_not_tell(entry) -> None:
     with pytest.raises(UnsupportedType, match="give its table"):
         ResultSet(Cursor([entry], [(1,)]))

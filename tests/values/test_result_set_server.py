@@ -18,8 +18,9 @@ from tailrace.schema.table import Table
 from tailrace.values.converter import Converter
 from tailrace.values.result_set import ResultSet
 from tailrace.values.value import Value
+from tests.cases import each_case
 from tests.values.replay import Case, changes
-from tests.values.test_server_values import FAMILIES
+from tests.values.test_server_values import FAMILIES, recorded
 from tools.campaign.columns import Types
 from tools.campaign.tables import RandomTable
 from tools.dumps import quoted
@@ -57,49 +58,30 @@ def selected(declared: str, name: str, mysql: bool) -> str:
     return name
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, documents], ids=lambda family: family.__name__)
-def test_rows_of_the_log_are_rows_of_the_result(server: Server, family) -> None:
-    flavour = Flavour(server.flavour)
-    database = f"result_{family.__name__}"
+@each_case("family", [*FAMILIES, documents], ids=lambda family: family.__name__)
+def test_rows_of_the_log_are_rows_of_the_result(flavour_server: Server, family) -> None:
+    server, flavour = flavour_server, Flavour(flavour_server.flavour)
     declared = [("vector(3)", ["vec_fromtext('[1,2.5,-3e10]')"])]
-    declared = declared if server.name == "mariadb-11.8" and family is documents else []
+    declared = declared if flavour is Flavour.MARIADB and family is documents else []
     declared += family(flavour)
     names = [f"c{number}" for number in range(len(declared))]
-    columns = ", ".join(
-        f"{name} {declaration}" for name, (declaration, _) in zip(names, declared, strict=True)
-    )
-    (before,) = server.query("SELECT @@GLOBAL.binlog_row_metadata")[0]
     server.rotate()
     server.execute("SET GLOBAL binlog_row_metadata = FULL")
-    try:
-        with server.connect() as connection, connection.cursor() as cursor:
-            cursor.execute(
-                "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone = '+00:00'"
-            )
-            cursor.execute(f"DROP DATABASE IF EXISTS {database}")
-            cursor.execute(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
-            cursor.execute(f"CREATE TABLE {database}.t (id INT PRIMARY KEY, {columns})")
-            for index in range(max(len(values) for _, values in declared)):
-                row = [(*values, *["null"] * (index + 1))[index] for _, values in declared]
-                cursor.execute(f"INSERT INTO {database}.t VALUES ({index}, {', '.join(row)})")
-            log = server.rotate()
-            logged = [
-                (schema, row)
-                for schema, row in changes(Case(log, {"server": server.version}))
-                if schema.database == database
-            ]
-            schema = logged[0][0]
-            listed = [
-                selected(declaration, name, flavour is Flavour.MYSQL)
-                for name, (declaration, _) in zip(names, declared, strict=True)
-            ]
-            query = f"SELECT id, {', '.join(listed)} FROM {database}.t ORDER BY id"
-            cursor.execute(query)
-            given = cursor.fetchall()
-            cursor.execute(query)
-            result = list(ResultSet(cursor, schema))
-    finally:
-        server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
+    database = recorded(server, f"result_{family.__name__}", declared)
+    log = server.rotate()
+    found = changes(Case(log, {"server": server.version}))
+    logged = [(schema, row) for schema, row in found if schema.database == database]
+    listed = [
+        selected(declaration, name, flavour is Flavour.MYSQL)
+        for name, (declaration, _) in zip(names, declared, strict=True)
+    ]
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00'")
+        query = f"SELECT id, {', '.join(listed)} FROM {database}.t ORDER BY id"
+        cursor.execute(query)
+        given = cursor.fetchall()
+        cursor.execute(query)
+        result = list(ResultSet(cursor, logged[0][0]))
     assert len(result) == len(logged) == len(given)
     kinds = set()
     for (_, row), other, record in zip(logged, result, given, strict=True):
@@ -127,44 +109,41 @@ def listed(column: RandomColumn, mysql: bool) -> str:
     return selected(declared, name, mysql)
 
 
-def test_random_rows_of_the_log_are_rows_of_the_result(server: Server) -> None:
+def test_random_rows_of_the_log_are_rows_of_the_result(flavour_server: Server) -> None:
     """Of all character sets; MySQL's JSON by its content: text does not tell all of the storage."""
+    server = flavour_server
     mysql = server.flavour == "mysql"
     rng, types = random.Random(f"rows of {server.name}"), Types(server)
     tables = {}
-    (before,) = server.query("SELECT @@GLOBAL.binlog_row_metadata")[0]
     server.rotate()
     server.execute("SET GLOBAL binlog_row_metadata = FULL")
-    try:
-        with server.connect() as connection, connection.cursor() as cursor:
-            cursor.execute("SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'")
-            cursor.execute("DROP DATABASE IF EXISTS result_random")
-            cursor.execute("CREATE DATABASE result_random")
-            cursor.execute("USE result_random")
-            for number in range(30):
-                table = RandomTable(rng, types, f"t{number}", plain=False)
-                table.counted = True
-                for column in table.columns:
-                    column.default = None
-                create, filled = table.create(), [table.insert("INSERT IGNORE") for _ in range(3)]
-                try:
-                    cursor.execute(create)
-                except OperationalError:
-                    continue
-                for sql in filled:
-                    cursor.execute(sql)
-                columns = ", ".join(listed(column, mysql) for column in table.columns)
-                cursor.execute(f"SELECT {columns}, id FROM {quoted(table.name)}")
-                made = Table.parse(
-                    create,
-                    flavour=server.flavour,
-                    database="result_random",
-                    server_version=server.version,
-                )
-                tables[table.name] = list(ResultSet(cursor, made))
-            log = server.rotate()
-    finally:
-        server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'")
+        cursor.execute("DROP DATABASE IF EXISTS result_random")
+        cursor.execute("CREATE DATABASE result_random")
+        cursor.execute("USE result_random")
+        for number in range(30):
+            table = RandomTable(rng, types, f"t{number}", plain=False)
+            table.counted = True
+            for column in table.columns:
+                column.default = None
+            create, filled = table.create(), [table.insert("INSERT IGNORE") for _ in range(3)]
+            try:
+                cursor.execute(create)
+            except OperationalError:
+                continue
+            for sql in filled:
+                cursor.execute(sql)
+            columns = ", ".join(listed(column, mysql) for column in table.columns)
+            cursor.execute(f"SELECT {columns}, id FROM {quoted(table.name)}")
+            made = Table.parse(
+                create,
+                flavour=server.flavour,
+                database="result_random",
+                server_version=server.version,
+            )
+            tables[table.name] = list(ResultSet(cursor, made))
+        log = server.rotate()
     left = {name: {row["id"]: row for row in rows} for name, rows in tables.items()}
     for schema, row in changes(Case(log, {"server": server.version})):
         if schema.database != "result_random":
@@ -180,8 +159,8 @@ def test_random_rows_of_the_log_are_rows_of_the_result(server: Server) -> None:
     assert not any(left.values())
 
 
-def test_a_result_without_a_table(server: Server) -> None:
-    with server.connect() as connection, connection.cursor() as cursor:
+def test_a_result_without_a_table(flavour_server: Server) -> None:
+    with flavour_server.connect() as connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT 7 AS i, -1.50 AS d, 'é' AS t, x'00ff' AS b, NULL AS n, 1e0/3 AS f, b'101' AS bits,"
             " CAST('2024-01-31 01:02:03.5' AS DATETIME(3)) AS m, CAST('-01:02:03' AS TIME) AS c"
@@ -202,19 +181,19 @@ def test_a_result_without_a_table(server: Server) -> None:
     assert row["m"].metadata == 3
 
 
-def test_dictionaries_are_rows_too(server: Server) -> None:
-    with server.connect() as connection, connection.cursor(DictCursor) as cursor:
+def test_dictionaries_are_rows_too(flavour_server: Server) -> None:
+    with flavour_server.connect() as connection, connection.cursor(DictCursor) as cursor:
         cursor.execute("SELECT 2 AS b, 1 AS a UNION SELECT 3, 4")
         assert [row.values for row in ResultSet(cursor)] == [(2, 1), (3, 4)]
 
 
-def test_a_value_that_the_description_misjudges_is_told(server: Server) -> None:
-    with server.connect() as connection, connection.cursor() as cursor:
+def test_a_value_that_the_description_misjudges_is_told(flavour_server: Server) -> None:
+    with flavour_server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SELECT 18446744073709551615 AS big")
         with pytest.raises(ValueRejected, match=r"row 1 of the result, big: .*give the table"):
             list(ResultSet(cursor))
         big = "CREATE TABLE x.t (Big BIGINT UNSIGNED)"
         cursor.execute("SELECT 18446744073709551615 AS big")
-        (row,) = ResultSet(cursor, Table.parse(big, flavour=server.flavour))
+        (row,) = ResultSet(cursor, Table.parse(big, flavour=flavour_server.flavour))
         assert row["big"].as_uint64() == 18446744073709551615
         assert row["big"].as_int64() == -1

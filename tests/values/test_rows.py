@@ -13,6 +13,7 @@ from tailrace.values.image import ABSENT
 from tailrace.values.json_diff import JsonDiffs, Operation, parse_diffs, parse_path
 from tailrace.values.resolve import resolve_table
 from tailrace.values.row import RowSet
+from tests.cases import each_case
 from tests.values.made import TableMap, rows_event, spec
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def test_rows_pickle() -> None:
     assert copy.after["photo"] is ABSENT
 
 
-@pytest.mark.parametrize("size", [*range(1, len(ONE)), *range(len(ONE) + 1, len(ONE + TWO))])
+@each_case("size", [*range(1, len(ONE)), *range(len(ONE) + 1, len(ONE + TWO))])
 def test_truncated(size: int) -> None:
     event = rows_event("insert", None, b"\x07", (ONE + TWO)[:size])
     with pytest.raises(
@@ -98,7 +99,7 @@ def test_left_over_bytes() -> None:
         list(RowSet(rows_event("insert", None, b"\x07", ONE + b"\0"), SCHEMA))
 
 
-@pytest.mark.parametrize("present", [b"", b"\x07\x00"])
+@each_case("present", [b"", b"\x07\x00"])
 def test_bitmap_of_another_table(present: bytes) -> None:
     with pytest.raises(EventDecodeError, match="bitmap"):
         list(RowSet(rows_event("insert", None, present, ONE), SCHEMA))
@@ -196,7 +197,7 @@ def test_partial_update_without_the_document_before() -> None:
         diffs.apply("{}")
 
 
-@pytest.mark.parametrize("data", [b"", b"\x02", b"\x01"])
+@each_case("data", [b"", b"\x02", b"\x01"])
 def test_partial_update_cut_off(data: bytes) -> None:
     with pytest.raises(EventDecodeError):
         list(RowSet(partial(BEFORE, data), JSON_SCHEMA))
@@ -208,7 +209,7 @@ def test_partial_update_of_null() -> None:
         row.after.at(1)
 
 
-@pytest.mark.parametrize("size", [*range(1, 9), *range(10, 18), *range(19, len(DIFFS))])
+@each_case("size", [*range(1, 9), *range(10, 18), *range(19, len(DIFFS))])
 def test_truncated_diffs(size: int) -> None:
     with pytest.raises(EventDecodeError):
         parse_diffs(DIFFS[:size])
@@ -221,7 +222,7 @@ def test_diffs_of_other_operations() -> None:
         parse_diffs(b"\x02\x01\xff")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "legs"),
     [
         ("$", ()),
@@ -235,15 +236,13 @@ def test_paths(path: str, legs: tuple[object, ...]) -> None:
     assert parse_path(path) == legs
 
 
-@pytest.mark.parametrize(
-    "path", ["", "a", "$a", "$.", "$[", "$[x]", "$.*", '$."', '$."\\x"', "$[1"]
-)
+@each_case("path", ["", "a", "$a", "$.", "$[", "$[x]", "$.*", '$."', '$."\\x"', "$[1"])
 def test_what_is_no_path(path: str) -> None:
     with pytest.raises(EventDecodeError, match="no path"):
         parse_path(path)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "diff", "after"),
     [
         ('{"a": 1}', b"\x01\x03$.b\x02\x04\x01", '{"a": 1, "b": true}'),

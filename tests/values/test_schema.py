@@ -11,6 +11,7 @@ from tailrace.errors import SchemaError
 from tailrace.values.charsets import charset_of, collation_id, default_collation
 from tailrace.values.resolve import resolve_table
 from tailrace.values.schema import ColumnDefinition, Logical, TableDefinition, TableSchema
+from tests.cases import each_case
 from tests.values.made import TableMap, spec
 
 T = ColumnType
@@ -86,7 +87,7 @@ def test_equal_and_hashable_and_pickles() -> None:
     assert len({one, two, pickle.loads(pickle.dumps(one))}) == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("column", "declared", "fits"),
     [
         (spec(T.LONG), "int", True),
@@ -123,7 +124,7 @@ def test_declared_type_fits_or_is_refused(column, declared: str, fits: bool) -> 
             resolved((column,), given)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "size", "count", "fits"),
     [
         (T.ENUM, 1, 255, True),

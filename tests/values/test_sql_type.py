@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tailrace.errors import TailraceError
 from tailrace.log.reader import Reader
 from tailrace.storage import find
 from tailrace.values.registry import declare
 from tailrace.values.schema import ColumnDefinition, Logical
 from tailrace.values.sql_type import sql_type
+from tests.cases import each_case
 from tests.recorded import folders
 
 NEW = {"TIME": "TIME2", "DATETIME": "DATETIME2", "TIMESTAMP": "TIMESTAMP2", "NEWDATE": "DATE"}
@@ -29,7 +28,7 @@ def columns(folder):
     return found
 
 
-@pytest.mark.parametrize("folder", folders("encrypted"), ids=lambda path: path.name)
+@each_case("folder", folders("encrypted"), ids=lambda path: path.name)
 def test_it_declares_what_the_log_has(folder):
     for column, flavour in columns(folder).items():
         declared = sql_type(column)

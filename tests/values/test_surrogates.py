@@ -41,7 +41,7 @@ MYSQL = {
 }
 
 
-@pytest.fixture(scope="module", params=["mysql97", "mariadb118", "mariadb1011"])
+@pytest.fixture(scope="module", params=["mysql97", "mariadb118"])
 def logged(request) -> tuple[LogSeries, dict[str, Any]]:
     """A log of one row before and after an update, and SELECT's texts of it after."""
     server = request.getfixturevalue(request.param)

@@ -15,6 +15,7 @@ from tailrace.schema.session import StatementSession
 from tailrace.schema.table import Table
 from tailrace.schema.tokens import SqlMode
 from tailrace.values.schema import ColumnDefinition, Logical, TableDefinition
+from tests.cases import each_case
 from tests.values.replay import cases
 
 
@@ -54,7 +55,7 @@ def test_tables_pickle_and_compare() -> None:
     assert Table.parse(sql, database="other") != table
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("flavour", "version", "collation"),
     [
         ("mysql", "", 255),
@@ -77,7 +78,7 @@ def test_a_session_says_how_to_read() -> None:
     assert table.schema.columns[0].metadata == 3
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sql", "said"),
     [
         ("CREATE TABLE t (a INT)", "in which database"),
@@ -103,7 +104,7 @@ def test_what_no_server_has_is_refused(sql, said) -> None:
         Table.parse(sql)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("column", "said"),
     [
         (ColumnDefinition("a"), "mysql has no type ''"),
@@ -209,7 +210,7 @@ def test_generated_and_invisible_columns_are_known() -> None:
     assert [spec.visible for spec in table.specs] == [False, True, True]
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.folder.name)
+@each_case("case", cases(), ids=lambda case: case.folder.name)
 def test_tables_out_of_the_corpus_are_written_as_they_were(case) -> None:
     """By one of the three amounts of metadata, which the log's folder may switch between."""
     seen = set()

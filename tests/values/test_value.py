@@ -16,6 +16,7 @@ from tailrace.values.converter import Converter
 from tailrace.values.image import ABSENT
 from tailrace.values.row import RowSet
 from tailrace.values.value import Value, made, stored
+from tests.cases import each_case
 
 TABLE = Table.parse("CREATE TABLE d.t (a INT, v VARCHAR(300), b TINYINT UNSIGNED)")
 
@@ -24,7 +25,7 @@ def value(type_: T, storage: bytes | None, metadata: int = 0) -> Value:
     return Value(type_, metadata, storage)
 
 
-@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@each_case("bits", [8, 16, 32, 64])
 def test_integers_of_every_width(bits: int) -> None:
     size = bits // 8
     most = value(T.LONGLONG, b"\xff" * size)
@@ -67,7 +68,7 @@ def test_strings_and_bytes() -> None:
         value(T.BLOB, None, 2).as_blob()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("type_", "metadata", "storage", "length"),
     [
         (T.LONG, 0, bytes(4), 4),
