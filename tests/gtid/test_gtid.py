@@ -16,6 +16,7 @@ from pymysql.err import MySQLError
 from tailrace.errors import GtidError
 from tailrace.gtid import STATES, Gtid, GtidList, GtidSet, MariadbGtid, advanced, parse_gtid
 from tailrace.gtid.gtid_set import Intervals
+from tests.cases import each_case
 
 if TYPE_CHECKING:
     from tools.servers import Server
@@ -62,7 +63,7 @@ SERVER_SAYS = {
 }
 
 
-@pytest.mark.parametrize("text", SERVER_SAYS)
+@each_case("text", SERVER_SAYS)
 def test_text_as_the_server_takes_it(text: str) -> None:
     said = SERVER_SAYS[text]
     if said is None:
@@ -174,7 +175,7 @@ def test_binary_forms() -> None:
     ) + raw + b"\x06foo" + bytes.fromhex("0100000000000000 0200000000000000 0300000000000000")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "runs",
     [
         "0100000000000000 0500000000000000 0500000000000000",  # empty
@@ -192,7 +193,7 @@ def test_runs_that_are_refused(runs: str) -> None:
         GtidSet.decode(raw)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("raw", "words"),
     [
         ("0000000000000002", "header"),

@@ -151,22 +151,6 @@ def _normal(kind):
     return re.sub(r" /\*.*?\*/", "", kind)
 
 
-def _normal(kind):
-    """A column type without what differs between servers and changes no value."""
-    kind = (
-        _INTEGER_WIDTH.sub(r"\1", kind).replace(" zerofill", "").replace("geomcoll", "geometrycoll")
-    )
-    return re.sub(r" /\*.*?\*/", "", kind)
-
-
-def _same(ours, server):
-    """Equal, or equal but for names of an ENUM that CONVERT TO made unknown."""
-    if ours is None or server is None or ours == server:
-        return ours == server
-    unknown = ours[4] is None and server[4] is not None
-    return unknown and (ours[0], *ours[2:4], ours[5]) == (server[0], *server[2:4], server[5])
-
-
 _SIZE = re.compile(r"^(tiny|medium|long)(?=text|blob)")
 
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.cases import each_case
 from tests.schema.differ import Differ
 
 START = (
@@ -56,8 +57,8 @@ EXAMPLES = (
 
 
 @pytest.fixture(scope="module")
-def differ(server):
-    differ = Differ(server, database="ddl_alter")
+def differ(flavour_server):
+    differ = Differ(flavour_server, database="ddl_alter")
     assert differ.run("CREATE TABLE base (id INT PRIMARY KEY)")
     yield differ
     differ.close()
@@ -146,7 +147,7 @@ def random_clause(rng, names, fresh):
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each_case("seed", range(3))
 def test_random_sequences(differ, seed):
     rng = random.Random(seed)
     differ.run("DROP TABLE IF EXISTS t")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pickle
 
-import pytest
-
 from tailrace.constants import Flavour
 from tailrace.schema import Catalogue
 from tailrace.values.schema import Logical, TableDefinition
+from tests.cases import each_case
 
 MYSQL = Flavour.MYSQL
 
@@ -50,7 +49,7 @@ def test_a_definition_without_database_fits_all():
     assert known.reason_unknown("anywhere", "t") is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sql", "reason"),
     [
         (
@@ -79,7 +78,7 @@ def test_what_is_not_understood_is_unknown(sql, reason):
     assert known.reason_unknown("shop", "t") == reason
 
 
-@pytest.mark.parametrize(
+@each_case(
     "sql",
     [
         "ALTER TABLE t ADD a INT",
@@ -106,7 +105,7 @@ def test_a_statement_that_names_no_table_makes_all_unknown():
     assert known.reason_unknown("shop", "t").startswith("a statement was not understood: ")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "sql",
     [
         "INSERT INTO t VALUES (1)",
@@ -212,7 +211,7 @@ def test_copies_are_independent_and_pickle():
     assert again.lookup("shop", "t") == other.lookup("shop", "t")
 
 
-@pytest.mark.parametrize("size", range(140))
+@each_case("size", range(140))
 def test_cut_statements_never_raise(size):
     sql = (
         "CREATE TABLE `t` (a INT COMMENT 'x''y', b ENUM('a','b') /*!80023 INVISIBLE */, "
@@ -226,7 +225,7 @@ def test_cut_statements_never_raise(size):
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "sql",
     [
         "CREATE TABLE t (" + "(" * 20_000,

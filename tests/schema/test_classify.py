@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from tailrace.schema import StatementKind, classify
 from tailrace.schema.classify import changes_nothing, is_temporary, of_database
+from tests.cases import each_case
 
 CONTROL = StatementKind.CONTROL
 TABLE = StatementKind.DDL_TABLE
@@ -96,7 +95,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("sql", CASES)
+@each_case("sql", CASES)
 def test_classify(sql):
     assert classify(sql) is CASES[sql]
 
@@ -127,8 +126,8 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("lead", LEADS)
-@pytest.mark.parametrize("question", QUESTIONS)
+@each_case("lead", LEADS)
+@each_case("question", QUESTIONS)
 def test_comments_before_the_first_word_change_no_answer(question, lead):
     end = " */" if lead == "/*!40000 " else ""
     right, wrong = QUESTIONS[question]
@@ -154,7 +153,7 @@ def test_long_statements_cost_no_more():
     assert time.thread_time() - start < 20
 
 
-@pytest.mark.parametrize(
+@each_case(
     "sql", ["/*" * 50_000, "(" * 100_000, "CREATE TABLE t (" + "(" * 50_000, "-- \n" * 50_000]
 )
 def test_hostile_statements_end_soon(sql):

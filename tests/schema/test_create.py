@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import each_case
 from tests.schema.differ import Differ
 
 BOTH = r"""
@@ -72,8 +73,8 @@ def bodies(server):
 
 
 @pytest.fixture(scope="module")
-def differ(server):
-    differ = Differ(server, database="ddl_create")
+def differ(flavour_server):
+    differ = Differ(flavour_server, database="ddl_create")
     assert differ.run(
         "CREATE TABLE base (id INT PRIMARY KEY, v VARCHAR(10) CHARSET latin1, x BLOB)"
     )
@@ -102,7 +103,7 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_case("mode", MODES)
 def test_sql_mode(differ, mode):
     differ.run(f"SET sql_mode='{mode}'")
     try:

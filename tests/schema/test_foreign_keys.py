@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tailrace.constants import Flavour
 from tailrace.schema import Catalogue
+from tests.cases import each_case
 from tests.schema.differ import Differ
 
 DATABASE = "ddl_foreign"
@@ -130,7 +129,8 @@ def actual(differ):
     return found
 
 
-def test_all_statements(server):
+def test_all_statements(flavour_server):
+    server = flavour_server
     differ = Differ(server, database=DATABASE)
     try:
         differ._query("SET sql_mode = ''")
@@ -144,7 +144,8 @@ def test_all_statements(server):
         differ.close()
 
 
-def test_more_statements(server):
+def test_more_statements(flavour_server):
+    server = flavour_server
     differ = Differ(server, database=DATABASE)
     try:
         taken = 0
@@ -159,7 +160,7 @@ def test_more_statements(server):
         differ.close()
 
 
-@pytest.mark.parametrize("sql", ["DROP FOREIGN KEY unknown", "DROP CHECK c_ibfk_1"])
+@each_case("sql", ["DROP FOREIGN KEY unknown", "DROP CHECK c_ibfk_1"])
 def test_what_is_no_foreign_key(sql):
     catalogue = Catalogue()
     made = "CREATE TABLE c (p INT, FOREIGN KEY (p) REFERENCES other.p ON DELETE CASCADE)"

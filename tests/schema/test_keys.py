@@ -11,6 +11,7 @@ from tailrace.log.reader import Reader
 from tailrace.schema import Catalogue
 from tailrace.storage import LogSeries
 from tailrace.storage.file import LogFile
+from tests.cases import each_case
 from tools.dumps import quoted
 
 DATABASE = "keyed"
@@ -32,7 +33,7 @@ ON_SERVERS = {
 }
 
 
-@pytest.mark.parametrize("name", ON_SERVERS)
+@each_case("name", ON_SERVERS)
 @pytest.mark.parametrize("server", ["mariadb-11.8", "mariadb-10.11"], indirect=True)
 def test_the_key_is_the_servers_own(server, name):
     """What the DDL tells is what a server says of itself with full metadata."""
@@ -67,7 +68,7 @@ def test_the_key_is_the_servers_own(server, name):
     assert bool(told.key_prefixes) == (name == "beginning")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "alter",
     [
         "ALTER TABLE t ADD PRIMARY KEY (a, p WITHOUT OVERLAPS)",
@@ -82,7 +83,7 @@ def test_a_key_that_an_alter_makes_of_something_else_is_none(alter):
     assert catalogue.lookup("d", "t").primary_key == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "key",
     ["PRIMARY KEY (a, gone WITHOUT OVERLAPS)", "PRIMARY KEY ((a + 1))", "PRIMARY KEY (a, (b))"],
 )

@@ -15,6 +15,7 @@ from tailrace.schema.catalogue import Catalogue, Learned
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.schema.table import Table
 from tailrace.schema.user_schema import parse
+from tests.cases import each_case
 
 CREATE = "CREATE TABLE d.t (a INT UNSIGNED PRIMARY KEY, b VARCHAR(20), c ENUM('x','y') NOT NULL)"
 END = Position("binlog.000002", 1000)
@@ -40,7 +41,7 @@ def run(catalogue, sql, offset, file="binlog.000002"):
     catalogue.apply_event(event, Flavour.MYSQL)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("flavour", "metadata"),
     [(Flavour.MYSQL, "minimal"), (Flavour.MARIADB, "minimal"), (Flavour.MARIADB, "none")],
 )
@@ -54,7 +55,7 @@ def test_it_stands_in_for_what_the_log_does_not_say(flavour, metadata):
     assert "the server's definition" in learned(flavour=flavour).notice(schema)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "logged",
     [
         CREATE.replace("a INT UNSIGNED", "a INT"),

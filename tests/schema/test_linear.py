@@ -33,6 +33,7 @@ from tailrace.transaction.statements import (
     xa_end,
     xa_statement,
 )
+from tests.cases import each_case
 
 LENGTH = 6_000
 LONGEST = 64 * LENGTH
@@ -153,7 +154,7 @@ def test_copies_of_the_rest_are_found():
         check(lambda text: sum(len(text[at:]) for at in range(0, len(text), 100)), "{}", "a")
 
 
-@pytest.mark.parametrize("frame", FRAMES)
+@each_case("frame", FRAMES)
 def test_tokens(frame):
     for piece in PIECES:
         check(tokens, frame, piece)
@@ -164,7 +165,7 @@ def test_digits_as_a_server_takes_them():
     assert seconds(tokens, f"INSERT INTO t VALUES ({'1' * 60_000})") < 5
 
 
-@pytest.mark.parametrize(("frame", "pieces"), STATEMENTS)
+@each_case(("frame", "pieces"), STATEMENTS)
 def test_statements(frame, pieces):
     for piece in pieces:
         check(every_reader, frame, piece)
@@ -186,9 +187,7 @@ def test_more_columns_than_a_table_may_have():
         assert "4096" in found.reason
 
 
-@pytest.mark.parametrize(
-    "text", ["SELECT 'a", 'SELECT "a', "SELECT `a", "SELECT /* a", "/*!99999 a"]
-)
+@each_case("text", ["SELECT 'a", 'SELECT "a', "SELECT `a", "SELECT /* a", "/*!99999 a"])
 def test_what_does_not_end(text):
     with pytest.raises(NotUnderstoodError, match="has no end"):
         tokenize(text, Flavour.MARIADB)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tailrace.constants import Flavour
 from tailrace.events.query import QueryEvent
 from tailrace.events.table_map import TableMapEvent
 from tailrace.log import open as open_log
 from tailrace.schema import Catalogue
 from tailrace.values.charsets import charset_of
+from tests.cases import each_case
 
 BOTH = (
     ("CREATE TABLE plain (id INT UNSIGNED PRIMARY KEY, v VARCHAR(10))", "plain (id) VALUES (1)"),
@@ -58,7 +57,7 @@ HIDDEN = {
 }
 
 
-@pytest.mark.parametrize("charset", ["utf8mb4", "latin1"])
+@each_case("charset", ["utf8mb4", "latin1"])
 def test_every_table_map_finds_its_definition(server, charset):
     flavour = Flavour(server.flavour)
     database = f"logged_{charset}"

@@ -19,6 +19,7 @@ from tailrace.transaction import (
     TransactionAssembler,
     TransactionKind,
 )
+from tests.cases import each_case
 from tests.events.cases import GTID
 from tests.events.made import query_body, raw_event, raw_format, table_map_body
 from tests.events.test_payload import INNER, PLAIN, compress, payload_body
@@ -149,7 +150,7 @@ TRANSACTIONS: list[tuple[list[str], TransactionKind]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("names", "kind"),
     TRANSACTIONS,
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -175,7 +176,7 @@ def test_each_transaction(names: list[str], kind: TransactionKind) -> None:
 CONTROL = ["stop", "previous", "list", "checkpoint", "heartbeat", "context", "rotate"]
 
 
-@pytest.mark.parametrize("control", CONTROL)
+@each_case("control", CONTROL)
 def test_control_events_may_stand_anywhere(control: str) -> None:
     names = [control, "gtid", control, "begin", control, "xid", control]
     made = events(*names)
@@ -186,7 +187,7 @@ def test_control_events_may_stand_anywhere(control: str) -> None:
     assert [event.name for event in done.events] == ["GTID", "QUERY", "XID"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "wrong"),
     [
         ([], "xid"),

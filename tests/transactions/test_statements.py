@@ -20,6 +20,7 @@ from tailrace.transaction.statements import (
     savepoint_of_rollback,
     savepoint_set,
 )
+from tests.cases import each_case
 from tests.events.made import query_body, raw_event
 
 SAVEPOINTS = ("SAVEPOINT{}", "savepoint/**/{}", "Savepoint -- x\n{};", "/* app */ SAVEPOINT {} # x")
@@ -44,7 +45,7 @@ BEGINS = ("BEGIN", "begin", "BEGIN /* x */", "/* x */ Begin Work;", "BEGIN -- x"
 COMMITS = ("COMMIT", "commit", "COMMIT /* x */", "/* x */ Commit Work;", "COMMIT AND NO CHAIN")
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+@each_case("name", ["mysql-9.7", "mariadb-11.8"])
 def test_each_spelling_means_what_servers_log_for_it(fresh_server, name) -> None:
     """A server logs a form of its own. What was typed is understood as the same."""
     mysql = name.startswith("mysql")
@@ -134,8 +135,7 @@ def both(path) -> list[list[int]]:
     return [rows, [row["a"] for each in batches for row in each.column("after").to_pylist()]]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("back", ROLLBACKS_TO)
+@each_case(("back", "name"), zip(ROLLBACKS_TO, [*NAMES, NAMES[0]], strict=True))
 def test_rolled_back_to_a_savepoint_in_any_spelling(parts, name, back) -> None:
     path, head, gtid, rows, xid = parts
     for spelling in SAVEPOINTS:
@@ -145,7 +145,7 @@ def test_rolled_back_to_a_savepoint_in_any_spelling(parts, name, back) -> None:
         assert both(path) == [[1, 3], [1, 3]]
 
 
-@pytest.mark.parametrize("begin", BEGINS)
+@each_case("begin", BEGINS)
 def test_begun_and_ended_in_any_spelling(parts, begin) -> None:
     path, head, gtid, rows, _ = parts
     for end, left in [(end, []) for end in ROLLBACKS] + [(end, [1]) for end in COMMITS]:
@@ -162,16 +162,14 @@ def xa(parts, end: str):
     return path
 
 
-@pytest.mark.parametrize(
-    "end", ["XA ROLLBACK X'61',X'',1", "xa/**/rollback x'61' , x'' , 1 /* x */"]
-)
+@each_case("end", ["XA ROLLBACK X'61',X'',1", "xa/**/rollback x'61' , x'' , 1 /* x */"])
 def test_an_xa_transaction_is_rolled_back_in_any_spelling(parts, end) -> None:
     assert both(xa(parts, end)) == [[], []]
 
 
-@pytest.mark.parametrize("name", ["'a'", "0x61", "X'61'", "b'01100001'", ""])
-@pytest.mark.parametrize("how", ["COMMIT", "ROLLBACK", "/* x */ rollback"])
-def test_an_xa_name_that_is_not_understood_is_an_error(parts, how, name) -> None:
+@each_case("name", ["'a'", "0x61", "X'61'", "b'01100001'", ""])
+@each_case("how", ["COMMIT", "ROLLBACK", "/* x */ rollback"])
+def test_an_xa_name_that_is_not_understood_is_an_error(parts, tmp_path, how, name) -> None:
     """Servers log names as X'...',X'...',1. Of any other, the rows might not be committed."""
     path = xa(parts, f"XA {how} {name}".replace("XA /* x */", "/* x */ xa"))
     (series,) = find(path)
@@ -186,7 +184,7 @@ def test_an_xa_name_that_is_not_understood_is_an_error(parts, how, name) -> None
     assert len(set(found)) == 1
     assert found[0] is not None
     with (
-        tailrace.create(path.with_name("other.000001"), flavour="mysql", server_id=7) as log,
+        tailrace.create(tmp_path / "other.000001", flavour="mysql", server_id=7) as log,
         log.transaction() as transaction,
         pytest.raises(UsageError, match="not understood"),
     ):
