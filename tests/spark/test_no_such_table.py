@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tailrace.errors import AccessDenied, ConnectionLost, UsageError
 from tailrace.spark import mirror
+from tailrace.spark.options import FORMATS
+from tests.spark import replay
 from tests.spark.following import FLAVOURS, Follow, url_of
 from tests.waiting import DEADLINE
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql"
-FORMATS = ("parquet", "delta", "iceberg")
+SHOP = replay.SHOP / "mysql"
 
 
 def tables(report):
     return [table.name for table in report.tables]
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_of_files(kind, spark, tmp_path):
-    lake = tmp_path / "lake"
-    with pytest.raises(UsageError, match=r"no table fits shop\.order in the logs \(did you mean"):
-        mirror(SHOP, lake, spark=spark, tables="shop.order", format=kind)
-    assert not lake.exists()
-    lake.mkdir()
-    with pytest.raises(UsageError, match=r"no table fits none\.\* in the logs: there are "):
-        mirror(SHOP, lake, spark=spark, tables="none.*", format=kind)
-    assert list(lake.iterdir()) == []
+def test_of_files(tmp_path):
+    for kind in FORMATS:
+        lake = tmp_path / kind
+        with pytest.raises(UsageError, match=r"fits shop\.order in the logs \(did you mean"):
+            mirror(SHOP, lake, tables="shop.order", format=kind)
+        assert not lake.exists()
+        lake.mkdir()
+        with pytest.raises(UsageError, match=r"no table fits none\.\* in the logs: there are "):
+            mirror(SHOP, lake, tables="none.*", format=kind)
+        assert list(lake.iterdir()) == []
     told = []
-    report = mirror(
-        SHOP,
-        lake,
-        spark=spark,
-        tables=["shop.orders", "none.*"],
-        exclude="shop.nope",
-        format=kind,
-        notice=told.append,
-    )
-    assert tables(report) == ["shop.orders"]
+    wanted = {"tables": ["shop.orders", "none.*"], "exclude": "shop.nope", "notice": told.append}
+    assert tables(mirror(SHOP, lake, format=kind, **wanted)) == ["shop.orders"]
     assert [text.partition(" in ")[0] for text in told] == [
         "nothing is excluded by shop.nope",
         "no table fits none.*",
@@ -50,7 +38,7 @@ def test_of_files(kind, spark, tmp_path):
 
 
 @pytest.mark.parametrize("name", FLAVOURS)
-def test_of_a_server(name, spark, fresh_server, tmp_path):
+def test_of_a_server(name, fresh_server, tmp_path):
     server = fresh_server(name, {"binlog_row_metadata": "FULL"} if "97" in name else None)
     for sql in (
         "CREATE DATABASE shop",
@@ -63,26 +51,22 @@ def test_of_a_server(name, spark, fresh_server, tmp_path):
         server.execute(sql)
     url, lake = url_of(server), tmp_path / "lake"
     with pytest.raises(UsageError, match=r"fits shop\.order on the server .*mean shop\.orders\?"):
-        mirror(url, lake, spark=spark, tables="shop.order")
+        mirror(url, lake, tables="shop.order")
     assert not lake.exists()
-    with Follow(url, lake, spark=spark, tables="shop.order") as follow:
+    with Follow(url, lake, tables="shop.order") as follow:
         follow._thread.join(DEADLINE)
         assert isinstance(follow.error, UsageError)
         follow.error = None
     assert not lake.exists()
     # nothing is logged of shop.lines, but it is there
-    assert tables(mirror(url, lake, spark=spark, tables=["shop.orders", "shop.lines"])) == [
-        "shop.orders"
-    ]
+    assert tables(mirror(url, lake, tables=["shop.orders", "shop.lines"])) == ["shop.orders"]
     blind = url.replace("root@", "sees_nothing@")
     with pytest.raises(UsageError, match=r"no table fits shop\.order in the logs"):
-        mirror(blind, tmp_path / "blind", spark=spark, tables="shop.order")
-    assert tables(mirror(blind, tmp_path / "blind", spark=spark, tables="shop.orders")) == [
-        "shop.orders"
-    ]
+        mirror(blind, tmp_path / "blind", tables="shop.order")
+    assert tables(mirror(blind, tmp_path / "blind", tables="shop.orders")) == ["shop.orders"]
 
 
-def test_one_that_may_be_created_later(fresh_server, spark, tmp_path):
+def test_one_that_may_be_created_later(fresh_server, tmp_path):
     server = fresh_server("mariadb-11.8")
     server.execute("CREATE DATABASE shop")
     server.execute("CREATE TABLE shop.orders (a INT PRIMARY KEY)")
@@ -91,7 +75,6 @@ def test_one_that_may_be_created_later(fresh_server, spark, tmp_path):
     with Follow(
         url_of(server),
         tmp_path / "lake",
-        spark=spark,
         tables=["shop.orders", "shop.later"],
         notice=told.append,
     ) as follow:
@@ -103,37 +86,20 @@ def test_one_that_may_be_created_later(fresh_server, spark, tmp_path):
     assert told[0].startswith("not yet there: no table fits shop.later on the server")
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_server_that_is_not_there_leaves_nothing(kind, spark, tmp_path, mariadb118):
-    lake = tmp_path / "new" / "lake"
-    with pytest.raises(ConnectionLost):
-        mirror("mysql://root@127.0.0.1:1/?retry=0", lake, spark=spark, format=kind)
-    with pytest.raises(AccessDenied):
-        mirror(url_of(mariadb118).replace("root@", "nobody@"), lake, spark=spark, format=kind)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("kind", [None, *FORMATS])
-def test_an_empty_path_is_no_lake(kind, spark, tmp_path, monkeypatch):
+def test_a_server_that_is_not_there_or_an_empty_path_leaves_nothing(
+    tmp_path, mariadb118, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    for call in (
-        lambda: mirror(SHOP, "", spark=spark, format=kind),
-        lambda: mirror("", "lake", spark=spark, format=kind),
-    ):
-        with pytest.raises(UsageError, match="the path is empty"):
-            call()
+    lake, url = tmp_path / "new" / "lake", url_of(mariadb118)
+    for kind in FORMATS:
+        options = {"format": kind}
+        with pytest.raises(ConnectionLost):
+            mirror("mysql://root@127.0.0.1:1/?retry=0", lake, **options)
+        with pytest.raises(AccessDenied):
+            mirror(url.replace("root@", "nobody@"), lake, **options)
+        for paths in ((SHOP, ""), ("", "lake")):
+            with pytest.raises(UsageError, match="the path is empty"):
+                mirror(*paths, **options)
+    with pytest.raises(UsageError, match="the path is empty"):
+        mirror(SHOP, "")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_command(tmp_path):
-    command = [sys.executable, "-m", "tailrace", "mirror", str(SHOP)]
-    done = subprocess.run(
-        [*command, "--into", str(tmp_path / "lake"), "--tables", "shop.nope"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 2
-    assert "no table fits shop.nope in the logs" in done.stderr
-    assert not (tmp_path / "lake").exists()
