@@ -12,9 +12,7 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.observers import RelayFlag, RelayIo, RelayIoDelegate, RelayIoObserver
-from tests.waiting import wait_for
-
-WAIT = 300.0
+from tests.waiting import DEADLINE, wait_for
 
 
 class Gate(RelayIoObserver):
@@ -25,7 +23,7 @@ class Gate(RelayIoObserver):
 
     def thread_start(self, io):
         self.entered.set()
-        assert self.go.wait(WAIT)
+        assert self.go.wait(DEADLINE)
 
 
 def _in_thread(act):
@@ -38,7 +36,7 @@ def test_remove_waits_for_the_calls_that_see_the_observer():
     gate = Gate()
     delegate = RelayIoDelegate([gate])
     call = _in_thread(lambda: delegate.thread_start(RelayIo()))
-    assert gate.entered.wait(WAIT)
+    assert gate.entered.wait(DEADLINE)
     removed = threading.Event()
     remove = _in_thread(lambda: (delegate.remove(gate), removed.set()))
     while not delegate.is_empty:  # it is out of the list at once, for calls that begin now
@@ -46,8 +44,8 @@ def test_remove_waits_for_the_calls_that_see_the_observer():
     delegate.thread_start(RelayIo())
     assert not removed.wait(0.05)
     gate.go.set()
-    assert removed.wait(WAIT)
-    call.join(WAIT)
+    assert removed.wait(DEADLINE)
+    call.join(DEADLINE)
     assert not call.is_alive()
 
 
@@ -56,11 +54,11 @@ def test_remove_does_not_wait_for_calls_that_began_behind_it():
     delegate = RelayIoDelegate([gate, other])
     delegate.remove(gate)
     call = _in_thread(lambda: delegate.thread_start(RelayIo()))
-    assert other.entered.wait(WAIT)
+    assert other.entered.wait(DEADLINE)
     delegate.add(gate)  # another list than that of the call that runs
     delegate.remove(gate)
     other.go.set()
-    call.join(WAIT)
+    call.join(DEADLINE)
     assert not call.is_alive()
 
 
@@ -75,12 +73,12 @@ def test_remove_inside_a_call_returns_while_another_call_stands_still():
     done = threading.Event()
     delegate = RelayIoDelegate([gate, Removes()])
     call = _in_thread(lambda: delegate.thread_start(RelayIo()))
-    assert gate.entered.wait(WAIT)
+    assert gate.entered.wait(DEADLINE)
     inside = _in_thread(lambda: delegate.after_reset_replica(RelayIo()))
-    assert done.wait(WAIT)
+    assert done.wait(DEADLINE)
     gate.go.set()
     for thread in (call, inside):
-        thread.join(WAIT)
+        thread.join(DEADLINE)
         assert not thread.is_alive()
 
 
@@ -159,11 +157,11 @@ def test_observers_come_and_go_under_load(seed):
     callers = [_in_thread(lambda slot=slot: call(slot)) for slot in range(3)]
     changers = [_in_thread(lambda number=number: change(number)) for number in range(4)]
     for thread in changers:
-        thread.join(WAIT)
+        thread.join(DEADLINE)
         assert not thread.is_alive()
     stop.set()
     for thread in callers:
-        thread.join(WAIT)
+        thread.join(DEADLINE)
         assert not thread.is_alive()
     assert not wrong
     assert not [each.wrong for each in came if each.wrong]
@@ -198,7 +196,7 @@ def test_order_is_that_of_adding_under_load():
         if len(held) > 5:
             delegate.remove(held.pop(0))
     stop.set()
-    caller.join(WAIT)
+    caller.join(DEADLINE)
     assert not caller.is_alive()
     assert len(seen) > 40
     assert all(names == tuple(range(names[0], names[-1] + 1)) for names in seen if names)

@@ -27,9 +27,9 @@ from tailrace.observers import (
     TransmitObserver,
     add,
 )
-from tests.waiting import wait_for
+from tests.for_each import for_each
+from tests.waiting import DEADLINE, wait_for
 
-WAIT = 300.0
 EVENT = memoryview(b"event")
 
 
@@ -88,10 +88,9 @@ ALL_CALLED = {
     "after_reset_replica",
 }
 RESULT = {"reserve_header": b"", "after_read_event": EVENT, "before_request_transmit": 0}
-EACH = pytest.mark.parametrize(
+EACH = for_each(
     ("delegate_of", "point"),
     [(kind, point) for kind, points in CALLS.items() for point in points],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 
 
@@ -177,7 +176,7 @@ def test_an_empty_delegate_costs_nothing_measurable(delegate_of, point):
     CALLS[delegate_of][point](delegate, IOS[delegate_of]())
 
 
-@pytest.mark.parametrize("delegate_of", CALLS)
+@for_each("delegate_of", CALLS)
 def test_a_read_lock_holds_off_a_removal(delegate_of):
     one, other = delegate_of.kind(), delegate_of.kind()
     delegate = delegate_of([one])
@@ -188,8 +187,8 @@ def test_a_read_lock_holds_off_a_removal(delegate_of):
         delegate.add(other)
         assert observers == (one,)
         assert not removed.wait(0.05)
-    assert removed.wait(WAIT)
-    thread.join(WAIT)
+    assert removed.wait(DEADLINE)
+    thread.join(DEADLINE)
     assert list(delegate) == [other]
 
 
@@ -326,7 +325,7 @@ def test_an_observer_that_is_removed_sees_the_packets_that_are_being_sent():
         for event in (b"one", b"two"):
             packets.send(event, "b.000001", 99, len)
         assert not removed.is_set()
-    assert removed.wait(WAIT)
+    assert removed.wait(DEADLINE)
     assert sees.seen == [(b"one", "b.000001", 99), b"one", (b"two", "b.000001", 99), b"two"]
     assert _send(delegate, io) == b"\0\0event"
 

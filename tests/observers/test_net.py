@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -12,9 +13,9 @@ from tailrace.errors import ConnectionLost, LocalProtocolError, ServerError
 from tailrace.live.net import NetService
 from tailrace.live.stream import BinlogStream
 from tailrace.wire.packets import payloads
-from tests.waiting import wait_for
+from tests.for_each import for_each
+from tests.waiting import DEADLINE, wait_for
 
-WAIT = 300.0
 READY = (
     "SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32',"
     " @mariadb_slave_capability = 4"
@@ -22,13 +23,17 @@ READY = (
 
 
 @pytest.fixture
-def pair():
-    ours, theirs = socket.socketpair()
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    yield ours, theirs
-    ours.close()
-    theirs.close()
+def pairs():
+    """Two ends of a connection with small buffers, each time."""
+    with ExitStack() as stack:
+
+        def make():
+            ours, theirs = map(stack.enter_context, socket.socketpair())
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            return ours, theirs
+
+        yield make
 
 
 def _service(sock, **settings):
@@ -36,7 +41,8 @@ def _service(sock, **settings):
     return NetService(connection, "the source", **settings)
 
 
-def test_mysql_net_read_and_write_before_a_dump(server):
+def test_mysql_net_read_and_write_before_a_dump(flavour_server):
+    server = flavour_server
     with server.connect() as connection:
         service = NetService(connection, "the source")
         assert list(service.query("SELECT 1, 'a' UNION SELECT 2, 'b'")) == [(1, "a"), (2, "b")]
@@ -56,7 +62,8 @@ def test_mysql_net_read_and_write_before_a_dump(server):
         assert caught.value.code == 1064
 
 
-def test_while_a_dump_runs_only_writing(server):
+def test_while_a_dump_runs_only_writing(flavour_server):
+    server = flavour_server
     with server.connect() as connection:
         service = NetService(connection, "the source")
         service.query(READY)
@@ -71,7 +78,8 @@ def test_while_a_dump_runs_only_writing(server):
         stream.close()
 
 
-def test_kill_ends_the_servers_thread(server):
+def test_kill_ends_the_servers_thread(flavour_server):
+    server = flavour_server
     with server.connect() as connection:
         service = NetService(connection, "the source")
         service.query(READY)
@@ -99,8 +107,8 @@ def test_kill_at_a_server_that_is_gone(fresh_server):
         service.kill()
 
 
-def test_a_closed_connection_has_no_service(server):
-    connection = server.connect()
+def test_a_closed_connection_has_no_service(mysql97):
+    connection = mysql97.connect()
     connection.close()
     with pytest.raises(LocalProtocolError, match="the connection to the source is closed"):
         NetService(connection, "the source")
@@ -124,9 +132,9 @@ def test_mysql_net_write_waits_for_mysql_net_flush_or_a_full_buffer():
     theirs.close()
 
 
-@pytest.mark.parametrize("timeout", [None, 0.0, 20.0])
-def test_all_is_sent_whatever_the_sockets_timeout(pair, timeout):
-    ours, theirs = pair
+@for_each("timeout", [None, 0.0, DEADLINE])
+def test_all_is_sent_whatever_the_sockets_timeout(pairs, timeout):
+    ours, theirs = pairs()
     ours.settimeout(timeout)
     service = _service(ours)
     got = bytearray()
@@ -141,13 +149,13 @@ def test_all_is_sent_whatever_the_sockets_timeout(pair, timeout):
     service.write(packet)
     service.flush()
     ours.shutdown(socket.SHUT_WR)
-    thread.join(WAIT)
+    thread.join(DEADLINE)
     assert list(payloads(got)) == [(0, packet)]
     assert ours.gettimeout() == timeout
 
 
-def test_a_source_that_takes_nothing_is_lost_and_its_reader_finds_out(pair):
-    ours, theirs = pair
+def test_a_source_that_takes_nothing_is_lost_and_its_reader_finds_out(pairs):
+    ours, theirs = pairs()
     ours.setblocking(False)
     service = _service(ours, patience=0.05)
     service.write(b"x" * (8 << 20))
@@ -157,8 +165,8 @@ def test_a_source_that_takes_nothing_is_lost_and_its_reader_finds_out(pair):
     del theirs
 
 
-def test_a_source_that_is_gone_is_lost(pair):
-    ours, theirs = pair
+def test_a_source_that_is_gone_is_lost(pairs):
+    ours, theirs = pairs()
     theirs.close()
     service = _service(ours)
     with pytest.raises(ConnectionLost, match="the source: cannot be written to"):  # noqa: PT012

@@ -8,6 +8,7 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.observers import UserVariables
+from tests.for_each import for_each
 
 LITERALS = {
     "0": 0,
@@ -52,7 +53,7 @@ def answers(mysql97):
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     "literal",
     [
         each
@@ -64,12 +65,12 @@ def test_get_user_var_int_is_the_integer_that_a_function_of_the_server_gets(answ
     assert set_of(LITERALS[literal]).get_user_var_int("v") == int(answers[literal][0])
 
 
-@pytest.mark.parametrize("literal", LITERALS)
+@for_each("literal", LITERALS)
 def test_get_user_var_real_is_the_servers_double(answers, literal):
     assert set_of(LITERALS[literal]).get_user_var_real("v") == answers[literal][1]
 
 
-@pytest.mark.parametrize("literal", LITERALS)
+@for_each("literal", LITERALS)
 def test_get_user_var_str_is_the_servers_text(answers, literal):
     text = answers[literal][2]
     expected = text.decode() if isinstance(text, bytes) else text
@@ -101,7 +102,7 @@ def test_get_user_var_str_has_length_and_precision():
         variables.get_user_var_real("v", -1)
 
 
-@pytest.mark.parametrize("name", ["get_user_var_int", "get_user_var_real", "get_user_var_str"])
+@for_each("name", ["get_user_var_int", "get_user_var_real", "get_user_var_str"])
 def test_null_is_told_from_a_variable_that_was_never_set(name):
     variables = set_of(None)
     assert getattr(variables, name)("V") is None
