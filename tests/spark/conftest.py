@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from tailrace.spark import session
@@ -14,6 +16,18 @@ from tools.s3 import available
 def server(request):
     """A server of each flavour in turn, which tests share."""
     return request.getfixturevalue(request.param.replace("-", "").replace(".", ""))
+
+
+@pytest.fixture(scope="module")
+def running(fresh_server):
+    """running(name) gives the server of a name, whose log has all names: one for each file."""
+    return cache(lambda name: fresh_server(name, {"binlog_row_metadata": "FULL"}))
+
+
+@pytest.fixture
+def source(request, running):
+    """A server of the file's own: a MySQL, or where it matters a server of `BOTH` flavours."""
+    return running(getattr(request, "param", FLAVOURS[0]))
 
 
 @pytest.fixture(scope="session", autouse=True)

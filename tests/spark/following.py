@@ -7,6 +7,7 @@ import threading
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
@@ -15,11 +16,17 @@ from tests.waiting import DEADLINE, wait_for
 
 FLAVOURS = ("mysql-9.7", "mariadb-11.8")
 """A server of each: what is above the log does not see which release wrote it."""
+BOTH = pytest.mark.parametrize("source", FLAVOURS, indirect=True)
+"""For what goes by the flavour; anything else is tested on a MySQL."""
 
 
 def url_of(server, options="ssl_mode=DISABLED"):
     scheme = "mysql" if server.flavour == "mysql" else "mariadb"
     return f"{scheme}://root@{server.host}:{server.port}/?{options}"
+
+
+def no_spark():
+    raise AssertionError("what is small is done without Spark")
 
 
 class Follow:
@@ -31,8 +38,9 @@ class Follow:
         self.report = None
         self.error = None
         self._stop = threading.Event()
+        self._news = threading.Event()
         self._thread = threading.Thread(
-            target=self._run, args=(sources, {"trigger": 0.2, **options}), daemon=True
+            target=self._run, args=(sources, {"trigger": 0.1, **options}), daemon=True
         )
 
     def _run(self, sources, options):
@@ -42,11 +50,17 @@ class Follow:
                 self.lake,
                 follow=True,
                 stop=self._stop,
-                on_moment=self.moments.append,
+                on_moment=self._tell,
                 **options,
             )
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.error = error
+        finally:
+            self._news.set()
+
+    def _tell(self, moment):
+        self.moments.append(moment)
+        self._news.set()
 
     def __enter__(self):
         self._thread.start()
@@ -63,18 +77,23 @@ class Follow:
         assert not self._thread.is_alive()
 
     def wait_for(self, what):
-        """Wait until a condition holds; raises what ended the mirror."""
+        """Wait until a condition holds; raises what ended the mirror.
+
+        It is looked at after each trigger, since that may be costly; and now and then in between,
+        since it may be of something else.
+        """
 
         def met():
+            self._news.clear()
             is_alive = self._thread.is_alive()  # before: it says why, and then ends
             if self.error is not None:
                 raise self.error
             assert is_alive, "it ended by itself"
-            return what()
+            if not (found := what()):
+                self._news.wait(0.2)
+            return found
 
-        wait_for(
-            met, lambda: [(each.sources, each.seconds) for each in self.moments[-1:]], DEADLINE
-        )
+        wait_for(met, lambda: [(each.sources, each.seconds) for each in self.moments[-1:]])
 
     @property
     def held(self):

@@ -57,23 +57,3 @@ def test_a_table_whose_rows_are_larger_than_memory(where, told, tmp_path, monkey
         result = look(job, Report(tmp_path / "done"))
     assert result.unread
     assert result.refused.endswith(told)
-
-
-def test_a_table_whose_rows_cannot_be_read(tmp_path, monkeypatch):
-    """It is that table's failure: others are compared, and nothing is said of its rows."""
-    monkeypatch.setattr("tailrace.live.connect._ROW", 1000)
-
-    def long(talk):
-        talk.result(["id"], [["x" * 2000]])
-
-    def begun(talk):
-        talk.send(OK)
-        return True
-
-    column = ServerColumn("id", "varchar", nullable=False)
-    table = ServerTable("d", "t", (column,), (pa.string(),), ("id",))
-    with FakeServer({"START": begun, "SELECT `id`": long}) as server:
-        job = SideJob(table, Source.parse(server.url()), Range(0), out=tmp_path / "out")
-        result = look(job, Report(tmp_path / "done"))
-    assert result.unread
-    assert result.refused.endswith("unexpected answer: a row of it has more than 1000 bytes")

@@ -11,14 +11,9 @@ from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.parquet import hidden
 from tailrace.spark.verify import verify
-from tests.spark.following import FLAVOURS, Follow, url_of
-from tests.spark.test_verify import DATABASE, change_unlogged, check, no_spark
+from tests.spark.following import BOTH, FLAVOURS, Follow, no_spark, url_of
+from tests.spark.test_verify import DATABASE, change_unlogged, check
 from tests.waiting import DEADLINE
-
-
-@pytest.fixture(scope="module", params=FLAVOURS)
-def source(request, fresh_server):
-    return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
 
 
 @pytest.fixture
@@ -33,42 +28,34 @@ def begin(server):
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_other_formats(source, lake, kind):
-    pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg"}[kind])
-    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, a TIME(3), b DATE, v FLOAT)")
-    rows = ", ".join(f"({n}, '{n}:00:01.5', '2024-01-31', {n} / 3)" for n in range(200))
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
-    source.connection.commit()
-    with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind) as following:
-        following.wait_for((lake / "_tailrace" / "now").is_symlink)
-        report = check(source, lake, wait=DEADLINE)
-    assert (report.verdict, report.tables[0].lake_rows) == ("equal", 200)
-    change_unlogged(source, f"UPDATE {DATABASE}.t SET a = '00:00:02' WHERE id = 7")
-    (table,) = check(source, lake).tables
-    assert (table.changed, table.first[0].columns) == (1, ("a",))
-
-
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_rows_that_are_hidden_beside_their_files(source, lake, kind, monkeypatch):
+def test_other_formats_and_rows_that_are_hidden_beside_their_files(source, lake, kind, monkeypatch):
     monkeypatch.setattr(patching, "DEFAULT_PATCHES", Patches(least=0, share=1, together=2))
-    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v INT)")
-    rows = ", ".join(f"({n}, {n})" for n in range(200))
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
+    table = f"{DATABASE}.t"
+    source.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, a TIME(3), b DATE, f FLOAT, v INT)")
+    rows = ", ".join(f"({n}, '{n}:00:01.5', '2024-01-31', {n} / 3, {n})" for n in range(200))
+    source.execute(f"INSERT INTO {table} VALUES {rows}")
     source.connection.commit()
     with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind):
-        assert check(source, lake, wait=DEADLINE).verdict == "equal"
-        source.execute(f"UPDATE {DATABASE}.t SET v = -v WHERE id IN (3, 50, 199)")
-        source.execute(f"DELETE FROM {DATABASE}.t WHERE id IN (4, 51)")
+        report = check(source, lake, wait=DEADLINE)
+        assert (report.verdict, report.tables[0].lake_rows) == ("equal", 200)
+        source.execute(f"UPDATE {table} SET v = -v WHERE id IN (3, 50, 199)")
+        source.execute(f"DELETE FROM {table} WHERE id IN (4, 51)")
         source.connection.commit()
         report = check(source, lake, wait=DEADLINE)
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 198)
     view = LakeView.open(lake)
-    files = view.current(view.manifest.tables[f"{DATABASE}.t"])
+    files = view.current(view.manifest.tables[table])
     assert sum(hidden.count(file.hidden) for file in files) == 5
-    change_unlogged(source, f"UPDATE {DATABASE}.t SET v = 3 WHERE id = 3")
-    (table,) = check(source, lake).tables
-    assert (table.changed, table.extra, table.missing, table.doubled) == (1, 0, 0, 0)
-    assert (table.first[0].server["v"], table.first[0].lake["v"]) == ("3", "-3")
+    change_unlogged(
+        source,
+        f"UPDATE {table} SET v = 3 WHERE id = 3",
+        f"UPDATE {table} SET a = '00:00:02' WHERE id = 7",
+    )
+    (found,) = check(source, lake).tables
+    assert (found.changed, found.extra, found.missing, found.doubled) == (2, 0, 0, 0)
+    first, second = sorted(found.first, key=lambda each: int(each.key["id"]))
+    assert (first.columns, first.server["v"], first.lake["v"]) == (("v",), "3", "-3")
+    assert second.columns == ("a",)
 
 
 def delta_update(lake, table):
@@ -121,10 +108,9 @@ def test_tables_that_others_updated(source, lake, kind):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
-def test_shards(fresh_server, tmp_path, kind):
+def test_shards(running, tmp_path, kind):
     """Two servers have the same keys, with other values: each is compared with its own rows."""
-    options = {"binlog_row_metadata": "FULL"}
-    servers = [fresh_server(name, options) for name in ("mysql-9.7", "mariadb-11.8")]
+    servers = [running(name) for name in FLAVOURS]
     for number, server in enumerate(servers):
         begin(server)
         server.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v INT)")
@@ -143,6 +129,7 @@ def test_shards(fresh_server, tmp_path, kind):
     assert [report.tables[0].changed for report in reports] == [0, 1]
 
 
+@BOTH
 def test_an_account_with_the_guides_grants_alone(source, lake):
     source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
     source.execute(f"INSERT INTO {DATABASE}.t VALUES (1)")

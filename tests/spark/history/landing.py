@@ -13,13 +13,10 @@ from deltalake import DeltaTable
 
 from tailrace.spark import mirror
 from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tests.spark.following import no_spark
 
 FORMATS = ("parquet", "delta", "iceberg")
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-
-def no_spark():
-    raise AssertionError("what is small is done without Spark")
 
 
 def land(logs, lake, **options):

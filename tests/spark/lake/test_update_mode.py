@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 import pytest
 
 from tailrace.errors import LakeChanged, PipelineError, UsageError
-from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.options import Options, check_lake
 from tailrace.table_filter import TableFilter
-from tests.spark.test_follow import SHOP, no_spark
+from tests.spark.history.landing import land
+from tests.spark.replay import SHOP
 
 
 def options(mode=None, kind="delta"):
@@ -23,14 +22,15 @@ def options(mode=None, kind="delta"):
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "mode"),
-    [("parquet", "copy-on-write"), ("delta", "merge-on-read"), ("iceberg", "merge-on-read")],
-)
-def test_a_new_lake_has_its_formats_mode(kind, mode):
-    assert check_lake("lake", Manifest(), options(None, kind), kind).update_mode == mode
-    plain = check_lake("lake", Manifest(), options("copy-on-write", kind), kind)
-    assert plain.update_mode == "copy-on-write"
+def test_a_new_lake_has_its_formats_mode():
+    for kind, mode in {
+        "parquet": "copy-on-write",
+        "delta": "merge-on-read",
+        "iceberg": "merge-on-read",
+    }.items():
+        assert check_lake("lake", Manifest(), options(None, kind), kind).update_mode == mode
+        plain = check_lake("lake", Manifest(), options("copy-on-write", kind), kind)
+        assert plain.update_mode == "copy-on-write"
 
 
 def test_a_text_is_one_table_one_kind_and_one_column():
@@ -41,11 +41,15 @@ def test_a_text_is_one_table_one_kind_and_one_column():
     assert found.keys == (("shop.orders", ("id",)),)
 
 
-def test_a_lake_keeps_its_mode():
+def test_a_lake_keeps_its_mode(tmp_path):
     begun = Manifest(version=1, keep=("current",), update_mode="copy-on-write", format="delta")
     assert check_lake("lake", begun, options(), "delta").update_mode == "copy-on-write"
     with pytest.raises(PipelineError, match="created with --update-mode copy-on-write"):
         check_lake("lake", begun, options("merge-on-read"), "delta")
+    kept = {"format": "delta", "tables": "shop.reviews", "update_mode": "copy-on-write"}
+    land(SHOP / "mysql", tmp_path / "lake", **kept)
+    with open_store(tmp_path / "lake", "delta") as store:
+        assert store.manifest.update_mode == "copy-on-write"
 
 
 def test_modes_that_cannot_be():
@@ -53,25 +57,6 @@ def test_modes_that_cannot_be():
         options("merge-on-read", "parquet")
     with pytest.raises(UsageError, match="not 'merge-on-write'"):
         options("merge-on-write")
-
-
-@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
-def test_the_mode_is_kept_in_the_lake(tmp_path, mode):
-    lake = tmp_path / "lake"
-    stop = threading.Event()
-    mirror(
-        SHOP / "mysql",
-        lake,
-        spark=no_spark,
-        format="delta",
-        update_mode=mode,
-        follow=True,
-        trigger=0.1,
-        stop=stop,
-        on_moment=lambda moment: stop.set() if moment.batches else None,
-    )
-    with open_store(lake, "delta") as store:
-        assert store.manifest.update_mode == mode
 
 
 def batches(monkeypatch, failures):
