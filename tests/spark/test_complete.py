@@ -44,7 +44,7 @@ def states(lake):
 
 
 @pytest.mark.parametrize("name", FLAVOURS)
-def test_a_server_whose_logs_are_purged(name, spark, fresh_server, tmp_path):
+def test_a_server_whose_logs_are_purged(name, fresh_server, tmp_path):
     server = fresh_server(name, {"binlog_row_metadata": "FULL"})
     begin(server)
     url, lake = url_of(server), tmp_path / "lake"
@@ -53,10 +53,10 @@ def test_a_server_whose_logs_are_purged(name, spark, fresh_server, tmp_path):
         "--incomplete accept"
     )
     with pytest.raises(PipelineError, match=wrong):
-        mirror(url, lake, spark=spark)
+        mirror(url, lake)
     assert not LakeView.is_there(lake)
     told = []
-    report = mirror(url, lake, spark=spark, incomplete="accept", notice=told.append)
+    report = mirror(url, lake, incomplete="accept", notice=told.append)
     assert [text.partition(":")[0] for text in told] == [
         "shop.orders, shop.untouched are incomplete"
     ]
@@ -71,18 +71,18 @@ def test_a_server_whose_logs_are_purged(name, spark, fresh_server, tmp_path):
     )
     assert not notes["shop.emptied"]
 
-    found = verify(url, lake, spark=spark, tables=["shop.orders", "shop.emptied", "shop.later"])
+    found = verify(url, lake, tables=["shop.orders", "shop.emptied", "shop.later"])
     assert found.verdict == "incomplete"
     (orders,) = (each for each in found.tables if each.name == "shop.orders")
     assert orders.incomplete
     assert orders.reason.startswith("it is incomplete in the lake: its CREATE TABLE is not in")
-    assert verify(url, lake, spark=spark, tables=["shop.emptied", "shop.later"]).verdict == "equal"
+    assert verify(url, lake, tables=["shop.emptied", "shop.later"]).verdict == "equal"
 
     # touched later it comes into the lake, and is marked; emptied it is complete
     server.execute("UPDATE shop.untouched SET b = 2 WHERE a = 1")
     server.execute("INSERT INTO shop.vacant VALUES (1, 1)")
     server.execute("RENAME TABLE shop.orders TO shop.old")
-    mirror(url, lake, spark=spark)
+    mirror(url, lake)
     assert {key: each for key, each in states(lake).items() if each} == {
         "shop.untouched": ["incomplete"],
         "shop.vacant": ["incomplete"],
@@ -93,42 +93,43 @@ def test_a_server_whose_logs_are_purged(name, spark, fresh_server, tmp_path):
     server.execute("DROP TABLE shop.old")
     server.execute("CREATE TABLE shop.old (a INT PRIMARY KEY, b INT)")
     server.execute("INSERT INTO shop.old VALUES (3, 3)")
-    mirror(url, lake, spark=spark)
+    mirror(url, lake)
     marked = states(lake)
     assert (marked["shop.untouched"], marked["shop.old"]) == ([], [])
     assert values(lake, "shop.old", "a") == [3]
-    assert verify(url, lake, spark=spark, tables=["shop.untouched", "shop.old"]).verdict == "equal"
+    assert verify(url, lake, tables=["shop.untouched", "shop.old"]).verdict == "equal"
 
     # one of which nothing can be said is not equal, whatever else is incomplete
     server.execute("CREATE TABLE shop.loose (a INT)")
     server.execute("INSERT INTO shop.loose VALUES (1)")
-    mirror(url, lake, spark=spark)
-    found = verify(url, lake, spark=spark, tables=["shop.old", "shop.vacant", "shop.loose"])
+    mirror(url, lake)
+    found = verify(url, lake, tables=["shop.old", "shop.vacant", "shop.loose"])
     assert (found.verdict, found.unsure) == ("unsure", ("shop.loose",))
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_formats_keep_the_mark(kind, spark, fresh_server, tmp_path):
-    server = fresh_server("mariadb-11.8")
-    begin(server)
-    with Follow(
-        url_of(server), tmp_path / "lake", spark=spark, format=kind, incomplete="accept"
-    ) as follow:
-        follow.wait_for(
-            lambda: (
-                LakeView.is_there(tmp_path / "lake")
-                and states(tmp_path / "lake").get("shop.orders") == ["incomplete"]
-            )
-        )
-
-
-def test_a_user_who_must_not_know_where_the_log_ends(spark, fresh_server, tmp_path):
-    """Then a mirror that follows says that it cannot look for tables with older rows."""
+@pytest.fixture(scope="module")
+def begun(fresh_server):
     server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
     begin(server)
-    server.execute("CREATE USER few@'127.0.0.1' IDENTIFIED BY 's3cret'")
-    server.execute("GRANT SELECT, REPLICATION SLAVE ON *.* TO few@'127.0.0.1'")
-    url, said = url_of(server).replace("root@", "few:s3cret@"), []
+    return server
+
+
+def test_formats_keep_the_mark(begun, tmp_path):
+    for kind in ("delta", "iceberg"):
+        lake = tmp_path / kind
+
+        def marked(lake=lake):
+            return LakeView.is_there(lake) and states(lake).get("shop.orders") == ["incomplete"]
+
+        with Follow(url_of(begun), lake, format=kind, incomplete="accept") as follow:
+            follow.wait_for(marked)
+
+
+def test_a_user_who_must_not_know_where_the_log_ends(begun, tmp_path):
+    """Then a mirror that follows says that it cannot look for tables with older rows."""
+    begun.execute("CREATE USER few@'127.0.0.1' IDENTIFIED BY 's3cret'")
+    begun.execute("GRANT SELECT, REPLICATION SLAVE ON *.* TO few@'127.0.0.1'")
+    url, said = url_of(begun).replace("root@", "few:s3cret@"), []
     with Follow(url, tmp_path / "lake", incomplete="accept", notice=said.append) as follow:
         follow.wait_for(lambda: any("where the log ends" in each for each in said))
 
@@ -154,7 +155,7 @@ def test_a_table_that_is_created_while_the_server_is_asked(fresh_server, tmp_pat
     assert len([moment for moment in follow.moments if moment.report is not None]) > 1
 
 
-def test_what_files_tell(spark, fresh_server, tmp_path):
+def test_what_files_tell(fresh_server, tmp_path):
     """The first log has all; a part of the logs has what its statements create."""
     server = fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"})
     for sql in (
@@ -171,18 +172,18 @@ def test_what_files_tell(spark, fresh_server, tmp_path):
         "INSERT INTO crm.people VALUES (1)",
     ):
         server.execute(sql)
-    mirror(server.data, tmp_path / "all", spark=spark)
+    mirror(server.data, tmp_path / "all")
     assert set(map(tuple, states(tmp_path / "all").values())) == {()}
     part = tmp_path / "part"
     part.mkdir()
     shutil.copy(server.data / "binlog.000002", part)
     with pytest.raises(PipelineError, match=r"shop\.orders is incomplete.* binlog\.000002:4"):
-        mirror(part, tmp_path / "lake", spark=spark)
+        mirror(part, tmp_path / "lake")
     assert not (tmp_path / "lake").exists()
-    mirror(part, tmp_path / "lake", spark=spark, exclude="shop.orders")
+    mirror(part, tmp_path / "lake", exclude="shop.orders")
     assert set(map(tuple, states(tmp_path / "lake").values())) == {()}
-    mirror(part, tmp_path / "changes", spark=spark, keep=["changelog"])
-    mirror(part, tmp_path / "accepted", spark=spark, incomplete="accept")
+    mirror(part, tmp_path / "changes", keep=["changelog"])
+    mirror(part, tmp_path / "accepted", incomplete="accept")
     assert states(tmp_path / "accepted") == {
         "crm.people": [],
         "shop.lines": [],
