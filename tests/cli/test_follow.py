@@ -19,6 +19,7 @@ import pytest
 from tailrace.cli.output import LineOutput
 from tailrace.storage.local import LocalStore
 from tests.cli.test_errors import assert_refused
+from tests.for_each import for_each
 from tests.waiting import DEADLINE, wait_for
 from tools.servers import ONE_OF_EACH
 
@@ -35,7 +36,11 @@ def busy(request, fresh_server):
 
 @pytest.fixture(params=["server", "folder"])
 def place(request, busy):
-    return url(busy) if request.param == "server" else str(busy.data)
+    return place_of(busy, request.param)
+
+
+def place_of(server, where):
+    return url(server) if where == "server" else str(server.data)
 
 
 def url(server, options=""):
@@ -113,12 +118,10 @@ def holds(text):
     return lambda line: text in line
 
 
-LAST = {"json": "}}", "text": "insert d.t", "sql": "COMMIT;"}
-
-
-@pytest.mark.parametrize("how", LAST)
-def test_a_commit_comes_by_itself(busy, place, how):
+@for_each(("where", "how"), [("server", "json"), ("server", "sql"), ("folder", "text")])
+def test_a_commit_comes_by_itself(busy, where, how):
     """All of the transaction does, its end too, and not only when the next one comes."""
+    place = place_of(busy, where)
     busy.execute("DELETE FROM d.t")
     busy.execute(row(1, f"first-{how}"))
     with following("--as", how, place) as follower:
@@ -271,10 +274,14 @@ def test_a_connection_that_breaks(busy):
         assert "Traceback" not in follower.errors
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_signals_end_it_quietly(busy, place, number, status):
+@for_each(
+    ("where", "number", "status"),
+    [("server", signal.SIGINT, 130), ("server", signal.SIGTERM, 0), ("folder", signal.SIGINT, 130)],
+)
+def test_signals_end_it_quietly(busy, where, number, status):
     busy.execute(row(1, "there"))
-    if place == url(busy):
+    place = place_of(busy, where)
+    if where == "server":
         place = url(busy, f"?heartbeat={2 * DEADLINE}")  # nothing comes that would wake it
     with following("--as", "sql", place) as follower:
         follower.until(holds("'there'"))
@@ -299,8 +306,9 @@ def test_until(busy, place):
         assert follower.errors == ""
 
 
-def test_through_a_pipe(busy, place):
+def test_through_a_pipe(busy):
     """The reader behind it has each line at once, and may go away."""
+    place = url(busy)
     mark = f"piped-{time.monotonic_ns()}"
     busy.execute(row(1, mark))
     follower = f"{sys.executable} -m tailrace log --follow --as json '{place}'"
@@ -325,17 +333,6 @@ def test_through_a_pipe(busy, place):
     finally:
         with suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--as", "undo"], "--follow has no end, and --as undo needs one"),
-        (["--as", "raw", "--into", "x.000001"], "--follow has no end, and --as raw needs one"),
-    ],
-)
-def test_what_has_no_end(run, shop, arguments, message):
-    assert_refused(run("log", "--follow", *arguments, shop / "mysql"), message)
 
 
 def test_one_log_is_followed(run, shop):

@@ -12,11 +12,12 @@ from tailrace.cli.log.command import log
 from tailrace.cli.stat import stat
 from tailrace.errors import NoSuchTable, UsageError
 from tailrace.table_filter import TableFilter
+from tests.for_each import for_each
 
 SHOP = str(Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql")
 
 
-@pytest.mark.parametrize("how", ["text", "json", "sql", "undo", "raw"])
+@for_each("how", ["text", "json", "sql", "undo", "raw"])
 def test_a_name_is_an_error(how, tmp_path, capsys):
     into = {"into": tmp_path / "binlog.000001"} if how == "raw" else {}
     with pytest.raises(UsageError, match=r"no table fits shop\.order in the log") as failed:
@@ -63,7 +64,7 @@ def test_batches():
         assert list(tailrace.changes(SHOP, tables=["shop.orders", "shop.c*"]))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("part", "whole"),
     [
         ({}, True),
@@ -91,7 +92,7 @@ def test_what_reads_the_whole_log_says_so(part, whole, capsys):
     capsys.readouterr()
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+@for_each("name", ["mysql-9.7", "mariadb-11.8"])
 def test_a_server_has_tables_that_its_log_does_not(name, fresh_server, capsys):
     server = fresh_server(name)
     server.execute("CREATE DATABASE quiet")

@@ -9,6 +9,7 @@ import pytest
 import tailrace
 from tailrace.observers import RelayIoObserver, TransmitObserver
 from tailrace.replication.receiver import Receiver
+from tests.for_each import for_each
 from tests.writing.made import FLAVOURS, check_files, fill, log
 
 calls = []
@@ -36,8 +37,9 @@ def _plugin(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point, semisync])
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@for_each("flavour", FLAVOURS)
 def test_after_reset_master_by_the_command(run, tmp_path, flavour):
+    calls.clear()
     with log(tmp_path / "binlog.000002", flavour) as out:
         fill(out, 3)
         out.rotate()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
+from tests.for_each import for_each
 
 
 def ran(ends: str, *arguments: object):
@@ -15,21 +15,23 @@ def ran(ends: str, *arguments: object):
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    ("ends", "reason"),
-    [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")],
-)
-@pytest.mark.parametrize(
-    "arguments",
+FULL, CLOSED = (">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")
+
+
+@for_each(
+    ("ends", "reason", "arguments"),
     [
-        ("log",),
-        ("log", "--as", "json"),
-        ("log", "--as", "sql"),
-        ("check",),
-        ("stat",),
-        ("stat", "--as", "json"),
-        ("--version",),
-        ("--help",),
+        (*FULL, ("log",)),
+        (*FULL, ("log", "--as", "json")),
+        (*FULL, ("log", "--as", "sql")),
+        (*FULL, ("check",)),
+        (*FULL, ("stat",)),
+        (*FULL, ("stat", "--as", "json")),
+        (*FULL, ("--version",)),
+        (*FULL, ("--help",)),
+        (*CLOSED, ("log", "--as", "json")),
+        (*CLOSED, ("stat",)),
+        (*CLOSED, ("--help",)),
     ],
 )
 def test_standard_output_that_cannot_be_written(corpus, ends, reason, arguments):
@@ -47,12 +49,12 @@ def test_closed_standard_input():
     assert done.stderr == "tailrace: standard input: Bad file descriptor\n"
 
 
-@pytest.mark.parametrize("ends", ["2>/dev/full", "2>&-"])
+@for_each("ends", ["2>/dev/full", "2>&-"])
 def test_an_error_that_cannot_be_said_keeps_its_status(tmp_path, ends):
     assert ran(ends, "log", tmp_path / "nothing").returncode == 2
 
 
-@pytest.mark.parametrize("ends", [">&- 2>&-", "<&- 2>&-"])
+@for_each("ends", [">&- 2>&-", "<&- 2>&-"])
 def test_closed_streams_that_are_not_used(corpus, tmp_path, ends):
     """A file that is opened then does not become one of them."""
     copy = tmp_path / "copy.000001"

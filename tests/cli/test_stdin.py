@@ -5,34 +5,76 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import pickle
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
 
 import pytest
 
+from tailrace import Table
+from tailrace import changes as batches_of
+from tailrace import open as open_log
 from tailrace.constants import EventType as E
+from tailrace.errors import StorageError
+from tailrace.log.changes import Changes
+from tailrace.log.reader import Reader
+from tailrace.storage import find, pipe
 from tests.cli.test_errors import one_error
 from tests.events.made import MAGIC, query_body, raw_event, raw_format
+from tests.for_each import for_each
+from tests.writing.made import log as new_log
 from tools.servers import binlog_tool
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MYSQL = "mysql-9.7.integers-min", "mysql-9.7.image-minimal-full"
+TIMES = 110
+"""So often they are more than the 1 MiB of a pipe that is kept."""
 MARIADB = "mariadb-11.8.integers-min", "mariadb-11.8.interleaved"
 
 
-def tailrace(*arguments: object, given: bytes, code: str | None = None):
-    """A process of its own, whose standard input is a pipe."""
-    start = ["-m", "tailrace"] if code is None else ["-c", code]
-    return subprocess.run(
-        [sys.executable, *start, *map(str, arguments)],
-        input=given,
-        capture_output=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+class Done(NamedTuple):
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+@contextmanager
+def standard_input(given: bytes) -> Iterator[None]:
+    """This process's standard input is a pipe, through which these bytes come."""
+    ours, theirs = os.pipe()
+
+    def write() -> None:
+        with suppress(BrokenPipeError), os.fdopen(theirs, "wb") as end:  # who reads may go away
+            end.write(given)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    pipe.standard_input.cache_clear()
+    try:
+        with os.fdopen(ours) as stdin, patch.object(sys, "stdin", stdin):
+            yield
+    finally:
+        pipe.standard_input.cache_clear()
+        writer.join()
+
+
+@pytest.fixture
+def tailrace(run):
+    """tailrace(command, ..., given=bytes) runs the command with them as its standard input."""
+
+    def tailrace(*arguments: object, given: bytes) -> Done:
+        with standard_input(given):
+            ran = run(*arguments)
+        return Done(ran.status, ran.out.encode(), ran.err.encode())
+
+    return tailrace
 
 
 def logs(corpus: Path, *names: str) -> list[Path]:
@@ -55,8 +97,8 @@ def refused(done) -> str:
     return said
 
 
-@pytest.mark.parametrize("names", [MYSQL, MARIADB, (*MYSQL, *MARIADB)])
-def test_files_one_after_the_other(corpus: Path, names: tuple[str, ...]) -> None:
+@for_each("names", [MYSQL, MARIADB, (*MYSQL, *MARIADB)])
+def test_files_one_after_the_other(tailrace, corpus: Path, names: tuple[str, ...]) -> None:
     paths = logs(corpus, *names)
     assert len(paths) >= 2
     done = tailrace("log", "-", "--as", "json", given=joined(paths))
@@ -81,7 +123,9 @@ def order(out: bytes) -> list[str]:
     return [name for name, _ in itertools.groupby(files)]
 
 
-def test_wl10956_standard_input_keeps_its_place_among_files(corpus: Path, tmp_path: Path) -> None:
+def test_wl10956_standard_input_keeps_its_place_among_files(
+    tailrace, corpus: Path, tmp_path: Path
+) -> None:
     """On the command line, wherever it stands, also between two files of one series."""
     (given,) = logs(corpus, MYSQL[1])
     for name, source in (("binlog.000001", MYSQL[0]), ("binlog.000003", "mysql-9.7.ddl")):
@@ -102,7 +146,7 @@ def test_wl10956_standard_input_keeps_its_place_among_files(corpus: Path, tmp_pa
     assert [record["log"] for record in records(counted.stdout)] == ["binlog", "-"]
 
 
-def test_wl10956_where_standard_input_begins(corpus: Path) -> None:
+def test_wl10956_where_standard_input_begins(tailrace, corpus: Path) -> None:
     """Its positions count all bytes that come; a place in it may be an argument of its own."""
     paths = logs(corpus, *MYSQL)
     given = joined(paths)
@@ -133,7 +177,7 @@ def test_wl10956_where_standard_input_begins(corpus: Path) -> None:
     assert "--start needs a value" in done.stderr.decode()
 
 
-def test_as_mysql_reads_it(corpus: Path) -> None:
+def test_as_mysql_reads_it(tailrace, corpus: Path) -> None:
     paths = logs(corpus, *MYSQL)
     given = joined(paths)
     done = tailrace("log", "-", "--as", "json", given=given)
@@ -146,7 +190,7 @@ def test_as_mysql_reads_it(corpus: Path) -> None:
         assert f"# at {record['_pos']}\n".encode() in shown
 
 
-def test_stat_and_text_and_events(corpus: Path) -> None:
+def test_stat_and_text_and_events(tailrace, corpus: Path) -> None:
     paths = logs(corpus, *MYSQL)
     given = joined(paths)
     said = json.loads(tailrace("stat", "-", "--as", "json", given=given).stdout)
@@ -159,14 +203,14 @@ def test_stat_and_text_and_events(corpus: Path) -> None:
     assert tailrace("check", "-", given=given).stdout.startswith(b"-: in order, ")
 
 
-def test_databases_are_renamed(corpus: Path) -> None:
+def test_databases_are_renamed(tailrace, corpus: Path) -> None:
     done = tailrace(
         "log", "-", "--rewrite-db", "corpus=x", "--as", "json", given=joined(logs(corpus, *MYSQL))
     )
     assert {record["_db"] for record in records(done.stdout)} == {"x"}
 
 
-def test_it_is_written_as_a_log(corpus: Path, tmp_path: Path) -> None:
+def test_it_is_written_as_a_log(tailrace, corpus: Path, tmp_path: Path) -> None:
     (first, *_) = paths = logs(corpus, MYSQL[0])
     into = tmp_path / "cut.000001"
     done = tailrace("log", "-", "--as", "raw", "--into", into, given=joined(paths))
@@ -176,23 +220,20 @@ def test_it_is_written_as_a_log(corpus: Path, tmp_path: Path) -> None:
     assert [each["after"] for each in made] == [each["after"] for each in wanted]
 
 
-def test_tailrace_open(corpus: Path) -> None:
+def test_tailrace_open(tailrace, corpus: Path) -> None:
     paths = logs(corpus, *MARIADB)
-    code = (
-        "import tailrace\n"
-        "log = tailrace.open('-')\n"
-        "print(log.format.flavour, sum(1 for event in log), log.torn_tail)"
-    )
-    done = tailrace(given=joined(paths), code=code)
+    with standard_input(joined(paths)):
+        log = open_log("-")
+        found = (log.format.flavour, sum(1 for event in log), log.torn_tail)
     wanted = sum(
         len(records(tailrace("log", "--as", "json", "--events", p, given=b"").stdout))
         for p in paths
     )
-    assert done.stdout.decode().split() == ["mariadb", str(wanted), "None"]
+    assert found == ("mariadb", wanted, None)
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
-def test_encrypted_files_among_plain_ones(corpus: Path, name: str) -> None:
+@for_each("name", ["mysql-9.7", "mariadb-11.8"])
+def test_encrypted_files_among_plain_ones(tailrace, corpus: Path, name: str) -> None:
     folder = corpus / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
     said = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
@@ -216,8 +257,8 @@ def test_encrypted_files_among_plain_ones(corpus: Path, name: str) -> None:
     assert begin <= place < begin + 512
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
-def test_a_torn_end(corpus: Path, encrypted: bool) -> None:
+@for_each("encrypted", [False, True])
+def test_a_torn_end(tailrace, corpus: Path, encrypted: bool) -> None:
     paths = logs(corpus, "mysql-9.7.encrypted") if encrypted else logs(corpus, MYSQL[0])
     keys = ("--keyring", corpus / "mysql-9.7.encrypted" / "keyring")
     given = joined([*logs(corpus, MYSQL[1]), *paths])
@@ -234,7 +275,7 @@ def test_a_torn_end(corpus: Path, encrypted: bool) -> None:
     assert b"the log ends inside an event" in done.stderr
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("junk", "words"),
     [
         (b"", "- at 0: the file is empty"),
@@ -243,12 +284,12 @@ def test_a_torn_end(corpus: Path, encrypted: bool) -> None:
         (b"\xfdbin\1\1", "encryption header"),
     ],
 )
-def test_junk(junk: bytes, words: str) -> None:
+def test_junk(tailrace, junk: bytes, words: str) -> None:
     for command in ("log", "stat"):
         assert words in refused(tailrace(command, "-", given=junk))
 
 
-def test_junk_between_files(corpus: Path) -> None:
+def test_junk_between_files(tailrace, corpus: Path) -> None:
     (path, *_) = logs(corpus, MYSQL[0])
     raw = path.read_bytes()
     for junk, words in ((b"\0" * 99, "not 0"), (b"\xff" * 99, "not 4294967295")):
@@ -259,11 +300,11 @@ def test_junk_between_files(corpus: Path) -> None:
     assert f"- at {len(raw) + 4}: " in message
 
 
-def test_a_part_of_it(corpus: Path) -> None:
+def test_a_part_of_it(tailrace, corpus: Path) -> None:
     """More than the part of a pipe that is kept: it is gone through once."""
-    paths = logs(corpus, *MYSQL) * 200
+    paths = logs(corpus, *MYSQL) * TIMES
     given = joined(paths)
-    assert len(given) > 2 << 20
+    assert len(given) > 1 << 20
     events = records(
         tailrace("log", "-", "--as", "json", "--events", given=joined(logs(corpus, *MYSQL))).stdout
     )
@@ -271,8 +312,8 @@ def test_a_part_of_it(corpus: Path) -> None:
     place, whole = last["_pos"], sum(each["event"] == "GTID" for each in events)
     source = last["fields"]["gtid"].rpartition(":")[0]
     for bound, count in (
-        (f"--start={before['fields']['gtid']}", 200),  # all but the last were read, of each time
-        (f"--start=-:{place}", 200 * whole - whole + 1),
+        (f"--start={before['fields']['gtid']}", TIMES),  # all but the last were read, of each time
+        (f"--start=-:{place}", TIMES * whole - whole + 1),
         (f"--until={last['fields']['gtid']}", whole),
         (f"--until=-:{place}", whole - 1),
     ):
@@ -287,7 +328,7 @@ def test_a_part_of_it(corpus: Path) -> None:
     assert f"{other} is not in the logs, -" in missing.stderr.decode()
 
 
-def test_xa_in_a_long_pipe(corpus: Path) -> None:
+def test_xa_in_a_long_pipe(tailrace, corpus: Path) -> None:
     """It is found by reading ahead, and of a pipe only the first 1 MiB can be read again."""
     given = joined(logs(corpus, "mysql-9.7.xa"))
     done = tailrace("log", "-", "--as", "json", given=given)
@@ -299,30 +340,33 @@ def test_xa_in_a_long_pipe(corpus: Path) -> None:
     assert "save it as a file" in message
 
 
-def test_a_large_transaction_in_a_pipe(corpus: Path) -> None:
+def test_a_large_transaction_in_a_pipe(tailrace, tmp_path: Path) -> None:
     """It is held in a temporary file, and the pipe is read once."""
-    given = joined(logs(corpus, *MYSQL) * 200)
-    code = (
-        "from tailrace.log.changes import Changes\nfrom tailrace.log.reader import Reader\n"
-        "from tailrace.storage import find\nchanges = Changes(Reader(find('-')[0]), most_held=1)\n"
-        "print(*(line for change in changes for line in change.json_lines()), sep='\\n')"
-    )
-    done = tailrace(given=given, code=code)
-    assert done.returncode == 0, done.stderr
-    assert records(done.stdout) == records(tailrace("log", "-", "--as", "json", given=given).stdout)
+    log = tmp_path / "log.000001"
+    create = "create table d.t (id int primary key, body longtext)"
+    with new_log(log, "mysql") as out, out.transaction() as change:
+        change.insert(Table.parse(create), [(number, "x" * 100_000) for number in range(20)])
+    given = log.read_bytes()
+    with standard_input(given):
+        changes = Changes(Reader(find("-")[0]), most_held=1)
+        found = [json.loads(line) for change in changes for line in change.json_lines()]
+    assert found == records(tailrace("log", "-", "--as", "json", given=given).stdout)
 
 
-def test_what_a_pipe_cannot_do(corpus: Path, tmp_path: Path) -> None:
+def test_what_a_pipe_cannot_do(tailrace, corpus: Path, tmp_path: Path) -> None:
     given = joined(logs(corpus, *MYSQL))
     done = tailrace("mirror", "-", "--into", tmp_path / "lake", given=given)
     assert "not through a pipe" in refused(done)
-    done = tailrace(given=given, code="import tailrace; list(tailrace.changes('-'))")
-    assert b"StorageError: -: what comes through a pipe is read event by event" in done.stderr
-    code = "import pickle; from tailrace.storage import find; pickle.dumps(find('-'))"
-    assert b"StorageError: -: " in tailrace(given=given, code=code).stderr
+    with (
+        standard_input(given),
+        pytest.raises(StorageError, match="-: what comes through a pipe is read event by"),
+    ):
+        list(batches_of("-"))
+    with standard_input(given), pytest.raises(StorageError, match="-: what comes through a pipe"):
+        pickle.dumps(find("-"))
 
 
-def test_a_named_pipe(corpus: Path, tmp_path: Path) -> None:
+def test_a_named_pipe(tailrace, corpus: Path, tmp_path: Path) -> None:
     (path, *_) = logs(corpus, MYSQL[0])
     script = f"{sys.executable} -m tailrace log --as json <(cat {path} {path})"
     done = subprocess.run(
@@ -336,7 +380,7 @@ def test_a_named_pipe(corpus: Path, tmp_path: Path) -> None:
     assert made == [record["after"] for record in alone] * 2
 
 
-def test_an_event_of_the_second_that_reads_as_the_magic() -> None:
+def test_an_event_of_the_second_that_reads_as_the_magic(tailrace) -> None:
     """In the second 1852400382 an event begins with FE 62 69 6E."""
     begin = raw_event(E.QUERY, query_body(b"BEGIN"))
     odd = MAGIC + raw_event(E.XID, bytes(8))[4:]
