@@ -13,6 +13,7 @@ from pymysql.err import InternalError, OperationalError
 from tailrace.errors import ConnectionLost, LogPurged, LogReset
 from tailrace.live.chunks import END, FileBegin
 from tailrace.live.feed import Feed
+from tests.for_each import for_each
 from tests.live.feeding import (
     DEADLINE,
     Copy,
@@ -26,12 +27,12 @@ from tests.live.feeding import (
 )
 from tests.waiting import next_second, purge, wait_for
 from tools.proxy import Proxy
-from tools.servers import NAMES
+from tools.servers import ONE_OF_EACH
 
 pytestmark = pytest.mark.usefixtures("patient")
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def own(request, fresh_server):
     """A server whose logs may be reset."""
     return fresh_server(request.param)
@@ -43,7 +44,7 @@ def proxy(own):
         yield proxy
 
 
-@pytest.mark.parametrize("mode", ["DISABLED", "PREFERRED"])
+@for_each("mode", ["DISABLED", "PREFERRED"])
 def test_cut_at_random_bytes(own, proxy, mode):
     fill(own, 50, 2000)
     own.rotate()
@@ -192,7 +193,7 @@ def reset(server) -> None:
     wait_for(done, every=0.05)
 
 
-@pytest.mark.parametrize("grown", [False, True])
+@for_each("grown", [False, True])
 def test_reset_while_we_were_away(own, proxy, grown):
     reset(own)
     fill(own, 5)
@@ -226,8 +227,9 @@ def test_the_pauses_can_be_waited_for_by_others(own, proxy, monkeypatch):
     assert feed.take() is END
 
 
-@pytest.mark.parametrize("start", ["oldest", "now"])
+@for_each("start", ["oldest", "now"])
 def test_a_server_that_is_not_there_yet(mysql97, caplog, start):
+    caplog.clear()
     with Proxy(mysql97.port, listening=False) as proxy:
         with (
             pytest.raises(ConnectionLost, match="cannot be reached"),

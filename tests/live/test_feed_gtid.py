@@ -20,7 +20,7 @@ from tailrace.transaction import TransactionAssembler
 from tests.live.feeding import DEADLINE, HEARTBEAT, events_of, fill, source_of
 from tests.waiting import purge, wait_for
 from tools.proxy import Proxy
-from tools.servers import NAMES
+from tools.servers import ONE_OF_EACH
 
 GTIDS = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
 CLOSED = 1
@@ -32,7 +32,7 @@ def options_of(name):
     return GTIDS if name.startswith("mysql") else {"log_slave_updates": "ON"}
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def own(request, fresh_server):
     return fresh_server(request.param, options_of(request.param))
 
@@ -277,7 +277,7 @@ def rows(server):
     return server.query("SELECT COUNT(*) FROM feed.t")
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def pair(request, fresh_server):
     """A source and its replica, which logs what it applies; the replica's files are its own."""
     source = fresh_server(request.param, options_of(request.param), server_id=1)

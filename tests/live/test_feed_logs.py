@@ -9,6 +9,7 @@ from tailrace.live.feed import Feed
 from tailrace.live.stream import BinlogStream
 from tailrace.position import Position
 from tests.conftest import _require
+from tests.for_each import for_each
 from tests.live.dumps import ALL, connect
 from tests.live.feeding import (
     DEADLINE,
@@ -24,6 +25,7 @@ from tests.live.feeding import (
 )
 from tests.storage.encryption.servers import mariadb_with_keys, mysql_with_keyring
 from tools.proxy import Proxy
+from tools.servers import ONE_OF_EACH
 
 START_ENCRYPTION = 164
 
@@ -45,7 +47,7 @@ def in_clear(server, folder):
     return {name: plain((folder / name).read_bytes()) for name in names}
 
 
-@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def encrypting(request, tmp_path_factory):
     _require(request.param)
     folder = tmp_path_factory.mktemp(request.param)
@@ -119,7 +121,7 @@ def test_an_encrypted_log_goes_on_behind_breaks(encrypting, tmp_path):
             take_until(feed, copy, is_all)
 
 
-@pytest.mark.parametrize("announced", ["NONE", "CRC32"])
+@for_each("announced", ["NONE", "CRC32"])
 def test_checksums_are_switched_while_it_is_read(server, announced):
     other = "CRC32" if announced == "NONE" else "NONE"
     server.execute(f"SET GLOBAL binlog_checksum = {announced}")
@@ -145,9 +147,8 @@ def test_compressed_transactions(mysql97):
         drain(feed).equals(files_of(mysql97))
 
 
-@pytest.mark.parametrize("which", ["mariadb118", "mariadb1011"])
-def test_compressed_events(which, request):
-    server = request.getfixturevalue(which)
+def test_compressed_events(mariadb118):
+    server = mariadb118
     server.execute("SET GLOBAL log_bin_compress = ON")
     fill(server, 10, 5000)
     server.execute("SET GLOBAL log_bin_compress = OFF")
