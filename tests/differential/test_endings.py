@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tailrace
+from tests.cases import each_case
 from tools.campaign import endings
 from tools.campaign.verdicts import series_of
 
@@ -17,7 +18,7 @@ def test_wherever_logs_end():
     assert report.outcomes["TruncatedEvent"] > 200
 
 
-@pytest.mark.parametrize("case", ["mysql-9.7.relay-log", "mariadb-10.11.relay-log"])
+@each_case("case", ["mysql-9.7.relay-log", "mariadb-10.11.relay-log"])
 def test_a_first_file_that_ends_inside_its_first_event_is_no_empty_log(case):
     """Splits of a relay log in use, whose lengths may be those of events to come, were empty."""
     bases = {name.partition(":")[0]: log for name, log in endings.bases()}
@@ -61,7 +62,7 @@ def test_a_transaction_without_its_commit_has_no_rows(log):
             assert len(objects.rows) == rows
 
 
-@pytest.mark.parametrize("flag", ["closed", "in use"])
+@each_case("flag", ["closed", "in use"])
 def test_a_group_of_one_statement_in_mariadb(flag, tmp_path):
     """Rows of a standalone group hold with the event that ends their statement."""
     path = tmp_path / "binlog.000001"

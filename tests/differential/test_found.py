@@ -12,6 +12,7 @@ from tailrace.errors import LogError, SchemaError
 from tailrace.schema.user_schema import parse
 from tailrace.storage import LogSeries, find
 from tailrace.storage.file import LogFile
+from tests.cases import each_case
 from tests.columns.oracle import assert_equal_paths
 from tests.columns.random_log import payload
 from tests.events.made import raw_event
@@ -31,9 +32,9 @@ def ids(changes):
     return left
 
 
-@pytest.mark.parametrize("compressed", ["ON", "OFF"])
-@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
-@pytest.mark.parametrize("partial", [True, False], ids=["partial", "whole"])
+@each_case("compressed", ["ON", "OFF"])
+@each_case("end", ["COMMIT", "ROLLBACK"])
+@each_case("partial", [True, False], ids=["partial", "whole"])
 def test_xa_transactions_taken_back(mysql97, compressed, end, partial):
     """Inside a payload, or with partial JSON updates."""
     with mysql97.connect() as connection, connection.cursor() as cursor:
@@ -89,7 +90,7 @@ def test_partial_updates_between_other_rows_of_a_payload(tmp_path):
     assert assert_equal_paths(made, statements="skip") > 10
 
 
-@pytest.mark.parametrize("case", ["compressed-big", "compressed-full-full"])
+@each_case("case", ["compressed-big", "compressed-full-full"])
 def test_more_compressed_rows_than_are_held(case):
     """What was decompressed last is not let go of before it is decoded."""
     (series,) = find(CORPUS / f"mariadb-11.8.{case}")
@@ -97,7 +98,7 @@ def test_more_compressed_rows_than_are_held(case):
         assert assert_equal_paths(series) > 10
 
 
-@pytest.mark.parametrize("size", [0xFFFFFFFF, 0x80000000, 0x40000001, 18, 0])
+@each_case("size", [0xFFFFFFFF, 0x80000000, 0x40000001, 18, 0])
 def test_a_header_that_lies_about_its_length(tmp_path, size):
     """Its event is not looked at by that length."""
     parsed = Parsed.of((CORPUS / "mysql-9.7.checksum-none/binlog.000001").read_bytes())

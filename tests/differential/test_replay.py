@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from tests.cases import each_case
 from tools.campaign.replay import UNKNOWN, Replayed, ReplayError
 from tools.campaign.selected import Declared, Number, canonical, from_arrow, from_json, parse
 
@@ -23,7 +24,7 @@ def test_changes_are_replayed():
     table().compare([{"id": "2", "v": "b"}, {"id": "1", "v": "a"}])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "rows",
     [
         [],
@@ -53,7 +54,7 @@ def test_an_unknown_value_fits_anything_and_no_other_does():
         found.compare([{"id": "2", "v": "x", "g": "7"}, {"id": "1", "v": "a", "g": None}])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "json", "arrow", "selected"),
     [
         ("int", "-7", -7, "-7"),

@@ -167,33 +167,3 @@ def test_each_transaction_ends_behind_its_changes():
         starts = [group[0] for group in groups if group]
         assert starts == sorted(set(starts))
         assert len(groups) == sum(step.kind is not None for step in Reader(series))
-
-
-def test_compressed_xa_and_savepoints(fresh_server):
-    """What MySQL does not compress: an XA transaction, and one whose rows were taken back in part."""
-    server = fresh_server(
-        "mysql-9.7",
-        {
-            "binlog_transaction_compression": True,
-            "gtid_mode": "OFF",
-            "enforce_gtid_consistency": "OFF",
-        },
-    )
-    for sql in (
-        "CREATE DATABASE d",
-        "USE d",
-        "CREATE TABLE t (a INT PRIMARY KEY)",
-        "CREATE TABLE m (a INT) ENGINE=MyISAM",
-        "XA START 'a'", "INSERT INTO t VALUES (1)", "XA END 'a'", "XA PREPARE 'a'", "XA ROLLBACK 'a'",
-        "XA START 'b'", "INSERT INTO t VALUES (2)", "XA END 'b'", "XA PREPARE 'b'", "XA COMMIT 'b'",
-        "BEGIN", "INSERT INTO t VALUES (3)", "SAVEPOINT s", "INSERT INTO t VALUES (4)",
-        "INSERT INTO m VALUES (5)", "ROLLBACK TO s", "COMMIT",
-        "BEGIN", "INSERT INTO t VALUES (6)", "INSERT INTO m VALUES (7)", "ROLLBACK",
-    ):  # fmt: skip
-        server.execute(sql)
-    log = server.rotate()
-    (series,) = find(log)
-    rows = [row.values[0] for change in Changes(Reader(series)) for row in change.rows()]
-    assert sorted(rows) == sorted(
-        a for table in "tm" for (a,) in server.query(f"SELECT a FROM d.{table}")
-    )

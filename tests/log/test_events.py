@@ -36,6 +36,7 @@ from tailrace.log import Log
 from tailrace.log import open as open_log
 from tailrace.position import Position
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.events.cases import GTID
 from tests.events.made import log, query_body, raw_event, raw_format, table_map_body, write
 from tests.events.test_payload import INNER, PLAIN, compress, payload_body
@@ -121,7 +122,7 @@ def test_ignored_events_are_counted(tmp_path: Path) -> None:
         list(open_log(log(tmp_path, 2, raw_event(99, b"x"))))
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_case("flavour", FLAVOURS)
 def test_what_is_written_can_be_read(tmp_path: Path, flavour: str) -> None:
     """WL#3283, Pitch 3: events of a format that is not known are written and read."""
     with written_log(tmp_path / "binlog.000001", flavour) as out:
@@ -278,7 +279,7 @@ def test_positions_that_are_no_start(tmp_path: Path) -> None:
     assert [event.name for event in at_end] == ["FORMAT_DESCRIPTION"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "case",
     [
         "mysql-9.7.checksum-crc32",
@@ -305,7 +306,7 @@ def without_formats(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if not isinstance(event, FormatDescriptionEvent)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "case",
     [
         "mysql-9.7.checksum-none",
@@ -336,7 +337,7 @@ def test_every_event_is_a_position(case: str) -> None:
     assert inside > 2 or "payload" in case
 
 
-@pytest.mark.parametrize("case", ["mysql-9.7.checksum-none", "mariadb-11.8.several-tables"])
+@each_case("case", ["mysql-9.7.checksum-none", "mariadb-11.8.several-tables"])
 def test_where_no_event_begins_is_an_error_at_once(case: str) -> None:
     """WL#3283, position(position): setting a position succeeds, or is an error and changes nothing."""
     opened = open_log(CORPUS / case)
@@ -405,8 +406,8 @@ def test_transactions_do_not_begin_inside_one(tmp_path: Path) -> None:
         assert [event.name for event in opened] == ["FORMAT_DESCRIPTION", "XID"]
 
 
-@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"])
-@pytest.mark.parametrize("checksums", ["crc32", "none"])
+@each_case("server", ["mysql-9.7", "mariadb-11.8"])
+@each_case("checksums", ["crc32", "none"])
 def test_each_byte_of_a_real_log_flipped(tmp_path: Path, server: str, checksums: str) -> None:
     """With checksums every flip is noticed; without, whatever is raised is of the tree."""
     whole = (CORPUS / f"{server}.checksum-{checksums}" / "binlog.000001").read_bytes()[:1300]

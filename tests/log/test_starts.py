@@ -25,6 +25,7 @@ from tailrace.selection import Selection, start_of
 from tailrace.storage import find
 from tailrace.times import Time
 from tailrace.transports import SeriesTransport
+from tests.cases import each_case
 from tests.events.made import raw_event, raw_format
 
 SHOP = Path(__file__).parents[2] / "examples/shop"
@@ -34,16 +35,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def rows(batches):
     """What tells each row from all others, in the log's order."""
     return sorted(seq for batch in batches for seq in batch.column("_seq").to_pylist())
-
-
-def row_tables(batches):
-    return sorted(
-        (seq, table)
-        for batch in batches
-        for seq, table in zip(
-            batch.column("_seq").to_pylist(), batch.column("_table").to_pylist(), strict=True
-        )
-    )
 
 
 @pytest.fixture(scope="module", params=["mysql", "mariadb"])
@@ -63,7 +54,7 @@ def shop(request):
     return folder, transactions, counts, rows(batches)
 
 
-@pytest.mark.parametrize("number", [0, 245, 400])
+@each_case("number", [0, 245, 400])
 def test_what_was_read_is_not_read_again(shop, number):
     """The position at which reading stopped, its GTIDs, their text: all give just the rest."""
     folder, transactions, counts, everything = shop
@@ -107,7 +98,7 @@ def test_times_and_words(shop):
     assert tailrace.open(folder, start="now").position >= transactions[-1].end
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("start", "error", "words"),
     [
         ("rubbish", UsageError, "start is oldest, now, a position"),
@@ -150,8 +141,8 @@ CLOCKS = (  # each file's: when it was created, when each of its transactions wa
 )
 
 
-@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
-@pytest.mark.parametrize("files", CLOCKS)
+@each_case("flavour", ["mysql", "mariadb"])
+@each_case("files", CLOCKS)
 def test_no_transaction_is_lost_by_a_clock_that_was_set_back(tmp_path, flavour, files):
     """From a time on is from the first transaction that was committed then or later, wherever it
     is: in `open`, `changes` and `Reader`, which the command reads with.
@@ -193,8 +184,8 @@ ENDS_IN_BEGIN = (
 )
 
 
-@pytest.mark.parametrize("checksum", ["none", "crc32"])
-@pytest.mark.parametrize("statements", ENDS_IN_BEGIN)
+@each_case("checksum", ["none", "crc32"])
+@each_case("statements", ENDS_IN_BEGIN)
 def test_definitions_before_a_start_may_end_in_begin(tmp_path, statements, checksum):
     """Only the statement BEGIN is none. `read_definitions` of the object path and `known_at` of the
     column path, and with them the command and `changes`, know the same columns.

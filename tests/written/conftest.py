@@ -1,4 +1,4 @@
-"""Real servers that take logs: of each release, `origin` writes some and `taker` takes any.
+"""Real servers that take logs: of each flavour, `origin` writes some and `taker` takes any.
 
 Both know only what these tests did: they forget their logs and GTIDs now and then, which the
 servers that all tests share may not.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.conftest import _require
-from tools.servers import NAMES, Server
+from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +29,9 @@ def options(name: str) -> list[str]:
     return chosen
 
 
-@pytest.fixture(scope="session", params=NAMES)
+@pytest.fixture(scope="session", params=ONE_OF_EACH)
 def release(request: pytest.FixtureRequest) -> str:
-    """The name of each release in turn."""
+    """The name of a release of each flavour in turn; tools/campaign/written takes all."""
     name = str(request.param)
     _require(name)
     return name

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 import tailrace
 from tailrace.constants import Flavour
 from tailrace.schema.table import Table
+from tests.cases import each_case
 from tools.applied import as_relay_log, by_tool, forget, gtid_mode
 from tools.campaign.written_manner import WRITER_ID
 
@@ -23,8 +22,7 @@ UUID = "7a11ace0-0000-4000-8000-000000000008"
 SQL = "CREATE TABLE cut.t (id INT PRIMARY KEY, note VARCHAR(40)) CHARACTER SET utf8mb4"
 
 
-@pytest.mark.parametrize("way", [by_tool, as_relay_log])
-@pytest.mark.parametrize("lost", [1, 30, 60])
+@each_case("way, lost", [(by_tool, 1), (as_relay_log, 30), (by_tool, 60)])
 def test_a_torn_log_goes_on(
     taker: Server, tmp_path: Path, way: Callable[[Server, list[Path]], None], lost: int
 ) -> None:

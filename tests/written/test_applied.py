@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.written.conftest import TAKER_ID
 from tools.applied import (
     ApplyFailed,
     as_relay_log,
@@ -29,8 +28,7 @@ from tools.servers import Server
 
 Way = Callable[[Server, list[Path]], None]
 WAYS = pytest.mark.parametrize("way", [by_tool, as_relay_log])
-TYPE_AT, SERVER_ID_AT, LENGTH_AT, FLAGS_AT = 4, 5, 9, 17
-FORMAT_DESCRIPTION, ROTATE = 15, 4
+TYPE_AT, LENGTH_AT = 4, 9
 
 
 @pytest.fixture
@@ -85,26 +83,6 @@ def test_a_servers_own_log_gives_its_tables(
 
 
 @WAYS
-def test_an_open_file_without_an_end_is_taken(
-    origin: Server, taker: Server, files: list[Path], way: Way
-) -> None:
-    def open_ended(event: bytearray) -> None:
-        if event[TYPE_AT] == FORMAT_DESCRIPTION:
-            event[FLAGS_AT] |= 1
-
-    for path in files:
-        change(path, open_ended, sums=False)
-        data = path.read_bytes()
-        *_, (start, _) = events(data)
-        assert data[start + TYPE_AT] == ROTATE
-        path.write_bytes(data[:start])
-
-    way(taker, files)
-
-    same_tables(origin, taker, "applied")
-
-
-@WAYS
 def test_a_wrong_checksum_is_refused(taker: Server, files: list[Path], way: Way) -> None:
     data = bytearray(files[1].read_bytes())
     place = data.rindex("é".encode())
@@ -113,19 +91,6 @@ def test_a_wrong_checksum_is_refused(taker: Server, files: list[Path], way: Way)
 
     with pytest.raises(ApplyFailed, match=r"(?i)checksum|crc|read failure|cannot read"):
         way(taker, files)
-
-
-def test_an_applier_passes_over_its_own_events(taker: Server, files: list[Path]) -> None:
-    def owned(event: bytearray) -> None:
-        if event[TYPE_AT] not in {FORMAT_DESCRIPTION, ROTATE}:
-            struct.pack_into("<I", event, SERVER_ID_AT, TAKER_ID)
-
-    for path in files:
-        change(path, owned)
-
-    as_relay_log(taker, files)
-
-    assert taker.query("SHOW DATABASES LIKE 'applied'") == []
 
 
 @WAYS

@@ -12,6 +12,7 @@ import tailrace
 from tailrace import generators
 from tailrace.errors import GtidError
 from tailrace.writing import LogConsumer
+from tests.cases import each_case
 from tests.generators.conftest import FORMATS, Recording, write_log
 from tools.applied import as_relay_log, by_tool, differences, forget, gtid_mode
 
@@ -138,7 +139,7 @@ def test_what_a_consumer_leaves_out_or_changes_is_not_copied(tmp_path):
     assert len(found) == 255
 
 
-@pytest.mark.parametrize("options", [{"compress": True}, {"image": "minimal"}])
+@each_case("options", [{"compress": True}, {"image": "minimal"}])
 def test_the_options_of_the_log_hold_for_what_it_is_told(options, tmp_path):
     """Then nothing is copied: the log is smaller than the one that has the source's bytes."""
     sizes = []

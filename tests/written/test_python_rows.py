@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tailrace.constants import Flavour
 from tailrace.schema.table import Table
+from tests.cases import each_case
 from tests.written.samples import json_text, samples
 from tools.applied import as_relay_log, by_tool, forget, gtid_mode, same_tables
 from tools.campaign.written_manner import Manner
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 WAYS: Final = {"tool": by_tool, "relay log": as_relay_log}
 SETTINGS: Final = settings(
-    max_examples=6,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
@@ -106,7 +106,7 @@ class Shape:
         return json_text(value) if self._columns[name].declared == "JSON" else str(value)
 
 
-@pytest.mark.parametrize("form", ["dicts", "tuples", "arrow"])
+@each_case("form", ["dicts", "tuples", "arrow"])
 def test_a_server_reads_what_python_made(origin: Server, taker: Server, form: str) -> None:
     columns = samples(origin)
     flavour = Flavour(origin.flavour)

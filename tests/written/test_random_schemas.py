@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @settings(
-    max_examples=6,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],  # a seed is as good as any other: no shrinking
@@ -33,9 +32,8 @@ def test_a_schema_comes_over(origin: Server, taker: Server, seed: int) -> None:
     assert campaign.report.tables
 
 
-@pytest.mark.parametrize("seed", [1, 3])
-def test_a_schema_comes_over_served(origin: Server, taker: Server, seed: int) -> None:
-    campaign = Campaign(origin, taker, Plan(1, seed, served_every=1))
+def test_a_schema_comes_over_served(origin: Server, taker: Server) -> None:
+    campaign = Campaign(origin, taker, Plan(1, seed=1, served_every=1))
 
     assert campaign.one(0) == []
     assert [way for way in campaign.report.ways if way.startswith("served")]
