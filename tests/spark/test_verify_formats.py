@@ -119,7 +119,12 @@ def test_shards(running, tmp_path, kind):
         server.connection.commit()
     urls, lake = [url_of(server) for server in servers], tmp_path / "lake"
     tables = [f"{DATABASE}.*"]
-    with Follow(urls, lake, tables=tables, format=kind, shards=True):
+
+    def begun():
+        return LakeView.is_there(lake) and len(LakeView.open(lake).manifest.sources) == 2
+
+    with Follow(urls, lake, tables=tables, format=kind, shards=True) as following:
+        following.wait_for(begun)  # a first batch may be of one of them
         reports = [verify(url, lake, spark=no_spark, wait=DEADLINE) for url in urls]
     assert [report.verdict for report in reports] == ["equal", "equal"]
     assert [report.tables[0].lake_rows for report in reports] == [50, 51]
