@@ -10,7 +10,7 @@ import pytest
 
 from tailrace.replication.receiver import Receiver
 from tests.waiting import DEADLINE
-from tools.servers import NAMES
+from tools.servers import ONE_OF_EACH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +102,7 @@ def folder(tmp_path) -> Path:
     return tmp_path / "copy"
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def of_the_file(request, fresh_server) -> Server:
     """Each server in turn, one for the tests of the file."""
     made = fresh_server(request.param)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import functools
 
 from tailrace import open as open_log
 from tailrace.constants import GTID_TYPES
 from tailrace.replication.copy.scan import form_of
 from tailrace.replication.copy.writer import TransactionEnds
 from tailrace.transaction import TransactionAssembler
+from tests.for_each import for_each
 from tests.replication.logs import begin_of, chunks_of, files, split
 
 
+@functools.cache
 def whole(path):
     """The ends of all transactions, and their GTIDs, by the assembler."""
     assembler = TransactionAssembler()
@@ -24,7 +26,7 @@ def whole(path):
     return found
 
 
-@pytest.mark.parametrize("count", [1, 3, 50, 100_000])
+@for_each("count", [1, 3, 50, 100_000])
 def test_cut(count):
     for path in files():
         raw = path.read_bytes()

@@ -8,6 +8,7 @@ from tailrace.constants import GTID_TYPES, EventType
 from tailrace.errors import BadMagic, StorageError
 from tailrace.replication.copy.scan import Mark, scan
 from tailrace.storage.memory import MemoryFolder
+from tests.for_each import for_each
 from tests.recorded import CORPUS
 from tests.replication.logs import files, split
 
@@ -20,10 +21,8 @@ def scanned(raw, mark=None):
     return scan(folder, NAME, mark=mark)
 
 
-@pytest.mark.parametrize(
-    "path",
-    files("several-tables", "checksum-none", "clean-shutdown", "in-use", "legacy-positions"),
-    ids=lambda path: path.parent.name,
+@for_each(
+    "path", files("several-tables", "checksum-none", "clean-shutdown", "in-use", "legacy-positions")
 )
 def test_a_whole_file(path):
     raw = path.read_bytes()
@@ -37,9 +36,7 @@ def test_a_whole_file(path):
     assert not found.description[17] & 1
 
 
-@pytest.mark.parametrize(
-    "path", files("several-tables", "checksum-none"), ids=lambda path: path.parent.name
-)
+@for_each("path", files("several-tables", "checksum-none"))
 def test_cut_at_every_byte(path):
     raw = path.read_bytes()
     starts = split(raw)
@@ -49,16 +46,14 @@ def test_cut_at_every_byte(path):
         assert bool(found.reason) == (size not in starts)
 
 
-@pytest.mark.parametrize(
-    "path", files("several-tables", "checksum-none"), ids=lambda path: path.parent.name
-)
+@for_each("path", files("several-tables", "checksum-none"))
 def test_a_head_that_is_not_whole(path):
     raw = path.read_bytes()
     for size in range(split(raw)[1]):
         assert scanned(raw[:size]).description == b""
 
 
-@pytest.mark.parametrize("path", files("checksum-crc32"), ids=lambda path: path.parent.name)
+@for_each("path", files("checksum-crc32"))
 def test_a_tail_of_garbage(path):
     raw = path.read_bytes()
     starts = split(raw)
@@ -74,7 +69,7 @@ def test_a_tail_of_garbage(path):
         assert scanned(zeros).end == at
 
 
-@pytest.mark.parametrize("path", files("checksum-none"), ids=lambda path: path.parent.name)
+@for_each("path", files("checksum-none"))
 def test_without_checksums_the_header_tells(path):
     raw = path.read_bytes()
     assert scanned(raw + bytes(4096)).end == len(raw)
@@ -104,7 +99,7 @@ def test_what_is_no_copy():
         scanned(relay.read_bytes())
 
 
-@pytest.mark.parametrize("path", files("several-tables"), ids=lambda path: path.parent.name)
+@for_each("path", files("several-tables"))
 def test_a_mark(path):
     """What lies before a mark is not looked at; one that cannot be right does not count."""
     raw = path.read_bytes()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
 from tailrace.errors import StorageError
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
+from tests.for_each import for_each
 from tests.replication.conftest import end_of, insert, rotate, same, url_of
 from tests.waiting import wait_for
 
@@ -47,146 +49,122 @@ def last_of(folder):
     return max(folder.glob("binlog.0*"))
 
 
-@pytest.mark.parametrize("cut", [1, 10, 30, 200, 2900])
-def test_a_torn_tail(source, left, cut):
-    path = last_of(left)
-    raw = path.read_bytes()
-    os.truncate(path, len(raw) - cut)
-    done = run(source, left)
-    same(source, left)
-    assert cut <= done.received < cut + 3400  # what is whole is not asked for twice
-
-
-@pytest.mark.parametrize("tail", [bytes(100), bytes(5000), b"\xff" * 777, b"binlog" * 99])
-def test_a_tail_of_garbage(source, left, tail):
-    with last_of(left).open("ab") as file:
-        file.write(tail)
-    assert run(source, left).received == 0
-    same(source, left)
-
-
-def test_pages_that_a_power_cut_left_unwritten(source, left):
-    path = last_of(left)
-    raw = bytearray(path.read_bytes())
-    raw[-2000:-1000] = bytes(1000)
-    path.write_bytes(raw)
-    assert run(source, left).received >= 1000
-    same(source, left)
-
-
-def test_a_file_that_is_listed_and_empty(source, left):
-    size = last_of(left).stat().st_size
-    last_of(left).write_bytes(b"")
-    assert run(source, left).received > size - 1000
-    same(source, left)
-
-
-@pytest.mark.parametrize("size", [1, 4, 60])
-def test_a_file_without_a_whole_head(source, left, size):
-    os.truncate(last_of(left), size)
-    run(source, left)
-    same(source, left)
-
-
-def test_a_file_that_is_not_listed(source, left):
+def lines_of_index(left, chosen):
     index = left / "binlog.index"
-    lines = index.read_text().splitlines(keepends=True)
-    index.write_text("".join(lines[:-1]))
-    assert run(source, left).received == 0
-    same(source, left)
+    index.write_text("".join(index.read_text().splitlines(keepends=True)[chosen]))
 
 
-def test_an_index_that_is_gone(source, left):
-    (left / "binlog.index").unlink()
-    run(source, left)
-    same(source, left)
+def torn(cut):
+    return lambda left: os.truncate(last_of(left), last_of(left).stat().st_size - cut)
 
 
-def test_files_that_were_taken_away_are_fetched_again(source, left):
+def garbage(tail):
+    def damage(left):
+        with last_of(left).open("ab") as file:
+            file.write(tail)
+
+    return damage
+
+
+def unwritten_pages(left):
+    raw = bytearray(last_of(left).read_bytes())
+    raw[-2000:-1000] = bytes(1000)
+    last_of(left).write_bytes(raw)
+
+
+def only_the_first_file(left):
     for path in sorted(left.glob("binlog.0*"))[1:]:
         path.unlink()
-    run(source, left)
-    same(source, left)
 
 
-def test_killed_between_two_files(source, left):
+def killed_between_two_files(left):
     last_of(left).unlink()
-    index = left / "binlog.index"
-    index.write_text("".join(index.read_text().splitlines(keepends=True)[:-1]))
-    run(source, left)
-    same(source, left)
+    lines_of_index(left, slice(-1))
 
 
-def test_killed_before_the_flag_of_a_file_was_cleared(source, left):
-    test_killed_between_two_files(source, left)
-    last_of(left).unlink()
-    path = last_of(left)
-    raw = bytearray(path.read_bytes())
+def killed_before_the_flag_of_a_file_was_cleared(left):
+    killed_between_two_files(left)
+    raw = bytearray(last_of(left).read_bytes())
     raw[21] |= 1
-    path.write_bytes(raw)
-    index = left / "binlog.index"
-    index.write_text("".join(index.read_text().splitlines(keepends=True)[:-1]))
-    run(source, left)
-    same(source, left)
+    last_of(left).write_bytes(raw)
 
 
-def test_drafts_that_were_not_named(source, left):
+def a_draft_that_was_not_named(left):
     following = f"binlog.{int(last_of(left).suffix[1:]) + 1:06}"
     (left / f"{following}.new").write_bytes(b"\xfebin")
-    run(source, left)
-    same(source, left)
 
 
-def test_only_the_state(source, left):
+def only_the_state(left):
     for path in left.iterdir():
         if path.name != "receiver.json":
             path.unlink()
-    run(source, left)
-    same(source, left)
 
 
-def test_a_copy_without_a_state(source, left):
-    (left / "receiver.json").unlink()
-    assert run(source, left).received == 0
+ANY = range(1 << 30)
+LEFT = {
+    # What is whole is not asked for twice.
+    **{f"{cut} bytes are missing": (torn(cut), range(cut, cut + 3400)) for cut in (1, 10, 30, 200)},
+    "a large tail is missing": (torn(2900), range(2900, 6300)),
+    "zeros at the end": (garbage(bytes(100)), range(1)),
+    "pages of zeros at the end": (garbage(bytes(5000)), range(1)),
+    "ones at the end": (garbage(b"\xff" * 777), range(1)),
+    "a text at the end": (garbage(b"binlog" * 99), range(1)),
+    "pages that a power cut left unwritten": (unwritten_pages, ANY[1000:]),
+    "a file that is listed and empty": (lambda left: os.truncate(last_of(left), 0), ANY[2500:]),
+    **{
+        f"a head of {size} bytes": (lambda left, size=size: os.truncate(last_of(left), size), ANY)
+        for size in (1, 4, 60)
+    },
+    "a file that is not listed": (lambda left: lines_of_index(left, slice(-1)), range(1)),
+    "no index": (lambda left: (left / "binlog.index").unlink(), ANY),
+    "files that were taken away": (only_the_first_file, ANY),
+    "killed between two files": (killed_between_two_files, ANY),
+    "killed before a flag was cleared": (killed_before_the_flag_of_a_file_was_cleared, ANY),
+    "a draft that was not named": (a_draft_that_was_not_named, ANY),
+    "only the state": (only_the_state, ANY),
+    "no state": (lambda left: (left / "receiver.json").unlink(), range(1)),
+}
+"""What is done to a copy, and how many bytes are then received."""
+
+
+@for_each("name", LEFT)
+def test_what_was_left_is_continued(source, whole, tmp_path, name):
+    damage, received = LEFT[name]
+    left = Path(shutil.copytree(whole, tmp_path / "copy"))
+    damage(left)
+    done = run(source, left)
+    assert done.received in received
+    assert done.position == Position(*end_of(source))
     same(source, left)
 
 
 def test_a_purge_that_was_begun(source, left):
     first = min(left.glob("binlog.0*"))
     (left / "binlog.~rec~").write_text(f"./{first.name}\n")
-    index = left / "binlog.index"
-    index.write_text("".join(index.read_text().splitlines(keepends=True)[1:]))
+    lines_of_index(left, slice(1, None))
     run(source, left)
     same(source, left, first=1)
 
 
 def test_a_file_in_between_that_is_none_of_the_copy(source, left):
-    index = left / "binlog.index"
-    index.write_text("".join(index.read_text().splitlines(keepends=True)[1:]))
+    lines_of_index(left, slice(1, None))
     with pytest.raises(StorageError, match="does not list it"):
         run(source, left)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         ("[" * 100_000, "it is not JSON"),
+        ("{", "it is not JSON"),
+        ('{"version": 1, "uuid": 5}', "uuid is 5"),
         ('{"version": 1, "uuid": "x", "encrypted": false, "base": "../x"}', "base is '../x'"),
         ('{"version": 1, "uuid": "x", "encrypted": false, "mark": {"file": 1}}', "mark is"),
     ],
 )
-def test_a_state_that_somebody_made(source, left, text, said):
+def test_a_state_that_is_damaged_or_that_somebody_made(source, left, text, said):
     (left / "receiver.json").write_text(text)
-    with pytest.raises(StorageError, match=f"receiver.json: {said}"):
-        run(source, left)
-
-
-def test_a_state_that_is_damaged(source, left):
-    (left / "receiver.json").write_text('{"version": 1, "uuid": 5}')
-    with pytest.raises(StorageError, match=r"receiver\.json: uuid is 5"):
-        run(source, left)
-    (left / "receiver.json").write_text("{")
-    with pytest.raises(StorageError, match="not JSON"):
+    with pytest.raises(StorageError, match=rf"receiver\.json: {said}"):
         run(source, left)
 
 
@@ -208,10 +186,6 @@ def test_two_logs_in_a_folder(source, left):
     shutil.copy(last_of(left), left / "other.000001")
     with pytest.raises(StorageError, match="several logs"):
         run(source, left)
-
-
-def test_it_is_where_it_says(source, left):
-    assert run(source, left).position == Position(*end_of(source))
 
 
 def test_a_mark_says_from_where_on_to_look(source, left, receiving, monkeypatch):

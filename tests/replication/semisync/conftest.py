@@ -17,7 +17,6 @@ _OPTIONS = {
         "--rpl-semi-sync-source-timeout=4294967295",
     ],
     "mariadb-11.8": ["--rpl-semi-sync-master-timeout=4294967295"],
-    "mariadb-10.11": ["--rpl-semi-sync-master-timeout=4294967295"],
 }
 
 

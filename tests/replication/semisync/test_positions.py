@@ -9,6 +9,7 @@ from tailrace.observers import RelayFlag, RelayIo
 from tailrace.position import Position
 from tailrace.replication.semisync.replica import SemisyncReplica
 from tailrace.wire.semisync import Acknowledgement, wrap
+from tests.for_each import for_each
 
 GIB = 1 << 30
 XID = 31
@@ -60,7 +61,7 @@ def _queue(observer, io, name, end, flags=RelayFlag.SYNCED):
     observer.after_queue_event(io, memoryview(b"event"), flags)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("start", "header", "end"),
     [
         (1000, 1031, 1031),

@@ -8,6 +8,7 @@ import pytest
 
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.gtid import GtidList, GtidSet
+from tests.for_each import for_each
 from tests.replication.source.dumping import asked, ours, shown, theirs
 from tools.servers import NAMES
 
@@ -48,6 +49,20 @@ def source(request, fresh_server):
     server.disconnect()
     server.settle()
     return server
+
+
+@pytest.fixture
+def mysql(source):
+    if source.flavour != "mysql":
+        pytest.skip("MySQL's GTIDs")
+    return source
+
+
+@pytest.fixture
+def mariadb(source):
+    if source.flavour != "mariadb":
+        pytest.skip("MariaDB's GTIDs")
+    return source
 
 
 def insert_one(server):
@@ -91,24 +106,20 @@ def test_from_the_end(source):
     same(source, asked(file=last.name, position=last.stat().st_size))
 
 
-def test_annotations_only_if_asked_for(source):
-    if source.flavour != "mariadb":
-        pytest.skip("MariaDB's event")
-    without = same(source, asked(flags=1))
+def test_annotations_only_if_asked_for(mariadb):
+    without = same(mariadb, asked(flags=1))
     assert not any(packet[5] == 160 for packet in without[:-1])
-    assert any(packet[5] == 160 for packet in same(source, asked(flags=3))[:-1])
+    assert any(packet[5] == 160 for packet in same(mariadb, asked(flags=3))[:-1])
 
 
-@pytest.mark.parametrize("capability", [0, 1, 2, 3])
-@pytest.mark.parametrize("flags", [1, 3])
-def test_mariadb_clients_that_do_not_know_gtids(source, capability, flags):
+@for_each("capability", [0, 1, 2, 3])
+@for_each("flags", [1, 3])
+def test_mariadb_clients_that_do_not_know_gtids(mariadb, capability, flags):
     """`@mariadb_slave_capability`: what a client does not know is left out, or becomes a QUERY."""
-    if source.flavour != "mariadb":
-        pytest.skip("MariaDB's clients")
-    same(source, asked(mariadb_capability=capability, flags=flags))
+    same(mariadb, asked(mariadb_capability=capability, flags=flags))
 
 
-@pytest.mark.parametrize("checksum", [None, ChecksumAlgorithm.NONE, ChecksumAlgorithm.CRC32])
+@for_each("checksum", [None, ChecksumAlgorithm.NONE, ChecksumAlgorithm.CRC32])
 def test_what_the_replica_says_of_checksums(source, checksum):
     expected = theirs(source, asked(checksum=checksum))
     got = ours(source.data, asked(checksum=checksum))
@@ -119,7 +130,7 @@ def test_what_the_replica_says_of_checksums(source, checksum):
         assert got == expected
 
 
-@pytest.mark.parametrize(("file", "position"), [("other.000001", 4), ("", 3), ("", 1 << 30)])
+@for_each(("file", "position"), [("other.000001", 4), ("", 3), ("", 1 << 30)])
 def test_a_start_that_is_not_there(source, file, position):
     request = asked(file=file or source.binlogs()[-1].name, position=position)
     assert ours(source.data, request)[-1] == theirs(source, request)[-1]
@@ -229,8 +240,8 @@ def from_first(packets):
     return []
 
 
-@pytest.mark.parametrize("text", ["0-1-99", "0-2-3", "0-2-99"])
-@pytest.mark.parametrize("strict", [False, True])
+@for_each("text", ["0-1-99", "0-2-3", "0-2-99"])
+@for_each("strict", [False, True])
 def test_mariadb_gtids_that_the_source_does_not_have(mariadb, text, strict):
     request = asked(gtids=GtidList.parse(text), gtid_strict=strict)
     assert ours(mariadb.data, request) == theirs(mariadb, request)
@@ -245,17 +256,3 @@ def test_mariadb_until(mariadb):
         got, expected = ours(mariadb.data, request), theirs(mariadb, request)
         assert from_first(got) == from_first(expected)
         assert got[-2:] == expected[-2:]
-
-
-@pytest.fixture
-def mysql(source):
-    if source.flavour != "mysql":
-        pytest.skip("MySQL's GTIDs")
-    return source
-
-
-@pytest.fixture
-def mariadb(source):
-    if source.flavour != "mariadb":
-        pytest.skip("MariaDB's GTIDs")
-    return source

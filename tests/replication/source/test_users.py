@@ -12,12 +12,13 @@ from tailrace.wire.authentication import (
     Ed25519Password,
     NativePassword,
 )
+from tests.for_each import for_each
 
 NATIVE = NativePassword.of_password("p")
 SHA2 = CachingSha2Password.of_password("p")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@for_each("method", METHODS)
 def test_a_file_of_users(tmp_path, method):
     stored = METHODS[method].of_password("geheim").stored
     file = tmp_path / "users"
@@ -44,7 +45,7 @@ def test_a_name_acts_on_no_terminal():
         Users({"a\x1b[31m": NATIVE})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "says"),
     [
         ("", "no account"),

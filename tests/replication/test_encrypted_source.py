@@ -1,4 +1,4 @@
-"""Copies of servers that encrypt their logs: they send them in clear, and so the copy is."""
+"""Servers that encrypt their logs: they send them in clear, so copies and our dumps are clear, too."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ import pytest
 
 import tailrace
 from tailrace.replication.receiver import Receiver
+from tailrace.replication.source.series import ServedLogs
 from tailrace.storage.file import LogFile
 from tailrace.storage.keyring import make
 from tailrace.storage.keyring import open as open_keyring
+from tests.for_each import for_each
 from tests.replication.conftest import url_of
-from tests.storage.encryption.conftest import KINDS, start, write_some
+from tests.replication.source.dumping import asked, ours, shown, theirs
+from tests.storage.encryption.conftest import start, write_some
 from tests.waiting import wait_for
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8 aes_ctr"])
 def encrypting(request, tmp_path_factory):
     """A server that encrypts its logs, and its keyring."""
     server, keyring = start(request.param, tmp_path_factory.mktemp("server"))
     write_some(server)
     server.rotate()
     server.execute("INSERT INTO d.t VALUES (2000000, 'last', 'x')")
+    server.settle()
     yield server, keyring
     server.stop()
 
@@ -37,7 +41,7 @@ def plain(path, keyring):
     return raw
 
 
-@pytest.mark.parametrize("encrypt", [False, True])
+@for_each("encrypt", [False, True])
 def test_the_plain_bytes_are_the_source_s(encrypting, tmp_path, encrypt):
     server, keyring = encrypting
     settings = {}
@@ -60,3 +64,20 @@ def test_the_plain_bytes_are_the_source_s(encrypting, tmp_path, encrypt):
         copied = tmp_path / "copy" / log.name
         events = tailrace.open(str(copied), keyring=settings.get("keyring"))
         assert b"\xfebin" + b"".join(event.encode() for event in events) == found(log)
+
+
+def test_encrypted_logs_are_sent_as_their_server_sends_them(encrypting):
+    server, keyring = encrypting
+    logs = ServedLogs(server.data, keyring=keyring)
+    second = server.binlogs()[-1].name
+    flags = 3 if server.flavour == "mariadb" else 1
+    for request in (asked(flags=flags), asked(file=second, flags=flags)):
+        expected = theirs(server, request)
+        got = ours(logs, request, server_id=server.server_id)
+        assert shown(got) == shown(expected)
+        assert got == expected
+    events = theirs(server, asked(file=second, flags=flags))
+    end = int.from_bytes(events[6][14:18], "little")
+    middle = asked(file=second, position=end, flags=flags)
+    assert ours(logs, middle, server_id=server.server_id) == theirs(server, middle)
+    logs.close()
