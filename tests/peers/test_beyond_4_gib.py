@@ -78,7 +78,8 @@ def test_positions_past_4_gib_as_objects(large: tuple[Path, Path, int]) -> None:
     ]
     assert log.position == Position("binlog.000001", path.stat().st_size)
     whole = list(tailrace.open(source).transactions())
-    for number, one in enumerate(whole):
+    for number in (0, len(whole) // 2, len(whole) - 1):
+        one = whole[number]
         assert one.end is not None
         start = Position(one.end.file, one.end.offset + shift)
         assert start.offset > 1 << 32
@@ -114,6 +115,7 @@ def test_positions_past_4_gib_in_columns(large: tuple[Path, Path, int]) -> None:
     split = [
         row
         for each in splits
+        if each.end > 1 << 32  # all rows are there
         for batch in read_split(each, statements="skip")
         for row in batch.to_pylist()
     ]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tailrace
-from tailrace.constants import EventType
 from tailrace.errors import BoundaryError
 from tailrace.events import (
     GtidEvent,
@@ -23,8 +22,8 @@ from tailrace.log.reader import Reader
 from tailrace.position import Position
 from tailrace.storage import LogFile, LogSeries, find
 from tailrace.transaction import TransactionKind
+from tests.cases import each_case
 from tests.recorded import CORPUS
-from tools.servers import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
     from tests.conftest import FreshServer
     from tools.servers import Server
-
-E = EventType
 
 
 def rows_of(series: LogSeries, **options: object) -> Iterator[tuple[str, str, tuple[object, ...]]]:
@@ -53,14 +50,15 @@ def logs_since(server: Server, first: Path) -> LogSeries:
 # Payload events skipped (mysql-binlog-connector-java, older go-mysql, mysql-replication).
 
 
-def test_every_row_in_a_payload_arrives(fresh_server: FreshServer) -> None:
-    server = fresh_server("mysql-9.7", {"binlog_transaction_compression": "ON"})
+def test_every_row_in_a_payload_arrives(mysql97: Server) -> None:
+    server = mysql97
     server.execute("create database peers")
     server.execute("create table peers.t (id int primary key, v varchar(2000))")
     server.rotate()
     first = max(server.binlogs())
     connection = server.connect(autocommit=False)
     with connection.cursor() as cursor:
+        cursor.execute("set session binlog_transaction_compression = on")
         for base in range(0, 3000, 1000):
             cursor.executemany(
                 "insert into peers.t values (%s, %s)",
@@ -96,7 +94,7 @@ def test_every_row_in_a_payload_arrives(fresh_server: FreshServer) -> None:
 # Positions of 0: inside payloads, and inside transactions of MariaDB 11.4 and later.
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("case", "zeros"),
     [
         ("mariadb-11.8.checksum-crc32", True),
@@ -124,7 +122,7 @@ def test_positions_of_zero_in_transactions(case: str, zeros: bool) -> None:
             ]
 
 
-@pytest.mark.parametrize("case", ["mysql-9.7.payload-full", "mysql-9.7.payload-no-checksum"])
+@each_case("case", ["mysql-9.7.payload-full", "mysql-9.7.payload-no-checksum"])
 def test_positions_of_zero_in_payloads(case: str) -> None:
     opened = tailrace.open(CORPUS / case)
     places: list[Position] = []
@@ -198,10 +196,15 @@ ROLLBACKS = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_rollback_inside_a_transaction(fresh_server: FreshServer, name: str) -> None:
+@pytest.fixture(scope="module")
+def mixing(fresh_server: FreshServer) -> Server:
+    return fresh_server("mysql-9.7", MIXED)
+
+
+@pytest.mark.parametrize("how", ["mysql", "mysql, compressed", "mariadb"])
+def test_rollback_inside_a_transaction(how: str, request: pytest.FixtureRequest) -> None:
     """What rows hold is what SELECT gives: with savepoints, and tables without transactions."""
-    server = fresh_server(name, MIXED if name.startswith("mysql") else None)
+    server = request.getfixturevalue("mariadb118" if how == "mariadb" else "mixing")
     server.execute("drop database if exists peers_rollback")
     server.execute("create database peers_rollback")
     for table, engine in (("inno", "innodb"), ("mine", "myisam")):
@@ -212,6 +215,8 @@ def test_rollback_inside_a_transaction(fresh_server: FreshServer, name: str) -> 
     first = max(server.binlogs())
     connection = server.connect()
     with connection.cursor() as cursor:
+        if how.endswith("compressed"):
+            cursor.execute("set session binlog_transaction_compression = on")
         for statement in ROLLBACKS:
             cursor.execute(statement.format(d="peers_rollback"))
     connection.close()
@@ -232,8 +237,9 @@ def test_rollback_inside_a_transaction(fresh_server: FreshServer, name: str) -> 
 # Statements without BEGIN.
 
 
-def test_statements_without_begin(server: Server) -> None:
+def test_statements_without_begin(flavour_server: Server) -> None:
     """Each is a transaction of its own, complete, and a place to resume behind."""
+    server = flavour_server
     server.execute("drop database if exists peers_plain")
     server.rotate()
     first = max(server.binlogs())
@@ -280,9 +286,7 @@ def test_statements_without_begin(server: Server) -> None:
 # An incident event.
 
 
-@pytest.mark.parametrize(
-    "case", ["mysql-9.7.incident", "mariadb-11.8.incident", "mariadb-10.11.incident"]
-)
+@each_case("case", ["mysql-9.7.incident", "mariadb-11.8.incident", "mariadb-10.11.incident"])
 def test_an_incident(case: str) -> None:
     """It is decoded, a transaction of its own; who reads rows is told that some are lost."""
     with tailrace.open(CORPUS / case) as log:
