@@ -6,8 +6,6 @@ import functools
 import zlib
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tailrace.constants import ChecksumAlgorithm, Flavour
 from tailrace.events import FormatDescription, FormatDescriptionEvent
 from tailrace.storage.encryption import Mode, mariadb_input, mariadb_output, mysql_output
@@ -16,7 +14,8 @@ from tailrace.storage.encryption.mysql import HEADER_SIZE, MysqlHeader
 from tailrace.storage.keyring import Keyring
 from tailrace.storage.streams.base import read_exactly
 from tailrace.storage.streams.layer import Layer, stacked
-from tailrace.testing import Content, StreamContract, check
+from tailrace.testing import CHECKS, Content
+from tests.cases import each_case
 
 if TYPE_CHECKING:
     from random import Random
@@ -132,21 +131,16 @@ def mariadb(mode: Mode) -> Layer:
     )
 
 
-class TestMysql(StreamContract):
-    layer = MYSQL
+@each_case("check", CHECKS, ids=lambda check: check.__name__)
+def test_each_encryption_alone(check: Any) -> None:
+    for seed in range(3):
+        check(MYSQL, seed=seed)
+        for mode in Mode:
+            check(mariadb(mode), EVENTS, seed)
 
 
-class TestMariadbCbc(StreamContract):
-    layer = mariadb(Mode.CBC)
-    content = EVENTS
-
-
-class TestMariadbCtr(StreamContract):
-    layer = mariadb(Mode.CTR)
-    content = EVENTS
-
-
-@pytest.mark.parametrize("below", [[], ["buffer"], ["counting", "buffer"]])
-@pytest.mark.parametrize("above", [[], ["buffer"], ["read-ahead"], ["zstd"]])
+@each_case("below", [[], ["buffer"], ["counting", "buffer"]])
+@each_case("above", [[], ["buffer"], ["read-ahead"], ["zstd"]])
 def test_mysql_in_a_stack(below: list[str], above: list[str]) -> None:
-    check(stacked([*below, MYSQL, *above]), seeds=range(1))
+    for check in CHECKS:
+        check(stacked([*below, MYSQL, *above]), seed=0)

@@ -13,6 +13,7 @@ from tailrace.storage import keyring
 from tailrace.storage.encryption import opened
 from tailrace.storage.keyring import Keyring, OwnKeyring
 from tailrace.storage.streams.memory import MemoryInput
+from tests.cases import each_case
 from tests.storage.encryption.conftest import ONLY_MARIADB, ONLY_MYSQL
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def refused(raw: bytes, keys: Keyring, kind: type[LogError]) -> LogError:
     return error
 
 
-@pytest.mark.parametrize("size", [16, 24, 32, 5])
+@each_case("size", [16, 24, 32, 5])
 def test_another_key_of_that_name(recorded: Recorded, size: int) -> None:
     raw = recorded.pairs[0][0].read_bytes()
     error = refused(raw, OneKey(bytes(range(size))), WrongKey)
@@ -68,7 +69,7 @@ MYSQL_DAMAGE: list[tuple[Callable[[bytearray], None], int, str]] = [
 
 
 @ONLY_MYSQL
-@pytest.mark.parametrize(("damage", "offset", "text"), MYSQL_DAMAGE)
+@each_case(("damage", "offset", "text"), MYSQL_DAMAGE)
 def test_a_damaged_header_of_mysql(
     recorded: Recorded, damage: Callable[[bytearray], None], offset: int, text: str
 ) -> None:

@@ -17,6 +17,7 @@ from tailrace.events import GtidEvent, MariadbGtidEvent
 from tailrace.position import Position
 from tailrace.storage import LogFile, LogSeries, find, find_all, keyring
 from tailrace.storage.memory import forget_memory, memory_folder
+from tests.cases import each_case
 from tests.storage.encryption.conftest import start
 from tests.waiting import DEADLINE
 
@@ -73,7 +74,7 @@ def test_the_size_is_that_of_the_plain_log(recorded: Recorded) -> None:
         assert LogFile.at(encrypted, keys).size == clear.stat().st_size
 
 
-@pytest.mark.parametrize("split_bytes", [1 << 14, 1 << 20])
+@each_case("split_bytes", [1 << 14, 1 << 20])
 def test_splits_pickle_without_keys_and_read_the_same(recorded: Recorded, split_bytes: int) -> None:
     files = [encrypted for encrypted, _ in recorded.pairs]
     (series,) = find_all(files, recorded.keyring)
@@ -138,7 +139,7 @@ def command(
     return ended.value.code, *capsys.readouterr()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "how", [("log", "--as", "json"), ("log", "--as", "json", "--events"), ("log", "--as", "sql")]
 )
 def test_commands_take_a_keyring(
@@ -170,7 +171,7 @@ def test_verify_and_stat_take_a_keyring(
     assert "--keyring FILE" in err
 
 
-@pytest.mark.parametrize("kind", ["mysql-9.7", "mariadb-11.8 aes_cbc"])
+@each_case("kind", ["mysql-9.7", "mariadb-11.8 aes_cbc"])
 def test_a_running_server_is_followed(kind: str, tmp_path: Path) -> None:
     server, keys = start(kind, tmp_path / "it")
     try:

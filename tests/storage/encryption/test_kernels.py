@@ -6,7 +6,6 @@ import random
 import secrets
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from tailrace.storage.encryption.mariadb import batch as mariadb_batch
 from tailrace.storage.encryption.mariadb.batch import BatchCipher
 from tailrace.storage.encryption.mariadb.format import EventCipher, Mode
 from tailrace.storage.streams.file import FileInput
+from tests.cases import each_case
 
 if TYPE_CHECKING:
     from tests.storage.encryption.conftest import Recorded
@@ -71,7 +71,7 @@ def test_all_ways_give_what_was_encrypted(
         assert bytes(buffer) == b"".join(plain) + begun
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+@each_case("mode", list(Mode))
 def test_of_an_events_begin_only_what_is_known_is_given(mode: Mode) -> None:
     cipher = EventCipher(bytes(32), bytes(12), mode)
     plain = event(100)
@@ -83,7 +83,7 @@ def test_of_an_events_begin_only_what_is_known_is_given(mode: Mode) -> None:
     assert cipher.decrypt(stored, 77) == plain
 
 
-@pytest.mark.parametrize("kind", [BatchCipher, KernelCipher])
+@each_case("kind", [BatchCipher, KernelCipher])
 def test_a_damaged_length_ends_the_run(kind: type) -> None:
     cipher = EventCipher(bytes(32), bytes(12), Mode.CBC)
     plain = [event(50) for _ in range(9)]

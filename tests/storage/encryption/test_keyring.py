@@ -18,6 +18,7 @@ from tailrace.storage.keyring import Keyring
 from tailrace.storage.keyring.mariadb import MariadbKeyring
 from tailrace.storage.keyring.mysql import ComponentKeyring, PluginKeyring
 from tailrace.storage.keyring.own import OwnKeyring
+from tests.cases import each_case
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,7 @@ def test_the_components_configuration_leads_to_its_file(tmp_path: Path) -> None:
     assert keyring.open(configuration).key(ID) == KEY
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "text"),
     [
         ({"version": "2.0"}, "version 1.0"),
@@ -92,8 +93,8 @@ def test_a_damaged_component_file(tmp_path: Path, changes: dict[str, object], te
     assert KEY.hex()[:8] not in str(caught.value)
 
 
-@pytest.mark.parametrize("word", ["<Q", "<I", ">Q", ">I"])
-@pytest.mark.parametrize("version", [b"1.0", b"2.0"])
+@each_case("word", ["<Q", "<I", ">Q", ">I"])
+@each_case("version", [b"1.0", b"2.0"])
 def test_keyring_file_of_any_machine(tmp_path: Path, word: str, version: bytes) -> None:
     found = keyring.open(plugin(tmp_path / "k", word, version))
     assert isinstance(found, PluginKeyring)
@@ -130,7 +131,7 @@ def test_file_key_management(tmp_path: Path) -> None:
         found.key("1", 2)
 
 
-@pytest.mark.parametrize("line", ["1;abc", f"1;{KEY.hex()}00", "x;00", f";{KEY.hex()}", "1:00"])
+@each_case("line", ["1;abc", f"1;{KEY.hex()}00", "x;00", f";{KEY.hex()}", "1:00"])
 def test_a_damaged_key_file(tmp_path: Path, line: str) -> None:
     path = tmp_path / "keys"
     path.write_text(f"2;{KEY.hex()}\n{line}\n")
@@ -138,7 +139,7 @@ def test_a_damaged_key_file(tmp_path: Path, line: str) -> None:
         keyring.open(path).key("2")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "spec"),
     [
         (["-md", "sha1"], ""),

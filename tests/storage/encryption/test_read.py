@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import tailrace
 from tailrace.constants import ENCRYPTED_MAGIC
-from tailrace.errors import BadEventLength, KeyMissing
+from tailrace.errors import BadEventLength
 from tailrace.storage import keyring
 from tailrace.storage.encryption import opened
 from tailrace.storage.encryption.mariadb import batch as mariadb_batch
 from tailrace.storage.encryption.mariadb.streams import MariadbInput
 from tailrace.storage.streams.file import FileInput
 from tailrace.storage.streams.memory import MemoryInput
+from tests.cases import each_case
 from tests.storage.encryption.conftest import ONLY_MARIADB
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def test_the_plain_bytes_are_those_that_the_server_sends(recorded: Recorded) -> 
         assert read_all(source) == wanted
 
 
-@pytest.mark.parametrize("size", [8 << 20, 1 << 16, 4099, 700])
+@each_case("size", [8 << 20, 1 << 16, 4099, 700])
 def test_blocks_of_any_size_read_the_same(recorded: Recorded, size: int) -> None:
     encrypted, clear = recorded.pairs[0]
     source = stream(recorded, encrypted)
@@ -75,7 +75,7 @@ def test_any_seek_reads_the_same(recorded: Recorded) -> None:
                 assert source.tell() == at + len(got)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each_case("seed", range(4))
 def test_a_file_that_grows_is_followed(recorded: Recorded, tmp_path: Path, seed: int) -> None:
     encrypted, clear = recorded.pairs[0]
     raw, wanted = encrypted.read_bytes()[:60_000], clear.read_bytes()
@@ -118,22 +118,6 @@ def test_seeks_behind_the_end_are_forgotten(recorded: Recorded, tmp_path: Path) 
         assert got == wanted[at : at + len(got)]
 
 
-def test_without_its_key_the_error_names_it(recorded: Recorded, tmp_path: Path) -> None:
-    encrypted, _ = recorded.pairs[-1]
-    with pytest.raises(KeyMissing) as caught:
-        opened(FileInput(encrypted), None, path=str(encrypted))
-    empty = keyring.make(tmp_path / "ring")
-    with pytest.raises(KeyMissing) as missing:
-        opened(FileInput(encrypted), empty, path=str(encrypted))
-    for error in (caught.value, missing.value):
-        assert str(encrypted) in str(error)
-        assert error.key_id in str(error)
-        if recorded.kind.startswith("mysql"):
-            assert error.key_id.encode() in encrypted.read_bytes()[:512]
-        else:
-            assert (error.key_id, error.version) == ("1", 1)
-
-
 def test_a_plain_log_is_its_own_stream(recorded: Recorded) -> None:
     for _, clear in recorded.pairs:
         lower = FileInput(clear)
@@ -159,24 +143,3 @@ def test_a_damaged_length_stops_the_stream_there(recorded: Recorded) -> None:
         source.read(1 << 20)
     assert made == wanted[:at]
     assert (caught.value.file, caught.value.offset) == ("here", at)
-
-
-def test_the_same_changes_come_out(recorded: Recorded) -> None:
-    rows = 0
-    for encrypted, clear in recorded.pairs:
-        ours = list(tailrace.changes(encrypted, keyring=recorded.keyring))
-        wanted = list(tailrace.changes(clear))
-        assert [batch.num_rows for batch in ours] == [batch.num_rows for batch in wanted]
-        assert all(one.equals(other) for one, other in zip(ours, wanted, strict=True))
-        rows += sum(batch.num_rows for batch in ours)
-    assert rows > 120 + 120 + 1
-
-
-def test_the_same_events_come_out(recorded: Recorded) -> None:
-    for encrypted, clear in recorded.pairs:
-        with (
-            tailrace.open(encrypted, keyring=recorded.keyring) as ours,
-            tailrace.open(clear) as wanted,
-        ):
-            for one, other in zip(ours, wanted, strict=True):
-                assert (one.offset, one.encode()) == (other.offset, other.encode())

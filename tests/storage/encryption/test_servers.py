@@ -6,17 +6,17 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
 from pymysql.cursors import DictCursor
 
 from tailrace.storage import keyring
 from tailrace.storage.encryption import opened
 from tailrace.storage.streams.file import FileInput
+from tests.cases import each_case
 from tests.conftest import _require
 from tests.storage.encryption.conftest import sent_by
 from tests.storage.encryption.servers import KEYS, mariadb_with_keys, mysql_with_keyring
 from tests.waiting import wait_for
-from tools.servers import Server
+from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,7 @@ def write(server: Server) -> None:
         server.execute("INSERT INTO d.t VALUES (%s, %s)", (number, "a secret " * number))
 
 
-@pytest.mark.parametrize("name", ["mariadb-10.11", "mariadb-11.8"])
-@pytest.mark.parametrize("mode", ["aes_cbc", "aes_ctr"])
+@each_case("name, mode", [("mariadb-10.11", "aes_cbc"), ("mariadb-11.8", "aes_ctr")])
 def test_an_encrypted_key_file_and_no_checksums(name: str, mode: str, tmp_path: Path) -> None:
     _require(name)
     (tmp_path / "plain").write_text(KEYS)
@@ -65,7 +64,7 @@ def test_an_encrypted_key_file_and_no_checksums(name: str, mode: str, tmp_path: 
         server.stop()
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+@each_case("name", ONE_OF_EACH)
 def test_an_encrypted_relay_log(name: str, tmp_path: Path) -> None:
     _require(name)
     mysql = name.startswith("mysql")

@@ -16,6 +16,7 @@ from tailrace.storage import EventReader, keyring
 from tailrace.storage.encryption import Mode, mariadb_output, mysql_output, mysql_reopened, opened
 from tailrace.storage.streams.file import FileInput
 from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
+from tests.cases import each_case
 from tests.storage.encryption.conftest import ONLY_MARIADB, sent_by
 from tools.applied import forget, insert_files, replicate
 from tools.servers import Server
@@ -168,7 +169,7 @@ def test_append_needs_the_key(recorded: Recorded, tmp_path: Path) -> None:
     assert (tmp_path / encrypted.name).read_bytes() == encrypted.read_bytes()
 
 
-@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+@each_case("flavour", ["mysql", "mariadb"])
 def test_a_rotated_key_is_used_from_the_next_file_on(flavour: str, tmp_path: Path) -> None:
     first = "MySQLReplicationKey_ours_9" if flavour == "mysql" else "1"
     ring = keyring.make(tmp_path / "ring", first)
@@ -262,7 +263,7 @@ def test_mysql_output_alone(tmp_path: Path) -> None:
 
 
 @ONLY_MARIADB
-@pytest.mark.parametrize("mode", list(Mode))
+@each_case("mode", list(Mode))
 def test_mariadb_output_alone(mode: Mode, tmp_path: Path, recorded: Recorded) -> None:
     """A log as its server sends it, written in odd pieces, has every event where it was."""
     wanted = recorded.pairs[0][1].read_bytes()
