@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import pickle
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tailrace.errors import MissingExtra, UsageError
-from tailrace.extras import extra_of, extras, missing
+from tailrace.extras import check_version, extra_of, extras, hint, install, missing
+from tailrace.spark import jars
 
 TOP = Path(__file__).resolve().parents[1]
 LOG = str(TOP / "examples" / "shop" / "mysql")
@@ -100,7 +105,7 @@ def test_a_function(hidden, code, extra, tmp_path):
     """Kernels are not compiled yet: the cache is empty."""
     ran = without(hidden, CODE.format(code=code), cache=tmp_path)
     assert ran.stdout.startswith("MissingExtra "), ran.stdout + ran.stderr
-    assert ran.stdout.endswith(f"which is not installed: pip install 'tailrace[{extra}]'\n")
+    assert ran.stdout.endswith(f"which is not installed: {hint(extra)}\n")
     assert any(f"needs the package {package}," in ran.stdout for package in hidden.split())
 
 
@@ -123,7 +128,7 @@ def test_a_command(hidden, command, extra, tmp_path):
     ran = without(hidden, code, cache=tmp_path)
     assert ran.returncode == 2
     (line,) = ran.stderr.splitlines()
-    assert line.endswith(f"which is not installed: pip install 'tailrace[{extra}]'")
+    assert line.endswith(f"which is not installed: {hint(extra)}")
 
 
 @pytest.mark.parametrize("command", ["log", "stat"])
@@ -158,7 +163,8 @@ def test_they_are_those_of_the_package():
     stated = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
     def packages(extra):
-        for requirement in stated[extra]:
+        """An included extra's come first: a bound that the extra states itself replaces its own."""
+        for requirement in sorted(stated[extra], key=lambda each: "tailrace[" not in each):
             name, *_ = re.split(r"[\[<>=]", requirement)
             inner = re.search(r"\[(.*)\]", requirement)
             if name == "tailrace":
@@ -203,3 +209,91 @@ def test_the_error():
     assert isinstance(error, ImportError)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.name) == (str(error), "numba")
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_format_bounds_pyspark_by_its_packages(form):
+    """The extra allows each version that the format's jars are known for, and none after them."""
+    wanted = extras()[form]["pyspark"]
+    least, limit = (
+        [int(number) for number in re.search(rf"{sign}([\d.]+)", wanted)[1].split(".")]
+        for sign in (">=", "<")
+    )
+    known = [[int(number) for number in version.split(".")] for version in jars._PACKAGES[form]]
+    assert known == [[4, minor] for minor in range(least[1], limit[1])]
+
+
+@pytest.mark.parametrize(
+    ("form", "found", "wanted"),
+    [("delta", "4.3.0", "<4.3,>=4.1"), ("iceberg", "4.2.1", "<4.2,>=4.1")],
+)
+def test_an_error_names_the_version_to_install(form, found, wanted, monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", {"pyspark": found}.__getitem__)
+    with pytest.raises(MissingExtra) as said:
+        check_version(form, "pyspark", "this")
+    assert str(said.value) == (
+        f"this needs pyspark{wanted}, and {found} is installed: {hint(form)}"
+    )
+
+
+@pytest.fixture
+def installed_from(monkeypatch, tmp_path):
+    """Have the package be installed from a URL, into an environment that has pip."""
+    monkeypatch.setattr("tailrace.extras.find_spec", lambda name: name)
+    monkeypatch.setattr("tailrace.extras.shutil.which", lambda _: f"{tmp_path}/bin/pip")
+    monkeypatch.setattr(sys, "executable", f"{tmp_path}/bin/python")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+
+    requires = importlib.metadata.requires("tailrace")
+
+    def install_from(text):
+        read = {"direct_url.json": text}.__getitem__
+        found = SimpleNamespace(read_text=read, requires=requires)
+        monkeypatch.setattr(importlib.metadata, "distribution", lambda _: found)
+
+    return install_from
+
+
+def test_the_command_installs_from_where_it_was_installed(installed_from, tmp_path, monkeypatch):
+    """The forms are those of PEP 610, as pip and uv write them."""
+    clone, wheel = tmp_path / "a clone", tmp_path / "tailrace-0.1.0-py3-none-any.whl"
+    clone.mkdir()
+    wheel.touch()
+    url = "https://example.org/tailrace"
+    for origin, command in (
+        ({"url": clone.as_uri(), "dir_info": {"editable": True}}, f"-e '{clone}[live]'"),
+        ({"url": clone.as_uri(), "dir_info": {}}, f"'{clone}[live]'"),
+        ({"url": wheel.as_uri(), "archive_info": {}}, f"'{wheel}[live]'"),
+        (
+            {"url": f"{url}.git", "vcs_info": {"vcs": "git", "commit_id": "764da2c8"}},
+            f"'tailrace[live] @ git+{url}.git@764da2c8'",
+        ),
+        ({"url": f"{url}.whl", "archive_info": {}}, f"'tailrace[live] @ {url}.whl'"),
+    ):
+        installed_from(json.dumps(origin))
+        assert hint("live") == f"pip install {command}"
+    (clone / "run").touch()  # its own environment is that of ./run
+    monkeypatch.setattr(sys, "prefix", str(clone / ".venv"))
+    installed_from(json.dumps({"url": clone.as_uri(), "dir_info": {"editable": True}}))
+    assert hint("live") == f"'{clone}/run' --extra live tailrace doctor"
+
+
+@pytest.mark.parametrize(
+    "origin", [None, '{"url": "file:///gone/tailrace-0.1.0.whl", "archive_info": {}}']
+)
+def test_from_an_unknown_place_it_names_the_packages(origin, installed_from):
+    installed_from(origin)
+    stated = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (name, limits) = re.fullmatch(r"([^<>]+)(.+)", stated["live"][0]).groups()
+    wanted = f"{name}{','.join(sorted(limits.split(',')))}"
+    assert shlex.split(hint("live")) == ["pip", "install", wanted]
+    wanted = [each for each in shlex.split(hint("iceberg")) if each.startswith("pyspark")]
+    assert wanted == ["pyspark<4.2,>=4.1"]
+
+
+def test_the_command_is_for_this_environment(installed_from, monkeypatch):
+    python = sys.executable
+    monkeypatch.setattr("tailrace.extras.shutil.which", lambda _: "/usr/bin/pip")
+    assert install("rich>=14") == f"{python} -m pip install 'rich>=14'"
+    monkeypatch.setattr("tailrace.extras.find_spec", lambda _: None)
+    assert install("rich>=14") == f"uv pip install --python {python} 'rich>=14'"

@@ -20,6 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
+    from tailrace import errors as errors
+    from tailrace import events as events
+    from tailrace import generators as generators
+    from tailrace import handlers as handlers
+    from tailrace import spark as spark
+    from tailrace import storage as storage
     from tailrace.applier.applier import apply
     from tailrace.columns import changes, table
     from tailrace.columns.text.statistics import stat
@@ -90,20 +96,22 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name, or a module of the package, when it is first used: `import tailrace` is cheap.
+if not TYPE_CHECKING:  # else any name would do
 
-    Almost none of the command's modules are imported before it can be interrupted
-    (`tailrace.__main__`).
-    """
-    if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 - slow, and seldom needed
+    def __getattr__(name: str) -> Any:
+        """Import a name, or a module of the package, when it is first used.
 
-        return version(__name__)
-    if name not in _MODULES and not name.startswith("_"):
-        try:
-            return import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
-                raise
-    return _get(name)
+        So `import tailrace` is cheap, and almost none of the command's modules are imported before
+        it can be interrupted (`tailrace.__main__`).
+        """
+        if name == "__version__":
+            from importlib.metadata import version  # noqa: PLC0415 - slow, and seldom needed
+
+            return version(__name__)
+        if name not in _MODULES and not name.startswith("_"):
+            try:
+                return import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{__name__}.{name}":
+                    raise
+        return _get(name)

@@ -1,14 +1,22 @@
-"""Optional packages: which extra includes them, in which versions, and what to install.
+"""Optional packages: their extras, their versions, and the command that installs an extra.
 
-The package's own metadata says so, which is read when something is missing.
+All are read from the metadata of the installed package, when something is missing. The command
+names the wheel, folder or repository that Tailrace was installed from: it is not on PyPI.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import shutil
+import sys
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
 
 from tailrace.errors import MissingExtra
 
@@ -38,7 +46,8 @@ def extras() -> Mapping[str, Mapping[str, str]]:
     for name, inner, versions, extra in _requirements("tailrace"):
         if extra:
             packages = found.setdefault(extra, {})
-            packages[_imported(name)] = versions
+            # An extra that includes another one and bounds its package more tightly states both.
+            packages[_imported(name)] = _tightest(packages.get(_imported(name), ""), versions)
             for more, _, limit, of in _requirements(name) if inner else ():
                 if of in {each.strip() for each in inner.split(",")}:
                     packages.setdefault(_imported(more), limit)
@@ -63,9 +72,76 @@ def _requirements(package: str) -> Iterator[tuple[str, str, str, str]]:
             yield parts[1], parts[2] or "", parts[3], parts[4] or ""
 
 
+def _tightest(*versions: str) -> str:
+    """Several limits as one, in the order of `extras`: ``<2,>=1.6``."""
+    limits = {limit for each in versions for limit in _LIMIT.findall(each)}
+    below = sorted({limit for sign, limit in limits if sign == "<"}, key=_parts)[:1]
+    least = sorted({limit for sign, limit in limits if sign == ">="}, key=_parts)[-1:]
+    return ",".join([*(f"<{each}" for each in below), *(f">={each}" for each in least)])
+
+
 def hint(extra: str) -> str:
-    """The command that installs an extra."""
-    return f"pip install 'tailrace[{extra}]'"
+    """The command that installs an extra: for where Tailrace was installed from, and into there.
+
+    Where that is not known, it names the extra's packages.
+    """
+    origin = _origin()
+    url = origin.get("url", "")
+    path = _local_path(url)
+    if "dir_info" in origin and path is not None:
+        if (path / "run").is_file() and Path(sys.prefix) == path / ".venv":
+            return f"{shlex.quote(str(path / 'run'))} --extra {extra} tailrace doctor"
+        editable = ("-e",) if origin["dir_info"].get("editable") else ()
+        return install(*editable, f"{path}[{extra}]")
+    if "vcs_info" in origin:
+        of = origin["vcs_info"]
+        return install(f"tailrace[{extra}] @ {of['vcs']}+{url}@{of['commit_id']}")
+    if path is not None:
+        return install(f"{path}[{extra}]")
+    if url.startswith("https:"):
+        return install(f"tailrace[{extra}] @ {url}")
+    return install(*_packages(extra))
+
+
+def install(*what: str) -> str:
+    """The command that installs packages into this environment, which need not have pip."""
+    found = shutil.which("pip")
+    if find_spec("pip") is None:
+        command = f"uv pip install --python {shlex.quote(sys.executable)}"
+    elif found is not None and Path(found).parent == Path(sys.executable).parent:
+        command = "pip install"
+    else:
+        command = f"{shlex.quote(sys.executable)} -m pip install"
+    return " ".join([command, *map(shlex.quote, what)])
+
+
+def _origin() -> Mapping[str, Any]:
+    """Where the package was installed from (PEP 610); empty where the installer does not say."""
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415 - slow
+
+    try:
+        text = distribution("tailrace").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return {}
+    origin: Mapping[str, Any] = json.loads(text) if text else {}
+    return origin
+
+
+def _local_path(url: str) -> Path | None:
+    """The folder or file that a URL names, if it is still there."""
+    parts = urlsplit(url)
+    path = Path(unquote(parts.path))
+    return path if parts.scheme == "file" and path.exists() else None
+
+
+def _packages(extra: str) -> list[str]:
+    """An extra's packages, as they are installed: ``pymysql[ed25519,rsa]<1.3,>=1.2.4``."""
+    found: dict[str, str] = {}
+    for name, inner, versions, of in _requirements("tailrace"):
+        if of == extra:
+            what = f"{name}[{inner}]" if inner else name
+            found[what] = _tightest(found.get(what, ""), versions)
+    return [what + versions for what, versions in found.items()]
 
 
 def missing(extra: str, package: str, what: str) -> MissingExtra:

@@ -39,6 +39,8 @@ Start = Literal["oldest", "now"] | Position | GtidState | Time
 transaction ended; after GTIDs that were already read, with the transactions that are not among them
 (for MariaDB's, in each domain, after the one that is named); with the first transaction that was
 committed at a time or later."""
+Bound = str | datetime | Time | Position | Gtid | MariadbGtid | GtidState
+"""A `Start` or an `Until` as a caller gives it: a position, a time, GTIDs, or their text."""
 Until = Literal["now"] | Position | GtidState | Time
 """Where reading ends: before the first transaction that begins at a position or after it, or was
 committed at a time or later; once all of some GTIDs were read; at the present end."""

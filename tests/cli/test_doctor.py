@@ -9,7 +9,7 @@ from importlib.metadata import version
 import tailrace
 from tailrace import cache
 from tailrace.columns import native
-from tailrace.extras import extras
+from tailrace.extras import extras, hint
 from tests.test_extras import without
 
 
@@ -43,15 +43,29 @@ def test_what_is_missing(tmp_path):
     assert found["kernels"] is None
     spark = found["extras"]["spark"]
     assert not spark["installed"]
-    assert spark["install"] == "pip install 'tailrace[spark]'"
+    assert spark["install"] == hint("spark")
     assert [name for name, here in spark["packages"].items() if here is None] == [
         "llvmlite",
         "pyspark",
     ]
     assert found["extras"]["live"]["installed"]
     text = without("pyspark llvmlite", code.replace(", '--as', 'json'", ""), cache=tmp_path).stdout
-    assert "not used: pip install 'tailrace[columns]'" in text
-    assert "\npip install 'tailrace[spark]'\n" in text
+    assert f"not used: {hint('columns')}\n" in text
+    assert f"\n{hint('spark')}\n" in text
+
+
+def test_the_wrong_pyspark(run, monkeypatch):
+    """Delta has packages for PySpark 4.2, Iceberg none."""
+    monkeypatch.setattr(
+        "tailrace.cli.doctor.version",
+        lambda package: "4.2.1" if package == "pyspark" else version(package),
+    )
+    found = json.loads(run("doctor", "--as", "json").out)["extras"]
+    assert found["delta"]["installed"]
+    assert found["iceberg"]["wrong"] == {"pyspark": "<4.2,>=4.1"}
+    text = run("doctor").out
+    assert "pyspark 4.2.1 (needs <4.2,>=4.1)" in " ".join(text.split())
+    assert f"\n{hint('iceberg')}\n" in text
 
 
 def test_a_cache_that_others_may_write_to(tmp_path):

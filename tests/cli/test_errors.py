@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tailrace.cli
+from tailrace.extras import hint
 
 
 def one_error(err):
@@ -207,7 +208,7 @@ def test_a_command_whose_extra_is_missing(run, monkeypatch):
     monkeypatch.setattr(tailrace.cli, "app", missing)
     assert_refused(
         run("mirror", "x"),
-        "this command needs the package pyspark, which is not installed: pip install 'tailrace[spark]'",
+        f"this command needs the package pyspark, which is not installed: {hint('spark')}",
     )
 
 

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from tailrace.extras import hint
 from tailrace.storage import keyring
 from tests.replication.conftest import url_of
 from tests.waiting import DEADLINE
@@ -326,7 +327,7 @@ def test_no_java(run, here, monkeypatch, tmp_path):
     assert ran.status == 2
     assert ran.err.splitlines()[-1] == (
         "tailrace: Spark needs Java, and none suits: install Java 17 to 23 and set JAVA_HOME to it,"
-        " or: pip install 'tailrace[spark]'"
+        f" or: {hint('spark')}"
     )
 
 

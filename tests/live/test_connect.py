@@ -16,6 +16,7 @@ from pymysql import _auth
 
 import tailrace
 from tailrace.errors import AccessDenied, ConnectionLost, ProtocolError, TlsError, UsageError
+from tailrace.extras import hint
 from tailrace.live.connect import connect
 from tailrace.live.net import NetService
 from tailrace.live.transport import ServerTransport
@@ -180,7 +181,7 @@ def test_ed25519_without_its_package(with_ed25519, monkeypatch):
     account(with_ed25519, "auth", "VIA ed25519 USING PASSWORD(%s)")
     error = refused(source(with_ed25519, "auth").with_password(PASSWORD))
     assert "'pynacl' package is required" in str(error)
-    assert str(error).endswith("pip install 'tailrace[live]'")
+    assert str(error).endswith(hint("live"))
 
 
 def test_another_connection_of_the_same_kind_has_the_same_errors(mariadb118, monkeypatch):

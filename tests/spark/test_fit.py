@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from tailrace.errors import MissingExtra
+from tailrace.extras import hint
 from tailrace.spark import fit, mirror
 from tailrace.spark.options import FORMATS
 
@@ -35,7 +37,7 @@ def test_versions_are_those_of_the_extra(monkeypatch):
         extra = {"deltalake": "delta", "pyspark": "spark"}[package]
         with pytest.raises(MissingExtra, match=rf"needs {package}.*, and {found} is") as said:
             fit.check("delta")
-        assert str(said.value).endswith(f"pip install 'tailrace[{extra}]'")
+        assert str(said.value).endswith(hint(extra))
 
 
 def test_what_is_missing_is_said_before_anything_runs(tmp_path, monkeypatch):
@@ -45,6 +47,6 @@ def test_what_is_missing_is_said_before_anything_runs(tmp_path, monkeypatch):
         return "4.1.4"
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    with pytest.raises(MissingExtra, match=r"pip install 'tailrace\[iceberg\]'"):
+    with pytest.raises(MissingExtra, match=re.escape(hint("iceberg"))):
         mirror("mysql://root@127.0.0.1:1", tmp_path / "lake", format="iceberg", follow=True)
     assert not (tmp_path / "lake").exists()

@@ -32,10 +32,25 @@ def test_what_spark_has_is_not_fetched():
         assert any(each.startswith(f"{name}-") for each in there)
 
 
-@pytest.mark.parametrize(("name", "version"), [("delta", "4.0.1"), ("parquet", "4.1.4")])
-def test_what_no_package_is_known_for(monkeypatch, name, version):
+@pytest.mark.parametrize(
+    ("name", "version", "message"),
+    [
+        (
+            "delta",
+            "4.0.1",
+            "Spark reads delta with PySpark 4.1 or 4.2, and 4.0 is installed: .*'pyspark==4.2.[*]'$",
+        ),
+        (
+            "iceberg",
+            "4.3.0",
+            "Spark reads iceberg with PySpark 4.1, and 4.3 is installed: .*'pyspark==4.1.[*]'$",
+        ),
+        ("parquet", "4.1.4", "format is delta or iceberg, and not 'parquet'"),
+    ],
+)
+def test_the_error_names_the_version_to_install(monkeypatch, name, version, message):
     monkeypatch.setattr(jars, "version", lambda _: version)
-    with pytest.raises(PipelineError, match=f"no package of {name} .* PySpark {version[:3]}"):
+    with pytest.raises(PipelineError, match=message):
         settings(name)
 
 

@@ -6,7 +6,9 @@ There it runs what the extra promises (`tools.wheel.promises`), in an empty fold
 the repository can be imported. Versions and hashes are the lock file's.
 
 The three extras with Spark run on one Python each, as a mirror takes up to a minute: Delta on the
-newest, Iceberg and plain Parquet on the oldest. All three have the same Spark, so both Pythons run
-it. The last two checks are `uvx --from WHEEL tailrace`, and `pip install WHEEL` with the oldest
-Python's own pip, which takes the newest versions that the wheel allows.
+newest, Iceberg and plain Parquet on the oldest. Delta and Iceberg have the newest PySpark that
+their extra allows, not the lock file's, and Spark reads their lakes by the format's jars, which it
+fetches. The last two checks are `uvx --from WHEEL tailrace`, and `pip install WHEEL` with the
+oldest Python's own pip, which takes the newest versions that the wheel allows: there, the command
+that an error names installs an extra.
 """

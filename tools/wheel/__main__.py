@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import shutil
 import sys
 import tempfile
@@ -22,6 +24,7 @@ from tools.wheel.installed import (
     UV,
     Failed,
     Installed,
+    any_spark,
     built,
     check,
     locked,
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ON_ONE: Final = {"delta": "newest", "iceberg": "oldest", "spark": "oldest"}
+_BOUNDED: Final = {"delta", "iceberg"}
+"""Extras that bound PySpark more tightly than the extra `spark`."""
 _spark: Final = Lock()
 _LOG: Final = ROOT / "examples" / "shop" / "mysql"
 
@@ -48,6 +53,8 @@ def main(wanted: list[str]) -> int:
         wheel, versions = built(work), locked(work)
         pythons = {"oldest": _oldest(project["requires-python"]), "newest": str(newest())}
         spark = cache(partial(with_spark_built, work, versions, pythons["oldest"]))
+        bounded = cache(partial(any_spark, work, versions))
+        chosen_for = dict.fromkeys(_ON_ONE, spark) | dict.fromkeys(_BOUNDED, bounded)
         jobs: list[tuple[str, Callable[[], None]]] = []
         given = _servers(stack, wanted or extras)
         for extra in wanted or extras:
@@ -56,7 +63,7 @@ def main(wanted: list[str]) -> int:
                     name = f"tailrace[{extra}]" if extra else "tailrace"
                     promise = partial(PROMISES[extra], **given.get(extra, {}))
                     what = f"{name} @ {wheel.as_uri()}"
-                    chosen = spark if extra in _ON_ONE else versions
+                    chosen = chosen_for.get(extra, versions)
                     install = partial(_install, work, python, chosen, what)
                     jobs.append((f"{name} on the {which} Python", partial(_kept, install, promise)))
         if not wanted:
@@ -141,11 +148,14 @@ def _uvx(work: Path, wheel: Path, versions: Path, python: str) -> None:
 
 
 def _pip(work: Path, wheel: Path, python: str) -> None:
-    """`pip install tailrace`, from the wheel, with the Python's own pip."""
+    """`pip install WHEEL` with the Python's own pip, then an extra by the command of `doctor`."""
     installed = _new(work)
     run(python, "-m", "venv", installed.environment, folder=work)
     run(installed.python, "-m", "pip", "install", "--quiet", wheel, folder=work)
     PROMISES[""](installed)
+    extra = json.loads(installed.tailrace("doctor", "--as", "json"))["extras"]["report"]
+    installed.run(*shlex.split(extra["install"]))
+    PROMISES["report"](installed)
 
 
 if __name__ == "__main__":

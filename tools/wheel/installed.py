@@ -12,7 +12,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 UV: Final = os.environ.get("UV", "uv")
 """The uv of `./run`."""
-_SECONDS: Final = 600
+_SECONDS: Final = 1800
 
 
 class Failed(Exception):
@@ -76,20 +76,31 @@ def locked(work: Path) -> Path:
     return target
 
 
+def any_spark(work: Path, versions: Path) -> Path:
+    """The same constraints without PySpark: an extra's own bound decides its version."""
+    given = work / "constraints-any-spark.txt"
+    given.write_text(versions.read_text().replace(_pyspark(versions), ""))
+    return given
+
+
+def _pyspark(versions: Path) -> str:
+    """PySpark's lines in constraints."""
+    return "".join(re.findall(r"^pyspark==(?:.*\\\n)*.*\n", versions.read_text(), re.MULTILINE))
+
+
 def with_spark_built(work: Path, versions: Path, python: str) -> Path:
     """The same constraints with PySpark as a wheel, built from what the lock file names.
 
     There is none to be had, and uv builds one for each environment, for half a minute.
     """
     target, one = work / "pyspark", work / "pyspark.txt"
-    lines = re.findall(r"^pyspark==(?:.*\\\n)*.*\n", text := versions.read_text(), re.MULTILINE)
-    one.write_text("".join(lines))
+    one.write_text(_pyspark(versions))
     options = ("--quiet", "--no-cache-dir", "--no-deps", "--require-hashes", "--use-pep517")
     run(python, "-m", "venv", work / "pip", folder=work)
     run(work / "pip/bin/pip", "wheel", *options, "--wheel-dir", target, "-r", one, folder=work)
     (wheel,) = target.iterdir()
     given = work / "constraints-spark.txt"
-    given.write_text(text.replace(one.read_text(), f"pyspark @ {wheel.as_uri()}\n"))
+    given.write_text(versions.read_text().replace(one.read_text(), f"pyspark @ {wheel.as_uri()}\n"))
     return given
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tailrace.gtid import AnyGtid, GtidState
     from tailrace.log.sources import Source
     from tailrace.position import Position
+    from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
 
@@ -440,8 +441,8 @@ def apply(
     source: Source,
     to: str,
     *,
-    start: object = None,
-    until: object = None,
+    start: Bound | None = None,
+    until: Bound | None = None,
     follow: bool = False,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,

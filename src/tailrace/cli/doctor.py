@@ -135,7 +135,7 @@ def _of_packages(extra: Extra) -> str:
         return ", ".join(f"{name} {here}" for name, here in extra.packages.items())
     lacking = [name for name, here in extra.packages.items() if here is None]
     lacking += [
-        f"{name} {extra.packages[name]} (not {limit})" for name, limit in extra.wrong.items()
+        f"{name} {extra.packages[name]} (needs {limit})" for name, limit in extra.wrong.items()
     ]
     return ", ".join(lacking)
 

@@ -40,8 +40,9 @@ _MODULES: Final = {
 
 _get: Final = lazy(__name__, _MODULES)
 
+if not TYPE_CHECKING:  # else any name would do
 
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: a command that prints rows needs none of them."""
-    with importing("columns", "reading or writing rows as Arrow"):
-        return _get(name)
+    def __getattr__(name: str) -> Any:
+        """Import a name when it is first used: a command that prints rows needs none of them."""
+        with importing("columns", "reading or writing rows as Arrow"):
+            return _get(name)

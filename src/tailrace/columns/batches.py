@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tailrace.columns.results import Batch
     from tailrace.live.feed import Feed
     from tailrace.log.sources import Source
-    from tailrace.selection import Start
+    from tailrace.selection import Bound, Start
     from tailrace.storage import LogFile
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -209,8 +209,8 @@ def _read_opening(decoder: LogDecoder, inside: Inside) -> None:
 def changes(
     source: Source,
     *,
-    start: object = None,
-    until: object = None,
+    start: Bound | None = None,
+    until: Bound | None = None,
     follow: bool = False,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,

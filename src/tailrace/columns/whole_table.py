@@ -20,8 +20,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.log.sources import Source
+    from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
+
+if TYPE_CHECKING:
+
+    class ArrowTable(pa.Table):  # type: ignore[misc]  # pyarrow has no types of its own
+        """A `pyarrow.Table`, with types also where no stubs of pyarrow are installed."""
+
+        @property
+        def num_rows(self) -> int: ...
+        @property
+        def num_columns(self) -> int: ...
+        @property
+        def column_names(self) -> list[str]: ...
+        @property
+        def nbytes(self) -> int: ...
+        @property
+        def schema(self) -> pa.Schema: ...
+        def column(self, i: int | str) -> pa.ChunkedArray: ...
+        def to_pandas(self) -> Any: ...
+        def to_pylist(self) -> list[dict[str, Any]]: ...
+        def to_pydict(self) -> dict[str, list[Any]]: ...
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+        def __len__(self) -> int: ...
+
 
 _IMAGES: Final = ("before", "after")
 _MOST_DIGITS: Final = 38
@@ -33,8 +57,8 @@ def table(
     source: Source,
     name: str,
     *,
-    start: object = None,
-    until: object = None,
+    start: Bound | None = None,
+    until: Bound | None = None,
     columns: str | Collection[str] | None = None,
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
@@ -42,7 +66,7 @@ def table(
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     threads: int = 1,
-) -> pa.Table:
+) -> ArrowTable:
     """All changes of one table in a log as one `pyarrow.Table`, in the log's order.
 
     ``name`` is ``database.table``, or the table alone if one database has it. The fields are those
@@ -92,7 +116,8 @@ def table(
     names = sorted({table_named(batch.schema) for batch in batches})
     if len(names) > 1:
         raise UsageError(f"name: {name} is {' and '.join(names)}: give one with its database")
-    return joined(batches)
+    whole: ArrowTable = joined(batches)
+    return whole
 
 
 def _reject(missing: str) -> None:

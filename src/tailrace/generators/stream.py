@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tailrace.log.sources import Source
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
 
@@ -164,8 +165,8 @@ class EventStream(EventReader):
         self,
         source: Source,
         *,
-        start: object = None,
-        until: object = None,
+        start: Bound | None = None,
+        until: Bound | None = None,
         follow: bool = False,
         tables: str | Sequence[str] | None = None,
         exclude: str | Sequence[str] | None = None,

@@ -60,4 +60,5 @@ _MODULES: Final = {
     "TableIndex": "transactions",
 }
 
-__getattr__: Final = lazy(__name__, _MODULES)
+if not TYPE_CHECKING:  # else any name would do
+    __getattr__ = lazy(__name__, _MODULES)

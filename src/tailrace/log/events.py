@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tailrace.events import Unknown
     from tailrace.log.sources import Source
     from tailrace.schema.catalogue import Catalogue
-    from tailrace.selection import Until
+    from tailrace.selection import Bound, Until
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
     from tailrace.transports import Record, Start, Stream, Transport
@@ -97,8 +97,8 @@ class Log(Closing):
         self,
         source: LogSeries | Transport,
         *,
-        start: object = None,
-        until: object = None,
+        start: Bound | None = None,
+        until: Bound | None = None,
         follow: bool = False,
         schema: Catalogue | None = None,
         verify_checksums: bool = True,
@@ -234,7 +234,7 @@ class Log(Closing):
         return self._position
 
     @position.setter
-    def position(self, start: object) -> None:
+    def position(self, start: Bound | int) -> None:
         self.seek(start)
 
     @property
@@ -247,7 +247,7 @@ class Log(Closing):
         """
         return resume_gtids(self._taken, self.transport, self._position)
 
-    def seek(self, start: object) -> None:
+    def seek(self, start: Bound | int) -> None:
         """Start again at a position, closing what runs: the next event requested is the first
         there.
 
@@ -618,8 +618,8 @@ def awaited_of(
 def open(  # noqa: A001 - it is tailrace.open
     source: Source,
     *,
-    start: object = None,
-    until: object = None,
+    start: Bound | None = None,
+    until: Bound | None = None,
     follow: bool = False,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,

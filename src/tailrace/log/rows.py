@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tailrace.gtid import GtidState
     from tailrace.log.reader import TransactionHead
     from tailrace.log.sources import Source
+    from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
     from tailrace.values.image import Image
@@ -345,8 +346,8 @@ class Items(CommittedItems[CommittedItem]):
 def rows(
     source: Source,
     *,
-    start: object = None,
-    until: object = None,
+    start: Bound | None = None,
+    until: Bound | None = None,
     follow: bool = False,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,
@@ -404,8 +405,8 @@ def rows(
 def transactions(
     source: Source,
     *,
-    start: object = None,
-    until: object = None,
+    start: Bound | None = None,
+    until: Bound | None = None,
     follow: bool = False,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,
@@ -446,8 +447,8 @@ def transactions(
 def items(
     source: Source,
     *,
-    start: object = None,
-    until: object = None,
+    start: Bound | None = None,
+    until: Bound | None = None,
     follow: bool = False,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,

@@ -26,7 +26,7 @@ from tailrace.warn import warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tailrace.selection import Start
+    from tailrace.selection import Bound, Start
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
     from tailrace.table_filter import TableName, Unmatched
@@ -159,8 +159,8 @@ class Reading:
         cls,
         source: Source,
         *,
-        start: object = None,
-        until: object = None,
+        start: Bound | None = None,
+        until: Bound | None = None,
         follow: bool = False,
         tables: str | Sequence[str] | TableFilter | None = None,
         exclude: str | Sequence[str] | None = None,

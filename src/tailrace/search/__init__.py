@@ -7,7 +7,7 @@ them otherwise. It needs the extra ``search``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.lazy import lazy
 
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Analyser", "Hit", "Hits", "Index", "Indexed", "Manifest", "ShardWriter", "index"]
 
-__getattr__: Final = lazy(
-    __name__,
-    {
-        "Analyser": "analysis",
-        "Hit": "reader",
-        "Hits": "reader",
-        "Index": "reader",
-        "Indexed": "feed",
-        "Manifest": "manifest",
-        "ShardWriter": "shard",
-        "index": "feed",
-    },
-)
+if not TYPE_CHECKING:  # else any name would do
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Analyser": "analysis",
+            "Hit": "reader",
+            "Hits": "reader",
+            "Index": "reader",
+            "Indexed": "feed",
+            "Manifest": "manifest",
+            "ShardWriter": "shard",
+            "index": "feed",
+        },
+    )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tailrace.log.sources import AnyLog, Source
     from tailrace.position import Position
     from tailrace.search.shard import State
+    from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
     from tailrace.table_filter import TableName
@@ -60,7 +61,7 @@ def index(
     *,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,
-    until: object = None,
+    until: Bound | None = None,
     follow: bool = False,
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,

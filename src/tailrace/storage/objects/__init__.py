@@ -29,4 +29,5 @@ _MODULES: Final = {
     "object_place": "folder",
 }
 
-__getattr__: Final = lazy(__name__, _MODULES)
+if not TYPE_CHECKING:  # else any name would do
+    __getattr__ = lazy(__name__, _MODULES)
