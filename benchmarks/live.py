@@ -1,9 +1,9 @@
 """Decoding to Arrow what a running server sends, against the same log read as a file.
 
-Beside them what bounds and what rivals it: the dump thrown away by a bare socket (what the server
-and the loopback can do), our feed thrown away, ``mysqlbinlog --read-from-remote-server`` and
-mysql-replication. The server has one core, the readers another; connections are without TLS, but
-for the row that says so.
+Next to them what bounds and what rivals it: the dump thrown away by a bare socket (what the server
+and the loopback can do), our feed thrown away, ``mysqlbinlog --read-from-remote-server``; and rows
+as objects, by `tailrace.rows` and by mysql-replication. The server has one core, the readers
+another; connections are without TLS, but for the row that says so.
 
 ``--transaction MB`` compares something else: one transaction of that size, read by position and by
 GTID, in turn.
@@ -83,8 +83,10 @@ class _Log:
     def file(self) -> None:
         self._check(sum(batch.num_rows for batch in changes(self.path)))
 
-    def live(self) -> None:
-        self._check(sum(batch.num_rows for batch in changes(self.source())))
+    def live(self) -> int:
+        rows = sum(batch.num_rows for batch in changes(self.source()))
+        self._check(rows)
+        return rows
 
     def live_tls(self) -> None:
         self._check(sum(batch.num_rows for batch in changes(self.source("REQUIRED"))))
@@ -142,8 +144,19 @@ class _Log:
         seconds, _ = run_command([*binlog_tool(name), *remote])
         return seconds
 
-    def incumbent(self) -> float:
-        """Rows a second of mysql-replication, on as many rows as it takes for a second or so."""
+    def objects(self) -> int:
+        """The log's first rows by `tailrace.rows`, each with its values as dicts."""
+        seen = 0
+        with tailrace.rows(self.source()) as rows:
+            for row in rows:
+                _ = (row.before, row.after)
+                seen += 1
+                if seen >= _INCUMBENT_ROWS:
+                    break
+        return seen
+
+    def incumbent(self) -> int:
+        """As many rows by mysql-replication, which makes dicts of them: for a second or so."""
         from pymysqlreplication import BinLogStreamReader  # noqa: PLC0415 - warns when imported
         from pymysqlreplication.row_event import (  # noqa: PLC0415
             DeleteRowsEvent,
@@ -166,26 +179,26 @@ class _Log:
             is_mariadb=self.server.flavour == "mariadb",
             only_events=[DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent],
         )
-        start, seen = time.perf_counter(), 0
+        seen = 0
         for event in stream:
             seen += len(event.rows)
             if seen >= _INCUMBENT_ROWS:
                 break
-        seconds = time.perf_counter() - start
         stream.close()
-        return seen / seconds
+        return seen
 
 
 def command(arguments: list[str]) -> int:
     """Run what the arguments say."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks live")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--rows", action="store_true", help="rows in three ways, and nothing else")
     parser.add_argument("--transaction", type=int, metavar="MB", help="one transaction, two ways")
     options = parser.parse_args(arguments)
     if options.transaction:
         _transaction(options.transaction, rounds=3 if options.quick else 5)
     else:
-        run(quick=options.quick)
+        run(quick=options.quick, rows_only=options.rows)
     return 0
 
 
@@ -240,7 +253,7 @@ def _events(url: str) -> None:
 _WAYS: Final = {"feed": _feed, "changes": _changes, "open": _events}
 
 
-def run(*, quick: bool) -> None:
+def run(*, quick: bool, rows_only: bool = False) -> None:
     """Print a table for each server and log: MB/s, rows/s, and the ratios to the file by round."""
     cores = sorted(os.sched_getaffinity(0))
     for name, options in _OPTIONS.items():
@@ -249,7 +262,12 @@ def run(*, quick: bool) -> None:
             with Server(name, options) as server:
                 logs.fill(server, kind, rows)
                 _place(server, cores)
-                _one(_Log(server, kind), f"{name}, {kind}", rounds=3 if quick else 9)
+                log, title, rounds = _Log(server, kind), f"{name}, {kind}", 3 if quick else 9
+                if rows_only:
+                    print(f"\n{title}: medians of {rounds} rounds")
+                    _rows(log, rounds)
+                else:
+                    _one(log, title, rounds)
 
 
 def _place(server: Server, cores: list[int]) -> None:
@@ -281,7 +299,35 @@ def _one(log: _Log, title: str, rounds: int) -> None:
     base = found["file → Arrow"].wall
     for contender, times in found.items():
         _line(contender, log, times, base)
-    print(f"  {'mysql-replication':26} {log.incumbent():>40,.0f} rows/s, on its first rows")
+    _rows(log, rounds)
+
+
+def _rows(log: _Log, rounds: int) -> None:
+    """Print rows a second of each way to read rows, in turn, by the clock and by our processor."""
+    ways: dict[str, Callable[[], int]] = {
+        "changes (Arrow batches)": log.live,
+        "rows (objects)": log.objects,
+        "mysql-replication (dicts)": log.incumbent,
+    }
+    rates: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    for number in range(rounds + 1):
+        for way, read in ways.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            rows = read()
+            if number:
+                seconds = time.perf_counter() - wall, time.process_time() - cpu
+                rates[way].append((rows / seconds[0], rows / seconds[1]))
+    for way, found in rates.items():
+        wall, cpu = (statistics.median(each) for each in zip(*found, strict=True))
+        ratios = sorted(
+            ours[1] / theirs[1]
+            for ours, theirs in zip(found, rates["mysql-replication (dicts)"], strict=True)
+        )
+        print(
+            f"  {way:26} {wall:12,.0f} rows/s {cpu:12,.0f} rows a CPU second,"
+            f" {statistics.median(ratios):.1f} times mysql-replication's"
+            f" ({ratios[0]:.1f} to {ratios[-1]:.1f})"
+        )
 
 
 def _line(contender: str, log: _Log, times: _Times, base: list[float]) -> None:

@@ -1,17 +1,20 @@
-"""Screenshots of the pages of `tailrace stat --html` and `tailrace search --serve`, for docs/guide.
+"""Screenshots of a terminal, and of the pages of `tailrace stat --html` and of searches.
 
     ./run --with pillow==13.0.0 python -m tools.screenshots [FOLDER]
 
-It is no part of CI. The log of the report is a shop's day that is made here, so that the pictures
-are the same each time; the index is of examples/shop. What a picture of the report cannot show is
-checked: the page is not wider than a phone, loads nothing, reports no error, and can be used by
-keyboard. For the page of searches tests/search does that.
+They are for docs/guide and README. CI does not make them. The report's log is a shop's day that is
+made here, so that the pictures are the same each time; the index is of examples/shop. What a
+picture of the report cannot show is checked: the page is not wider than a phone, loads nothing,
+reports no error, and can be used by keyboard. For the page of searches tests/search does that.
 """
 
 from __future__ import annotations
 
+import inspect
+import io
 import math
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from rich.console import Console
+from rich.text import Text
 
 import tailrace
 from tailrace.search import index
@@ -62,6 +67,8 @@ _DEFINITIONS: Final = {
 }
 
 
+_COLUMNS: Final = 100
+_LINES: Final = 14
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 
 
@@ -183,6 +190,31 @@ def _save(page: Page, path: Path) -> None:
     print(path, f"{path.stat().st_size:,} bytes")
 
 
+def terminal(target: Path) -> None:
+    """The picture of `tailrace log` in a terminal: its first lines, with its colours."""
+    command = "tailrace log --tables shop.orders --start binlog.000004 examples/shop/mysql"
+    shown = subprocess.run(
+        ["script", "-qec", f"stty cols {_COLUMNS}; {command}", "/dev/null"],
+        check=True,
+        cwd=GUIDE.parents[1],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    ).stdout.replace("\r", "")
+    console = Console(width=_COLUMNS, record=True, file=io.StringIO())
+    console.print(f"$ {command}", style="bold", highlight=False)
+    for line in shown.splitlines()[:_LINES]:
+        console.print(Text.from_ansi(line), no_wrap=True, overflow="crop")
+    # The fonts that rich's own format loads from elsewhere are left out.
+    format_ = inspect.signature(console.export_svg).parameters["code_format"].default
+    plain = re.sub(r"@font-face \{\{.*?\}\}\s*", "", format_, flags=re.DOTALL)
+    path = target / "terminal.svg"
+    path.write_text(
+        console.export_svg(title="tailrace", code_format=plain, unique_id="t"), encoding="utf-8"
+    )
+    print(path, f"{path.stat().st_size:,} bytes")
+
+
 def report(browser: Browser, work: Path, target: Path) -> None:
     """The pictures of a report."""
     log, html = work / "binlog.000001", work / "report.html"
@@ -197,6 +229,8 @@ def report(browser: Browser, work: Path, target: Path) -> None:
         check(view.page, view.width)
         assert view.said == [html.as_uri()], view.said
         _save(view.page, target / f"report-{view.name}")
+    top = Image.open(target / "report-desktop-light.png").crop((0, 0, 1140, 600))
+    top.save(target / "report-top.png", optimize=True)
 
 
 def search(browser: Browser, work: Path, target: Path) -> None:
@@ -221,6 +255,7 @@ def main() -> None:
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else GUIDE
     with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=[*OPTIONS])
+        terminal(target)
         report(browser, Path(work), target)
         search(browser, Path(work), target)
         browser.close()

@@ -2,7 +2,7 @@
 
 `./run python -m tools.transcript` runs each command and program of README in both, and writes what
 they print to docs/evidence/readme.md. It ends with an error if one of them fails. The server is one
-that `tools.servers` starts. Left out are `./run pytest`, and `pip install` in the clone.
+that `tools.servers` starts. Left out are `git clone`, `./run pytest` and `pip install`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.wheel.installed import ROOT, UV, Failed, built, environment, locked, 
 
 _TARGET: Final = ROOT / "docs" / "evidence" / "readme.md"
 _BLOCK: Final = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LEFT_OUT: Final = ("./run pytest", "pip install")
+_LEFT_OUT: Final = ("git clone", "./run pytest", "pip install")
 _FIRST: Final = 4
 _LAST: Final = 3
 _WIDTH: Final = 150

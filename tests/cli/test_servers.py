@@ -308,21 +308,6 @@ def test_a_url_in_place_of_a_command(run, worked):
     assert "reader:***@" in ran.err
 
 
-def test_a_password_at_the_terminal(run, worked, monkeypatch):
-    """Asked for where there is none anywhere; what is typed is not shown."""
-    asked = []
-    monkeypatch.delenv("TAILRACE_PASSWORD", raising=False)
-    monkeypatch.delenv("MYSQL_PWD", raising=False)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(
-        "tailrace.live.password.getpass", lambda prompt: asked.append(prompt) or SECRET
-    )
-    ran = run("stat", url(worked, "reader", "?defaults_file="))
-    assert ran.status == 0, ran.err
-    assert asked == [f"Password of {name(worked, 'reader')}: "]
-    assert SECRET not in ran.out + ran.err
-
-
 def test_purged(run, worked):
     """The last test of this file's servers: their first log goes."""
     worked.execute("FLUSH BINARY LOGS")

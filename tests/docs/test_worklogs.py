@@ -26,7 +26,6 @@ PAGES = sorted(set(FOLDER.glob("*.md")) - {FOLDER / "README.md"})
 COLUMNS = ["Requirement", "Section", "Name", "Test"]
 NOT_APPLICABLE = "not applicable"
 NONE_YET = "none yet"
-EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 _CODE = re.compile(r"`([^`]+)`")
 _OPEN = re.compile(r"open: (issue \d+(?: point \d+)?)")
@@ -63,10 +62,6 @@ def table(text: str) -> Iterator[list[str]]:
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             if cells != COLUMNS:
                 yield cells
-
-
-def rows(page: Path) -> list[Row]:
-    return [Row(*cells) for cells in table(page.read_text(encoding="utf-8"))]
 
 
 def attribute(owner: Any, name: str) -> Any:
@@ -119,6 +114,17 @@ def resolve(name: str) -> None:
         raise AttributeError(f"{name}: no such parameter")
 
 
+def unresolved(names: set[str]) -> set[str]:
+    """Those of the names that do not exist."""
+    found = set()
+    for name in names:
+        try:
+            resolve(name)
+        except AttributeError:
+            found.add(name)
+    return found
+
+
 @functools.cache
 def defined_in(path: str) -> frozenset[str]:
     """The tests that a file defines: `test_x`, or `TestX::test_x`."""
@@ -135,29 +141,20 @@ def exists(test: str) -> bool:
 
 
 def test_there_is_a_page_for_each_worklog() -> None:
-    assert {page.stem for page in PAGES} == {
-        "wl-7672",
-        "wl-3283",
-        "wl-10956",
-        "wl-4398",
-        "mwl-120",
-    }
+    assert {page.stem for page in PAGES} == {"wl-7672", "wl-3283", "wl-10956", "wl-4398", "mwl-120"}
     index = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert all(f"({page.name})" in index for page in PAGES)
 
 
-@EACH
-def test_each_row_has_all_columns(page: Path) -> None:
-    cells = list(table(page.read_text(encoding="utf-8")))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_rows(page: Path) -> None:
+    """Each has all columns, and a name and a test that exist, or the reason why not."""
+    text = page.read_text(encoding="utf-8")
+    cells = list(table(text))
     assert cells
-    for each in cells:
-        assert len(each) == len(COLUMNS), each
-        assert all(each), each
-
-
-@EACH
-def test_each_row_has_a_name_and_a_test_or_says_why_not(page: Path) -> None:
-    for row in rows(page):
+    assert not [each for each in cells if len(each) != len(COLUMNS) or not all(each)]
+    rows = [Row(*each) for each in cells]
+    for row in rows:
         shown = [*row.tests, *row.open]
         if not row.applies:
             assert not shown, row
@@ -165,70 +162,28 @@ def test_each_row_has_a_name_and_a_test_or_says_why_not(page: Path) -> None:
         assert row.names or (row.name == NONE_YET and row.open), row
         assert shown, row
         assert not _OPEN.sub("", _CODE.sub("", row.test)).replace(",", "").strip(), row
+    assert not unresolved({name for row in rows if row.applies for name in row.names})
+    assert not sorted({test for row in rows for test in row.tests if not exists(test)})
+    # A point that is done leaves both the rows and the line; a new one is added to both.
+    (said,) = _ALLOWED.findall(text)
+    allowed = set() if said == "none" else set(said.split(", "))
+    assert {point for row in rows for point in row.open} == allowed
 
 
-@EACH
-def test_names_exist(page: Path) -> None:
-    missing = []
-    for name in {name for row in rows(page) if row.applies for name in row.names}:
-        try:
-            resolve(name)
-        except AttributeError as error:
-            missing.append(str(error))
-    assert not missing
-
-
-@EACH
-def test_tests_exist(page: Path) -> None:
-    named = {test for row in rows(page) for test in row.tests}
-    assert not sorted(test for test in named if not exists(test))
-
-
-@EACH
-def test_what_is_open_is_what_the_page_says(page: Path) -> None:
-    """A point that is done leaves both the rows and the line; one that is new stands in both."""
-    said = _ALLOWED.findall(page.read_text(encoding="utf-8"))
-    assert len(said) == 1
-    allowed = set() if said[0] == "none" else set(said[0].split(", "))
-    assert {point for row in rows(page) for point in row.open} == allowed
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "tailrace.nothing",
-        "tailrace.nothing.Log",
-        "tailrace.log.Log.nothing",
-        "tailrace.events.QueryEvent.nothing",
-        "tailrace.open(nothing=)",
-        "tailrace.log.Log._begin",
-        "os.path.join",
-    ],
-)
-def test_a_name_that_is_not_there_is_found(name: str) -> None:
-    with pytest.raises(AttributeError):
-        resolve(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "tailrace.open",
-        "tailrace.open(start=)",
-        "tailrace.log.Log.handlers",
-        "tailrace.handlers.Pipeline.append",
-        "tailrace.events.QueryEvent.exec_time",
-        "tailrace.events.EventHeader.log_pos",
-        "tailrace.live.stream.RPL_GTID",
-    ],
-)
-def test_names_of_each_kind_are_found(name: str) -> None:
-    resolve(name)
-
-
-def test_a_test_that_is_not_there_is_found() -> None:
+def test_missing_names_and_tests_are_found() -> None:
+    missing = {
+        *("tailrace.nothing", "tailrace.nothing.Log", "tailrace.log.Log.nothing"),
+        *("tailrace.events.QueryEvent.nothing", "tailrace.open(nothing=)"),
+        *("tailrace.log.Log._begin", "os.path.join"),
+    }
+    present = {
+        *("tailrace.open", "tailrace.open(start=)", "tailrace.log.Log.handlers"),
+        *("tailrace.handlers.Pipeline.append", "tailrace.events.QueryEvent.exec_time"),
+        *("tailrace.events.EventHeader.log_pos", "tailrace.live.stream.RPL_GTID"),
+    }
+    assert unresolved(missing | present) == missing
     here = "tests/docs/test_worklogs.py"
-    assert exists(f"{here}::test_tests_exist")
+    assert exists(f"{here}::test_rows")
     assert not exists(f"{here}::test_nothing")
     assert not exists(f"{here}::exists")
-    assert not exists("tests/docs/test_nothing.py::test_tests_exist")
+    assert not exists("tests/docs/test_nothing.py::test_rows")

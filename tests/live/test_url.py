@@ -253,21 +253,6 @@ def test_where_the_password_is_found(home, monkeypatch):
     assert plain.with_password("asked").password() == "asked"
 
 
-def test_a_prompt_only_where_there_is_a_terminal_and_no_password(monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        "tailrace.live.password.getpass", lambda text: asked.append(text) or "typed"
-    )
-    source = Source.parse("mysql://u@h")
-    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    assert source.asking() == source
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert source.asking().password() == "typed"
-    assert asked == ["Password of mysql://u@h:3306: "]
-    assert Source.parse("mysql://u:p@h").asking().password() == "p"
-    assert len(asked) == 1
-
-
 def test_no_text_of_a_source_holds_the_password(monkeypatch):
     source = Source.parse(f"mysql://u:{SECRET}@db1:3307,[::1]/?gtid=")
     shown = [repr(source), str(source), source.name, f"{source!r}", repr(source.given_password),

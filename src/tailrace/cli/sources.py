@@ -41,19 +41,21 @@ _PASSWORD: Final = re.compile(r"(?:mysql|mariadb):(?://)?[^:/?#]*:(.*)@", re.IGN
 
 
 def parsed(url: str, *, follow: bool = False, skip_torn_tail: bool = False) -> Source:
-    """The source of a server's URL, with its password: prompted for if it is not found elsewhere.
+    """The source of a server's URL; the user is asked for a password that it needs and lacks.
 
     A command that ends retries for a limited time, unless the URL sets a time; one that follows
-    waits for its server from the start. ``skip_torn_tail`` is as in the URL. Raises UsageError.
+    waits for its server from the start. ``skip_torn_tail`` is as in the URL. Raises UsageError, and
+    what `with_password_asked` raises.
     """
-    from tailrace.live.url import Source  # noqa: PLC0415 - only where a server is read
+    from tailrace.live.prompt import with_password_asked  # noqa: PLC0415 - only with a server
+    from tailrace.live.url import Source  # noqa: PLC0415 - as above
 
     source = Source.parse(url, skip_torn_tail=skip_torn_tail or None)
     if source.retry is None and not follow:
         source = replace(source, retry=_RETRY)
     elif follow:
         source = replace(source, retry_first=True)
-    return source.asking()
+    return with_password_asked(source)
 
 
 def server(url: str, *, follow: bool = False, skip_torn_tail: bool = False) -> ServerTransport:

@@ -68,3 +68,15 @@ def ask_password(what: str) -> str | None:
     if not sys.stdin.isatty():
         return None
     return getpass(f"Password of {what}: ")
+
+
+def in_background() -> bool:
+    """Whether this process is a background job: the system stops one that reads its terminal."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:  # it has no terminal, or the system no such thing
+        return False
+    try:
+        return os.tcgetpgrp(terminal) != os.getpgrp()
+    finally:
+        os.close(terminal)

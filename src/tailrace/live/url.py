@@ -15,7 +15,7 @@ from tailrace.durations import seconds_of
 from tailrace.errors import BadLogName, UsageError
 from tailrace.gtid import GtidState
 from tailrace.live.options_file import read_options
-from tailrace.live.password import Secret, ask_password, find_password
+from tailrace.live.password import Secret, find_password
 from tailrace.live.tls import Tls, mode_named, mode_of_switch, versions_named
 from tailrace.log_name import LogName
 from tailrace.position import Position
@@ -180,16 +180,6 @@ class Source:
     def with_password(self, password: str) -> Self:
         """The same source with this password, for this process."""
         return replace(self, given_password=Secret(password))
-
-    def asking(self) -> Self:
-        """The same source; if no password is found, it asks for one at the terminal, if any.
-
-        Only for commands: a library does not ask.
-        """
-        if self.has_password:
-            return self
-        answer = ask_password(self.name)
-        return self if answer is None else self.with_password(answer)
 
 
 # --- the URL's parts -----------------------------------------------------------------------------
