@@ -13,7 +13,8 @@ from tailrace.spark import fit, mirror
 
 @pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
 def test_what_is_installed_fits(name):
-    fit.check(name, java=True)
+    fit.check(name)
+    fit.check_spark(java=True)
 
 
 @pytest.mark.parametrize(
