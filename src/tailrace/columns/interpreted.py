@@ -128,11 +128,9 @@ class _Words(ast.NodeTransformer):
 
 
 def _is_compiled(node: ast.FunctionDef) -> bool:
-    """Whether Numba compiles a function: helpers and kernels, which take numbers alone."""
+    """Whether Numba compiles a function: helpers, and kernels, which have a public name."""
     marks = {each.id for each in node.decorator_list if isinstance(each, ast.Name)}
-    from tailrace.columns.native import KERNELS  # noqa: PLC0415 - which imports this module
-
-    return bool(marks & {"helper", "each_row"}) or node.name in KERNELS or node.name == "kernel"
+    return bool(marks & {"helper", "each_row"}) or not node.name.startswith("_")
 
 
 def _cut(value: ast.expr) -> ast.expr:
