@@ -236,9 +236,9 @@ def _crc32(p: int, size: int, _tables: int) -> int:
 
 def _round_to_odd(power: int, scaled: int) -> int:
     by = scaled & _WORD
-    low, high = (each & _WORD for each in struct.unpack_from("<qq", _memory, power))
+    low, high = (int(each) for each in struct.unpack_from("<QQ", _memory, power))
     middle = high * by + (low * by >> 64)
-    return _word(middle >> 64) | (middle & _WORD != 0)
+    return _word(middle >> 64) | int(middle & _WORD != 0)
 
 
 def _marks(wanted: Callable[[int], bool]) -> Function:
