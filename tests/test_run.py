@@ -6,11 +6,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tailrace.cli.install import start_again
+from tailrace.errors import MissingExtra
 from tests.recorded import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -66,18 +69,64 @@ def test_another_uv_is_not_taken(machine):
     for option in ("--require-hashes", "--only-binary :all:", "--requirement tools/uv.txt"):
         assert option in installed
     assert ran.startswith(".uv/bin/uv run --project ")
-    assert ran.endswith(" --locked --quiet pytest -q")
+    assert ran.endswith(" --locked pytest -q")
     assert machine("true") == [ran.replace("pytest -q", "true")], "once"
 
 
 def test_the_same_uv_is_taken(machine):
     machine.program(machine.folder / "bin" / "uv", says=f"uv {UV} (x86_64-unknown-linux-gnu)")
     (ran,) = machine("x", TAILRACE_PROJECT="/other")
-    assert ran == "bin/uv run --project /other --locked --quiet x"
+    assert ran == "bin/uv run --project /other --locked x"
     machine.program(machine.folder / "bin" / "uv", says=f"uv {UV}1")
     machine.program(machine.folder / ".uv" / "bin" / "uv", says=f"uv {UV}")
     (ran,) = machine("x")
     assert ran.startswith(".uv/bin/uv run ")
+
+
+def test_a_command_installs_what_it_needs(machine):
+    """What reads logs; more as soon as the command starts again with it."""
+    machine.program(machine.folder / "bin" / "uv", says=f"uv {UV}")
+    least = "--no-default-groups --group build --extra live --extra columns"
+    (ran,) = machine("tailrace", "mirror", "a b", "--into", "lake")
+    assert ran.endswith(f" --locked {least} tailrace mirror a b --into lake")
+    least = least.replace("--extra live", "--extra spark --extra live")
+    (ran,) = machine("tailrace", "mirror", TAILRACE_EXTRAS="spark")
+    assert ran.endswith(f" --locked {least} tailrace mirror")
+    for command in (["tailrace", "doctor"], ["python", "-c", "import tailrace"], ["pytest"]):
+        (ran,) = machine(*command, TAILRACE_EXTRAS="spark")
+        assert ran.endswith(f" --locked {' '.join(command)}")
+    (ran,) = machine("tailrace", "stat", TAILRACE_PROJECT="/other")
+    assert ran == "bin/uv run --project /other --locked tailrace stat"
+
+
+@pytest.mark.parametrize(
+    ("package", "given", "then"),
+    [
+        ("pyspark", {}, "spark"),
+        ("tantivy", {"TAILRACE_EXTRAS": "spark"}, "spark search"),
+        ("deltalake.writer", {}, "delta"),
+        ("pyspark", {"TAILRACE_EXTRAS": "spark"}, None),
+        ("unknown", {}, None),
+        ("pyspark", {"TAILRACE_RUN": None}, None),
+    ],
+)
+def test_a_command_starts_again_with_what_it_lacks(package, given, then, monkeypatch, capsys):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda path, line: started.append([path, *line]))
+    monkeypatch.delenv("TAILRACE_EXTRAS", raising=False)
+    for name, value in {"TAILRACE_RUN": "/clone/run", **given}.items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "argv", ["tailrace", "mirror", "logs"])
+    start_again(MissingExtra("it is missing", name=package))
+    if then is None:
+        assert started == []
+    else:
+        assert started == [["/clone/run", "/clone/run", "tailrace", "mirror", "logs"]]
+        assert os.environ["TAILRACE_EXTRAS"] == then
+        assert f"the extra {then.split()[-1]}" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["tailrace", "log", "-"])
+    start_again(MissingExtra("it is missing", name=package))
+    assert len(started) == (then is not None), "what was read of stdin is gone"
 
 
 def test_every_download_has_its_hash():

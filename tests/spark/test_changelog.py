@@ -13,7 +13,7 @@ from tailrace.errors import PipelineError, UnsupportedType
 from tailrace.position import sequence
 from tailrace.spark.changelog import ChangelogFiles
 from tailrace.spark.parquet.file import ParquetFile, with_spark_types
-from tailrace.spark.types import plain_type, spark_type
+from tailrace.spark.types import plain_type, spark_schema
 from tests.spark.batches import batch
 
 COLUMNS = pa.schema([("id", pa.int32()), ("v", pa.string())])
@@ -173,7 +173,7 @@ def test_spark_reads_the_types_that_we_wrote(spark, tmp_path):
     found = frame.toArrow()
     assert found.column("_raw").to_pylist() == [[("after.x", "0000-00-00")], None]
     assert found.column("after").to_pylist() == [row, None]
-    assert frame.schema == spark_type(pa.struct(list(table.schema)))
+    assert frame.schema == spark_schema(table.schema)
     plain = plain_type(pa.struct(list(table.schema)))
     assert found.schema.field("after").type == plain.field("after").type
 

@@ -16,7 +16,8 @@ from tailrace.spark.options import FORMATS
 
 def test_what_is_installed_fits():
     for name in FORMATS:
-        fit.check(name, java=True)
+        fit.check(name)
+    fit.check_spark(java=True)
 
 
 def test_versions_are_those_of_the_extra(monkeypatch):

@@ -11,6 +11,7 @@ from cyclopts import UNSET, App, ArgumentCollection, CycloptsError, Group, Param
 
 from tailrace.cli.commands import COMMANDS, COPY, EPILOGUE, HELP, LAKE, LOOK, SEARCH
 from tailrace.cli.help import HelpFormatter
+from tailrace.cli.install import start_again
 from tailrace.cli.output import say, say_error, standard_output, warnings_said
 from tailrace.cli.standard import discard_output, flush_quietly, use_standard_streams
 from tailrace.errors import MissingExtra, TailraceError
@@ -83,13 +84,19 @@ def main() -> None:
         sys.stdout.flush()
     except (TailraceError, CycloptsError) as error:
         flush_quietly()
+        if isinstance(error, MissingExtra):
+            start_again(error)
         from tailrace.cli.sources import without_passwords  # noqa: PLC0415 - with errors only
 
         say_error(without_passwords(_message(error), sys.argv))
         status = USAGE_ERROR
     except ImportError as error:
         missing = _missing_extra(error)
-        say(missing) if missing is not None else traceback.print_exc()
+        if missing is not None:
+            start_again(missing)
+            say(str(missing))
+        else:
+            traceback.print_exc()
         status = USAGE_ERROR
     except BrokenPipeError:
         status = 0
@@ -146,14 +153,14 @@ def _message(error: Exception) -> str:
     return explained(error)
 
 
-def _missing_extra(error: BaseException | None) -> str | None:
-    """What to install if a command needs more than a plain reader does."""
+def _missing_extra(error: BaseException | None) -> MissingExtra | None:
+    """The error that names what to install if a command needs more than a plain reader does."""
     while error is not None:
         if isinstance(error, MissingExtra):
-            return str(error)
+            return error
         package = (getattr(error, "name", None) or "").partition(".")[0]
         extra = extra_of(package)
         if isinstance(error, ModuleNotFoundError) and extra is not None:
-            return str(missing(extra, package, "this command"))
+            return missing(extra, package, "this command")
         error = error.__cause__
     return None

@@ -90,10 +90,19 @@ PRINTING: Final = frozenset(
 )
 """The kernels that only the command line needs, to print rows."""
 
+INTERPRETED: Final = frozenset(KERNELS) - WRITING - PRINTING - RARE - {"row_json"}
+"""The kernels for reading logs, which Python can run itself (`tailrace.columns.interpreted`)."""
+
+SMALL: Final = 4 << 20
+"""Bytes that a process reads before it compiles kernels: interpreted, they take some seconds."""
+
 _IMPORT = re.compile(rb"^from tailrace\.columns\.([\w.]+) import (?:(\w+) as)?", re.MULTILINE)
 _DIGEST = hashlib.sha256().digest_size
 _lock = threading.Lock()
 _loaded: dict[str, Function] = {}
+_interpreted: dict[str, Function] = {}
+_read = 0
+_announced = False
 _engine: Any = None
 
 
@@ -107,6 +116,28 @@ def kernel(name: str) -> Function:
     return found
 
 
+def reading(name: str, size: int = 0) -> Function:
+    """The kernel ``name``, to read a log; ``size`` is how many bytes it is about to read.
+
+    One that is not compiled yet is interpreted until this process has read `SMALL` bytes.
+    """
+    global _read  # noqa: PLW0603 - of the process, as what is compiled is
+    _read += size
+    found = _loaded.get(name)
+    if found is None and name in INTERPRETED and is_small():
+        found = _interpreted.get(name)
+        if found is None and not is_compiled(name):
+            from tailrace.columns.interpreted import interpreted  # noqa: PLC0415 - seldom needed
+
+            found = _interpreted[name] = interpreted(KERNELS[name][0], name)
+    return found or kernel(name)
+
+
+def is_small(more: int = 0) -> bool:
+    """Whether this process reads so little, with ``more`` bytes, that compiling takes longer."""
+    return _read + more <= SMALL
+
+
 def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = False) -> float:
     """Compile the kernels that are not cached yet; return the seconds it took.
 
@@ -118,7 +149,7 @@ def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = Fal
     ]
     missing = [name for name in wanted if name not in _loaded and _kept(name) is None]
     if missing and say:
-        say(f"compiling {len(missing)} kernels (once on this machine)")
+        _announce(say)
     for name in wanted:
         kernel(name)
     return time.perf_counter() - start
@@ -153,8 +184,7 @@ def _compile(name: str) -> bytes:
 
     vars(config).update(LOOP_VECTORIZE=0, SLP_VECTORIZE=0)  # they gain nothing here, and are slow
 
-    if sys.stderr.isatty():
-        print(f"tailrace: compiling kernel {name} (once on this machine)", file=sys.stderr)  # noqa: T201 - said on the terminal
+    _announce()
     from tailrace.columns.kernels.memory import helper  # noqa: PLC0415
 
     module, arity = KERNELS[name]
@@ -167,6 +197,15 @@ def _compile(name: str) -> bytes:
     entry = _entry(_symbol(name), compiled.fndesc.mangled_name, arity)
     linked = llvm.parse_assembly(f"{code._final_module}\n{entry}")  # noqa: SLF001
     return bytes(code._codegen._tm.emit_object(linked))  # noqa: SLF001
+
+
+def _announce(say: Callable[[str], None] | None = None) -> None:
+    """Announce once per process that it compiles, which takes a while: by ``say``, or on stderr."""
+    global _announced  # noqa: PLW0603 - of the process
+    if not _announced:
+        _announced = True
+        text = "compiling kernels, once on this machine: this takes about a minute"
+        print(f"tailrace: {text}", file=sys.stderr) if say is None else say(text)  # noqa: T201
 
 
 def _entry(symbol: str, target: str, arity: int) -> str:

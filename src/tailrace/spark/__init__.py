@@ -1,14 +1,21 @@
 """Tailrace on Spark: `mirror` logs into a lake, `verify` it, and the data source ``binlog``."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
 from tailrace.extras import importing
+from tailrace.lazy import lazy
+
+if TYPE_CHECKING:
+    from tailrace.spark.datasource import BinlogDataSource, register
+    from tailrace.spark.stream_listener import StreamMoment, listener
 
 with importing("spark", "Tailrace on Spark"):
-    from tailrace.spark.datasource import BinlogDataSource, register
     from tailrace.spark.jars import settings
     from tailrace.spark.mirror import mirror
     from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
     from tailrace.spark.session import session
-    from tailrace.spark.stream_listener import StreamMoment, listener
     from tailrace.spark.verify import verify
     from tailrace.spark.verify_report import TableVerdict, VerifyReport
 
@@ -28,3 +35,19 @@ __all__ = [
     "settings",
     "verify",
 ]
+
+_get: Final = lazy(
+    __name__,
+    {
+        "BinlogDataSource": "datasource",
+        "StreamMoment": "stream_listener",
+        "listener": "stream_listener",
+        "register": "datasource",
+    },
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs PySpark when it is first used: a small mirror does without."""
+    with importing("spark", "Tailrace on Spark"):
+        return _get(name)

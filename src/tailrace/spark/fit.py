@@ -8,8 +8,8 @@ from typing import Final
 from tailrace.extras import check_version
 from tailrace.spark.java import find_java
 
-_NEEDED: Final = {
-    "parquet": {"spark": "pyspark"},
+_NEEDED: Final[dict[str, dict[str, str]]] = {
+    "parquet": {},
     "delta": {"spark": "pyspark", "delta": "deltalake"},
     "iceberg": {"spark": "pyspark", "iceberg": "pyiceberg"},
 }
@@ -18,13 +18,18 @@ SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """What spark-submit says to the program that it runs."""
 
 
-def check(format: str, *, java: bool = False) -> None:  # noqa: A002 - what Spark calls it
-    """Raise `MissingExtra` if a package is missing, or is of a version that its extra excludes.
+def check(format: str) -> None:  # noqa: A002 - what Spark calls it
+    """Raise `MissingExtra` if a package is missing, or is of a version that its extra excludes."""
+    for extra, package in _NEEDED[format].items():
+        check_version(extra, package, f"a lake of the format {format}")
+
+
+def check_spark(*, java: bool) -> None:
+    """Raise `MissingExtra` if PySpark is missing, or is of a version that its extra excludes.
 
     With ``java``, also `PipelineError` if there is no Java to start a Spark on.
     """
-    for extra, package in _NEEDED[format].items():
-        check_version(extra, package, f"a lake of the format {format}")
+    check_version("spark", "pyspark", "a lake from so much log, or from a server,")
     if java and not is_submitted():
         find_java()
 

@@ -118,7 +118,10 @@ def mirror(
 
     With ``follow`` it continues with new changes, in batches of at most ``batch_bytes`` bytes of
     log, every ``trigger`` (``10s``, or a number of seconds), until ``stop`` is set; then it ends
-    after the current batch. Small batches are done in this process, without a Spark job.
+    after the current batch.
+
+    Small batches are done in this process, without Spark (`tailrace.spark.workers.SMALL_BYTES`);
+    without ``follow`` not if ``spark`` is a session.
 
     ``progress`` is called, also from other threads, with a phase (``receive`` in bytes of a
     server's log; ``start``; ``read`` in bytes of log; ``current`` in tasks; ``commit`` in tables;
@@ -130,7 +133,7 @@ def mirror(
     arguments, and what reading a log raises; the lake then stays at the last batch.
     """
     kind = _format(into, format)
-    fit.check(kind, java=spark is None or callable(spark))
+    fit.check(kind)
     options = Options.of(
         TableFilter.of(tables, exclude),
         keep,
@@ -149,7 +152,15 @@ def mirror(
     files, servers = apart([sources] if isinstance(sources, str | Path | Source) else sources)
     given = [] if schema is None else list(load(schema))
     tell = progress or _quiet
-    workers = Workers(spark, here=follow, starting=lambda: tell("start", 0, 1))
+    starts = spark is None or callable(spark)
+
+    def starting() -> None:
+        fit.check_spark(java=starts)
+        tell("start", 0, 1)
+
+    if servers or follow:
+        fit.check_spark(java=starts)  # before anything is received
+    workers = Workers(spark, here=follow or starts, starting=starting)
     inputs = Sources(files, servers, keyring, given, notice or _no_notice)
     with open_store(into, kind) as store, inputs, inputs.beginning(store):
         options = check_lake(store.label, store.manifest, options, kind)

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.columns.native import compile_all
+from tailrace.columns.native import compile_all, is_small
 from tailrace.spark.lake.resume import grown
 from tailrace.spark.report import Totals, report_of
 from tailrace.spark.retry import take_up_named
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 _ROUNDS: Final = 2
 """Batches of a run: a second one where the log grew while a server was asked."""
-_WORTH_A_START: Final = 1 << 20
-"""Bytes of new log from which on Spark is started before it is known what is in them."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,8 @@ class Once:
         before = self.store.manifest.sources
         fresh = sum(grown(each, before.get(each.name)) for each in self.sources.found)
         if fresh:
-            self._tell("start", 0, 1)
-            if fresh >= _WORTH_A_START:
-                self.workers.start()
+            if not self.workers.is_here(fresh):
+                self.workers.start()  # before it is known what is in them
             self.sources.plan(self.store)
         inflows = self.sources.inflows
         self.cascades.look(inflows.values())
@@ -85,7 +82,12 @@ class Once:
     def _batch(self, taken: Mapping[str, Taken], clock: float) -> MirrorReport:
         if not taken:
             return report_of(self.store.manifest, {}, {}, {}, 0, {})
-        if any(each.splits for each in taken.values()):
+        seconds: dict[str, float] = {}
+        splits = [split for each in taken.values() for split in each.splits]
+        size = sum(split.end - split.start for split in splits)
+        if splits and not is_small(size):
             compile_all(say=lambda text: self._tell(text, 0, 1))
+        if splits and not self.workers.is_here(size):
             self.workers.session()
-        return self.batches.run(taken, {"start": time.perf_counter() - clock})
+            seconds["start"] = time.perf_counter() - clock
+        return self.batches.run(taken, seconds)

@@ -6,61 +6,81 @@ dictionaries of few-valued fields, which are plain strings to it.
 
 from __future__ import annotations
 
+import json
 from inspect import signature
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql import types as t
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from tailrace.errors import UnsupportedType
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as t
 
 ROW_METADATA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 """Under this key of a Parquet file's footer Spark looks for its own schema of the file."""
 
-_PLAIN: Final[dict[pa.DataType, t.DataType]] = {
-    pa.bool_(): t.BooleanType(),
-    pa.int8(): t.ByteType(),
-    pa.int16(): t.ShortType(),
-    pa.int32(): t.IntegerType(),
-    pa.int64(): t.LongType(),
-    pa.float32(): t.FloatType(),
-    pa.float64(): t.DoubleType(),
-    pa.string(): t.StringType(),
-    pa.binary(): t.BinaryType(),
-    pa.date32(): t.DateType(),
-    pa.timestamp("us"): t.TimestampNTZType(),
-    pa.timestamp("us", "UTC"): t.TimestampType(),
-    pa.duration("us"): t.DayTimeIntervalType(),
-    pa.null(): t.NullType(),
+_PLAIN: Final[dict[pa.DataType, str]] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "byte",
+    pa.int16(): "short",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us"): "timestamp_ntz",
+    pa.timestamp("us", "UTC"): "timestamp",
+    pa.duration("us"): "interval day to second",
+    pa.null(): "void",
 }
 
 
-def spark_type(arrow: pa.DataType) -> t.DataType:
-    """Spark's type for one of ours; raises `UnsupportedType` for a type that is not ours."""
+def _json_type(arrow: pa.DataType) -> Any:
+    """Spark's type for one of ours, as its JSON; raises `UnsupportedType` if it is not ours."""
     if pa.types.is_dictionary(arrow):
-        return spark_type(arrow.value_type)
+        return _json_type(arrow.value_type)
     if pa.types.is_decimal128(arrow):
-        return t.DecimalType(arrow.precision, arrow.scale)
+        return f"decimal({arrow.precision},{arrow.scale})"
     if pa.types.is_struct(arrow):
-        return t.StructType([t.StructField(field.name, spark_type(field.type)) for field in arrow])
+        fields = [
+            {"name": each.name, "type": _json_type(each.type), "nullable": True, "metadata": {}}
+            for each in arrow
+        ]
+        return {"type": "struct", "fields": fields}
     if pa.types.is_map(arrow):
-        return t.MapType(spark_type(arrow.key_type), spark_type(arrow.item_type))
+        key, item = _json_type(arrow.key_type), _json_type(arrow.item_type)
+        return {"type": "map", "keyType": key, "valueType": item, "valueContainsNull": True}
     if pa.types.is_list(arrow):
-        return t.ArrayType(spark_type(arrow.value_type))
+        element = _json_type(arrow.value_type)
+        return {"type": "array", "elementType": element, "containsNull": True}
     found = _PLAIN.get(arrow)
     if found is None:
         raise UnsupportedType(f"Spark has no type for {arrow}")
     return found
 
 
+def spark_json(schema: pa.Schema) -> str:
+    """Spark's schema for one of ours, as it is in a Parquet file; this takes no PySpark.
+
+    Every field may be NULL to Spark, as in any file it reads.
+    """
+    return json.dumps(_json_type(pa.struct(list(schema))), separators=(",", ":"), sort_keys=True)
+
+
 def spark_schema(schema: pa.Schema) -> t.StructType:
-    """Spark's schema for one of ours; every field may be NULL to Spark, as in any file it reads."""
-    return t.StructType([t.StructField(field.name, spark_type(field.type)) for field in schema])
+    """`spark_json` as PySpark's object."""
+    from pyspark.sql import types as t  # noqa: PLC0415 - files are written without Spark, too
+
+    return t.StructType.fromJson(json.loads(spark_json(schema)))
 
 
 def wanted_schema(schema: t.StructType) -> pa.Schema:
     """The Arrow schema that any version of Spark wants batches of a Python source to have."""
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - as above
+
     options: dict[str, Any] = {}
     if "timezone" in signature(to_arrow_schema).parameters:  # from 4.2 on it has to be told
         options["timezone"] = "UTC"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     SparkGiven = SparkSession | Callable[[], SparkSession] | None
 
 SMALL_BYTES: Final = 8 << 20
-"""Jobs that read fewer bytes altogether are done in this process, where that is allowed."""
+"""Jobs that read up to so many bytes altogether are done in this process, where allowed."""
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -64,6 +64,10 @@ class Workers:
         self.start()
         return self._starting.result()
 
+    def is_here(self, size: int) -> bool:
+        """Whether jobs that read ``size`` bytes altogether are done in this process."""
+        return self._here and size <= SMALL_BYTES
+
     def run(
         self,
         job: Callable[[Argument, Report], Result],
@@ -75,7 +79,7 @@ class Workers:
         """`tailrace.spark.tasks.run`; the jobs read ``size`` bytes altogether."""
         if not arguments:
             return []
-        if not self._here or size > SMALL_BYTES:
+        if not self.is_here(size):
             return run(self.session(), job, arguments, folder, progress)
         folder.mkdir(parents=True)
         reports = [Report(folder / f"{number}.done") for number in range(len(arguments))]

@@ -382,7 +382,7 @@ def test_diffs_of_more_than_a_batch_can_have(tmp_path, monkeypatch):
         return string_at(address, min(size, 100))
 
     sizes, string_at = [], ctypes.string_at
-    monkeypatch.setattr(table, "kernel", claiming)
+    monkeypatch.setattr(table, "reading", claiming)
     monkeypatch.setattr(table, "ctypes", SimpleNamespace(string_at=some_bytes))
     with pytest.raises(EventDecodeError, match="operation 9 does not exist"):
         list(changes(series, statements="skip"))

@@ -113,7 +113,7 @@ def test_no_statement_is_compared_with_one_further_on(monkeypatch):
     wanted = by_splits(case)
     cursors = []
 
-    def watched(name):
+    def watched(name, _size=0):
         found = kernel(name)
 
         def plan(address):
@@ -125,6 +125,6 @@ def test_no_statement_is_compared_with_one_further_on(monkeypatch):
         return plan if name == "plan_events" else found
 
     monkeypatch.setattr(walk, "_ENTRIES", 3)
-    monkeypatch.setattr(walk, "kernel", watched)
+    monkeypatch.setattr(walk, "reading", watched)
     assert rows(tailrace.changes(case)) == wanted
     assert any(after < before for before, after in pairwise(cursors))

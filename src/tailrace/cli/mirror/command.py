@@ -1,4 +1,4 @@
-"""``tailrace mirror``: loads logs into a lake, on Spark."""
+"""``tailrace mirror``: loads logs into a lake."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def _print(
     read = f"{report.changes:,} changes from {size(report.log_bytes)} of logs"
     title = f"{into}: {read if report.log_bytes else 'nothing new'}, {seconds:.1f} s"
     if starting := report.seconds.get("start"):
-        title += f" ({starting:.1f} s of them until Spark ran)"
+        title += f", of which {starting:.1f} s starting Spark"
     rows = [_row(table) for table in live]
     for source, place in report.held.items():
         say(held(source, place))

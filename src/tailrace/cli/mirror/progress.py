@@ -59,7 +59,7 @@ def progress_shown() -> Iterator[Progress]:
         transient=True,
     )
     with bar:
-        task = bar.add_task(PHASES["start"], total=None)
+        task = bar.add_task(PHASES["read"], total=None)
 
         def tell(phase: str, done: int, total: int) -> None:
             if phase in _COUNTED:

@@ -11,7 +11,7 @@ import numpy as np
 from tailrace.closing import Closing
 from tailrace.columns.calendar import crc_tables
 from tailrace.columns.frames.plan import PADDING
-from tailrace.columns.native import kernel
+from tailrace.columns.native import reading
 from tailrace.columns.read.decrypt import accelerated
 from tailrace.constants import (
     CHECKSUM_SIZE,
@@ -246,7 +246,7 @@ class Blocks(Closing):
         begin = int(ahead.memory.ctypes.data) + _FRONT
         ahead.size = self._fill(ahead.offset, ahead.memory.data[_FRONT : _FRONT + count])
         if self._verify:
-            verify, end = kernel("verify_events"), begin + ahead.size
+            verify, end = reading("verify_events"), begin + ahead.size
             before_end = int(before.ctypes.data) + len(before)
             at = verify(verified or int(before.ctypes.data), before_end, 0)
             rest = before_end - at

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tailrace.columns.frames import decrypt as f
-from tailrace.columns.native import kernel
+from tailrace.columns.native import reading
 from tailrace.events.walk import event_length
 from tailrace.storage.encryption.ciphers import BLOCK, ecb
 from tailrace.storage.encryption.mariadb.batch import decrypt_large
@@ -51,8 +51,6 @@ class KernelCipher:
         frame[f.MASKS] = self._masks.ctypes.data
         frame[f.SIZES] = self._sizes.ctypes.data
         frame[f.MOST] = _MOST
-        self._gather = kernel("gather_events")
-        self._scatter = kernel("scatter_events")
 
     def decrypt(self, view: memoryview, size: int, offset: int) -> int:
         """Decrypt the whole events in ``view[:size]``; returns where the last of them ends."""
@@ -63,14 +61,14 @@ class KernelCipher:
         while True:
             frame[f.IN] = base + at
             frame[f.OFFSET] = offset + at
-            reason = self._gather(frame.ctypes.data)
+            reason = reading("gather_events")(frame.ctypes.data)
             if frame[f.COUNT]:
                 used, count = int(frame[f.USED]), int(frame[f.COUNT])
                 self._aes.update_into(self._work.data[:used], self._work.data)
                 if not self._counting:
                     vectors = self._vectors.data[: count * BLOCK]
                     self._aes_forth.update_into(vectors, self._masks.data)
-                self._scatter(frame.ctypes.data)
+                reading("scatter_events")(frame.ctypes.data)
                 at = int(frame[f.AFTER]) - base
             if reason == f.DONE:
                 return at

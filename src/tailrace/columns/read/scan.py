@@ -12,7 +12,7 @@ import numpy as np
 
 from tailrace.columns.frames import plan as k
 from tailrace.columns.frames import scan as f
-from tailrace.columns.native import kernel
+from tailrace.columns.native import reading
 from tailrace.columns.read.blocks import Blocks
 from tailrace.columns.read.grammar import STEPS_ANYWAY, types_of
 from tailrace.columns.read.payload_heads import PayloadHeads
@@ -149,7 +149,6 @@ class Scan:
         """Continue after the last whole event that was scanned; returns where the last transaction
         ends that is whole.
         """
-        scan = kernel("scan_events")
         frame = self._frame
         end_of_file = self._at
         with Blocks(self.log) as blocks:
@@ -160,6 +159,7 @@ class Scan:
             consumed = 0
             while blocks.next(consumed):
                 begin = int(blocks.data.ctypes.data)
+                scan = reading("scan_events", blocks.size)
                 frame[f.CURSOR] = begin
                 frame[f.END] = begin + blocks.size
                 frame[f.BASE] = blocks.offset - begin

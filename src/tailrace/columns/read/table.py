@@ -21,7 +21,7 @@ from tailrace.columns.arrays import (
     schema_of,
 )
 from tailrace.columns.frames import plan as k
-from tailrace.columns.native import kernel
+from tailrace.columns.native import reading
 from tailrace.columns.pages import LARGE
 from tailrace.columns.read.arena import Arena
 from tailrace.columns.read.finish import finish
@@ -154,7 +154,7 @@ class TableDecoder:
         frame[k.D_JSON] = self.columns.json_columns.ctypes.data
         frame[k.D_JSON_COUNT] = len(self.columns.json_columns)
         frame[k.D_PATH] = self.columns.path.ctypes.data
-        decode = kernel("decode_rows")
+        decode = reading("decode_rows")
         images = 2 if seen & 2 else 1
         needed: dict[int, int] = {}
         while frame[k.D_ENTRY] >= 0:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tailrace.columns.frames import plan as k
-from tailrace.columns.native import kernel
+from tailrace.columns.native import reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ class KnownBody:
         self._data = np.frombuffer(body + bytes(k.PADDING), np.uint8)
         self.address = self._data.ctypes.data
         self.size = len(body)
-        self.mixed: int = kernel("hash_bytes")(self.address, self.size)
+        self.mixed: int = reading("hash_bytes")(self.address, self.size)
 
 
 class KnownTableMaps:

@@ -18,7 +18,7 @@ import numpy as np
 from tailrace.columns.calendar import crc_tables
 from tailrace.columns.frames import plan as k
 from tailrace.columns.frames import text as f
-from tailrace.columns.native import kernel
+from tailrace.columns.native import is_compiled, is_small, kernel, reading
 from tailrace.columns.pages import Pages
 from tailrace.columns.read.grammar import STEPS, place, state_after, types_of
 from tailrace.columns.read.pool import Pool
@@ -215,7 +215,6 @@ class Walker(ABC):
         frame[k.PAYLOADS] = self._payloads.ctypes.data
         self._take_types()
         self._known = KnownTableMaps(frame)
-        self._plan = kernel("plan_events")
         self.file = ""
         self._file_number = 0
 
@@ -288,6 +287,7 @@ class Walker(ABC):
         iterator has ended.
         """
         frame, self._spent = self._frame, spent
+        reading("plan_events", size)
         start = self._start = int(block.ctypes.data)
         frame[k.CURSOR] = frame[k.FIRST_CURSOR] = start
         frame[k.END] = start + size
@@ -368,7 +368,7 @@ class Walker(ABC):
         frame = self._frame
         address = frame.ctypes.data
         while True:
-            reason = self._plan(address)
+            reason = reading("plan_events")(address)
             if reason == k.DONE:
                 if frame[k.OUTER_CURSOR]:
                     raise TruncatedEvent("the payload ends inside an event").at(
@@ -665,10 +665,12 @@ class Walker(ABC):
         cursor, rows = int(frame[k.CURSOR]), int(frame[k.COMPRESSED_ROWS])
         size = ctypes.c_uint32.from_address(cursor + LENGTH_AT).value
         end = cursor + size - int(frame[k.CHECKSUM_BYTES])
-        out, room = self._inflated
-        if room < _INFLATED_ROOM:
-            out, room = self._keep(bytes(_INFLATED)).ctypes.data, _INFLATED
-        length = kernel("inflate_rows")(rows, end, out, room, self._codes.ctypes.data)
+        length = -1
+        if not is_small() or is_compiled("inflate_rows"):
+            out, room = self._inflated
+            if room < _INFLATED_ROOM:
+                out, room = self._keep(bytes(_INFLATED)).ctypes.data, _INFLATED
+            length = kernel("inflate_rows")(rows, end, out, room, self._codes.ctypes.data)
         if length >= 0:
             self._inflated = out + length + k.PADDING, room - length - k.PADDING
         else:
@@ -683,6 +685,7 @@ class Walker(ABC):
 
     def _keep(self, plain: bytes | bytearray) -> Array:
         """Keep bytes alive that the plan points into until it is decoded."""
+        reading("plan_events", len(plain))
         data = np.empty(len(plain) + k.PADDING, np.uint8)
         data[: len(plain)] = np.frombuffer(plain, np.uint8)
         self._kept.append(data)

