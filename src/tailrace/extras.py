@@ -90,7 +90,7 @@ def hint(extra: str) -> str:
     path = _local_path(url)
     if "dir_info" in origin and path is not None:
         if (path / "run").is_file() and Path(sys.prefix) == path / ".venv":
-            return f"{shlex.quote(str(path / 'run'))} --extra {extra} tailrace doctor"
+            return f"{shlex.quote(str(path / 'run'))} --no-dev --extra {extra} tailrace doctor"
         editable = ("-e",) if origin["dir_info"].get("editable") else ()
         return install(*editable, f"{path}[{extra}]")
     if "vcs_info" in origin:
