@@ -68,7 +68,7 @@ except TailraceError as error:
         ("numpy", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
         ("pyarrow", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
         ("llvmlite", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
-        ("numba", f"import tailrace; next(tailrace.changes({LOG!r}))", "columns"),
+        ("numba", "from tailrace.columns.native import kernel; kernel('scan_events')", "columns"),
         ("numba numpy llvmlite pyarrow", "from tailrace.columns import changes", "columns"),
         ("pyarrow", "from tailrace.columns import read_split", "columns"),
         ("pyarrow", f"import tailrace; tailrace.table({LOG!r}, 'shop.orders')", "columns"),
@@ -86,7 +86,7 @@ except TailraceError as error:
             "apply",
         ),
         ("sqlglot", "from tailrace.applier.views import parse_view", "apply"),
-        ("pyspark", "import tailrace.spark", "spark"),
+        ("pyspark", "from tailrace.spark import register", "spark"),
         ("pyarrow", "import tailrace.spark", "spark"),
         ("pymysql", "import tailrace.spark", "spark"),
         (
@@ -112,15 +112,13 @@ def test_a_function(hidden, code, extra, tmp_path):
 @pytest.mark.parametrize(
     ("hidden", "command", "extra"),
     [
-        ("pyspark", ["mirror", LOG, "--into", "lake"], "spark"),
         ("numba pyarrow", ["mirror", LOG, "--into", "lake"], "spark"),
-        ("pyspark", ["mirror", LOG, "--into", "lake", "--format", "delta"], "delta"),
         ("pymysql", ["log", SERVER], "live"),
         ("pymysql", ["receive", SERVER, "--into", "copy"], "live"),
         ("pymysql", ["stat", SERVER], "live"),
         ("vl_convert", ["stat", "--html", "page.html", LOG], "report"),
         ("jinja2", ["stat", "--html", "page.html", LOG], "report"),
-        ("pyspark", ["verify", SERVER, "--into", "lake"], "spark"),
+        ("pyspark", ["index", LOG, "--into", "index", "--shards", "2"], "spark"),
     ],
 )
 def test_a_command(hidden, command, extra, tmp_path):
