@@ -53,7 +53,9 @@ def found_by_beginnings(stop, shortest):
     words |= {"".join(rng.choices("wantsboué_x", k=rng.randint(1, 15))) for _ in range(600)}
     index = indexed(analyser, words)
     searcher = index.searcher()
-    for prefix in sorted({word[:size] for word in words for size in (1, 2, 3)}):
+    prefixes = sorted({word[:size] for word in words for size in (1, 2, 3)})
+    of_stop_words = [each for each in prefixes if each.startswith(("w", "ü"))]
+    for prefix in {*of_stop_words, *rng.sample(prefixes, 100)}:
         query = tantivy.Query.regex_query(index.schema, "tokens", analyser.beginning(prefix))
         hits = searcher.search(query, len(words)).hits
         found = {searcher.doc(place)["word"][0] for _, place in hits}
