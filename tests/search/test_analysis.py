@@ -39,7 +39,7 @@ STOP_WORDS = (None, "want wants w über wax wasé don't", WITH_W)
 
 def test_a_beginning_finds_all_tokens_that_can_be_found():
     """And no others: none that are too short or too long, and no stop words."""
-    for shortest in (1, 2, 3, 5, 8):
+    for shortest in (1, 3, 8):
         for stop in STOP_WORDS:
             found_by_beginnings(stop, shortest)
 

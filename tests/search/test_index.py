@@ -354,6 +354,7 @@ print(Index(sys.argv[1]).search("again").total)
 """
 
 
+@pytest.mark.slow
 def test_it_runs_where_private_names_of_other_packages_are_blocked(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", CODE, str(tmp_path / "index")],
@@ -388,6 +389,7 @@ def test_the_commands(run, tmp_path):
     assert run("search", str(tmp_path), "x").status == 2
 
 
+@pytest.mark.slow
 def test_the_example_by_content_handlers_makes_the_same_index(tmp_path, shop):
     """The reference application as the worklog drew it, in one file."""
     line = [sys.executable, str(ROOT / "examples/fulltext_index.py"), SHOP, str(tmp_path), "shop.*"]
