@@ -7,6 +7,8 @@ reason; TAILRACE_REQUIRE_SERVERS=1 makes that a failure. What a test changes on 
 use as well is put back behind it, or fails it: see `tests.shared`.
 
 Tests that need a server are marked `server`, those that need Spark `spark`: see `_marks`.
+
+`pytest` without a path runs the quick suite (`QUICK`), and its last line says how to run the rest.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ from tests.shared import Shared, State
 from tools.servers import NAMES, ONE_OF_EACH, Server, available
 
 FreshServer = Callable[..., Server]
+
+QUICK = "quick or not (server or spark or slow)"
+"""The quick suite: what needs no server, and the tests marked `quick`, one for each feature."""
 
 # By its examples a test fails, and not by how long one took; the same ones each time, unless
 # more of them are asked for.
@@ -58,6 +63,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="run the files in a random order: that of this number, or `random` for a new one",
     )
+    parser.addoption(
+        "--rest", action="store_true", help="run what the quick suite leaves out, and only that"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,9 +73,33 @@ def pytest_configure(config: pytest.Config) -> None:
     if told is not None:
         config.option.order_seed = told["order_seed"]
         return
+    if config.option.rest:
+        config.option.markexpr = f"not ({QUICK})"
+    elif config.args_source is config.ArgsSource.TESTPATHS and not _names_marks(config):
+        config.option.markexpr = QUICK
+        config.pluginmanager.register(_NamesTheRest(config))
     if config.option.order_seed == "random":
         config.option.order_seed = str(random.SystemRandom().randrange(1 << 32))
     config.pluginmanager.register(_SaysFailures(config))
+
+
+def _names_marks(config: pytest.Config) -> bool:
+    """Whether the command line selects by marks: ``-m ''`` selects all tests."""
+    return any(argument.startswith("-m") for argument in config.invocation_params.args)
+
+
+class _NamesTheRest:
+    """Prints, as the last line of the quick suite, how to run all tests."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self) -> Iterator[None]:
+        yield
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None:
+            terminal.write_line("This was the quick suite. Run every test: ./run pytest -m ''")
 
 
 class _SaysFailures:

@@ -16,16 +16,17 @@ from tailrace import GtidSet, Position, Table
 from tailrace.columns import batches as reading
 from tailrace.columns.read import blocks, walk
 from tailrace.errors import UnsupportedType, UsageError
+from tests.cases import each_case
 from tests.recorded import case_of, folders
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 LOGS = [
     SHOP / "mysql",
-    SHOP / "mariadb",
     *(
         each
         for each in folders()
         if case_of(each) in ("xa", "savepoints", "payload-full", "anonymous")
+        and not each.name.startswith("mariadb-10.11")
     ),
 ]
 IDS = [each.name for each in LOGS]
@@ -41,12 +42,12 @@ def by_rows(source, **options):
     return sorted(row.sequence for row in tailrace.rows(source, statements="skip", **options))
 
 
-@pytest.mark.parametrize("log", LOGS, ids=IDS)
+@each_case("log", LOGS, ids=IDS)
 def test_both_paths_end_at_the_same_position(log):
     """Also where the position is inside a transaction, in a later file, or at the start."""
     places = {Position(event.file, event.offset) for event in tailrace.open(log)}
     ordered = sorted(places)
-    for until in ordered[:: max(1, len(ordered) // 8)]:
+    for until in ordered[:: max(1, len(ordered) // 5)]:
         assert by_batches(log, until=until) == by_rows(log, until=str(until)), until
     middle = ordered[len(ordered) // 3]
     for until in (middle, ordered[-1]):
@@ -55,7 +56,7 @@ def test_both_paths_end_at_the_same_position(log):
         assert by_batches(log, **given) == by_rows(log, **given)
 
 
-@pytest.mark.parametrize("log", LOGS, ids=IDS)
+@each_case("log", LOGS, ids=IDS)
 def test_both_paths_end_at_the_same_time_and_gtids(log):
     found = [*tailrace.transactions(log, statements="skip")]
     for each in found[:: max(1, len(found) // 4)]:
@@ -81,7 +82,7 @@ def test_an_end_that_the_log_does_not_have():
         tailrace.changes(SHOP / "mysql", until="oldest")
 
 
-@pytest.mark.parametrize("log", LOGS, ids=IDS)
+@each_case("log", LOGS, ids=IDS)
 def test_reading_resumes_after_any_batch(log):
     """Nothing is lost; what is given again was in transactions after the position."""
     every = by_batches(log)
@@ -110,8 +111,8 @@ def test_positions_advance_while_a_large_log_is_read(tmp_path, monkeypatch):
     assert batches.gtids.text() == "b1499b96-e58b-11f1-8132-02fc00000001:1-1168"
 
 
-@pytest.mark.parametrize("log", [SHOP / "mysql", SHOP / "mariadb"], ids=["mysql", "mariadb"])
-@pytest.mark.parametrize("start", [None, "middle"])
+@each_case("log", [SHOP / "mysql", SHOP / "mariadb"], ids=["mysql", "mariadb"])
+@each_case("start", [None, "middle"])
 def test_every_reading_knows_the_gtids_to_resume_from(log, start):
     """The same ones before the first item, and at the end."""
     found = [*tailrace.transactions(log)]
@@ -246,7 +247,7 @@ def test_images_that_are_not_full_keep_their_bits(tmp_path):
             assert there == ({"id"} if image == "before" else {"a"})
 
 
-@pytest.mark.parametrize("name", ["", "shop.*", None])
+@each_case("name", ["", "shop.*", None])
 def test_a_table_is_named(name):
     with pytest.raises(UsageError, match="name: one table"):
         tailrace.table(SHOP / "mysql", name)

@@ -11,9 +11,8 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
-
 import tailrace
+from tests.cases import each_case
 
 TOP = Path(__file__).resolve().parents[2]
 NAMES = [each for each in tailrace.__all__ if each != "__version__"]
@@ -40,7 +39,7 @@ def run_examples(name, **given):
         assert not runner.failures, "".join(report)
 
 
-@pytest.mark.parametrize("name", [each for each in NAMES if each not in SERVER])
+@each_case("name", [each for each in NAMES if each not in SERVER])
 def test_examples_run(name, tmp_path, monkeypatch):
     shutil.copytree(TOP / "examples" / "shop", tmp_path / "examples" / "shop")
     monkeypatch.chdir(tmp_path)
@@ -59,7 +58,7 @@ def test_examples_with_a_server_run(mysql97, tmp_path, monkeypatch):
             mysql97.execute(f"DROP DATABASE IF EXISTS {database}")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_docstrings_describe(name):
     """A sentence first; the errors by name where there are any; and each argument."""
     value = getattr(tailrace, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -12,24 +12,23 @@ import tailrace
 from tailrace.errors import BoundaryError
 from tailrace.storage import find
 from tailrace.transports import SeriesTransport
+from tests.cases import each_case
 from tests.recorded import case_of, folders
+from tests.waiting import DEADLINE, wait_for
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 LOGS = [SHOP / "mysql", *(each for each in folders() if case_of(each) in ("xa", "payload-full"))]
 TABLE = tailrace.Table("shop.t", "id int primary key")
 
 
-def taken_while_idle(results):
-    """All that a followed log has by now; it is closed by this thread while the other waits."""
+def taken_up_to(end, results):
+    """All that a followed log has up to its end; this thread closes it while the other waits."""
     taken = []
     thread = threading.Thread(target=lambda: taken.extend(results))
     thread.start()
-    before = -1
-    while len(taken) > before:
-        before = len(taken)
-        time.sleep(0.6)
+    wait_for(lambda: results.position >= end, lambda: (results.position, end))
     results.close()
-    thread.join(60)
+    thread.join(DEADLINE)
     assert not thread.is_alive()
     return taken
 
@@ -38,15 +37,17 @@ def sequences(batches):
     return sorted(int(seq) for batch in batches for seq in batch.column("_seq").to_pylist())
 
 
-@pytest.mark.parametrize("log", LOGS, ids=[each.name for each in LOGS])
+@each_case("log", LOGS, ids=[each.name for each in LOGS])
 def test_batches_of_a_followed_log_are_its_rows(log):
     options = {"follow": True, "statements": "skip"}
-    rows = sorted(row.sequence for row in taken_while_idle(tailrace.rows(log, **options)))
+    (last,) = deque(tailrace.rows(log, statements="skip"), 1)
+    end = last.position
+    rows = sorted(row.sequence for row in taken_up_to(end, tailrace.rows(log, **options)))
     batches = tailrace.changes(log, **options)
-    found = taken_while_idle(batches)
+    found = taken_up_to(end, batches)
     assert sequences(found) == rows
     middle = found[len(found) // 2].position
-    rest = sequences(taken_while_idle(tailrace.changes(log, start=str(middle), **options)))
+    rest = sequences(taken_up_to(end, tailrace.changes(log, start=str(middle), **options)))
     before = {seq for batch in found[: len(found) // 2 + 1] for seq in sequences([batch])}
     assert before | {*rest} == {*rows}
 
@@ -99,7 +100,7 @@ def test_any_transport_gives_batches():
         assert sequences(tailrace.changes(Given(log))) == sequences(tailrace.changes(log))
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7.relay-log", "mariadb-11.8.relay-log"])
+@each_case("name", ["mysql-9.7.relay-log", "mariadb-11.8.relay-log"])
 def test_nothing_of_a_relay_log_is_lost(name):
     (case,) = (each for each in folders() if each.name == name)
     assert sequences(tailrace.changes(Given(case))) == sequences(tailrace.changes(case))

@@ -14,12 +14,12 @@ from tailrace.log.reader import Reader
 from tailrace.position import Position
 from tailrace.selection import Selection
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.recorded import case_of, folders
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 LOGS = [
     SHOP / "mysql",
-    SHOP / "mariadb",
     *(each for each in folders() if case_of(each) in ("xa", "payload-full", "anonymous")),
 ]
 
@@ -28,7 +28,7 @@ def places(events):
     return [(each.file, each.offset, each.inner_index) for each in events]
 
 
-@pytest.mark.parametrize("log", LOGS, ids=[each.name for each in LOGS])
+@each_case("log", LOGS, ids=[each.name for each in LOGS])
 def test_it_ends_where_readers_end(log):
     (series,) = find(log)
     transactions = [*tailrace.transactions(log, statements="skip")]

@@ -12,8 +12,9 @@ import pytest
 
 import tailrace
 from tailrace.errors import StatementChange, UnknownColumn
+from tests.cases import each_case
 from tests.recorded import case_of, folders
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 XA = [each for each in folders() if each.name in ("mysql-9.7.xa", "mariadb-11.8.xa")]
@@ -31,7 +32,7 @@ def records(source):
     return sorted(found, key=lambda each: each[0])
 
 
-@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+@each_case("flavour", ["mysql", "mariadb"])
 def test_rows_are_those_of_batches(flavour):
     found = [
         (row.sequence, row.operation, row.database, row.table, row.gtid, row.timestamp)
@@ -88,7 +89,7 @@ def test_reading_resumes_after_the_state_of_the_iterator():
         assert len(set(taken) & set(rest)) <= 200  # the rows of one transaction
 
 
-@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+@each_case("flavour", ["mysql", "mariadb"])
 def test_transactions_have_the_rows(flavour):
     source = SHOP / flavour
     found = [*tailrace.transactions(source)]
@@ -118,12 +119,12 @@ def followed(source, start=None):
     thread.start()
     wait_for(lambda: rows.position >= last.position, lambda: (rows.position, last.position))
     rows.close()
-    thread.join(60)
+    thread.join(DEADLINE)
     assert not thread.is_alive()
     return taken
 
 
-@pytest.mark.parametrize("case", XA, ids=[each.name for each in XA])
+@each_case("case", XA, ids=[each.name for each in XA])
 def test_no_position_is_after_rows_that_wait_for_their_xa_commit(case):
     """A followed log gives them when they are committed: who resumes must find them again."""
     everything = followed(case)

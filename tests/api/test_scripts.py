@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import tailrace
+from tailrace.cli import main
 from tailrace.columns.text import readers
 from tailrace.errors import StorageError, UndoError, UsageError
+from tests.cases import each_case
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 LATE = "binlog.000003:4"
 
 
-def printed(*arguments):
-    command = [sys.executable, "-m", "tailrace", "log", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, check=True).stdout
+@pytest.fixture
+def printed(monkeypatch, capfdbinary):
+    """What ``tailrace log`` prints."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tailrace", "log", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        return capfdbinary.readouterr().out
+
+    return run
 
 
-@pytest.mark.parametrize("how", ["sql", "undo"])
-@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
-def test_a_script_is_the_command_s(how, flavour, tmp_path):
+@each_case("how", ["sql", "undo"])
+@each_case("flavour", ["mysql", "mariadb"])
+def test_a_script_is_the_command_s(how, flavour, tmp_path, printed):
     make = tailrace.redo if how == "sql" else tailrace.undo
     source = SHOP / flavour
     expected = printed("--as", how, "--start", LATE, "--tables", "shop.*", source)
@@ -35,7 +45,7 @@ def test_a_script_is_the_command_s(how, flavour, tmp_path):
         assert "".join(f"{line}\n" for line in script).encode() == expected
 
 
-@pytest.mark.parametrize("odd", ["\u2028", "\x85", "\x0b"])
+@each_case("odd", ["\u2028", "\x85", "\x0b"])
 def test_a_line_of_kernels_ends_where_the_statement_ends(odd, tmp_path, monkeypatch):
     """A name may have characters that `str.splitlines` takes for the end of a line."""
     table = tailrace.Table("shop.t", {"id": "INT PRIMARY KEY", f"a{odd}b": "TEXT"})
@@ -110,7 +120,7 @@ def test_stat_counts_all_logs_of_a_source():
     assert [*until.tables] == ["shop.orders"]
 
 
-@pytest.mark.parametrize("make", [tailrace.redo, tailrace.undo])
+@each_case("make", [tailrace.redo, tailrace.undo])
 def test_commands_are_the_script_s_statements(make):
     options = {"start": LATE, "tables": "shop.*"}
     changing = ("INSERT", "UPDATE", "DELETE")

@@ -13,6 +13,7 @@ from tailrace.live.url import Source
 from tailrace.log.sources import logs_of
 from tailrace.storage import find
 from tailrace.transports import SeriesTransport
+from tests.cases import each_case
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql"
 
@@ -43,8 +44,8 @@ def test_a_server_s_parsed_url_is_a_source():
     assert (log.name, type(log)) == (other.name, type(other))
 
 
-@pytest.mark.parametrize("read", [tailrace.open, tailrace.changes, tailrace.rows])
-@pytest.mark.parametrize(
+@each_case("read", [tailrace.open, tailrace.changes, tailrace.rows])
+@each_case(
     ("arguments", "message"),
     [
         (([],), "give a log"),

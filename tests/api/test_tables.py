@@ -14,12 +14,13 @@ from tailrace.constants import Flavour
 from tailrace.errors import SchemaError, UsageError
 from tailrace.replication.receiver import Receiver
 from tailrace.schema.tokens import quoted_name
+from tests.cases import each_case
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 SQL = "create table shop.orders (id int primary key, note varchar(9) character set utf8mb4)"
 
 
-@pytest.mark.parametrize("flavour", ["mysql", "MySQL", "MARIADB", Flavour.MARIADB])
+@each_case("flavour", ["mysql", "MySQL", "MARIADB", Flavour.MARIADB])
 def test_a_table_by_its_name(flavour):
     columns = {"id": "INT PRIMARY KEY", "note": "VARCHAR(9) CHARACTER SET utf8mb4"}
     table = Table("shop.orders", columns, flavour=flavour)
@@ -49,13 +50,13 @@ def test_one_table_whose_name_has_a_wildcard(tmp_path):
         tailrace.table(tmp_path, "shop.a[*]c")
 
 
-@pytest.mark.parametrize("flavour", ["MySQL", "MariaDB"])
+@each_case("flavour", ["MySQL", "MariaDB"])
 def test_a_log_of_a_flavour_in_any_case(flavour, tmp_path):
     with tailrace.create(tmp_path / "binlog.000001", flavour=flavour, server_id=1) as log:
         assert log.flavour is Flavour(flavour.lower())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "kind", "message"),
     [
         (("orders", "id int"), UsageError, r"a name such as 'shop\.orders', and not 'orders'"),

@@ -9,11 +9,17 @@ import sqlalchemy as sa
 
 from tools.applied import forget, gtid_mode, same_tables
 from tools.postgres import Postgres, programs
-from tools.servers import NAMES
+from tools.servers import ONE_OF_EACH
 
 if TYPE_CHECKING:
     from tests.conftest import FreshServer
     from tools.servers import Server
+
+
+def empty(server: Server) -> None:
+    """Without databases, and with a log that begins."""
+    names = {str(name) for (name,) in server.query("SHOW DATABASES")}
+    forget(server, *names - {"information_schema", "mysql", "performance_schema", "sys"})
 
 
 class Pair:
@@ -28,9 +34,14 @@ class Pair:
         return f"mysql://root@127.0.0.1:{self.target.port}/"
 
     def empty(self) -> None:
-        for server in (self.source, self.target):
-            names = {str(name) for (name,) in server.query("SHOW DATABASES")}
-            forget(server, *names - {"information_schema", "mysql", "performance_schema", "sys"})
+        empty(self.source)
+        empty(self.target)
+
+    def did(self, *statements: str) -> str:
+        """Execute statements on the source in one session, and give its log."""
+        for sql in statements:
+            self.source.execute(sql)
+        return self.log()
 
     def log(self) -> str:
         """The folder of the source's log, to its present end."""
@@ -48,7 +59,7 @@ class Pair:
         return str(server.query(f"SELECT @@GLOBAL.{name}")[0][0])
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def servers(request: pytest.FixtureRequest, fresh_server: FreshServer) -> Pair:
     pair = Pair(fresh_server(request.param), fresh_server(request.param, server_id=2))
     if pair.source.flavour == "mysql":

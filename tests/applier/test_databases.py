@@ -94,17 +94,17 @@ def held(url):
     return found
 
 
-@pytest.mark.parametrize("flavour", LOGS)
-def test_the_rows_are_those_of_the_source_and_applied_once(url, flavour):
-    source, exclude = f"examples/shop/{flavour}", LOGS[flavour]
-    done = tailrace.apply(source, url, exclude=exclude)
-    assert done.transactions > 100
-    wanted = {name: rows for name, rows in expected(source, exclude).items() if rows}
-    assert {name: rows for name, rows in held(url).items() if rows} == wanted
-    again = tailrace.apply(source, url, exclude=exclude, start=f"{done.position.file[:-1]}1")
-    assert (again.transactions, again.skipped) == (0, done.transactions)
-    after = tailrace.apply(source, url, exclude=exclude, start=str(done.position))
-    assert (after.transactions, after.skipped, after.position) == (0, 0, done.position)
+def rejections(log, url):
+    """The errors for the definitions of a log that are rejected: each names where to continue."""
+    start, found = None, []
+    while True:
+        try:
+            tailrace.apply(log, url, start=start)
+        except SchemaError as error:
+            found.append(str(error))
+            start = re.search(r"--start (\S+)\)", str(error))[1]
+        else:
+            return found
 
 
 def test_all_before_a_definition_that_is_rejected_is_applied_and_the_rest_after_it(url, logged):
@@ -187,11 +187,10 @@ def logged(mysql97, tmp_path):
     mysql97.disconnect()
 
 
-@pytest.fixture(params=["mariadb1011", "mariadb118"])
-def logged_by_mariadb(request, tmp_path):
-    server = request.getfixturevalue(request.param)
-    yield lambda *statements: log_of(server, tmp_path, statements)
-    server.disconnect()
+@pytest.fixture
+def logged_by_mariadb(mariadb118, tmp_path):
+    yield lambda *statements: log_of(mariadb118, tmp_path, statements)
+    mariadb118.disconnect()
 
 
 def execute(url, *statements):
@@ -264,10 +263,7 @@ def test_a_change_that_was_logged_as_its_statement_is_rejected(url, logged):
 CHECKED = "CREATE TABLE d.t (id INT PRIMARY KEY, u INT UNIQUE, a INT CHECK (a < 10))"
 
 
-@pytest.mark.parametrize("conflicts", ["stop", "skip", "overwrite"])
-def test_a_violation_that_is_no_conflict_is_an_error_and_nothing_of_it_stays(
-    url, logged, conflicts
-):
+def test_a_violation_that_is_no_conflict_is_an_error_and_nothing_of_it_stays(url, logged):
     """A CHECK of the target: the rows of its transaction that came before are not applied."""
     log = logged(
         "CREATE TABLE d.t (id INT PRIMARY KEY, u INT, a INT)",
@@ -279,10 +275,11 @@ def test_a_violation_that_is_no_conflict_is_an_error_and_nothing_of_it_stays(
         "INSERT INTO d.t VALUES (4, 4, 4)",
     )
     execute(url, CHECKED)
-    with pytest.raises(ServerError, match=r"(?i)check") as error:
-        tailrace.apply(log, url, conflicts=conflicts)
-    assert "--conflicts" not in str(error.value)
-    assert held(url)["d.t"] == [("1", "1", "1")]
+    for conflicts in ("stop", "skip", "overwrite"):
+        with pytest.raises(ServerError, match=r"(?i)check") as error:
+            tailrace.apply(log, url, conflicts=conflicts)
+        assert "--conflicts" not in str(error.value)
+        assert held(url)["d.t"] == [("1", "1", "1")], conflicts
 
 
 def test_overwrite_puts_a_row_in_place_of_all_that_have_one_of_its_keys(url, logged):
@@ -354,20 +351,18 @@ def test_a_row_image_that_lacks_columns_cannot_be_inserted(url, logged):
     assert held(url)["d.t"] == [("1", "1", "changed")]
 
 
-@pytest.mark.parametrize(
-    "clause", ["TRUNCATE PARTITION p", "DROP PARTITION p", "EXCHANGE PARTITION p WITH TABLE d.o"]
-)
-def test_partitions_that_take_their_rows_with_them_are_rejected_by_their_text(url, logged, clause):
+def test_partitions_that_take_their_rows_with_them_are_rejected_by_their_text(url, logged):
     parts = "PARTITION BY LIST (id) (PARTITION p VALUES IN (1), PARTITION q VALUES IN (2))"
+    clauses = "EXCHANGE PARTITION p WITH TABLE d.o", "TRUNCATE PARTITION p", "DROP PARTITION p"
     log = logged(
         f"CREATE TABLE d.t (id INT PRIMARY KEY) {parts}",
         "CREATE TABLE d.o (id INT PRIMARY KEY)",
         "INSERT INTO d.t VALUES (1), (2)",
         "ALTER TABLE d.t REBUILD PARTITION p",
-        f"ALTER TABLE d.t {clause}",
+        *(f"ALTER TABLE d.t {clause}" for clause in clauses),
     )
-    with pytest.raises(SchemaError, match=clause):
-        tailrace.apply(log, url)
+    for error, clause in zip(rejections(log, url), clauses, strict=True):
+        assert clause in error
 
 
 def test_a_vector_is_a_text_of_its_numbers(url, logged):
@@ -391,27 +386,18 @@ COMPUTED = (
 )
 
 
-def test_generated_columns_of_mariadb_are_left_out(url, logged_by_mariadb):
-    """Its log does not have them in updates."""
-    tailrace.apply(logged_by_mariadb(*GENERATED), url)
-    assert held(url)["d.t"] == [("1", "11"), ("3", "30")]
-
-
-def test_generated_columns_of_mysql_are_columns(url, logged):
-    tailrace.apply(logged(*GENERATED), url)
-    assert held(url)["d.t"] == [("1", "11", "12", "13"), ("3", "30", "31", "32")]
-
-
-def test_columns_that_the_target_generates_are_not_written(url, logged):
-    execute(url, COMPUTED)
-    tailrace.apply(logged(*GENERATED), url)
-    assert held(url)["d.t"] == [("1", "11", "12", "13"), ("3", "30", "31", "32")]
-
-
-def test_columns_of_mariadb_that_the_target_generates(url, logged_by_mariadb):
-    execute(url, COMPUTED)
-    tailrace.apply(logged_by_mariadb(*GENERATED), url)
-    assert held(url)["d.t"] == [("1", "11", "12", "13"), ("3", "30", "31", "32")]
+def test_generated_columns(url, logged, logged_by_mariadb):
+    """Those of MySQL are columns; MariaDB's log does not have them in updates: they are left out.
+    Columns that the target generates are not written.
+    """
+    plain, computed = [("1", "11"), ("3", "30")], [("1", "11", "12", "13"), ("3", "30", "31", "32")]
+    for log, left in ((logged(*GENERATED), computed), (logged_by_mariadb(*GENERATED), plain)):
+        for definition, wanted in ((None, left), (COMPUTED, computed)):
+            if definition is not None:
+                execute(url, definition)
+            tailrace.apply(log, url, channel=f"{Path(log).name} {definition is None}")
+            assert held(url)["d.t"] == wanted
+            execute(url, "DROP TABLE d.t")
 
 
 def test_foreign_keys_of_the_target_do_what_mariadb_does_not_log(url, logged_by_mariadb):
@@ -440,17 +426,14 @@ def test_a_channel_has_one_applier_at_a_time_and_channels_are_told_apart(url, mo
     target_of(url, channel="replica-1", conflicts="stop").close()
 
 
-@pytest.mark.parametrize(
-    ("given", "error"),
-    [
+def test_names_that_are_none():
+    for given, error in (
         ({"table": "applied"}, "the table of positions is DATABASE.NAME, and not 'applied'"),
         ({"table": "tailrace."}, "the table of positions is DATABASE.NAME"),
         ({"channel": ""}, "a channel has a name of 1 to 40 characters"),
-    ],
-)
-def test_names_that_are_none(url, given, error):
-    with pytest.raises(UsageError, match=error):
-        target_of(url, conflicts="stop", **given)
+    ):
+        with pytest.raises(UsageError, match=error):
+            target_of("sqlite://", conflicts="stop", **given)
 
 
 def test_another_database_is_rejected_by_its_name():
@@ -524,41 +507,55 @@ def test_the_gtids_that_were_applied_are_one_line(url, tmp_path):
     assert done.gtids == f"{sources[0]}:1,{sources[1]}:1"
 
 
-@pytest.mark.parametrize(
-    "replaced",
-    [
-        "CREATE OR REPLACE TABLE d.t (id INT PRIMARY KEY, zz VARCHAR(3))",
-        "CREATE OR REPLACE TABLE d.t LIKE d.other",
-        "CREATE OR REPLACE TABLE d.t (PRIMARY KEY (id)) SELECT id, zz FROM d.other WHERE id > 9",
-        "CREATE OR REPLACE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, zz VARCHAR(3))",
-    ],
-)
-def test_a_table_that_is_replaced_loses_its_rows(url, logged_by_mariadb, replaced):
+def test_a_table_that_is_replaced_loses_its_rows(url, logged_by_mariadb):
     """CREATE OR REPLACE is DROP and CREATE."""
+    columns = "(id INT PRIMARY KEY, zz VARCHAR(3))"
+    replaced = (
+        ("CREATE OR REPLACE DATABASE d", f"CREATE TABLE d.t0 {columns}"),
+        (f"CREATE OR REPLACE TABLE d.t1 {columns}",),
+        ("CREATE OR REPLACE TABLE d.t2 LIKE d.other",),
+        (
+            "CREATE OR REPLACE TABLE d.t3 (PRIMARY KEY (id)) SELECT id, zz FROM d.other WHERE id > 9",
+        ),
+    )
     log = logged_by_mariadb(
-        "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)",
-        "INSERT INTO d.t VALUES (1, 1), (2, 2)",
-        "CREATE TABLE d.other (id INT PRIMARY KEY, zz VARCHAR(3))",
-        *replaced.split("; "),
-        "INSERT INTO d.t VALUES (3, 'zz')",
+        *(
+            sql
+            for number, definitions in enumerate(replaced)
+            for sql in (
+                f"CREATE TABLE d.t{number} (id INT PRIMARY KEY, a INT)",
+                f"INSERT INTO d.t{number} VALUES (1, 1), (2, 2)",
+                f"CREATE OR REPLACE TABLE d.other {columns}",
+                *definitions,
+                f"INSERT INTO d.t{number} VALUES (3, 'zz')",
+            )
+        )
     )
     tailrace.apply(log, url)
-    assert held(url)["d.t"] == [("3", "zz")]
+    assert held(url) == {f"d.t{number}": [("3", "zz")] for number in range(4)}
 
 
-@pytest.mark.parametrize("clause", ["CHANGE id Id INT", "RENAME COLUMN id TO Id", "MODIFY Id INT"])
-def test_a_column_whose_name_changes_its_case_only(url, logged, clause):
+def test_a_column_whose_name_changes_its_case_only(url, logged):
     log = logged(
-        "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)",
-        "INSERT INTO d.t VALUES (1, 1), (2, 2)",
-        f"ALTER TABLE d.t {clause}",
-        "UPDATE d.t SET a = 5 WHERE id = 2",
-        "INSERT INTO d.t VALUES (3, 3)",
-        "ALTER TABLE d.t CHANGE ID ID INT",
-        "UPDATE d.t SET a = 6 WHERE id = 3",
+        *(
+            sql
+            for number, clause in enumerate(
+                ("CHANGE id Id INT", "RENAME COLUMN id TO Id", "MODIFY Id INT")
+            )
+            for sql in (
+                f"CREATE TABLE d.t{number} (id INT PRIMARY KEY, a INT)",
+                f"INSERT INTO d.t{number} VALUES (1, 1), (2, 2)",
+                f"ALTER TABLE d.t{number} {clause}",
+                f"UPDATE d.t{number} SET a = 5 WHERE id = 2",
+                f"INSERT INTO d.t{number} VALUES (3, 3)",
+                f"ALTER TABLE d.t{number} CHANGE ID ID INT",
+                f"UPDATE d.t{number} SET a = 6 WHERE id = 3",
+            )
+        )
     )
     tailrace.apply(log, url)
-    assert held(url)["d.t"] == [("1", "1"), ("2", "5"), ("3", "6")]
+    wanted = [("1", "1"), ("2", "5"), ("3", "6")]
+    assert held(url) == {f"d.t{number}": wanted for number in range(3)}
 
 
 def test_where_a_call_starts_is_noted_though_nothing_was_applied(url, logged):

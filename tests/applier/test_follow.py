@@ -6,13 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 
 import pymysql
 
 import tailrace
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 
 COMMAND = [sys.executable, "-m", "tailrace", "apply", "--follow", "--workers", "4"]
 IDS = 16
@@ -59,12 +58,8 @@ def following(pair):
     )
     try:
         before = applied(pair.target)
-        deadline = time.monotonic() + 60
-        while applied(pair.target) <= before:
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        time.sleep(1)
+        wait_for(lambda: process.poll() is not None or applied(pair.target) > before + 20)
+        assert process.poll() is None, process.communicate()
         yield process
     finally:
         process.kill()
@@ -82,7 +77,7 @@ def test_a_signal_ends_it_after_a_transaction(pair):
     """Under load, within seconds; nothing is half done, and a later call has all."""
     with load(pair.source), following(pair) as process:
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=DEADLINE)
         assert process.returncode == 130, err
         assert "transactions applied; up to binlog." in out
         assert pair.target.query("SELECT SUM(n) FROM d.t") == [(0,)]
@@ -96,7 +91,7 @@ def test_a_target_that_crashes_ends_it_with_an_error_and_nothing_is_lost(pair):
         name = pair.url.rstrip("/")
         pair.target.kill()
         try:
-            _, err = process.communicate(timeout=120)
+            _, err = process.communicate(timeout=DEADLINE)
         finally:
             pair.target.start()
         assert process.returncode == 2
@@ -120,7 +115,7 @@ def test_a_target_that_is_gone_ends_an_applier_that_has_nothing_to_apply(pair):
     try:
         wait_for(lambda: pair.target.query("SHOW DATABASES LIKE 'd'"))
         pair.target.kill()
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=DEADLINE)
         assert process.returncode == 2
         assert err.splitlines()[-1].startswith(f"tailrace: {pair.url.rstrip('/')}")
     finally:

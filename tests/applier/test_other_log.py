@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ import tailrace
 from tailrace.errors import LogReset, ServerError, TailraceError, UsageError
 from tailrace.events.format_description import file_mark
 from tailrace.storage import EventReader, find
-from tests.waiting import wait_for
+from tests.waiting import next_second, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +30,7 @@ KINDS = pytest.mark.parametrize("kind", ["server", "files"])
 
 def write(server: Server, text: str) -> None:
     """A table with one row, the first in logs that begin again in another second."""
-    time.sleep(1.1)  # a file is known by the second in which it was created
+    next_second()  # a file is known by the second in which it was created
     server.execute("DROP DATABASE IF EXISTS a")
     server.execute("RESET MASTER" if server.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS")
     server.execute("CREATE DATABASE a")
@@ -107,7 +106,7 @@ def test_a_follower_knows_the_files_that_came_later(pair: Pair, kind: str, tmp_p
     thread.start()
     try:
         wait_for(lambda: rows(file) == ["alpha"])
-        time.sleep(1.1)  # the next file has another mark
+        next_second()  # the next file has another mark
         pair.source.rotate()
         pair.source.execute("INSERT INTO a.a VALUES (2, 'beta')")
         wait_for(lambda: rows(file) == ["alpha", "beta"])

@@ -4,6 +4,7 @@ flavour.
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from tools.campaign.tables import RandomTable
 from tools.dumps import quoted, raw_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.conftest import FreshServer
 
 
@@ -32,43 +35,43 @@ class WithoutBinlog(Pair):
         return super().url.replace("root@", f"{self.user}@")
 
 
-OTHER = [
-    ("mysql-9.7", "mariadb-11.8"),
-    ("mysql-9.7", "mariadb-10.11"),
-    ("mariadb-11.8", "mysql-9.7"),
-    ("mariadb-10.11", "mysql-9.7"),
-]
+OTHER = [("mysql-9.7", "mariadb-10.11"), ("mariadb-11.8", "mysql-9.7")]
 """A source, and a target of the other flavour."""
 
 
-@pytest.fixture(scope="module", params=[("mysql-9.7", "mysql-9.7"), *OTHER], ids="-to-".join)
-def as_sql(request: pytest.FixtureRequest, fresh_server: FreshServer) -> WithoutBinlog:
-    source, target = request.param
-    pair = WithoutBinlog(fresh_server(source), fresh_server(target, server_id=2))
-    if source == target:
-        pair.user = "applier"
-        pair.target.execute("CREATE USER applier@'%'")
-        pair.target.execute("GRANT ALL ON *.* TO applier@'%'")
-        pair.target.execute("REVOKE SUPER, BINLOG_ADMIN, REPLICATION_APPLIER ON *.* FROM applier")
-    return pair
+@pytest.fixture(scope="module")
+def pair_of(fresh_server: FreshServer) -> Callable[[str, str], WithoutBinlog]:
+    """An empty pair of these servers, which are started once."""
+
+    @functools.cache
+    def started(source: str, target: str) -> WithoutBinlog:
+        pair = WithoutBinlog(fresh_server(source), fresh_server(target, server_id=2))
+        if source == target:
+            pair.user = "applier"
+            for sql in (
+                "CREATE USER applier@'%'",
+                "GRANT ALL ON *.* TO applier@'%'",
+                "REVOKE SUPER, BINLOG_ADMIN, REPLICATION_APPLIER ON *.* FROM applier",
+            ):
+                pair.target.execute(sql)
+        return pair
+
+    def emptied(source: str, target: str) -> WithoutBinlog:
+        pair = started(source, target)
+        pair.empty()
+        return pair
+
+    return emptied
 
 
-@pytest.fixture(scope="module", params=OTHER, ids="-to-".join)
-def of_other_flavour(request: pytest.FixtureRequest, fresh_server: FreshServer) -> Pair:
-    source, target = request.param
-    return Pair(fresh_server(source), fresh_server(target, server_id=2))
+@pytest.fixture(params=OTHER, ids="-to-".join)
+def other(request: pytest.FixtureRequest, pair_of: Callable[..., WithoutBinlog]) -> Pair:
+    return pair_of(*request.param)
 
 
-@pytest.fixture
-def other(of_other_flavour: Pair) -> Pair:
-    of_other_flavour.empty()
-    return of_other_flavour
-
-
-@pytest.fixture
-def pair(as_sql: WithoutBinlog) -> WithoutBinlog:
-    as_sql.empty()
-    return as_sql
+@pytest.fixture(params=[("mysql-9.7", "mysql-9.7"), *OTHER], ids="-to-".join)
+def pair(request: pytest.FixtureRequest, pair_of: Callable[..., WithoutBinlog]) -> WithoutBinlog:
+    return pair_of(*request.param)
 
 
 def rows(server, table):
@@ -78,16 +81,14 @@ def rows(server, table):
 @pytest.fixture
 def differing(pair):
     """A target that lacks rows which the source changes, in tables with and without a key."""
-    server = pair.source
-    for sql in (
+    logs = pair.did(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)",
         "CREATE TABLE d.n (a INT, b INT)",
         "INSERT INTO d.t VALUES (1, 1), (2, 2), (3, 3)",
         "INSERT INTO d.n VALUES (1, 1), (1, 1), (2, 2)",
-    ):
-        server.execute(sql)
-    tailrace.apply(pair.log(), pair.url)
+    )
+    tailrace.apply(logs, pair.url)
     return pair
 
 
@@ -216,7 +217,7 @@ def test_statements_are_executed_with_the_settings_that_the_target_has(other):
     """Modes, time stamps that are rounded by one flavour only, collations, user variables."""
     server = other.source
     rounding = "TIME_TRUNCATE_FRACTIONAL" if server.flavour == "mysql" else "TIME_ROUND_FRACTIONAL"
-    for sql in (
+    logs = other.did(
         "CREATE DATABASE d",
         "USE d",
         "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(50), at DATETIME) ENGINE=InnoDB",
@@ -228,10 +229,8 @@ def test_statements_are_executed_with_the_settings_that_the_target_has(other):
         """INSERT INTO t (a, at) VALUES ('x' || 'y', '2026-01-01 00:00:00.7')""",
         "INSERT INTO u SELECT a FROM t WHERE a = 'XY'",
         "SET SESSION binlog_format = 'ROW', sql_mode = DEFAULT",
-    ):
-        server.execute(sql)
-    server.disconnect()
-    tailrace.apply(other.log(), other.url)
+    )
+    tailrace.apply(logs, other.url)
     assert rows(other.target, "d.t") == rows(server, "d.t")
     assert rows(other.target, "d.u") == rows(server, "d.u") == [("xy",)]
     seconds = [at.second for _, _, at in rows(server, "d.t")][::2]
@@ -243,15 +242,13 @@ def test_a_mode_that_the_target_does_not_have_is_rejected_by_its_name(other):
         mode, error = "PAD_CHAR_TO_FULL_LENGTH", None
     else:
         mode, error = "EMPTY_STRING_IS_NULL", "the sql_mode EMPTY_STRING_IS_NULL, which MySQL"
-    for sql in (
+    logs = other.did(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (a CHAR(5))",
         f"SET sql_mode = '{mode}', binlog_format = 'STATEMENT'",
         "INSERT INTO d.t VALUES ('')",
         "SET sql_mode = DEFAULT, binlog_format = 'ROW'",
-    ):
-        other.source.execute(sql)
-    logs = other.log()
+    )
     if error is None:
         tailrace.apply(logs, other.url)
         assert rows(other.target, "d.t") == [("",)]
@@ -269,7 +266,7 @@ def test_partial_json_is_a_document_in_mariadb(other):
     else:
         document = "JSON_OBJECT('a', CAST('2026-01-01' AS DATE), 'b', CAST(1.5 AS DECIMAL(9, 3)))"
         partial = ("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'",)
-    for sql in (
+    logs = other.did(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, j JSON)",
         "CREATE TABLE d.n (j JSON)",
@@ -278,10 +275,8 @@ def test_partial_json_is_a_document_in_mariadb(other):
         "INSERT INTO d.n SELECT j FROM d.t",
         "UPDATE d.t SET j = JSON_SET(j, '$.a', 5, '$.c', 'new')",
         "DELETE FROM d.n WHERE j IS NOT NULL",
-    ):
-        server.execute(sql)
-    server.disconnect()
-    tailrace.apply(other.log(), other.url)
+    )
+    tailrace.apply(logs, other.url)
     found = [(key, text and json.loads(text)) for key, text in rows(other.target, "d.t")]
     assert found == [(key, text and json.loads(text)) for key, text in rows(server, "d.t")]
     assert rows(other.target, "d.n") == [(None,)]
@@ -290,28 +285,26 @@ def test_partial_json_is_a_document_in_mariadb(other):
 def test_rows_that_are_sent_in_several_packets_are_found(other):
     """A change and the statement that looks whether it found its row are in one packet."""
     values = ", ".join(f"({number}, '')" for number in range(3000))
-    for sql in (
+    logs = other.did(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(100) NOT NULL)",
         f"INSERT INTO d.t VALUES {values}",
         "UPDATE d.t SET a = REPEAT('u', 100)",
         "DELETE FROM d.t WHERE id > 0",
-    ):
-        other.source.execute(sql)
-    tailrace.apply(other.log(), other.url)
+    )
+    tailrace.apply(logs, other.url)
     assert rows(other.target, "d.t") == [(0, "u" * 100)]
 
 
 def test_user_variables_of_statements_have_collations_of_the_target(other):
     """As the session's, a variable's collation becomes the one of the same order."""
-    server = other.source
-    server.execute("CREATE DATABASE d")
-    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(20) CHARACTER SET utf8mb4)")
-    server.execute("SET SESSION binlog_format = 'STATEMENT'")
-    mysql = server.flavour == "mysql"
-    collation = "utf8mb4_0900_as_ci" if mysql else "utf8mb4_uca1400_as_ci"
-    server.execute(f"SET @name = _utf8mb4 'müde' COLLATE {collation}")
-    server.execute("INSERT INTO d.t VALUES (1, @name), (2, CONCAT(@name, '!'))")
-    server.execute("SET SESSION binlog_format = 'ROW'")
-    tailrace.apply(other.log(), other.url)
+    mysql = other.source.flavour == "mysql"
+    logs = other.did(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(20) CHARACTER SET utf8mb4)",
+        "SET SESSION binlog_format = 'STATEMENT'",
+        f"SET @name = _utf8mb4 'müde' COLLATE utf8mb4_{'0900' if mysql else 'uca1400'}_as_ci",
+        "INSERT INTO d.t VALUES (1, @name), (2, CONCAT(@name, '!'))",
+    )
+    tailrace.apply(logs, other.url)
     assert rows(other.target, "d.t") == [(1, "müde"), (2, "müde!")]

@@ -18,6 +18,9 @@ import pytest
 import tailrace
 from tailrace.errors import SchemaError, ServerError, UsageError
 from tailrace.gtid import GtidList, GtidSet
+from tests.applier.conftest import empty
+from tests.for_each import for_each
+from tests.waiting import DEADLINE, wait_for
 from tools.applied import gtid_mode
 from tools.load import Load
 
@@ -33,39 +36,40 @@ def gtids(pair, text):
     return (GtidSet if pair.source.flavour == "mysql" else GtidList).parse(text)
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-def test_a_random_load_gives_the_same_tables_and_gtids(pair, workers):
+def test_a_random_load_gives_the_same_tables_and_gtids(pair):
     """With statements, definitions, XA, savepoints, temporary tables, tables without transactions;
     and a stream applied twice changes nothing.
     """
     with Load(
         pair.source, seed=21, clients=3, tables=2, large=0.2, huge=0, statements=True
     ) as load:
-        time.sleep(3)
-    assert load.counts["as_statement"] + load.counts["small"] > 10
+        wait_for(lambda: load.counts["as_statement"] + load.counts["small"] > 100)
     pair.source.execute("CREATE DATABASE the_last")  # which has its GTID on each target
     logs = pair.log()
-    done = tailrace.apply(logs, pair.url, start="binlog.000001", workers=workers)
-    assert done.transactions > 50
-    assert done.skipped == 0
-    pair.check("random_load")
-    executed = pair.gtids(pair.target)
-    assert not gtids(pair, pair.gtids(pair.source)) - gtids(pair, executed)
+    for workers in (1, 4):
+        empty(pair.target)
+        done = tailrace.apply(logs, pair.url, start="binlog.000001", workers=workers)
+        assert done.transactions > 50
+        assert done.skipped == 0
+        pair.check("random_load")
+        executed = pair.gtids(pair.target)
+        assert not gtids(pair, pair.gtids(pair.source)) - gtids(pair, executed)
 
-    second = tailrace.apply(logs, pair.url, start="binlog.000001", workers=workers)
-    assert (second.transactions, second.skipped) == (0, done.transactions)
-    third = tailrace.apply(logs, pair.url)
-    assert third.transactions == 0
-    assert (
-        third.position <= done.position
-    )  # where an XA transaction in doubt begins, if there is one
-    pair.check("random_load")
-    assert pair.gtids(pair.target) == executed
+        second = tailrace.apply(logs, pair.url, start="binlog.000001", workers=workers)
+        assert (second.transactions, second.skipped) == (0, done.transactions)
+        third = tailrace.apply(logs, pair.url)
+        assert third.transactions == 0
+        # where an XA transaction in doubt begins, if there is one
+        assert third.position <= done.position
+        pair.check("random_load")
+        assert pair.gtids(pair.target) == executed
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-def test_each_change_is_applied_once_though_the_applier_is_killed(pair, workers):
-    """Each transaction adds 1 to what is there: applied twice, or left out, the sum differs."""
+def test_each_change_is_applied_once_though_the_applier_is_killed(pair):
+    """Each transaction adds 1 to what is there: applied twice, or left out, the sum differs.
+
+    Rows, statements and definitions by one connection; workers are killed by `tools.campaign.applied`.
+    """
     server = pair.source
     server.execute("CREATE DATABASE d")
     server.execute("CREATE TABLE d.sum (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=InnoDB")
@@ -81,34 +85,30 @@ def test_each_change_is_applied_once_though_the_applier_is_killed(pair, workers)
     killed = 0
     for _ in range(3):
         process = subprocess.Popen(
-            [*COMMAND, logs, "--to", pair.url, "--workers", str(workers)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [*COMMAND, logs, "--to", pair.url], stderr=subprocess.PIPE, text=True
         )
-        deadline = time.monotonic() + 60
         before = pair.gtids(pair.target)
-        while process.poll() is None and pair.gtids(pair.target) == before:
-            assert time.monotonic() < deadline
+        wait_for(
+            lambda process=process, before=before: (
+                process.poll() is not None or pair.gtids(pair.target) != before
+            )
+        )
         time.sleep(rng.uniform(0, 0.1))
         process.send_signal(signal.SIGKILL)
         _, err = process.communicate()
         assert process.returncode in {0, -signal.SIGKILL}, err
         killed += process.returncode != 0
     assert killed
-    tailrace.apply(logs, pair.url, workers=workers)
+    tailrace.apply(logs, pair.url)
     pair.check("d")
 
 
 def test_a_statement_is_executed_with_all_that_it_reads_from_its_session(pair):
     """User variables, RAND(), LAST_INSERT_ID(), AUTO_INCREMENT, time, character set, sql_mode."""
-    server = pair.source
-    server.execute("CREATE DATABASE d")
-    server.execute(
+    logs = pair.did(
+        "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(200) CHARACTER SET utf8mb4,"
-        " b DOUBLE, c DATETIME(6), e BIGINT UNSIGNED, f DECIMAL(20, 5)) ENGINE=InnoDB"
-    )
-    for sql in (
+        " b DOUBLE, c DATETIME(6), e BIGINT UNSIGNED, f DECIMAL(20, 5)) ENGINE=InnoDB",
         STATEMENT,
         "SET timestamp = 1700000000.25, time_zone = '+03:30', lc_time_names = 'de_DE'",
         "SET @text = _latin1 X'E9', @number = 18446744073709551615, @real = 0.1e0",
@@ -124,18 +124,14 @@ def test_a_statement_is_executed_with_all_that_it_reads_from_its_session(pair):
         "INSERT INTO tmp VALUES (7)",
         "INSERT INTO t (e) SELECT n FROM tmp",
         "DROP TEMPORARY TABLE tmp",
-    ):
-        server.execute(sql.replace("%", "%%"))
-    server.disconnect()
-    logs = pair.log()
+    )
     tailrace.apply(logs, pair.url)
     pair.check("d")
 
 
 def test_a_statement_that_changes_several_tables(pair):
     """By a join, a trigger and foreign keys: its rows of all tables are applied."""
-    server = pair.source
-    for sql in (
+    logs = pair.did(
         "CREATE DATABASE d",
         "USE d",
         "CREATE TABLE a (id INT PRIMARY KEY, n INT) ENGINE=InnoDB",
@@ -151,20 +147,18 @@ def test_a_statement_that_changes_several_tables(pair):
         "INSERT INTO a VALUES (5, 5), (6, 6)",
         "INSERT INTO child VALUES (1, 1), (5, 5), (6, 6)",
         "DELETE FROM a WHERE id IN (5, 6)",
-    ):
-        server.execute(sql)
-    server.disconnect()
-    tailrace.apply(pair.log(), pair.url)
+    )
+    tailrace.apply(logs, pair.url)
     pair.check("d")
 
 
 def test_a_target_whose_sessions_do_not_commit_by_themselves(pair):
     """With autocommit off, and another transaction after each COMMIT."""
-    pair.source.execute("CREATE DATABASE d")
-    pair.source.execute("CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=InnoDB")
-    for number in range(5):
-        pair.source.execute(f"INSERT INTO d.t VALUES ({number})")
-    logs = pair.log()
+    logs = pair.did(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=InnoDB",
+        *(f"INSERT INTO d.t VALUES ({number})" for number in range(5)),
+    )
     pair.target.execute("SET GLOBAL autocommit = 0, GLOBAL completion_type = CHAIN")
     try:
         tailrace.apply(logs, pair.url)
@@ -266,7 +260,7 @@ def one_waits_for_a_row(pair, log, monkeypatch):
         cursor.execute("BEGIN")
         cursor.execute("SELECT * FROM d.t WHERE id = %s FOR UPDATE", (locked,))
         done = pool.submit(tailrace.apply, log, pair.url, workers=4)
-        most, deadline = 0, time.monotonic() + 120
+        most, deadline = 0, time.monotonic() + DEADLINE
         while not done.done() and most < 2 and time.monotonic() < deadline:
             time.sleep(0.15)  # the server looks again a tenth of a second after the last answer
             most = max(most, target.query(OPEN)[0][0] - 1)
@@ -298,10 +292,9 @@ def test_no_worker_commits_before_one_whose_connection_is_lost(independent, monk
         ((lost,),) = target.query(waits, ("LOCK WAIT",))
         before = target.query("SELECT * FROM d.t")
         target.execute(f"KILL {lost}")
-        deadline = time.monotonic() + 120  # until it waits again, executed by itself
-        while not (again := target.query(waits, ("LOCK WAIT",))) or again == ((lost,),):
-            assert time.monotonic() < deadline
-            time.sleep(0.15)
+        wait_for(  # until it waits again, executed by itself
+            lambda: target.query(waits, ("LOCK WAIT",)) not in ([], [(lost,)]), every=0.15
+        )
         assert target.query("SELECT * FROM d.t") == before
         cursor.execute("ROLLBACK")
         assert done.result().transactions == 402
@@ -363,8 +356,7 @@ def without_gtids(pair):
         yield pair
 
 
-@pytest.mark.parametrize("target_mode", ["OFF", "ON_PERMISSIVE"])
-@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize(("workers", "target_mode"), [(1, "ON_PERMISSIVE"), (4, "OFF")])
 def test_a_log_without_gtids_is_applied_once_by_its_positions(pair, workers, target_mode):
     """Of a source with gtid_mode=OFF, also in parts, and to a target that could have GTIDs."""
     if pair.source.flavour != "mysql":
@@ -428,22 +420,18 @@ def test_conflicts_overwrite_makes_the_rows_those_of_the_source(conflicting, wor
     conflicting.check("d")
 
 
-@pytest.mark.parametrize(
-    "change",
-    ["CREATE TABLE d.other (id INT)", "INSERT INTO d.plain VALUES (2)"],
-    ids=["a definition", "a table without transactions"],
-)
+@for_each("change", ["CREATE TABLE d.other (id INT)", "INSERT INTO d.plain VALUES (2)"])
 def test_the_position_is_kept_also_if_the_last_change_has_no_transaction(pair, change):
     """Without ``start`` the next call continues there, and not at the oldest log."""
+    pair.empty()
     server = pair.source
-    for sql in (
+    logs = pair.did(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT)",
         "CREATE TABLE d.plain (id INT) ENGINE=MyISAM",
         "INSERT INTO d.t VALUES (1)",
-    ):
-        server.execute(sql)
-    tailrace.apply(pair.log(), pair.url, channel="the copy")
+    )
+    tailrace.apply(logs, pair.url, channel="the copy")
     start = server.binlogs()[-1].name
     server.execute(change)
     done = tailrace.apply(pair.log(), pair.url, start=start)
@@ -454,11 +442,12 @@ def test_the_position_is_kept_also_if_the_last_change_has_no_transaction(pair, c
     pair.check("d")
 
 
-@pytest.mark.parametrize("format_", ["ROW", "STATEMENT", "MIXED"])
-@pytest.mark.parametrize("first", ["d.t", "d.plain"])
-@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+@for_each("format_", ["ROW", "STATEMENT", "MIXED"])
+@for_each("first", ["d.t", "d.plain"])
+@for_each("end", ["COMMIT", "ROLLBACK"])
 def test_what_follows_a_transaction_with_tables_of_both_kinds_is_applied(pair, format_, first, end):
     """The target may log it as several: none may be taken for the source's next transaction."""
+    pair.empty()
     server = pair.source
     server.execute("CREATE DATABASE d")
     server.execute("CREATE TABLE d.t (id INT)")
@@ -479,9 +468,8 @@ def test_what_follows_a_transaction_with_tables_of_both_kinds_is_applied(pair, f
 
 
 def test_the_error_for_a_column_of_another_type_names_the_table(pair):
-    pair.source.execute("CREATE DATABASE d")
-    pair.source.execute("CREATE TABLE d.t (id INT PRIMARY KEY, a INT)")
-    tailrace.apply(pair.log(), pair.url)
+    logs = pair.did("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)")
+    tailrace.apply(logs, pair.url)
     pair.target.execute("ALTER TABLE d.t MODIFY a TINYINT")
     pair.source.execute("INSERT INTO d.t VALUES (1, 500)")
     with pytest.raises(ServerError, match=r"another type there than on the source, in d\.t"):
@@ -538,20 +526,24 @@ def test_the_rights_in_the_guide_are_needed_and_enough(pair):
 
 
 def test_only_the_tables_that_are_wanted_are_applied(pair):
-    server = pair.source
-    for name in ("wanted", "other"):
-        server.execute(f"CREATE DATABASE {name}")
-        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY) ENGINE=InnoDB")
-        server.execute(f"INSERT INTO {name}.t VALUES (1)")
-    logs = pair.log()
+    logs = pair.did(
+        *(
+            sql
+            for name in ("wanted", "other")
+            for sql in (
+                f"CREATE DATABASE {name}",
+                f"CREATE TABLE {name}.t (id INT PRIMARY KEY) ENGINE=InnoDB",
+                f"INSERT INTO {name}.t VALUES (1)",
+            )
+        )
+    )
     tailrace.apply(logs, pair.url, tables="wanted.*")
     pair.check("wanted")
     assert pair.target.query("SHOW DATABASES LIKE 'other'") == []
 
 
 def test_a_channel_has_one_applier_at_a_time(pair, monkeypatch):
-    pair.source.execute("CREATE DATABASE d")
-    logs = pair.log()
+    logs = pair.did("CREATE DATABASE d")
     monkeypatch.setattr("tailrace.applier.server.target.LOCK_SECONDS", 1)
     pair.target.query("SELECT GET_LOCK('tailrace apply default', 0)")
     with pytest.raises(UsageError, match="another applier has the channel 'default'"):
@@ -560,7 +552,7 @@ def test_a_channel_has_one_applier_at_a_time(pair, monkeypatch):
     pair.target.disconnect()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "error"),
     [
         ({"conflicts": "never"}, "conflicts is stop, skip or overwrite"),
@@ -574,7 +566,7 @@ def test_wrong_arguments(given, error):
 
 def test_definitions_of_the_table_of_positions_are_not_for_the_target(pair):
     """As its rows: a source that was a target, too, may drop its own."""
-    for sql in (
+    logs = pair.did(
         "CREATE DATABASE tailrace",
         "CREATE TABLE tailrace.applied (id INT PRIMARY KEY)",
         "CREATE DATABASE d",
@@ -582,14 +574,15 @@ def test_definitions_of_the_table_of_positions_are_not_for_the_target(pair):
         "INSERT INTO tailrace.applied VALUES (1)",
         "DROP DATABASE tailrace",
         "INSERT INTO d.t VALUES (1)",
-    ):
-        pair.source.execute(sql)
-    done = tailrace.apply(pair.log(), pair.url)
+    )
+    done = tailrace.apply(logs, pair.url)
     again = tailrace.apply(pair.log(), pair.url, start="binlog.000001")
     assert (again.transactions, again.skipped) == (0, done.transactions)
     pair.check("d")
-    pair.source.execute("CREATE DATABASE tailrace")
-    pair.source.execute("CREATE TABLE tailrace.applied (id INT)")
-    pair.source.execute("DROP TABLE d.t, tailrace.applied")
+    logs = pair.did(
+        "CREATE DATABASE tailrace",
+        "CREATE TABLE tailrace.applied (id INT)",
+        "DROP TABLE d.t, tailrace.applied",
+    )
     with pytest.raises(SchemaError, match=r"where the target keeps its position"):
-        tailrace.apply(pair.log(), pair.url)
+        tailrace.apply(logs, pair.url)

@@ -20,6 +20,7 @@ from tests.badinput.test_verdicts import (
     of,
     statement,
 )
+from tests.cases import each_case
 from tools.campaign import verdicts
 from tools.campaign.mutate import Parsed
 
@@ -83,7 +84,7 @@ CONTINUED = {
 }
 
 
-@pytest.mark.parametrize("name", CONTINUED)
+@each_case("name", CONTINUED)
 def test_continued(name, made):
     """Both paths agree, whether a transaction is held or looked ahead for; no split is of half."""
     files, times = CONTINUED[name]

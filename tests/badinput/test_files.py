@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tailrace import log
+from tailrace.cli import main
 from tailrace.columns import changes, plan_splits
 from tailrace.errors import (
-    ChecksumMismatch,
-    KeyMissing,
     TailraceError,
     TruncatedEvent,
 )
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.cli.test_errors import one_error
 from tests.recorded import CORPUS
-from tests.waiting import DEADLINE
 from tools.campaign import trial
 from tools.campaign.mutate import Parsed
 
@@ -28,7 +24,7 @@ SMALL = {
     "mysql": CORPUS / "mysql-9.7.clean-shutdown" / "binlog.000001",
     "mariadb": CORPUS / "mariadb-11.8.clean-shutdown" / "binlog.000001",
 }
-FLAVOURS = pytest.mark.parametrize("flavour", SMALL)
+FLAVOURS = each_case("flavour", SMALL)
 
 NO_LOGS = {
     "empty": b"",
@@ -51,7 +47,7 @@ def tried(path):
     return found.outcomes
 
 
-@pytest.mark.parametrize("data", NO_LOGS.values(), ids=NO_LOGS)
+@each_case("data", NO_LOGS.values(), ids=NO_LOGS)
 def test_what_is_no_log(tmp_path, data):
     path = tmp_path / "binlog.000001"
     path.write_bytes(data)
@@ -86,7 +82,7 @@ def test_truncated_at_each_byte(tmp_path, flavour):
 
 
 @FLAVOURS
-@pytest.mark.parametrize("seal", [False, True], ids=["as it is", "with a new checksum"])
+@each_case("seal", [False, True], ids=["as it is", "with a new checksum"])
 def test_each_byte_flipped(tmp_path, flavour, seal):
     """With the checksum as it was, no change is missed; with a new one, the error is ours.
 
@@ -131,28 +127,8 @@ def _splits(path):
         plan_splits(series, target_bytes=1)
 
 
-def test_a_wrong_byte_is_told_with_its_place(tmp_path):
-    data = bytearray(SMALL["mysql"].read_bytes())
-    data[-10] ^= 1
-    path = tmp_path / "binlog.000001"
-    path.write_bytes(data)
-    for read in (_objects, _columns):
-        with pytest.raises(ChecksumMismatch, match=r"binlog\.000001 at \d+"):
-            read(path)
-
-
-@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
-def test_an_encrypted_log_says_so(server):
-    (series,) = find(CORPUS / f"{server}.encrypted")
-    path = Path(series.files[0].path)
-    for read in (_objects, _columns, lambda p: plan_splits(find(p)[0])):
-        with pytest.raises(KeyMissing, match="encrypted") as caught:
-            read(path)
-        assert caught.value.key_id in str(caught.value)
-
-
-@pytest.mark.parametrize("name", [*NO_LOGS, "cut", "flipped", "encrypted", "missing"])
-def test_the_command_line_says_it_in_a_line(tmp_path, name):
+@each_case("name", [*NO_LOGS, "cut", "flipped", "encrypted", "missing"])
+def test_the_command_line_says_it_in_a_line(tmp_path, name, monkeypatch, capsys):
     path = tmp_path / "binlog.000001"
     whole = SMALL["mysql"].read_bytes()
     broken = {**NO_LOGS, "cut": whole[:140], "flipped": whole[:-10] + b"\0" + whole[-9:]}
@@ -160,16 +136,12 @@ def test_the_command_line_says_it_in_a_line(tmp_path, name):
         broken[name] = (CORPUS / "mysql-9.7.encrypted" / "binlog.000002").read_bytes()
     if name != "missing":
         path.write_bytes(broken[name])
-    code = "from tailrace.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "log", str(path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "80"},
-        timeout=DEADLINE,
-    )
-    assert done.returncode == 2, done
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "argv", ["tailrace", "log", str(path)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2, said
     notices = "column names from"  # of what was read before
-    lines = [line for line in done.stderr.splitlines() if notices not in line]
+    lines = [line for line in said.splitlines() if notices not in line]
     assert one_error("\n".join(lines))

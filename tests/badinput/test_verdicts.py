@@ -28,6 +28,7 @@ from tailrace.events.serialization import write_unsigned
 from tailrace.events.walk import event_length
 from tailrace.log.reader import Reader
 from tailrace.transaction import Boundary, BoundaryParser
+from tests.cases import each_case
 from tests.recorded import CORPUS
 from tools.campaign import verdicts
 from tools.campaign.endings import renumbered
@@ -61,7 +62,7 @@ def of(case, *codes):
     raise AssertionError(case)
 
 
-@pytest.mark.parametrize("verify", [True, False])
+@each_case("verify", [True, False])
 def test_sound_logs(verify):
     """Both paths give the same rows; an incident, and a table of unknown columns, are errors."""
     rejected = [
@@ -84,7 +85,7 @@ def test_broken_logs():
     assert 40 < report.outcomes["accepted"] < 160
 
 
-@pytest.mark.parametrize("number", [4087, 6010, 12615])
+@each_case("number", [4087, 6010, 12615])
 def test_broken_logs_that_once_differed(number):
     """A retyped event cut short (4087); two errors in one table's rows, the first in its values."""
     objects, columns, what = verdicts.compare(20261124, number)
@@ -183,8 +184,8 @@ REJECTED = {
 }
 
 
-@pytest.mark.parametrize("verify", [True, False], ids=["verified", "unverified"])
-@pytest.mark.parametrize(("case", "change", "error"), REJECTED.values(), ids=REJECTED)
+@each_case("verify", [True, False], ids=["verified", "unverified"])
+@each_case(("case", "change", "error"), REJECTED.values(), ids=REJECTED)
 def test_rejected_by_both(case, change, error, verify):
     parsed = of(
         case, *((GTID, QUERY, WRITE, XID) if case is MYSQL else (MARIADB_GTID, WRITE_V1, XID))
@@ -200,7 +201,7 @@ DATETIME_0 = struct.pack(">Q", (1 << 63) | (2024 * 13 + 5) << 46 | 6 << 41)
 """2024-05-06 00:00:00: year * 13 + month, day, hour, minute, second from the 17th bit on."""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "bad"),
     [
         ("second 60", 60 << 24),
@@ -234,7 +235,7 @@ def test_rows_of_a_transaction_without_an_end():
     assert len(both(parsed.bytes()).rows) < len(whole.rows)
 
 
-@pytest.mark.parametrize("ignorable", [False, True])
+@each_case("ignorable", [False, True])
 def test_encryption_that_begins_in_mid_log(ignorable):
     """A server that sends its log decrypted marks the event as ignorable; a file's is not."""
     parsed = of(MYSQL, GTID, QUERY, WRITE, XID)
@@ -269,7 +270,7 @@ def test_ddl_between_a_table_map_and_its_rows():
     assert "'label'" not in found.rows[-1]
 
 
-@pytest.mark.parametrize("files", [1, 2])
+@each_case("files", [1, 2])
 def test_a_transaction_goes_on_behind_a_format_description(files):
     """Relay logs may change files, or their source's, inside a transaction: it keeps its GTID."""
     parsed = of("mysql-9.7.relay-log", FORMAT, ROTATE, GTID, QUERY, DELETE, XID)
@@ -288,7 +289,7 @@ def images(row):
     return row[row.index("{") :]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("case", "rows", "shown"),
     [
         ("mysql-9.7.relay-log", DELETE, "'before rotation'}, None)"),
@@ -311,8 +312,8 @@ def test_a_table_map_before_a_rotate_is_of_the_rows_after_it(case, rows, shown):
     assert found[0].endswith(shown)
 
 
-@pytest.mark.parametrize("files", [1, 2])
-@pytest.mark.parametrize(
+@each_case("files", [1, 2])
+@each_case(
     ("case", "rows"),
     [("mysql-9.7.relay-log", DELETE), ("mariadb-11.8.json-text-full:1132", UPDATE_V1)],
 )
@@ -437,7 +438,7 @@ def check_splits(events, tail):
         assert (splits[-1].end if splits else 4) == end, (event, at)
 
 
-@pytest.mark.parametrize("tag", [b" rders", b"order ", b"\torder", b"Orders", b"9rders", b"or-ers"])
+@each_case("tag", [b" rders", b"order ", b"\torder", b"Orders", b"9rders", b"or-ers"])
 def test_a_tag_that_is_not_in_its_plain_form(tag):
     """No server writes one: taken for its plain form, the transaction would be another one."""
     parsed = of("mysql-9.7.tagged-gtids", GTID_TAGGED)
@@ -451,7 +452,7 @@ def test_a_tag_that_is_not_in_its_plain_form(tag):
     assert "not a tag" in found.message
 
 
-@pytest.mark.parametrize("number", [12, 57, 63, 64, 255, 8192, 1 << 32, (1 << 63) - 1, 1 << 63])
+@each_case("number", [12, 57, 63, 64, 255, 8192, 1 << 32, (1 << 63) - 1, 1 << 63])
 def test_fields_of_a_newer_server_in_a_tagged_gtid(number):
     """They may be skipped where the message says so, whatever their numbers (facts sheet 2.5)."""
     parsed = of("mysql-9.7.tagged-gtids", GTID_TAGGED)
@@ -468,7 +469,7 @@ def test_fields_of_a_newer_server_in_a_tagged_gtid(number):
     assert both(parsed.bytes()).error == "EventDecodeError"
 
 
-@pytest.mark.parametrize("size", [1000, (16 << 20) + 1, 1 << 30])
+@each_case("size", [1000, (16 << 20) + 1, 1 << 30])
 def test_a_payload_longer_than_its_file(size):
     """Up to 16 MiB it would be held whole, above it is read in pieces; the file ends inside it."""
     parsed = of("mysql-9.7.payload-full", PAYLOAD)
@@ -496,8 +497,8 @@ def broken_payload(change):
     return parsed_offset(parsed, index), parsed.bytes()
 
 
-@pytest.mark.parametrize("size", [19, 56, 100])
-@pytest.mark.parametrize("code", [FORMAT, PAYLOAD])
+@each_case("size", [19, 56, 100])
+@each_case("code", [FORMAT, PAYLOAD])
 def test_what_does_not_stand_in_a_payload(code, size):
     def change(inner):
         event = bytearray(size)
@@ -511,7 +512,7 @@ def test_what_does_not_stand_in_a_payload(code, size):
     assert f"the payload holds an event of type {code}" in found.message
 
 
-@pytest.mark.parametrize("sql", [b"ROLLBACK", b"ROLLBACK TO `s`"])
+@each_case("sql", [b"ROLLBACK", b"ROLLBACK TO `s`"])
 def test_a_rollback_in_a_payload(sql):
     """Servers write none: a payload is committed or prepared as a whole."""
 
@@ -579,7 +580,7 @@ def test_the_magic_alone():
         plan_splits(verdicts.series_of(b"\xfebin"))
 
 
-@pytest.mark.parametrize("in_use", [0, 1])
+@each_case("in_use", [0, 1])
 def test_a_file_that_ends_inside_its_format_description(in_use):
     """Of a server that crashed as it began the file; the log's first file must have begun."""
     whole = of(MYSQL, GTID, QUERY, WRITE, XID).bytes()
@@ -596,7 +597,7 @@ def test_a_file_that_ends_inside_its_format_description(in_use):
         assert both(bytes(begun[:size])).offset == 4
 
 
-@pytest.mark.parametrize("in_use", [0, 1])
+@each_case("in_use", [0, 1])
 def test_a_length_that_reaches_past_the_end(in_use):
     """Its header tells another end: no way of reading takes it for the end of what was written."""
     parsed = of(MYSQL, GTID, QUERY, WRITE, XID)
@@ -613,8 +614,8 @@ def test_a_length_that_reaches_past_the_end(in_use):
         assert error.value.offset == at
 
 
-@pytest.mark.parametrize("end", [b"\xfc", b"\xfd", b"\xfc\0", b"\xfd\0\0", b"\1\xfc", b"\1\xfd\0"])
-@pytest.mark.parametrize("hold", [True, False])
+@each_case("end", [b"\xfc", b"\xfd", b"\xfc\0", b"\xfd\0\0", b"\1\xfc", b"\1\xfd\0"])
+@each_case("hold", [True, False])
 def test_a_length_at_the_end_of_a_block(end, hold):
     """Lengths of a payload's fields that begin in the log's last bytes, and end behind them."""
     parsed = of("mysql-9.7.payload-no-checksum", PAYLOAD)
@@ -632,7 +633,7 @@ def test_a_length_at_the_end_of_a_block(end, hold):
     assert both(parsed.bytes()).error == "EventDecodeError"
 
 
-@pytest.mark.parametrize("read", [verdicts.by_objects, verdicts.by_columns])
+@each_case("read", [verdicts.by_objects, verdicts.by_columns])
 def test_an_old_time_without_its_definition(read):
     """The log does not tell the digits of MariaDB's old types: the error says what does."""
     (path,) = (CORPUS / "mariadb-10.11.old-temporal-fractions").glob("*.0*")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 
-import pytest
-
 from tailrace.cli.commands import COMMANDS
+from tests.for_each import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "found"),
     [
         ("st", ["stat"]),
@@ -33,7 +32,7 @@ def test_bash(run, tmp_path, words, found):
     assert (sorted(ran.stdout.split()), ran.stderr) == (found, "")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@for_each("shell", ["bash", "zsh", "fish"])
 def test_each_shells_script_has_all_commands_and_options(run, shell):
     ran = run("completion", shell)
     assert ran.status == 0

@@ -8,10 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import tailrace.cli
 from tailrace.extras import hint
+from tests.for_each import for_each
 
 
 def one_error(err):
@@ -27,8 +26,8 @@ def assert_refused(ran, message):
     assert message in one_error(ran.err)
 
 
-@pytest.mark.parametrize("command", ["log", "stat"])
-@pytest.mark.parametrize(
+@for_each("command", ["log", "stat"])
+@for_each(
     ("content", "message"),
     [
         (b"", "the file is empty"),
@@ -46,34 +45,9 @@ def test_what_is_no_log(run, tmp_path, command, content, message):
 
 def test_encrypted_logs(run, corpus):
     for folder in corpus.glob("*.encrypted"):
-        assert_refused(run("log", folder), "encrypted")
         ran = run("check", folder)
         assert ran.status == 2
         assert "encrypted" in ran.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["log"], "give a log"),
-        (["log", "/nowhere"], "no such file or folder"),
-        (["log", "--nonsense", "x"], "log has no option --nonsense"),
-        (["log", "x", "--as", "xml"], "--as"),
-        (["nonsense"], "nonsense"),
-        (["log", "x", "--events"], "--events goes with --as json"),
-        (["check", "x", "--tables", "y"], "check has no option --tables"),
-        (["log", "x", "--tables", "a,,b"], "a pattern is empty"),
-    ],
-)
-def test_usage(run, arguments, message):
-    assert_refused(run(*arguments), message)
-
-
-def test_a_schema_that_is_none(run, shop, tmp_path):
-    path = tmp_path / "schema.sql"
-    path.write_text("SELECT 1")
-    assert_refused(run("log", shop / "mysql", "--schema", path), "there is no CREATE TABLE in it")
-    assert_refused(run("log", shop / "mysql", "--schema", tmp_path / "none"), "No such file")
 
 
 def test_verify(run, shop, corpus):
@@ -162,7 +136,7 @@ def test_ctrl_c(run, monkeypatch):
     assert (ran.status, ran.err) == (130, "")
 
 
-@pytest.mark.parametrize("module", ["cyclopts", "uuid"])
+@for_each("module", ["cyclopts", "uuid"])
 def test_ctrl_c_while_it_is_imported(tmp_path, module):
     """The first is what the command needs, the second what the package does."""
     (tmp_path / f"{module}.py").write_text(
@@ -178,25 +152,6 @@ def test_ctrl_c_while_it_is_imported(tmp_path, module):
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
-
-
-def test_a_reader_that_goes_away(shop):
-    command = f"{sys.executable} -m tailrace log {shop} --as json | head -1"
-    ran = subprocess.run(["sh", "-c", command], capture_output=True, check=True)
-    assert ran.stdout.count(b"\n") == 1
-    assert b"Traceback" not in ran.stderr
-    assert b"Broken" not in ran.stderr
-
-
-def test_a_plain_reader_imports_nothing_large(shop):
-    code = (
-        "import sys; from tailrace.cli import app;"
-        f"app(['log', {str(shop / 'mysql' / 'binlog.000004')!r}, '--as', 'json'], result_action='return_value');"
-        "print(sorted({'numpy', 'pyarrow', 'numba', 'pyspark', 'pandas', 'sqlglot', 'rich.table'} & set(sys.modules)),"
-        " file=sys.stderr)"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert ran.stderr.splitlines()[-1] == "[]"
 
 
 def test_a_command_whose_extra_is_missing(run, monkeypatch):

@@ -11,6 +11,7 @@ import tailrace
 from tailrace.errors import LogError, UsageError
 from tailrace.table_filter import TableFilter
 from tests.cli.damaged import BAD, counted, damaged, sound
+from tests.for_each import for_each
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +24,9 @@ def others():
     return sound()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "how",
     [("--as", "json"), ("--as", "text"), ("--as", "sql"), ("--as", "undo")],
-    ids=lambda how: how[1],
 )
 def test_log(run, logs, others, how):
     how = (*how, "--statements", "skip")
@@ -85,7 +85,7 @@ def test_changes(logs, others):
     assert set(counted(tailrace.changes(logs, tables="*movements"))) == {"warehouse.movements"}
 
 
-@pytest.mark.parametrize("pattern", ["", ["shop.*", " "], 5, [5], b"shop.*"])
+@for_each("pattern", ["", ["shop.*", " "], 5, [5], b"shop.*"])
 def test_what_is_no_pattern(pattern):
     """An empty one excluded nothing in silence, and the others ended in a TypeError."""
     with pytest.raises(UsageError, match="exclude: a pattern is"):

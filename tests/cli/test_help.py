@@ -15,6 +15,7 @@ import pytest
 import tailrace.spark
 from tailrace.cli import app
 from tailrace.cli.commands import COMMANDS, EPILOGUE
+from tests.for_each import for_each
 from tests.live.certificates import Authority
 from tests.replication.conftest import url_of
 from tests.waiting import DEADLINE
@@ -44,7 +45,7 @@ def test_without_a_command_it_is_the_help(run):
     assert run().out == run("--help").out == run("help").out
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_commands_help(run, name):
     ran = run(name, "--help")
     assert (ran.status, ran.err) == (0, "")
@@ -60,7 +61,7 @@ def test_a_commands_help(run, name):
         assert "Exit codes" in ran.out
 
 
-@pytest.mark.parametrize("name", WITH_OPTIONS)
+@for_each("name", WITH_OPTIONS)
 def test_each_option_is_described_by_a_sentence(name):
     for argument in app[name].assemble_argument_collection():
         text = argument.parameter.help or ""
@@ -91,7 +92,7 @@ COMMANDS_ONLY = {
 """Options that the function has not: what it takes otherwise (an observer, a session), or text."""
 
 
-@pytest.mark.parametrize("name", COMMANDS_ONLY)
+@for_each("name", COMMANDS_ONLY)
 def test_an_option_has_the_name_of_the_functions_parameter(name):
     """One name for one option, in the API and the command line."""
     function = getattr(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 import zstandard
 
 from tests.cli.test_errors import one_error
+from tests.for_each import for_each
 
 
 @pytest.fixture
@@ -18,13 +20,13 @@ def archive(shop, tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("command", [["log"], ["log", "--as", "json"], ["stat"]])
-def test_a_compressed_log_reads_as_the_plain_one(run, shop, archive, command):
+@for_each("command", [["log"], ["log", "--as", "json"], ["stat"]])
+def test_a_compressed_log_reads_as_the_plain_one(run, shop, archive, tmp_path, command):
     wanted = run(*command, shop / "mysql" / "binlog.000002")
     assert wanted.status == 0
     assert run(*command, archive / "binlog.000002.zst") == wanted
-    bare = archive / "binlog.000002"
-    (archive / "binlog.000002.zst").rename(bare)
+    bare = tmp_path / "binlog.000002"
+    shutil.copy(archive / "binlog.000002.zst", bare)
     assert run(*command, bare, "--layers", "zstd") == wanted
     assert run(*command, bare, "--layers", "zstd", "--layers", "counting") == wanted
     assert run(*command, bare).status == 2

@@ -10,10 +10,11 @@ import tailrace
 from tailrace.events import GtidEvent, PreviousGtidsEvent
 from tailrace.gtid import GtidSet
 from tests.cli.test_errors import assert_refused
+from tests.for_each import for_each
 from tests.sql.campaign import feed
 from tools.applied import by_tool
 from tools.dumps import dump_table
-from tools.servers import NAMES, Server
+from tools.servers import ONE_OF_EACH, Server
 
 MOVED = ("_file", "_pos", "_seq")
 
@@ -92,7 +93,7 @@ def _schema(run, shop, tmp_path):
     return path
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("flavour", "tables", "database"),
     [("mysql", "laden.orders,laden.payments", "shop"), ("mariadb", "laden.suppliers", "warehouse")],
 )
@@ -168,7 +169,7 @@ def test_several_logs_are_not_one(run, shop, tmp_path):
     assert_refused(ran, "one log is written")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_a_server_takes_it(run, corpus, tmp_path, fresh_server, name):
     """Renamed and filtered, through the server's own tool and client: SELECT gives the rows."""
     case = corpus / f"{name}.image-full-full"

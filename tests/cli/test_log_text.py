@@ -17,6 +17,7 @@ from tailrace.times import time_text
 from tailrace.values.image import ABSENT
 from tailrace.values.jsonb import JsonText
 from tailrace.values.schema import Column, Logical
+from tests.for_each import for_each
 
 
 def column(kind=ColumnType.VARCHAR):
@@ -47,9 +48,7 @@ def test_transactions_statements_and_rows(run, shop):
     assert ran.lines[-1] == "-- the server was shut down"
 
 
-@pytest.mark.parametrize(
-    "case", ["image-minimal-full", "image-full-full", "statement-format", "mixed-format"]
-)
+@for_each("case", ["image-minimal-full", "image-full-full", "statement-format", "mixed-format"])
 def test_every_row_and_statement_of_mysqlbinlog(run, corpus, case):
     """As many rows by kind and table as the server's own tool finds."""
     for folder in corpus.glob(f"*.{case}"):

@@ -9,6 +9,7 @@ import pytest
 
 from tailrace.extras import hint
 from tailrace.storage import keyring
+from tests.for_each import for_each
 from tests.replication.conftest import url_of
 from tests.waiting import DEADLINE
 
@@ -99,6 +100,10 @@ FILES = {
     "log --start binlog.000009:4 logs": "binlog.000009 is not among the logs of mysql: binlog.000001 to binlog.000004",
     "log --start binlog.000001:160 logs": "logs/binlog.000001: no event begins at 160",
     "log --start binlog.000001:99999999 logs": "logs/binlog.000001: it has 201047 bytes and no position 99999999",
+    "log --until binlog.000009:4 logs": "binlog.000009 is not among the logs of mysql: binlog.000001 to binlog.000004",
+    f"log --until {UUID}:9 logs": f"mysql ends, and these GTIDs were not read: {UUID}:9",
+    "log --start binlog.000003:4 --until binlog.000002:4 logs": "until binlog.000002:4 is before start binlog.000003:4: nothing is between them",
+    "log --start 2026-11-21T10:00:00 --until 2026-11-21T09:00:00 logs": "until 2026-11-21T09:00:00+00:00 is before start 2026-11-21T10:00:00+00:00: nothing is between them",
     "log --until oldest logs": "--until: oldest is the start of a log: nothing comes before it",
     f"log --start {UUID}:1-5 logs": f"{UUID}:1-5 is not in the logs, logs/binlog.000001 to binlog.000004: the GTIDs are of another server, or ahead of them",
     "log --start 0-1-5 logs": "logs/binlog.000004 is a log of mysql, the GTIDs are mariadb's",
@@ -127,11 +132,17 @@ FILES = {
     # options that do not go together
     "log --events logs": "--events goes with --as json",
     "log --as raw logs": "--as raw and --into FILE go together",
+    "log --into cut.000001 logs": "--as raw and --into FILE go together",
+    "log --as sql --events logs": "--events goes with --as json",
     "log --as raw --into there.000001 logs": "there.000001 exists: choose another name, or continue that log with tailrace.append",
     "log --as raw --into cut logs": "--into cut: a log's name ends in a number, as cut.000001",
     "log --as undo --follow logs": "--follow has no end, and --as undo needs one: leave one of the two out",
+    "log --as raw --into x.000001 --follow logs": "--follow has no end, and --as raw needs one: leave one of the two out",
+    "log --rewrite-db a=b --rewrite-db a=c logs": "--rewrite-db: a cannot become both b and c",
     "log --rewrite-db shop logs": "--rewrite-db: give from=to, not 'shop'",
     "log --rows-per-insert 0 logs": "--rows-per-insert goes with --as sql and --as undo, and is 1 or more",
+    "check logs --tables y": "check has no option --tables (did you mean --layers?): `tailrace help check` lists its options",
+    "check logs --server-id 1": "check has no option --server-id: `tailrace help check` lists its options",
     "log --hexdump --as json logs": "--hexdump goes with --as text, not with --as json",
     "stat --html nowhere/page.html logs": "--html nowhere/page.html: the folder nowhere does not exist",
     # tap
@@ -149,6 +160,7 @@ FILES = {
     "receive mysql://root@db1/ --into copy --sync never": "sync is group, transaction or an interval such as 500ms or 2s, not 'never'",
     "receive mysql://root@db1/ --into copy --retain 2parsecs": "retain: '2parsecs' is neither an age (30d, 12h) nor a size (500GB, 64MiB)",
     "receive mysql://root@db1/ --into copy --progress soon": f"--progress {DURATION}, not 'soon'",
+    "receive mysql://root@db1/ --into copy --progress 0": "--progress is a duration from 1ms to 365d, not 0",
     "receive mysql://root@db1/ mysql://root@db1/ --into copy": "copy/db1_3306: two sources would have this folder; name them: NAME=URL",
     "receive mysql://root@db1,db2/ --into copy": "mysql://root@db1:3306,db2:3306: a byte copy holds one server's files: give one host, or use a separate receiver and folder for each server",
     "serve --listen 127.0.0.1:0 --server-id 9": "serve needs a SOURCE: see `tailrace help serve`",
@@ -269,7 +281,7 @@ def as_lines(expected, **values):
     ]
 
 
-@pytest.mark.parametrize("command", FILES)
+@for_each("command", FILES)
 def test_of_files_and_arguments(said, here, command):
     found, expected = said(command), as_lines(FILES[command], here=here)
     if "{here}" in str(FILES[command]):  # where its lines end depends on the folder's name
@@ -285,7 +297,7 @@ def source(fresh_server):
     return made
 
 
-@pytest.mark.parametrize("command", SERVERS)
+@for_each("command", SERVERS)
 def test_of_a_server(said, source, command):
     at = f"127.0.0.1:{source.port}"
     given = command.replace("{at}", at).replace("{url}", url_of(source)).replace("UUID", UUID)
@@ -329,7 +341,3 @@ def test_no_java(run, here, monkeypatch, tmp_path):
         "tailrace: Spark needs Java, and none suits: install Java 17 to 23 and set JAVA_HOME to it,"
         f" or: {hint('spark')}"
     )
-
-
-def test_there_are_many():
-    assert len(FILES) + len(SERVERS) >= 90

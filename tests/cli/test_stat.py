@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 
-import pytest
+from tests.for_each import for_each
 
 WORDS = {"INSERT INTO": "inserts", "UPDATE": "updates", "DELETE FROM": "deletes"}
 
@@ -17,9 +17,7 @@ def counted(ran):
     return json.loads(line)
 
 
-@pytest.mark.parametrize(
-    "case", ["image-minimal-full", "payload-full", "compressed-full-full", "several-tables"]
-)
+@for_each("case", ["image-minimal-full", "payload-full", "compressed-full-full", "several-tables"])
 def test_counts_are_mysqlbinlogs(run, corpus, case):
     for folder in corpus.glob(f"*.{case}"):
         text = gzip.decompress((folder / "mysqlbinlog.txt.gz").read_bytes()).decode(
@@ -96,8 +94,8 @@ def test_bytes_over_time_and_sizes_are_all_of_them(run, shop):
 DEFINES = r"(?:/\* leading \*/ )?(?:CREATE|ALTER|DROP|RENAME|TRUNCATE|GRANT)\b"
 
 
-@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
-@pytest.mark.parametrize("case", ["several-tables", "ddl"])
+@for_each("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+@for_each("case", ["several-tables", "ddl"])
 def test_definitions_are_mysqlbinlogs(run, corpus, server, case):
     folder = corpus / f"{server}.{case}"
     found = counted(run("stat", folder, "--as", "json"))

@@ -300,6 +300,7 @@ def test_junk_between_files(tailrace, corpus: Path) -> None:
     assert f"- at {len(raw) + 4}: " in message
 
 
+@pytest.mark.slow
 def test_a_part_of_it(tailrace, corpus: Path) -> None:
     """More than the part of a pipe that is kept: it is gone through once."""
     paths = logs(corpus, *MYSQL) * TIMES

@@ -21,6 +21,11 @@ from tests.events.made import query_body, raw_event, raw_format
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+NUMBERS = {
+    *(T.TINY, T.SHORT, T.INT24, T.LONG, T.LONGLONG),
+    *(T.NEWDECIMAL, T.FLOAT, T.DOUBLE, T.YEAR),
+}
+
 
 @dataclass(frozen=True)
 class MadeTable:
@@ -52,22 +57,7 @@ class MadeTable:
 
     def _optional(self) -> bytes:
         columns = self.columns
-        signs = [
-            column.unsigned
-            for column in columns
-            if column.code
-            in {
-                T.TINY,
-                T.SHORT,
-                T.INT24,
-                T.LONG,
-                T.LONGLONG,
-                T.NEWDECIMAL,
-                T.FLOAT,
-                T.DOUBLE,
-                T.YEAR,
-            }
-        ]
+        signs = [column.unsigned for column in columns if column.code in NUMBERS]
         fields = []
         if signs:
             packed = sum(sign << (7 - i % 8) << 8 * (i // 8) for i, sign in enumerate(signs))

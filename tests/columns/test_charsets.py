@@ -12,6 +12,7 @@ from tailrace.columns.charsets import to_utf8
 from tailrace.errors import EventDecodeError, SchemaError
 from tailrace.values.charsets import decode
 from tailrace.values.surrogates import escaped, has_surrogates, unescaped
+from tests.cases import each_case
 
 CODECS = {
     "big5": "big5",
@@ -97,15 +98,15 @@ def encodable(text: str, charset: str) -> bytes:
     return text.encode(CODECS.get(charset, "ascii"), "ignore")
 
 
-@pytest.mark.parametrize("charset", SINGLE)
+@each_case("charset", SINGLE)
 def test_every_byte(charset: str) -> None:
     every = bytes(range(256))
     agree(charset, [every, None, every[::-1], every[:128], *(bytes([i]) for i in range(256))])
 
 
-@pytest.mark.parametrize("charset", CODECS)
+@each_case("charset", CODECS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_text_and_noise(charset: str, data: st.DataObject) -> None:
     """Texts that the set has, some of them damaged or cut."""
     texts = data.draw(st.lists(st.none() | st.sampled_from(TEXTS) | st.text(), max_size=6))
@@ -118,7 +119,7 @@ def test_text_and_noise(charset: str, data: st.DataObject) -> None:
     agree(charset, values)
 
 
-@pytest.mark.parametrize("charset", [name for name in CODECS if "utf" not in name])
+@each_case("charset", [name for name in CODECS if "utf" not in name])
 def test_every_code(charset: str) -> None:
     """All codes of one and two bytes that are well-formed, in one text, in a random order."""
     codes = []
@@ -147,7 +148,7 @@ def test_gb18030_of_four_bytes() -> None:
     agree("gb18030", codes)
 
 
-@pytest.mark.parametrize("charset", ["ujis", "eucjpms"])
+@each_case("charset", ["ujis", "eucjpms"])
 def test_three_bytes(charset: str) -> None:
     seconds, thirds = random.Random(3).sample(range(0xA1, 0xFF), 30), range(0xA1, 0xFF)
     agree(charset, [bytes([0x8F, second, third]) for second in seconds for third in thirds])
@@ -156,7 +157,7 @@ def test_three_bytes(charset: str) -> None:
     agree(charset, [b"a\x8f\xa1\x41"])
 
 
-@pytest.mark.parametrize("charset", [None, "utf8mb4", "latin1", "sjis"])
+@each_case("charset", [None, "utf8mb4", "latin1", "sjis"])
 def test_ascii_is_not_copied(charset: str | None) -> None:
     array = binary([b"abc", None, b"def"])
     got = to_utf8(array, charset)
@@ -164,7 +165,7 @@ def test_ascii_is_not_copied(charset: str | None) -> None:
     assert got.buffers()[2].address == array.buffers()[2].address
 
 
-@pytest.mark.parametrize("charset", ["utf8mb4", "latin1", "gbk", "utf16"])
+@each_case("charset", ["utf8mb4", "latin1", "gbk", "utf16"])
 def test_slices_and_nulls(charset: str) -> None:
     """Nulls may hide bytes that are not well-formed; a slice looks at its own rows only."""
     good = "é中"[: 1 if charset == "latin1" else 2].encode(CODECS.get(charset, charset))
@@ -181,7 +182,7 @@ def test_slices_and_nulls(charset: str) -> None:
             assert got.to_pylist() == expected[start : start + length]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("charset", "data", "text"),
     [
         ("utf8mb4", "22eda0bdedb8805c", r"\"\ud83d\ude00\\"),

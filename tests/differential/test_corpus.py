@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tailrace.storage import find
 from tests.recorded import folders
 from tools.campaign.replay import UNKNOWN, Replayed
@@ -19,6 +21,7 @@ GENERATED = {"corpus.computed": frozenset({"s", "v"})}
 """Since 11.8 MariaDB's update images leave them out."""
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_select(subtests):
     compared = 0
     for folder in folders(*NOT_HERE):

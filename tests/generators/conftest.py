@@ -17,7 +17,7 @@ import pytest
 
 from tailrace import generators
 from tests.conftest import _require
-from tools.servers import NAMES, Server
+from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -285,7 +285,7 @@ def recordings() -> dict[str, dict[str, Recording]]:
     return {}
 
 
-@pytest.fixture(scope="session", params=NAMES)
+@pytest.fixture(scope="session", params=ONE_OF_EACH)
 def recorded(
     request: pytest.FixtureRequest,
     recordings: dict[str, dict[str, Recording]],

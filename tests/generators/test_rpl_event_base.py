@@ -25,20 +25,20 @@ def bases():
     return found
 
 
-@pytest.mark.parametrize("kind", bases(), ids=lambda kind: kind.__name__)
-def test_rpl_event_base_only_child_classes_can_be_instantiated(kind):
-    with pytest.raises(TypeError, match="only kinds of it can be made"):
-        kind(KeptContext({}))
+def test_rpl_event_base_only_child_classes_can_be_instantiated():
+    for kind in bases():
+        with pytest.raises(TypeError, match="only kinds of it can be made"):
+            kind(KeptContext({}))
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_events_are_const(kind):
-    event = kind(KeptContext({}))
-    for name in (*kind.accessors, "anything"):
-        with pytest.raises(AttributeError):
-            setattr(event, name, 1)
-    with pytest.raises((AttributeError, TypeError)):
-        del event._context
+def test_events_are_const():
+    for kind in KINDS:
+        event = kind(KeptContext({}))
+        for name in (*kind.accessors, "anything"):
+            with pytest.raises(AttributeError):
+                setattr(event, name, 1)
+        with pytest.raises((AttributeError, TypeError)):
+            del event._context
 
 
 def test_an_event_is_used_without_knowledge_of_its_details():
@@ -154,15 +154,14 @@ def test_the_same_event_goes_to_each_consumer(rows):
     assert len(given[0]) > 100
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_one_virtual_function_for_every_event(kind):
+def test_one_virtual_function_for_every_event():
     """In the interface of one generator, which those above inherit; the base does nothing."""
     stack = generators.Stack(generators.stack.generators())
-    having = [each for each in stack if hasattr(each.interface, kind.name)]
-    adding = [each for each in having if kind.name in vars(each.interface)]
-    assert len(adding) == 1
     names = [each.name for each in stack]
-    assert [each.name for each in having] == names[names.index(adding[0].name) :]
-    for each in having:
-        made = type("Nothing", (each.interface,), {})()
-        assert getattr(made, kind.name)(kind(KeptContext({}))) is None
+    for kind in KINDS:
+        having = [each for each in stack if hasattr(each.interface, kind.name)]
+        (adding,) = [each for each in having if kind.name in vars(each.interface)]
+        assert [each.name for each in having] == names[names.index(adding.name) :], kind
+        for each in having:
+            made = type("Nothing", (each.interface,), {})()
+            assert getattr(made, kind.name)(kind(KeptContext({}))) is None

@@ -80,7 +80,7 @@ def test_rpl_event_row_delete_get_read_set_and_before_image(rows):
     assert not hasattr(delete, "after_image")
 
 
-@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"])
 def test_read_and_write_sets_of_minimal_images(server):
     """Columns that are not in an image are not in its set: binlog_row_image=MINIMAL."""
     found = set()

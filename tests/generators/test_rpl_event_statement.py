@@ -12,14 +12,35 @@ LABELS = (
 )
 
 
-def test_rpl_event_statement_query(logged):
-    """Its context is that of the session when it was executed, as the server told it."""
+def test_rpl_event_statement_query_has_the_context_of_its_session(logged):
+    """When it was executed, as the server told it."""
     for label in LABELS:
         for log in logged(label):
             query, session = log.query(label), log.session[label]
             assert query.connection_id == session["pseudo_thread_id"]
+            # get_query_string
             assert query.query_bytes.decode() == query.query_string
             assert f"\n{query.query_string}\n" in log.text
+            # get_sql_mode: its bits are those that the server calls by the session's names
+            assert log.modes[query.sql_mode] == session["sql_mode"]
+            # get_character_set_client and the collations
+            for name in ("character_set_client", "collation_connection", "collation_server"):
+                assert getattr(query, name) == session[name]
+            # get_flags
+            assert query.foreign_key_checks is bool(session["foreign_key_checks"])
+            assert query.unique_checks is bool(session["unique_checks"])
+            assert query.auto_is_null is bool(session["sql_auto_is_null"])
+            # get_auto_increment_offset and _increment
+            assert (query.auto_increment_increment or 1) == session["auto_increment_increment"]
+            assert (query.auto_increment_offset or 1) == session["auto_increment_offset"]
+            # get_current_db: of the statement, and of its start and end
+            edges = [
+                event
+                for event in log.transaction(label)
+                if event.name in ("stmt_start", "stmt_end") and event.position == query.position
+            ]
+            assert len(edges) == 2
+            assert {each.current_database for each in (query, *edges)} == {session["database"]}
 
 
 def test_the_formats_have_these_statements(logged):
@@ -31,55 +52,12 @@ def test_the_formats_have_these_statements(logged):
         assert found[label] == {"STATEMENT", "MIXED"}
 
 
-def test_get_current_db(logged):
-    """Of the statement, and of its start and end."""
-    for label in LABELS:
-        for log in logged(label):
-            database = log.session[label]["database"]
-            assert log.query(label).current_database == database
-            edges = [
-                event
-                for event in log.transaction(label)
-                if event.name in ("stmt_start", "stmt_end")
-                and event.position == log.query(label).position
-            ]
-            assert [event.current_database for event in edges] == [database, database]
-
-
-def test_get_query_string(logged):
+def test_get_query_string_and_collation_default_db(logged):
+    """Servers log the database's collation where it differs from the server's."""
     for log in logged("plain"):
         query = log.query("plain")
         assert query.query_string == "INSERT INTO t (v) VALUES ('plain') /* plain */"
-
-
-def test_get_sql_mode(logged):
-    """Its bits are those that the server calls by the names that the session had."""
-    for label in LABELS:
-        for log in logged(label):
-            assert log.modes[log.query(label).sql_mode] == log.session[label]["sql_mode"]
-
-
-def test_get_character_set_client_and_collations(logged):
-    for label in LABELS:
-        for log in logged(label):
-            for name in ("character_set_client", "collation_connection", "collation_server"):
-                assert getattr(log.query(label), name) == log.session[label][name]
-
-
-def test_get_collation_default_db(logged):
-    """Servers log it where it differs from the server's; else it is the server's."""
-    for log in logged("plain"):
-        found = log.query("plain").collation_database
-        assert found in (None, log.session["plain"]["collation_database"])
-
-
-def test_get_flags(logged):
-    for label in LABELS:
-        for log in logged(label):
-            query, session = log.query(label), log.session[label]
-            assert query.foreign_key_checks is bool(session["foreign_key_checks"])
-            assert query.unique_checks is bool(session["unique_checks"])
-            assert query.auto_is_null is bool(session["sql_auto_is_null"])
+        assert query.collation_database in (None, log.session["plain"]["collation_database"])
 
 
 def test_switches_of_the_session(logged):
@@ -93,44 +71,25 @@ def test_switches_of_the_session(logged):
         assert found == mariadb
 
 
-def test_get_auto_increment_offset_and_increment(logged):
-    for label in LABELS:
-        for log in logged(label):
-            query, session = log.query(label), log.session[label]
-            assert (query.auto_increment_increment or 1) == session["auto_increment_increment"]
-            assert (query.auto_increment_offset or 1) == session["auto_increment_offset"]
-
-
-def test_time_zone(logged):
-    for log in logged("settings"):
-        assert log.query("settings").time_zone == log.session["settings"]["time_zone"]
-        assert log.query("plain").time_zone is None
-
-
-def test_day_and_month_names(logged):
+def test_time_zone_and_names_of_days_and_months(logged):
     """mysqlbinlog prints the locale's number; that of en_US is not logged."""
     for log in logged("settings"):
+        query, plain, session = log.query("settings"), log.query("plain"), log.session["settings"]
+        assert (query.time_zone, plain.time_zone) == (session["time_zone"], None)
         (number,) = {int(each) for each in log.shown(r"lc_time_names=(\d+)")} - {0}
-        assert log.query("settings").lc_time_names == number
-        assert log.session["settings"]["lc_time_names"] == "de_DE"
-        assert log.query("plain").lc_time_names is None
+        assert session["lc_time_names"] == "de_DE"
+        assert (query.lc_time_names, plain.lc_time_names) == (number, None)
 
 
-def test_last_insert_id(logged):
+def test_insert_ids_and_get_uses_auto_increment(logged):
     for log in logged("last_insert_id"):
-        used = log.query("last_insert_id")
-        assert used.last_insert_id == log.session["last_insert_id"]["last_insert_id"]
+        session = log.session["last_insert_id"]
+        assert log.query("last_insert_id").last_insert_id == session["last_insert_id"]
         assert log.query("plain").last_insert_id is None
-
-
-def test_insert_id_and_get_uses_auto_increment(logged):
     for log in logged("insert_id"):
-        query = log.query("insert_id")
-        assert query.insert_id == log.facts["insert_id"]
-        assert query.uses_auto_increment is True
-        other = log.query("deleted")
-        assert other.uses_auto_increment is False
-        assert other.insert_id is None
+        query, other = log.query("insert_id"), log.query("deleted")
+        assert (query.insert_id, query.uses_auto_increment) == (log.facts["insert_id"], True)
+        assert (other.insert_id, other.uses_auto_increment) == (None, False)
 
 
 def test_random_seed(logged):
@@ -158,15 +117,11 @@ def test_get_used_user_vars(logged):
         assert log.query("plain").user_variables == ()
 
 
-def test_get_uses_temporary_table(logged):
+def test_get_uses_temporary_table_and_table_map_for_update(logged):
     for log in logged("temporary"):
         assert log.query("temporary").uses_temporary_tables is True
         assert log.query("plain").uses_temporary_tables is False
-
-
-def test_table_map_for_update(logged):
-    """The statement changes the first and the second of its tables."""
-    for log in logged("multi"):
+    for log in logged("multi"):  # it changes the first and the second of its tables
         assert log.query("multi").table_map_for_update == 0b11
         assert log.query("plain").table_map_for_update is None
 
@@ -182,26 +137,19 @@ def test_get_errorcode(logged):
         assert end.error_code == 0
 
 
-def test_rpl_event_statement_load_query(recorded):
-    loads = [log for log in recorded.values() if log.named("stmt_load_query")]
-    assert recorded["STATEMENT"] in loads
-    for log in loads:
-        query = log.named("stmt_load_query")[0]
-        assert query.query_string.startswith("LOAD DATA INFILE")
-        start, end = query.file_name_at
-        assert b"rows.tsv' REPLACE INTO" in query.query_bytes[start:end]
-        assert query.duplicates == "replace"
-        assert query.current_database == "g"
-
-
-def test_rpl_event_statement_load_data_block_get_block(recorded):
+def test_rpl_event_statement_load_query_and_load_data_block_get_block(recorded):
     """The blocks are the file that the server read, and have its number."""
     loads = [log for log in recorded.values() if log.named("stmt_load_query")]
     assert recorded["STATEMENT"] in loads
     for log in loads:
+        query, *_ = log.named("stmt_load_query")
+        assert query.query_string.startswith("LOAD DATA INFILE")
+        start, end = query.file_name_at
+        assert b"rows.tsv' REPLACE INTO" in query.query_bytes[start:end]
+        assert (query.duplicates, query.current_database) == ("replace", "g")
         blocks = log.named("stmt_load_data_block")
         assert b"".join(each.block for each in blocks) == log.facts["file"]
-        assert {each.file_id for each in blocks} == {log.named("stmt_load_query")[0].file_id}
+        assert {each.file_id for each in blocks} == {query.file_id}
 
 
 def test_rpl_event_statement_start_and_end(recorded):

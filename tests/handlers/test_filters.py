@@ -70,6 +70,7 @@ WITH_ROWS = (
 )
 
 
+@pytest.mark.slow
 @for_each("case", cases())
 def test_filters_that_want_all_change_nothing(case: str) -> None:
     filters = (ByTable(["*.*"]), ByTable(), ByType(), ByServerId(), ByGtid(), ByTime())
@@ -77,6 +78,7 @@ def test_filters_that_want_all_change_nothing(case: str) -> None:
         assert events(case, *filters, expand=expand) == events(case, expand=expand)
 
 
+@pytest.mark.slow
 @for_each("case", cases(*WITH_ROWS))
 def test_the_rows_of_some_tables(case: str) -> None:
     bare = events(case)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 import tailrace
 from tailrace.constants import EventType
 from tailrace.events import Event, RowsEvent, TableMapEvent
@@ -22,8 +24,6 @@ from tests.handlers.logs import CORPUS, cases, events
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from tailrace.transaction import Transaction
 
@@ -79,6 +79,7 @@ def test_the_table_index(case: str, expand: bool) -> None:
     assert any(tables for *_, tables in seen)
 
 
+@pytest.mark.slow
 @for_each("case", cases())
 def test_the_assembler(case: str) -> None:
     got: list[Transaction] = []

@@ -207,16 +207,15 @@ def test_a_load_outlives_its_server(fresh_server) -> None:
     server = fresh_server("mariadb-10.11", {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1})
     load = Load(server, seed=SEED, clients=3, huge=0)
     with load:
-        for _ in range(2):
-            wait_for(lambda: load.counts["small"] > 20)
-            connections = load.counts["connections"]
-            server.kill()
-            server.start()
-            enough = load.counts["small"] + 20
-            wait_for(lambda enough=enough: load.counts["small"] > enough)
-            # the other clients may still be on their way
-            wait_for(lambda known=connections: load.counts["connections"] >= known + 3)
+        wait_for(lambda: load.counts["small"] > 20)
+        connections = load.counts["connections"]
+        server.kill()
+        server.start()
+        enough = load.counts["small"] + 20
+        wait_for(lambda: load.counts["small"] > enough)
+        # the other clients may still be on their way
+        wait_for(lambda: load.counts["connections"] >= connections + 3)
     assert server.query("XA RECOVER") == []
     marks = set(server.query("SELECT client, n FROM random_load.marks"))
     assert load.acknowledged() <= marks
-    assert len(load.acknowledged()) > 40
+    assert len(load.acknowledged()) > 20

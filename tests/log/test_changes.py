@@ -86,6 +86,7 @@ def same_changes(name, found, told):
     )
 
 
+@pytest.mark.slow
 def test_reading_ahead_and_a_stream_tell_what_holding_tells():
     """A stream is read once: its transactions are held in a temporary file."""
     wrong = []

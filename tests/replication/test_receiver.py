@@ -1,4 +1,4 @@
-"""The receiver against the three real servers: names, bytes, index, and when it syncs."""
+"""The receiver against real servers: names, bytes, index, and when it syncs."""
 
 from __future__ import annotations
 
@@ -230,31 +230,6 @@ def test_in_memory(source):
         assert all(bytes(files[log.name]) == log.read_bytes() for log in source.binlogs())
     finally:
         forget_memory("received")
-
-
-def test_retain_by_size(source, folder):
-    for _ in range(5):
-        rotate(source)
-        insert(source, [100_000])
-    limit = sum(log.stat().st_size for log in source.binlogs()[-3:]) + 1000
-    receiver = Receiver(url_of(source), folder, follow=False, retain=f"{limit}B")
-    receiver.run()
-    logs = [log.name for log in source.binlogs()]
-    kept = sorted(path.name for path in folder.glob("binlog.0*"))
-    assert kept == logs[-len(kept) :]
-    assert receiver.purged == logs[: -len(kept)]
-    sizes = [log.stat().st_size for log in source.binlogs()[:-1]]  # the last had not grown yet
-    assert sum(sizes[-len(kept) + 1 :]) <= limit < sum(sizes[-len(kept) :])
-    same(source, folder, first=len(logs) - len(kept))
-
-
-def test_retain_by_age(source, folder, receiving):
-    rotate(source)
-    run = receiving(source, folder, retain="30d")
-    wait_for(lambda: run.has(source))
-    run.stop()
-    assert run.receiver.purged == []
-    same(source, folder)
 
 
 def test_two_receivers_never_write_one_folder(source, folder, receiving):

@@ -16,7 +16,7 @@ from tailrace.storage.objects import folder as folders
 from tailrace.storage.objects import output as outputs
 from tests.replication.conftest import Running, insert, rotate, url_of
 from tests.storage.objects.conftest import bucket, s3_server  # noqa: F401 - fixtures
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 
 
 def run(source, bucket, **settings):  # noqa: F811 - the fixture's value
@@ -141,7 +141,7 @@ def test_two_receivers_on_two_machines(source, bucket):  # noqa: F811
             if first.errors:
                 break
         wait_for(lambda: first.errors)
-        assert not first.thread.is_alive() or first.thread.join(60) is None
+        assert not first.thread.is_alive() or first.thread.join(DEADLINE) is None
         assert re.search("has taken it over|it and took over", str(first.errors[0]))
         wait_for(lambda: second.has(source))
         second.stop()
@@ -196,7 +196,7 @@ def test_how_long_events_wait_for_the_store_is_bounded_and_shown(source, bucket)
             wait_for(lambda: running.has(source))
             return any(each.sync_seconds is not None and each.sync_seconds < 0.1 for each in shown)
 
-        wait_for(soon, "always at the next look, which is 0.1 s later", seconds=60)
+        wait_for(soon, "always at the next look, which is 0.1 s later")
     finally:
         running.stop()
     waited = [each.sync_seconds for each in shown if each.sync_seconds is not None]

@@ -13,6 +13,7 @@ import pytest
 
 import tailrace
 from tailrace.cli import main
+from tailrace.cli.stat import stat as statistics_of
 from tailrace.log.statistics import Statistics
 from tailrace.report import page
 from tests.recorded import ROOT
@@ -83,10 +84,10 @@ def stat(monkeypatch, capsys):
     return stat
 
 
-@pytest.fixture
-def shop_page(stat, tmp_path):
-    path = tmp_path / "report.html"
-    assert stat("--html", path, SHOP)[:2] == (0, "")
+@pytest.fixture(scope="module")
+def shop_page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    assert statistics_of(str(SHOP), html=path) == 0
     return path.read_text(encoding="utf-8")
 
 
@@ -202,12 +203,6 @@ def test_an_empty_log_and_several(stat, tmp_path):
     assert read.all("a", "href") == ["#main", "#log-1", "#log-2"]
     assert text.count("<h1") == 2
     assert text.count("Changes over time</h2>") == 1  # the other has none
-
-
-def test_a_folder_that_does_not_exist(stat, tmp_path):
-    status, _, err = stat("--html", tmp_path / "no" / "report.html", SHOP)
-    assert status == 2
-    assert "does not exist" in err
 
 
 def test_a_page_that_cannot_be_written(stat, tmp_path):

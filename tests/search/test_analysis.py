@@ -39,7 +39,7 @@ STOP_WORDS = (None, "want wants w über wax wasé don't", WITH_W)
 
 def test_a_beginning_finds_all_tokens_that_can_be_found():
     """And no others: none that are too short or too long, and no stop words."""
-    for shortest in (1, 2, 3, 5, 8):
+    for shortest in (1, 3, 8):
         for stop in STOP_WORDS:
             found_by_beginnings(stop, shortest)
 
@@ -53,7 +53,9 @@ def found_by_beginnings(stop, shortest):
     words |= {"".join(rng.choices("wantsboué_x", k=rng.randint(1, 15))) for _ in range(600)}
     index = indexed(analyser, words)
     searcher = index.searcher()
-    for prefix in sorted({word[:size] for word in words for size in (1, 2, 3)}):
+    prefixes = sorted({word[:size] for word in words for size in (1, 2, 3)})
+    of_stop_words = [each for each in prefixes if each.startswith(("w", "ü"))]
+    for prefix in {*of_stop_words, *rng.sample(prefixes, 100)}:
         query = tantivy.Query.regex_query(index.schema, "tokens", analyser.beginning(prefix))
         hits = searcher.search(query, len(words)).hits
         found = {searcher.doc(place)["word"][0] for _, place in hits}

@@ -10,9 +10,11 @@ from tools.load.actions import xa_left
 from tools.load.client import Client, Plan
 
 
-def test_nothing_stays_prepared_where_it_ends_before_it_has_connected_again(server, monkeypatch):
+def test_nothing_stays_prepared_where_it_ends_before_it_has_connected_again(
+    flavour_server, monkeypatch
+):
     """It would hold up every reader of the log from there on."""
-    ending = threading.Event()
+    server, ending = flavour_server, threading.Event()
     plan = Plan("prepared", 1, 0, 0, False, False, False)
     client = Client(server, 0, 1, plan, Types(server), ending)
     client.prepare()

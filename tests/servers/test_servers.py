@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +10,8 @@ from pathlib import Path
 import pymysql
 import pytest
 
+from tests.conftest import _require
+from tests.for_each import for_each
 from tests.waiting import wait_for
 from tools.servers import NAMES, Server, ServersUnavailable, available, binlog_tool
 from tools.servers import fetch as fetch_function
@@ -94,34 +94,16 @@ def test_a_machine_without_apt_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "apt-get" in reason
     with pytest.raises(ServersUnavailable):
         fetch_function(NAMES[0])
+    for required, outcome in (("0", pytest.skip.Exception), ("1", pytest.fail.Exception)):
+        monkeypatch.setenv("TAILRACE_REQUIRE_SERVERS", required)
+        with pytest.raises(outcome, match="this machine has no apt-get"):
+            _require(NAMES[0])
 
 
-@pytest.mark.parametrize(("required", "outcome"), [("0", "1 skipped"), ("1", "1 error")])
-def test_missing_servers_are_skipped_or_failed(tmp_path: Path, required: str, outcome: str) -> None:
-    root = Path(__file__).parents[2]
-    empty = tmp_path / "servers"
-    (empty / "bin").mkdir(parents=True)
-    test = f"{Path(__file__).relative_to(root)}::{test_it_logs_rows_and_its_own_tool_reads_them.__name__}[mysql-9.7]"
-    environment = os.environ | {
-        "TAILRACE_SERVERS": str(empty),
-        "TAILRACE_REQUIRE_SERVERS": required,
-        "PATH": str(empty / "bin"),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test],
-        cwd=root,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert outcome in done.stdout
-    assert "needs mysql-9.7: this machine has no apt-get" in done.stdout
-
-
-@pytest.mark.parametrize("start", range(4))
-def test_a_statement_that_is_cut_inside_a_character(server, start):
+@for_each("start", range(4))
+def test_a_statement_that_is_cut_inside_a_character(flavour_server, start):
     """A list of processes has its first 100, or 65,535, bytes; MySQL rejects such bytes there."""
+    server = flavour_server
     sql = f"SELECT SLEEP(300) /*{'x' * start}{'🌊' * 20_000}*/"
     with server.connect() as sleeper, server.connect(charset="latin1") as looker:
         number = sleeper.thread_id()

@@ -6,6 +6,7 @@ import base64
 import decimal
 import json
 import re
+import shutil
 import struct
 
 import numpy as np
@@ -18,6 +19,15 @@ from tailrace.spark.parquet import hidden
 from tailrace.spark.splits import SplitJob, write_split
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter
+from tests.recorded import ROOT
+
+SHOP = ROOT / "examples" / "shop"
+SHOP_TABLES = {
+    name: table
+    for flavour in json.loads((SHOP / "expected.json").read_text()).values()
+    for name, table in flavour["tables"].items()
+}
+"""What SELECT said of the shop's tables when the logs were recorded, of both servers."""
 
 
 class Silent:
@@ -34,6 +44,33 @@ def run(job, arguments):
     return [job(argument, Silent()) for argument in arguments]
 
 
+def change_files(splits, folder, statements="error"):
+    """What jobs write of splits, in a new folder: the files of each table, in the log's order."""
+    files = {}
+    jobs = [SplitJob(split, TableFilter(), statements, folder) for split in splits]
+    for written, *_ in run(write_split, jobs):
+        for file in sorted(written, key=lambda each: each.first):
+            files.setdefault(file.name, []).append(file)
+    return files
+
+
+def tell(server, database, statements, folder, image="FULL"):
+    """Run statements in a database of their own; their log alone, copied into a folder."""
+    server.execute(f"DROP DATABASE IF EXISTS {database}")
+    server.execute(f"CREATE DATABASE {database}")
+    server.rotate()
+    server.execute(f"USE {database}")
+    server.execute(f"SET SESSION binlog_row_image = {image}")
+    for statement in filter(str.strip, statements.split(";")):
+        server.execute(statement)
+    server.connection.commit()
+    server.execute("SET SESSION binlog_row_image = FULL")
+    log = server.rotate()
+    folder.mkdir()
+    shutil.copy(log, folder / log.name)
+    return folder
+
+
 def current_states(source, folder, statements="skip", **planning):
     """The current state of each table of a source, by name."""
     states = {}
@@ -41,11 +78,7 @@ def current_states(source, folder, statements="skip", **planning):
         place = folder / series.name.replace("/", "_")
         place.mkdir(parents=True)
         splits = plan_splits(series, **planning)
-        files = {}
-        jobs = [SplitJob(split, TableFilter(), statements, place / "changelog") for split in splits]
-        for written, *_ in run(write_split, jobs):
-            for file in sorted(written, key=lambda each: each.first):
-                files.setdefault(file.name, []).append(file)
+        files = change_files(splits, place / "changelog", statements)
         changes = SourceChanges(splits, files, {})
         states |= build([changes], lambda _name: True, run, place)
     return states

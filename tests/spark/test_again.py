@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.spark import mirror
 from tailrace.spark.lake.open import format_of, open_store
+from tests.spark import replay
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql"
+SHOP = replay.SHOP / "mysql"
 ASKED = {
     "tables": ["shop.orders", "shop.customers"],
     "exclude": "shop.x",
@@ -27,15 +26,15 @@ def state(lake, kind):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
-def test_the_options_are_the_lakes(kind, spark, tmp_path):
+def test_the_options_are_the_lakes(kind, tmp_path):
     lake = tmp_path / "lake"
     assert format_of(lake) is None
-    mirror(SHOP, lake, spark=spark, format=kind, **ASKED)
+    mirror(SHOP, lake, format=kind, **ASKED)
     before = state(lake, kind)
     assert (before.format, before.shards, before.keep) == (kind, True, ("current", "history"))
     assert format_of(lake) == kind
     for again in ({}, {"format": kind}, ASKED, {"tables": ["shop.customers", "shop.orders"]}):
-        assert mirror(SHOP, lake, spark=spark, **again).log_bytes == 0
+        assert mirror(SHOP, lake, **again).log_bytes == 0
     other = "delta" if kind == "parquet" else "parquet"
     for differs, says in (
         ({"format": other}, f"with --format {kind}, and --format {other} is given"),
@@ -52,23 +51,23 @@ def test_the_options_are_the_lakes(kind, spark, tmp_path):
         ),
     ):
         with pytest.raises(PipelineError, match=f"was created {says}: leave that out"):
-            mirror(SHOP, lake, spark=spark, **differs)
+            mirror(SHOP, lake, **differs)
     assert state(lake, kind) == before
 
 
-def test_more_of_the_log_goes_by_them_too(spark, tmp_path):
+def test_more_of_the_log_goes_by_them_too(tmp_path):
     logs = tmp_path / "logs"
     logs.mkdir()
     names = sorted(path.name for path in SHOP.glob("binlog.0*"))
     for name in names[:1]:
         (logs / name).write_bytes((SHOP / name).read_bytes())
     lake, whole = tmp_path / "lake", tmp_path / "whole"
-    mirror(logs, lake, spark=spark, format="delta", tables="shop.orders", keep=["changelog"])
+    mirror(logs, lake, format="delta", tables="shop.orders", keep=["changelog"])
     for name in names[1:]:
         (logs / name).write_bytes((SHOP / name).read_bytes())
-    report = mirror(logs, lake, spark=spark)
+    report = mirror(logs, lake)
     assert [table.name for table in report.tables] == ["shop.orders"]
-    mirror(logs, whole, spark=spark, format="delta", tables="shop.orders", keep=["changelog"])
+    mirror(logs, whole, format="delta", tables="shop.orders", keep=["changelog"])
     ours, theirs = state(lake, "delta"), state(whole, "delta")
     assert ours.tables["shop.orders"].current is None
     assert rows(ours) == rows(theirs) > 0
@@ -78,9 +77,9 @@ def rows(manifest):
     return sum(file.rows for file in manifest.tables["shop.orders"].changelog)
 
 
-def test_a_folder_that_an_earlier_tailrace_left_has_no_format(spark, tmp_path):
+def test_a_folder_that_an_earlier_tailrace_left_has_no_format(tmp_path):
     lake = tmp_path / "lake"
     (lake / "_tailrace" / "versions").mkdir(parents=True)
     (lake / "_tailrace" / "lock").touch()
-    mirror(SHOP, lake, spark=spark, format="delta", tables="shop.orders")
+    mirror(SHOP, lake, format="delta", tables="shop.orders")
     assert format_of(lake) == "delta"

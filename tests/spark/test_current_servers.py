@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import shutil
 from itertools import product
 
 import pytest
@@ -13,7 +12,7 @@ from tailrace.spark.current.patching import Patches
 from tests.spark.current.test_given_keys import batches
 from tests.spark.following import FLAVOURS
 from tests.spark.history.making import EPOCH, Histories
-from tests.spark.replay import current_states, differences, rows_of
+from tests.spark.replay import current_states, differences, rows_of, tell
 from tools.dumps import dump_databases
 from tools.servers import NAMES
 
@@ -143,24 +142,6 @@ BEFORE_IT = {"expression": {1}, "partition": {1, 2}, "type": {1}}
 FUTURE = (dt.datetime(2200, 1, 1, tzinfo=dt.UTC) - EPOCH) // dt.timedelta(microseconds=1)
 
 
-def tell(server, story, image, folder):
-    """Run a story in a database of its own; its log alone, copied into a folder."""
-    server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-    server.execute(f"CREATE DATABASE {DATABASE}")
-    server.rotate()
-    server.execute(f"USE {DATABASE}")
-    server.execute(f"SET SESSION binlog_row_image = {image}")
-    for statement in story.split(";"):
-        if statement.strip():
-            server.execute(statement)
-    server.connection.commit()
-    server.execute("SET SESSION binlog_row_image = FULL")
-    log = server.rotate()
-    folder.mkdir()
-    shutil.copy(log, folder / log.name)
-    return folder
-
-
 def states_of(logs, folder, *, every):
     """The current states that a log leaves, by each way of making them.
 
@@ -185,7 +166,7 @@ def test_current_states_and_histories_after_ddl(server, tmp_path):
         case = f"{story} {image}"
         folder = tmp_path / case
         folder.mkdir()
-        logs = tell(server, STORIES[story], image, folder / "logs")
+        logs = tell(server, DATABASE, STORIES[story], folder / "logs", image)
         wanted = dump_databases(server, DATABASE)
         full = image == "FULL" and server.name in FLAVOURS
         for way, states in states_of(logs, folder, every=full):
@@ -221,7 +202,7 @@ def test_what_the_log_cannot_tell_is_refused(server, tmp_path):
         folder.mkdir()
         other = "CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1);"
         more = "; INSERT INTO u VALUES (2); DELETE FROM u WHERE id = 1"
-        logs = tell(server, other + statements + more, "FULL", folder / "logs")
+        logs = tell(server, DATABASE, other + statements + more, folder / "logs")
         for way, states in states_of(logs, folder, every=True):
             assert reason in states[f"{DATABASE}.t"].current.refused, (story, way)
             assert states[f"{DATABASE}.u"].current.refused is None, (story, way)
@@ -248,7 +229,7 @@ OVERLAPS = """
 def test_each_period_is_a_row(mariadb118, tmp_path):
     """The key is the room with both bounds, not the room, which several rows have."""
     for image in ("FULL", "MINIMAL"):
-        logs = tell(mariadb118, OVERLAPS, image, tmp_path / image)
+        logs = tell(mariadb118, DATABASE, OVERLAPS, tmp_path / image, image)
         states = current_states(logs, tmp_path / f"{image} states", "error")
         wanted = dump_databases(mariadb118, DATABASE)[f"{DATABASE}.t"]
         assert states[f"{DATABASE}.t"].current.refused is None
@@ -267,7 +248,7 @@ TEXTS = """
 def test_defaults_that_are_texts_are_as_those_of_rows(server, tmp_path):
     """Days that no typed value is, with as many digits as their columns have."""
     story = f"SET sql_mode = ''; {TEXTS}; SET sql_mode = DEFAULT"
-    logs = tell(server, story, "FULL", tmp_path / "l")
+    logs = tell(server, DATABASE, story, tmp_path / "l")
     rows = rows_of(batches(logs, tmp_path / "states")[f"{DATABASE}.t"])
     assert sorted(rows["id"].to_pylist()) == [1, 2]
     first, second = rows["_raw"].to_pylist()
@@ -283,7 +264,7 @@ def test_a_table_that_is_empty_in_the_lake_gets_a_large_batch(mysql97, tmp_path,
     for emptied in ("DELETE FROM t", "TRUNCATE t"):
         story = f"""CREATE TABLE t (id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 2), (2, 3);
             {emptied}; INSERT INTO t VALUES {rows}"""
-        logs = tell(mysql97, story, "FULL", tmp_path / emptied)
+        logs = tell(mysql97, DATABASE, story, tmp_path / emptied)
         built = batches(logs, tmp_path / f"{emptied} states")[f"{DATABASE}.t"]
         assert len(built.current.files) > 1
         wanted = dump_databases(mysql97, DATABASE)[f"{DATABASE}.t"]

@@ -82,11 +82,11 @@ def test_a_stream(spark, source, landing, tmp_path):
     run()
 
 
-def test_a_mirror(spark, source, landing, tmp_path):
+def test_a_mirror(source, landing, tmp_path):
     """Run again, it continues in the file that was in segments, as the stream does."""
 
     def run():
-        mirror(landing(), tmp_path / "lake", spark=spark, tables="follow.marks")
+        mirror(landing(), tmp_path / "lake", tables="follow.marks")
         there = [number for (number,) in source.query("SELECT n FROM follow.marks ORDER BY n")]
         assert sorted(values(tmp_path / "lake", "follow.marks", "n")) == there
 

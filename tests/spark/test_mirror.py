@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,19 +10,12 @@ from tailrace.columns import plan_splits
 from tailrace.errors import BadMagic, ChecksumMismatch, PipelineError, UsageError
 from tailrace.spark import mirror
 from tailrace.storage import find
-from tests.spark.replay import differences
-
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
-TABLES = {
-    name: table
-    for flavour in json.loads((SHOP / "expected.json").read_text()).values()
-    for name, table in flavour["tables"].items()
-}
+from tests.spark.replay import SHOP, SHOP_TABLES, differences
 
 
 def check(spark, lake):
     """All tables are what SELECT gave, as plain Spark reads them, and no change is twice."""
-    for name, table in TABLES.items():
+    for name, table in SHOP_TABLES.items():
         current = spark.read.parquet(str(lake / name / "current"))
         assert differences(current.toArrow(), table) == [], name
     changes = spark.read.parquet(str(lake / "shop.orders" / "changelog"))
@@ -56,14 +43,14 @@ def test_the_shop(spark, shop):
     assert report.version == 1
     assert report.changes == 6232
     assert {table.name: table.rows for table in report.tables} == {
-        name: table["count"] for name, table in TABLES.items()
+        name: table["count"] for name, table in SHOP_TABLES.items()
     }
     assert all(not table.notes and table.refused is None for table in report.tables)
     assert told[0][0] == "start"
     read = [(done, total) for phase, done, total in told if phase == "read"]
     assert read == sorted(read)
     assert read[-1] == (report.log_bytes, report.log_bytes)
-    assert told[-1] == ("commit", len(TABLES), len(TABLES))
+    assert told[-1] == ("commit", len(SHOP_TABLES), len(SHOP_TABLES))
 
 
 def test_running_again_changes_nothing(spark, shop):
@@ -162,41 +149,10 @@ def test_only_a_changelog(spark, tmp_path):
         mirror(SHOP / "mysql", tmp_path / "lake", tables=["orders"])
 
 
-@pytest.mark.parametrize("options", [{"keep": []}, {"keep": ["rows"]}, {"format": "orc"}], ids=str)
-def test_options_that_make_no_sense(options, tmp_path):
-    with pytest.raises(UsageError):
-        mirror(SHOP, tmp_path / "lake", **options)
-
-
-def test_not_a_log(tmp_path):
+def test_options_that_make_no_sense_and_what_is_no_log(tmp_path):
+    for options in ({"keep": []}, {"keep": ["rows"]}, {"format": "orc"}):
+        with pytest.raises(UsageError):
+            mirror(SHOP, tmp_path / "lake", **options)
     (tmp_path / "binlog.000001").write_bytes(b"not a log at all" * 10)
     with pytest.raises(BadMagic):
         mirror(tmp_path / "binlog.000001", tmp_path / "lake")
-
-
-RUN = """
-import sys
-from tailrace.spark import mirror
-mirror(sys.argv[1], sys.argv[2], progress=lambda phase, *_: print(phase, flush=True))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("phase", ["read", "current", "commit"])
-def test_a_killed_run_is_completed_by_the_next(phase, spark, tmp_path):
-    lake = tmp_path / "lake"
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN, SHOP, lake],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    for line in process.stdout:
-        if line.strip() == phase:
-            break
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    assert not list(lake.glob("*.*/current")) or phase == "commit"
-    mirror(SHOP, lake, spark=spark)
-    check(spark, lake)

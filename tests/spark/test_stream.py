@@ -16,7 +16,7 @@ import tailrace
 from tailrace.spark import register
 from tailrace.spark.stream import BASES
 from tests.recorded import ROOT
-from tests.spark.following import FLAVOURS, mark, url_of
+from tests.spark.following import BOTH, FLAVOURS, mark, url_of
 from tests.spark.killing import kill
 from tests.waiting import DEADLINE, wait_for, wait_for_steps
 from tools.load import Load
@@ -24,11 +24,6 @@ from tools.load import Load
 LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
 KILLS = int(os.environ.get("TAILRACE_KILLS", "1"))
 """Each takes a start of Spark's; tools.campaign kills mirrors by the hundred."""
-
-
-@pytest.fixture(scope="module", params=FLAVOURS)
-def source(request, fresh_server):
-    return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +100,7 @@ def test_a_batch_of_a_server(spark, source, tmp_path):
         assert found == expected(source.data)
 
 
+@BOTH
 def test_now_and_each_batch_once(stream, source, tmp_path):
     batches = []
 

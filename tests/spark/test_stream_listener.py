@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,9 +12,10 @@ from tailrace.position import Position
 from tailrace.spark import listener, register
 from tailrace.spark.stream_listener import StreamMoment
 from tailrace.storage import find
+from tests.spark import replay
 from tests.waiting import DEADLINE, Said, wait_for
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql"
+SHOP = replay.SHOP / "mysql"
 
 
 @pytest.fixture

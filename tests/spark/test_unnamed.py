@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from unittest import mock
 
 import pytest
@@ -11,11 +12,11 @@ from tailrace.errors import ConnectionLost
 from tailrace.spark import mirror, unnamed
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
-from tests.spark.following import Follow, read, url_of, values
+from tests.spark.following import FLAVOURS, Follow, read, url_of, values
 from tests.spark.test_set_aside import run_as
 from tests.waiting import purge
 
-SERVERS = ("mysql-9.7", "mariadb-11.8")
+BOTH = pytest.mark.parametrize("server", FLAVOURS, indirect=True)
 WIDE = (
     "CREATE TABLE {}.wide (region CHAR(3) CHARACTER SET latin1, id BIGINT UNSIGNED, "
     "kind ENUM('ä','b') CHARACTER SET latin1 NOT NULL, tags SET('x','y','z'), "
@@ -29,10 +30,15 @@ ROWS = (
 )
 
 
-@pytest.fixture(scope="module", params=SERVERS)
-def server(request, fresh_server):
-    """A server whose log names no columns, as is its default."""
-    return fresh_server(request.param)
+@pytest.fixture(scope="module")
+def running(fresh_server):
+    """running(name) gives the server of a name, whose log names no columns, as is its default."""
+    return cache(fresh_server)
+
+
+@pytest.fixture
+def server(request, running):
+    return running(getattr(request, "param", FLAVOURS[0]))
 
 
 def minimal(server):
@@ -56,13 +62,18 @@ def database(server, request):
     server.execute(f"DROP DATABASE {name}")
 
 
-def land(server, lake, database, spark, **options):
+def land(server, lake, database, **options):
     source = options.pop("source", None) or url_of(server)
-    return mirror(source, lake, tables=f"{database}.*", incomplete="accept", spark=spark, **options)
+    return mirror(source, lake, tables=f"{database}.*", incomplete="accept", **options)
 
 
-def check(server, lake, spark):
-    found = verify(url_of(server), lake, spark=spark)
+def landed(*arguments, **options):
+    """All is in the lake, and no table is set aside."""
+    assert land(*arguments, **options).set_aside == {}
+
+
+def check(server, lake):
+    found = verify(url_of(server), lake)
     assert found.verdict == "equal", found
 
 
@@ -70,35 +81,36 @@ def not_asked():
     return mock.patch.object(unnamed, "definitions_of", side_effect=AssertionError("asked again"))
 
 
-def test_the_server_is_asked_once(server, database, spark, tmp_path):
+@BOTH
+def test_the_server_is_asked_once(server, database, tmp_path):
     """What was learned is in the lake, and statements that come later change it."""
     lake = tmp_path / "lake"
     server.execute(ROWS.format(database))
     server.execute(f"INSERT INTO {database}.t VALUES (4294967295, 'y')")
     server.execute(f"ALTER TABLE {database}.t ADD INDEX (b)")  # changes no column
-    report = land(server, lake, database, spark)
+    report = land(server, lake, database)
     assert report.set_aside == {}
     assert {table.name: table.changes for table in report.tables} == {
         f"{database}.t": {"insert": 1},
         f"{database}.wide": {"insert": 2},
     }
     assert {table.names for table in report.tables} == {"server"}
-    check(server, lake, spark)
+    check(server, lake)
     with not_asked():
         server.execute(f"UPDATE {database}.wide SET kind = 'ä', tags = 'y', small = 200")
-        assert land(server, lake, database, spark).set_aside == {}
+        landed(server, lake, database)
         server.execute(f"ALTER TABLE {database}.t CHANGE b c VARCHAR(20), ADD d INT UNSIGNED")
         server.execute(f"INSERT INTO {database}.t VALUES (3, 'z', 4000000000)")
         server.execute("FLUSH BINARY LOGS")
         server.execute(f"INSERT INTO {database}.t VALUES (4, 'z', 4)")
-        assert land(server, lake, database, spark).set_aside == {}
+        landed(server, lake, database)
         server.execute(f"INSERT INTO {database}.t VALUES (5, 'z', 5)")
-        assert land(server, lake, database, spark).set_aside == {}
-    check(server, lake, spark)
+        landed(server, lake, database)
+    check(server, lake)
     assert values(lake, f"{database}.t", "d").count(None) == 1
 
 
-def test_a_definition_that_is_no_longer_the_same(server, database, spark, tmp_path):
+def test_a_definition_that_is_no_longer_the_same(server, database, tmp_path):
     """A statement between the rows and now: also where the shape is the same, nothing is read."""
     lake = tmp_path / "lake"
     server.execute(ROWS.format(database))
@@ -108,7 +120,7 @@ def test_a_definition_that_is_no_longer_the_same(server, database, spark, tmp_pa
     server.execute(f"INSERT INTO {database}.t VALUES (3, 'z')")
     server.execute(f"CREATE TABLE {database}.good (a INT PRIMARY KEY)")
     server.execute(f"INSERT INTO {database}.good VALUES (1)")
-    report = land(server, lake, database, spark)
+    report = land(server, lake, database)
     assert sorted(report.set_aside) == [f"{database}.t", f"{database}.wide"]
     for status in report.set_aside.values():
         assert "does not name its columns from binlog.0" in status.reason
@@ -117,13 +129,14 @@ def test_a_definition_that_is_no_longer_the_same(server, database, spark, tmp_pa
         assert status.needs.endswith("create a new lake that begins after that statement")
     assert values(lake, f"{database}.good", "a") == [1]
     with not_asked():
-        assert sorted(land(server, lake, database, spark).set_aside) == sorted(report.set_aside)
-    again = land(server, lake, database, spark, retry_tables=f"{database}.*")
+        assert sorted(land(server, lake, database).set_aside) == sorted(report.set_aside)
+    again = land(server, lake, database, retry_tables=f"{database}.*")
     assert sorted(again.set_aside) == sorted(report.set_aside)
     assert read(lake, f"{database}.t", "changelog") is None
 
 
-def test_taken_up_once_they_are_told(server, database, spark, tmp_path):
+@BOTH
+def test_taken_up_once_they_are_told(server, database, tmp_path):
     """A user who must not see the definitions: FULL is set, and later rows tell; or a file does."""
     lake, host, wide, t = tmp_path / "lake", "few@'127.0.0.1'", f"{database}.wide", f"{database}.t"
     monitor = "BINLOG MONITOR" if server.flavour == "mariadb" else "REPLICATION CLIENT"
@@ -133,53 +146,53 @@ def test_taken_up_once_they_are_told(server, database, spark, tmp_path):
     try:
         server.execute(ROWS.format(database))
         server.execute(f"INSERT INTO {t} VALUES (4294967295, 'y')")
-        report = land(server, lake, database, spark, **few)
+        report = land(server, lake, database, **few)
         assert sorted(report.set_aside) == [t, wide]
         for status in report.set_aside.values():
             assert "SELECT" in status.reason
             assert "--schema FILE, or set binlog_row_metadata=FULL" in status.reason
         server.execute("SET GLOBAL binlog_row_metadata = FULL")
         server.execute(f"UPDATE {wide} SET small = 1 WHERE id = 7")
-        assert sorted(land(server, lake, database, spark, **few).set_aside) == [t, wide]
-        report = land(server, lake, database, spark, retry_tables=f"{database}.*", **few)
+        assert sorted(land(server, lake, database, **few).set_aside) == [t, wide]
+        report = land(server, lake, database, retry_tables=f"{database}.*", **few)
         assert list(report.set_aside) == [t]
         schema = tmp_path / "t.sql"
         schema.write_text(f"CREATE TABLE {t} (a INT UNSIGNED PRIMARY KEY, b VARCHAR(20))")
-        report = land(server, lake, database, spark, retry_tables=t, schema=schema, **few)
+        report = land(server, lake, database, retry_tables=t, schema=schema, **few)
         assert report.set_aside == {}
         server.execute(f"SET GLOBAL binlog_row_metadata = {minimal(server)}")
         server.execute(f"INSERT INTO {t} VALUES (2, 'y')")
         server.execute(f"UPDATE {wide} SET small = 2 WHERE id = 7")
         with not_asked():
-            assert land(server, lake, database, spark, **few).set_aside == {}
+            assert land(server, lake, database, **few).set_aside == {}
         assert read(lake, wide, "changelog").num_rows == 4
-        check(server, lake, spark)
+        check(server, lake)
     finally:
         server.execute(f"DROP USER {host}")
 
 
-def test_killed_before_it_was_asked(server, database, spark, tmp_path, monkeypatch, capsys):
+def test_killed_before_it_was_asked(server, database, tmp_path, monkeypatch, capsys):
     lake = tmp_path / "lake"
     kept = {"format": "delta", "keep": ["changelog", "current", "history"]}
     server.execute(ROWS.format(database))
     dies = mock.patch("tailrace.spark.once.take_up_named", side_effect=KeyboardInterrupt)
     with dies, pytest.raises(KeyboardInterrupt):
-        land(server, lake, database, spark, **kept)
+        land(server, lake, database, **kept)
     status = LakeView.open(lake).manifest.tables[f"{database}.wide"].set_aside
     assert status is not None
     assert status.unnamed
     lost = mock.patch.object(unnamed, "definitions_of", side_effect=ConnectionLost("gone"))
     with lost:  # and told, for the receiver had it before
-        assert list(land(server, lake, database, spark).set_aside) == [f"{database}.wide"]
+        assert list(land(server, lake, database).set_aside) == [f"{database}.wide"]
     monkeypatch.setattr("tailrace.spark.mirror", run_as)
     assert command(url_of(server), into=str(lake)) == 0
     said = "".join(capsys.readouterr())
     assert f"{database}.wide: column names from the server's definition" in said
     assert "set aside" not in said
-    check(server, lake, spark)
+    check(server, lake)
 
 
-def test_while_the_log_goes_on(server, database, spark, tmp_path):
+def test_while_the_log_goes_on(server, database, tmp_path):
     """Rows that come until the server is asked are read before; of a table that follows as well."""
     lake = tmp_path / "lake"
     asked = unnamed.definitions_of
@@ -192,21 +205,19 @@ def test_while_the_log_goes_on(server, database, spark, tmp_path):
     calls = []
     server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
     with mock.patch.object(unnamed, "definitions_of", late):
-        assert land(server, lake, database, spark).set_aside == {}
+        landed(server, lake, database)
     assert calls == [[(database, "t")]]
-    check(server, lake, spark)
-    follow = Follow(
-        url_of(server), tmp_path / "other", tables=f"{database}.*", incomplete="accept", spark=spark
-    )
+    check(server, lake)
+    follow = Follow(url_of(server), tmp_path / "other", tables=f"{database}.*", incomplete="accept")
     with mock.patch.object(unnamed, "definitions_of", late), follow:
         follow.wait_for(lambda: 11 in values(tmp_path / "other", f"{database}.t", "a"))
         server.execute(ROWS.format(database))
         follow.wait_for(lambda: 7 in values(tmp_path / "other", f"{database}.wide", "id"))
-    check(server, tmp_path / "other", spark)
+    check(server, tmp_path / "other")
     assert follow.report.set_aside == {}
 
 
-def test_a_table_that_is_gone(server, database, spark, tmp_path):
+def test_a_table_that_is_gone(server, database, tmp_path):
     """Nobody can name the columns of its rows any more: they stay as the log has them."""
     lake = tmp_path / "lake"
     server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
@@ -214,14 +225,15 @@ def test_a_table_that_is_gone(server, database, spark, tmp_path):
     server.execute(f"DROP TABLE {database}.t, {database}.wide")
     server.execute(f"CREATE TABLE {database}.t (k INT UNSIGNED PRIMARY KEY, v VARCHAR(20))")
     server.execute(f"INSERT INTO {database}.t VALUES (1, 'new')")  # the same shape
-    assert land(server, lake, database, spark).set_aside == {}
+    landed(server, lake, database)
     assert values(lake, f"{database}.t", "k") == [1]
     names = read(lake, f"{database}.t", "changelog").schema.field("after").type.names
     assert sorted(names) == ["c1", "c2", "k", "v"]
     assert read(lake, f"{database}.wide", "changelog").num_rows == 1
 
 
-def test_a_table_that_was_renamed(server, database, spark, tmp_path):
+@BOTH
+def test_a_table_that_was_renamed(server, database, tmp_path):
     """It is asked for by its new name; the one that took its name is not it."""
     lake = tmp_path / "lake"
     server.execute(ROWS.format(database))
@@ -232,55 +244,55 @@ def test_a_table_that_was_renamed(server, database, spark, tmp_path):
     server.execute(f"RENAME TABLE {database}.wide TO {database}.w")
     server.execute(f"RENAME TABLE {database}.w TO {database}.later")
     server.execute(f"UPDATE {database}.later SET small = 3 WHERE id = 7")
-    assert land(server, lake, database, spark).set_aside == {}
-    check(server, lake, spark)
+    landed(server, lake, database)
+    check(server, lake)
     with not_asked():
         server.execute(f"INSERT INTO {database}.old VALUES (3, 'z')")
         server.execute(f"ALTER TABLE {database}.later DROP COLUMN note")
         server.execute(f"INSERT INTO {database}.t VALUES (10, 'newer')")
         server.execute(f"UPDATE {database}.later SET small = 4")
-        assert land(server, lake, database, spark).set_aside == {}
-    check(server, lake, spark)
+        landed(server, lake, database)
+    check(server, lake)
 
 
 @pytest.mark.parametrize("name", ["parquet", "delta"])
-def test_renamed_before_its_first_rows(server, database, spark, tmp_path, name):
+def test_renamed_before_its_first_rows(server, database, tmp_path, name):
     """There are no rows of its earlier name: the next runs read the lake, and go on with it."""
     lake = tmp_path / "lake"
     kept = {"format": name, "keep": ["changelog", "current", "history"]}
     server.execute(f"RENAME TABLE {database}.t TO {database}.r")
     server.execute(f"INSERT INTO {database}.r VALUES (2, 'y')")
-    report = land(server, lake, database, spark, **kept)
+    report = land(server, lake, database, **kept)
     assert report.set_aside == {}
     assert {table.name: table.names for table in report.tables} == {f"{database}.r": "server"}
     server.execute(f"INSERT INTO {database}.r VALUES (3, 'z')")
     server.execute(f"RENAME TABLE {database}.wide TO {database}.w")
     server.execute(f"INSERT INTO {database}.w (region, id, kind) VALUES ('a', 1, 'b')")
-    assert land(server, lake, database, spark, **kept).set_aside == {}
+    landed(server, lake, database, **kept)
     server.execute(f"INSERT INTO {database}.r VALUES (4, 'z')")
-    assert land(server, lake, database, spark, **kept).set_aside == {}
-    check(server, lake, spark)
+    landed(server, lake, database, **kept)
+    check(server, lake)
 
 
-def test_renamed_while_its_server_is_not_to_be_asked(server, database, spark, tmp_path):
+def test_renamed_while_its_server_is_not_to_be_asked(server, database, tmp_path):
     """Rows under both names, in different batches: the later ones wait for the earlier ones."""
     lake = tmp_path / "lake"
     kept = {"keep": ["changelog", "current", "history"]}
     lost = mock.patch.object(unnamed, "definitions_of", side_effect=ConnectionLost("gone"))
     with lost:
         server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
-        assert list(land(server, lake, database, spark, **kept).set_aside) == [f"{database}.t"]
+        assert list(land(server, lake, database, **kept).set_aside) == [f"{database}.t"]
         server.execute(f"RENAME TABLE {database}.t TO {database}.r")
         server.execute(f"INSERT INTO {database}.r VALUES (3, 'z')")
-        found = land(server, lake, database, spark, **kept).set_aside
+        found = land(server, lake, database, **kept).set_aside
         assert sorted(found) == [f"{database}.r", f"{database}.t"]
-    assert land(server, lake, database, spark, **kept).set_aside == {}
-    check(server, lake, spark)
+    landed(server, lake, database, **kept)
+    check(server, lake)
 
 
-def test_files_cannot_be_asked(server, database, spark, tmp_path):
+def test_files_cannot_be_asked(server, database, tmp_path):
     server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
-    report = land(server, tmp_path / "lake", database, spark, source=server.data)
+    report = land(server, tmp_path / "lake", database, source=server.data)
     assert report.set_aside == {}
     (table,) = (each for each in report.tables if each.name == f"{database}.t")
     assert "--schema FILE, or of the server itself" in table.refused

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tailrace.errors import StatementChange
+from tests.recorded import case_of
 from tests.sql import campaign, corpus_again
 from tools.campaign.workload import Workload
+from tools.servers import ONE_OF_EACH
 
 SEED = 20261121
 SCHEMAS = 4
@@ -28,19 +30,23 @@ BY_KERNELS = {
     "json-full",
     "several-tables",
 }
-CASES = [
-    case for case in corpus_again.cases() if case.name.rpartition(".")[2] in set(NAMES.split())
-]
 
 
-def test_random_schemas(own_server):
-    workload = Workload(own_server)
+def of(server, names):
+    """The cases of these names that a server wrote."""
+    return [case for case in corpus_again.cases(server.name) if case_of(case) in names]
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_random_schemas(fresh_server, name):
+    server = fresh_server(name)
+    workload = Workload(server)
     done = []
     for number in range(SCHEMAS):
         with workload.record(SEED, number) as recorded:
             try:
                 way = campaign.check(
-                    own_server, recorded, f"random_{number}", by_client=number % 2 == 0
+                    server, recorded, f"random_{number}", by_client=number % 2 == 0
                 )
             except Exception as error:
                 raise AssertionError(f"{recorded.label}: {recorded.settings}") from error
@@ -48,40 +54,26 @@ def test_random_schemas(own_server):
     assert "sql and undo" in done
 
 
-@pytest.mark.parametrize(
-    ("server", "case"),
-    [pytest.param(corpus_again.server_of(case), case, id=case.name) for case in CASES],
-    indirect=["server"],
-)
-def test_corpus(server, case):
-    by_client = CASES.index(case) % 2 == 0
-    try:
-        assert not corpus_again.again(server, case, by_client=by_client)
-    finally:
-        corpus_again.forget(server, case)
+def test_corpus(flavour_server, subtests):
+    for number, case in enumerate(of(flavour_server, NAMES.split())):
+        with subtests.test(case.name):
+            assert not corpus_again.again(flavour_server, case, by_client=number % 2 == 0)
+        corpus_again.forget(flavour_server, case)
 
 
-@pytest.mark.parametrize(
-    ("server", "case"),
-    [
-        pytest.param(corpus_again.server_of(case), case, id=case.name)
-        for case in CASES
-        if case.name.rpartition(".")[2] in BY_KERNELS
-    ],
-    indirect=["server"],
-)
-def test_corpus_by_kernels(server, case):
+def test_corpus_by_kernels(flavour_server, subtests):
     """With a row a statement they write what `test_corpus` feeds (tests/cli/test_kernels.py)."""
-    corpus_again.forget(server, case)
-    try:
-        corpus_again.feed(server, corpus_again.by_kernels(case, rows=5))
-        assert not corpus_again.differences(server, case)
-    finally:
-        corpus_again.forget(server, case)
+    for case in of(flavour_server, BY_KERNELS):
+        corpus_again.forget(flavour_server, case)
+        with subtests.test(case.name):
+            corpus_again.feed(flavour_server, corpus_again.by_kernels(case, rows=5))
+            assert not corpus_again.differences(flavour_server, case)
+        corpus_again.forget(flavour_server, case)
 
 
-def test_triggers_do_not_fire_for_rows_that_they_made(server):
+def test_triggers_do_not_fire_for_rows_that_they_made(flavour_server):
     """What the trigger did is in the log; afterwards it is there, on the table's last name."""
+    server = flavour_server
     case = next(iter(corpus_again.cases(f"{server.name}.ddl")))
     try:
         assert not corpus_again.again(server, case)
@@ -97,7 +89,8 @@ def test_triggers_do_not_fire_for_rows_that_they_made(server):
     assert len(found) == len(made) - 2 * drops
 
 
-def test_load_data_is_refused_or_left_out(server):
+def test_load_data_is_refused_or_left_out(flavour_server):
+    server = flavour_server
     case = next(iter(corpus_again.cases(f"{server.name}.load-data")))
     try:
         with pytest.raises(StatementChange, match=r"EXECUTE_LOAD_QUERY.*--statements skip"):

@@ -106,6 +106,7 @@ def test_a_compressed_file_is_recognised(flavour: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @each_case("last", [True, False], ids=["all", "without the last"])
 @each_case("flavour", FLAVOURS)
 def test_a_folder_of_compressed_files(flavour: str, last: bool, tmp_path: Path) -> None:
@@ -325,6 +326,7 @@ STACKS: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @each_case("layers", STACKS, ids=str)
 @each_case("flavour", FLAVOURS)
 @each_case("kind", ["disk", "memory"])

@@ -309,6 +309,7 @@ for large in logs:
 """
 
 
+@pytest.mark.slow
 def test_mem_allocate(tmp_path: Path) -> None:
     """An event of 1 GiB that the file has (as a hole), and a process that has no such memory."""
     places = {}

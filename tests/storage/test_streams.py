@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 PLAIN = stacked([])
 
 
+@pytest.mark.slow
 @each_case("check", CHECKS, ids=lambda check: check.__name__)
 @each_case("stream", [PLAIN, *LAYERS], ids=lambda stream: stream.name)
 def test_each_stream_alone(stream: Layer, check: Callable[..., None]) -> None:
@@ -139,6 +140,7 @@ def test_orders_that_make_no_sense() -> None:
         layer("gzip")
 
 
+@pytest.mark.slow
 def test_type_checkers_refuse_them(tmp_path: Path) -> None:
     """What is refused when it is built is refused before, where types are checked."""
     code = tmp_path / "stacks.py"

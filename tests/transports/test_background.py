@@ -12,6 +12,7 @@ import pytest
 
 from tailrace.errors import LogError, TruncatedEvent
 from tailrace.transports import END, BackgroundReader
+from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def test_everything_comes_in_order_and_then_the_end() -> None:
     reader.close()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("size", "bounds", "held"),
     [
         (1, {"most_events": 50}, 50),
@@ -137,9 +138,7 @@ def test_waking() -> None:
     reader.close()
 
 
-@pytest.mark.parametrize(
-    "stream", [Numbers(1000), Numbers(0, wait=True), Numbers(3, wait=True), Numbers(0)]
-)
+@each_case("stream", [Numbers(1000), Numbers(0, wait=True), Numbers(3, wait=True), Numbers(0)])
 def test_closing_ends_it_wherever_it_is(stream: Numbers) -> None:
     reader = BackgroundReader(stream, most_events=2)
     wait_for(lambda: stream.at_end.is_set() or reader._shared.waiting)

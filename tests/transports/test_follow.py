@@ -250,8 +250,9 @@ def test_a_damaged_event_in_its_place_while_connected(tmp_path: Path) -> None:
         assert log.position.offset == path.stat().st_size - 2 * len(good)
 
 
-def test_a_server_that_works(server: Server) -> None:
+def test_a_server_that_works(flavour_server: Server) -> None:
     """All that a server logs while we follow, rotations too; the same as afterwards from its files."""
+    server = flavour_server
     server.execute("create database if not exists followed")
     server.execute("create table followed.t (id int primary key, b blob)")
     first = server.rotate()

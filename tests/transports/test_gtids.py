@@ -15,6 +15,7 @@ from tailrace.errors import GtidError
 from tailrace.events import GtidEvent, MariadbGtidEvent
 from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
 from tailrace.storage import search as module
+from tests.cases import each_case
 from tests.recorded import CORPUS
 from tools.servers import available, binlog_tool
 
@@ -54,7 +55,7 @@ def tool(case: str, *arguments: str) -> list[str]:
     return re.findall(r"\tGTID (\d+-\d+-\d+)", run.stdout)
 
 
-@pytest.mark.parametrize("case", MYSQL)
+@each_case("case", MYSQL)
 def test_mysql_sets(case: str) -> None:
     whole = all_gtids(case)
     done = GtidSet()
@@ -75,7 +76,7 @@ def test_mysql_sets(case: str) -> None:
     assert tailrace.open(CORPUS / case, start=done).position == bare.position
 
 
-@pytest.mark.parametrize("case", MYSQL)
+@each_case("case", MYSQL)
 def test_a_set_with_a_gap_begins_in_the_gap(case: str) -> None:
     whole = all_gtids(case)
     for left_out in range(len(whole)):
@@ -104,7 +105,7 @@ def test_mariadb_states() -> None:
     assert from_(case, state) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "0-1-2",
@@ -198,7 +199,7 @@ def test_a_state_that_the_logs_do_not_have() -> None:
 OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("case", "start", "lacking"),
     [
         ("mysql-9.7.gtids", f"{OTHER}:1-77", f"{OTHER}:1-77"),

@@ -17,6 +17,7 @@ from tailrace.position import Position
 from tailrace.storage import find
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.transports import SeriesTransport, register, registry, schemes
+from tests.cases import each_case
 from tests.events.made import log, query_body, raw_event
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def test_a_name_with_a_colon_is_a_path(folder: Path, monkeypatch: pytest.MonkeyP
     assert files_of(Path("memory:x")) == ["memory:x"]
 
 
-@pytest.mark.parametrize("url", ["oracle://root:secret@host/db", "ftp://bucket/x?key=secret"])
+@each_case("url", ["oracle://root:secret@host/db", "ftp://bucket/x?key=secret"])
 def test_an_unknown_scheme_is_refused(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         tailrace.open(url)

@@ -58,14 +58,14 @@ def test_no_packets():
         ResultSet.decode([])
 
 
-@pytest.mark.parametrize("kind", ColumnType)
-def test_a_column(kind):
-    assert Column.decode(Column("größe", kind).encode()) == Column("größe", kind)
+def test_a_column():
+    for kind in ColumnType:
+        assert Column.decode(Column("größe", kind).encode()) == Column("größe", kind)
 
 
-def test_what_a_real_server_sends(server):
+def test_what_a_real_server_sends(flavour_server):
     """Read from the packets as they came; PyMySQL reads them, too."""
-    with server.connect() as connection, connection.cursor() as cursor:
+    with flavour_server.connect() as connection, connection.cursor() as cursor:
         connection._execute_command(3, "SELECT 1 AS a, 'x' AS b, 1.5e0 AS c, NULL AS d")
         packets = [bytes(connection._read_packet().get_all_data()) for _ in range(8)]
         found = ResultSet.decode(packets)

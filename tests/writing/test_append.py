@@ -25,6 +25,7 @@ from tailrace.gtid import GtidSet
 from tailrace.log import open as open_log
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.writing import LogRecovered, Recovery
+from tests.cases import each_case
 from tests.writing.made import (
     FLAVOURS,
     UUID,
@@ -40,7 +41,7 @@ from tests.writing.made import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-both = pytest.mark.parametrize("flavour", FLAVOURS)
+both = each_case("flavour", FLAVOURS)
 
 
 def killed(folder: Path, flavour: str, **given: object) -> tuple[Path, list[int], bytes]:
@@ -58,8 +59,7 @@ def killed(folder: Path, flavour: str, **given: object) -> tuple[Path, list[int]
     return folder / "binlog.000001", ends, held
 
 
-@both
-@pytest.mark.parametrize("checksum", ["crc32", "none"])
+@each_case(("flavour", "checksum"), [("mysql", "crc32"), ("mariadb", "none")])
 def test_every_torn_tail_is_cut_to_whole_transactions(
     tmp_path: Path, flavour: str, checksum: str
 ) -> None:
@@ -214,7 +214,7 @@ def test_options_of_the_file_hold(tmp_path: Path, flavour: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("checksum", ["crc32", "none"])
+@each_case("checksum", ["crc32", "none"])
 def test_a_flipped_length_is_damage_and_nothing_is_cut(
     tmp_path: Path, flavour: str, checksum: str
 ) -> None:
@@ -384,7 +384,7 @@ def mine(data: bytes, file: Path) -> OpaqueEvent:
 
 
 @both
-@pytest.mark.parametrize("checksum", ["crc32", "none"])
+@each_case("checksum", ["crc32", "none"])
 def test_a_log_with_events_of_unknown_types_is_continued(
     tmp_path: Path, flavour: str, checksum: str
 ) -> None:
@@ -402,7 +402,7 @@ def test_a_log_with_events_of_unknown_types_is_continued(
 
 
 @both
-@pytest.mark.parametrize("checksum", ["crc32", "none"])
+@each_case("checksum", ["crc32", "none"])
 def test_a_whole_event_of_an_unknown_type_after_damage_is_not_cut(
     tmp_path: Path, flavour: str, checksum: str
 ) -> None:

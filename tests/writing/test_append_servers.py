@@ -11,6 +11,7 @@ from tailrace.errors import (
     LogError,
     StorageError,
 )
+from tests.cases import each_case
 from tests.recorded import CORPUS
 from tests.writing.made import (
     FLAVOURS,
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
     from tailrace.writing import Recovery
 
-both = pytest.mark.parametrize("flavour", FLAVOURS)
+both = each_case("flavour", FLAVOURS)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "case",
     [
         *("mysql-9.7.in-use", "mysql-9.7.torn", "mysql-9.7.clean-shutdown", "mysql-9.7.gtids"),
@@ -55,7 +56,7 @@ def test_logs_of_servers(tmp_path: Path, case: str) -> None:
         assert out.files[-1] != last.name
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+@each_case("name", ["mysql-9.7", "mariadb-11.8"])
 def test_relay_logs_and_encrypted_logs_are_refused(tmp_path: Path, name: str) -> None:
     for case in ("relay-log", "encrypted"):
         folder = tmp_path / case

@@ -1,6 +1,6 @@
 """Writers are killed at random moments; the next one puts the log right and goes on.
 
-TAILRACE_KILLS makes it more than 10 kills of each; `python -m tools.campaign killed --size full`
+TAILRACE_KILLS makes it more than 4 kills of each; `python -m tools.campaign killed --size full`
 has all cases: compressed, encrypted, power cuts.
 """
 
@@ -10,8 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
+from tests.cases import each_case
 from tests.writing.made import check_files
 from tools.campaign import killed
 from tools.campaign.killed_writer import Case
@@ -19,10 +18,12 @@ from tools.campaign.killed_writer import Case
 if TYPE_CHECKING:
     from pathlib import Path
 
-KILLS = int(os.environ.get("TAILRACE_KILLS", "10"))
+    import pytest
+
+KILLS = int(os.environ.get("TAILRACE_KILLS", "4"))
 
 
-@pytest.mark.parametrize(("flavour", "sync"), [("mysql", "none"), ("mariadb", "transaction")])
+@each_case(("flavour", "sync"), [("mysql", "none"), ("mariadb", "transaction")])
 def test_killed_again_and_again(tmp_path: Path, flavour: str, sync: str) -> None:
     """Whole transactions only, and every one whose commit returned.
 

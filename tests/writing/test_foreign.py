@@ -21,6 +21,7 @@ from tailrace.events import (
     XidEvent,
 )
 from tailrace.writing import LogWriter, append
+from tests.cases import each_case
 from tests.events.made import MYSQL_ARRAY, query_body, raw_event, raw_format, table_map_body
 from tests.events.made import write as write_events
 from tests.recorded import CORPUS, folders
@@ -58,7 +59,7 @@ def content(event: Event) -> tuple[object, ...]:
     return *said, event.body
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@each_case("case", CASES, ids=lambda case: case.name)
 def test_copies_of_the_corpus(tmp_path: Path, case: Path) -> None:
     opened = tailrace.open(case, expand_payloads=False)
     before = [event for event in opened if event.name not in PASSED_OVER]
@@ -95,7 +96,7 @@ def transaction(flavour: str, number: int = 1, **given: object) -> list[Event]:
     ]
 
 
-both = pytest.mark.parametrize("flavour", FLAVOURS)
+both = each_case("flavour", FLAVOURS)
 
 
 @both
@@ -169,7 +170,7 @@ def test_a_crash_in_the_source_makes_its_transaction_void(tmp_path: Path, flavou
     assert len(transactions_of(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_case("flavour", FLAVOURS)
 def test_the_other_flavours_events_are_refused(tmp_path: Path, flavour: str) -> None:
     other = "mariadb" if flavour == "mysql" else "mysql"
     with log(tmp_path / "binlog.000001", flavour) as out:
@@ -183,7 +184,7 @@ def test_the_other_flavours_events_are_refused(tmp_path: Path, flavour: str) -> 
         out.write_transaction(transaction(flavour))
 
 
-@pytest.mark.parametrize("uuid", [UUID, None])
+@each_case("uuid", [UUID, None])
 def test_transactions_without_gtid_events_get_one(tmp_path: Path, uuid: str | None) -> None:
     with log(tmp_path / "mysql.000001", "mysql", server_uuid=uuid) as out:
         out.write_transaction(transaction("mysql")[1:])

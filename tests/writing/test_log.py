@@ -16,6 +16,7 @@ from tailrace.errors import GtidError, StorageError, UsageError
 from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.writing import create
+from tests.cases import each_case
 from tests.writing.made import (
     FLAVOURS,
     START,
@@ -30,11 +31,11 @@ from tests.writing.made import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-both = pytest.mark.parametrize("flavour", FLAVOURS)
+both = each_case("flavour", FLAVOURS)
 
 
 @both
-@pytest.mark.parametrize("checksum", ["crc32", "none"])
+@each_case("checksum", ["crc32", "none"])
 def test_head_and_end(tmp_path: Path, flavour: str, checksum: str) -> None:
     with log(tmp_path / "copy" / "binlog.000001", flavour, checksum=checksum) as out:
         ddl(out, 3)
@@ -95,7 +96,7 @@ def test_rotate_and_flush_by_hand(tmp_path: Path, flavour: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("listed", [False, True], ids=["created", "listed"])
+@each_case("listed", [False, True], ids=["created", "listed"])
 def test_a_next_file_that_cannot_be_created_is_tried_again(
     tmp_path: Path, flavour: str, listed: bool
 ) -> None:
@@ -257,7 +258,7 @@ def test_what_is_there_is_kept(tmp_path: Path, flavour: str) -> None:
         pass
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "message"),
     [
         ({"flavour": "oracle"}, "flavour: 'oracle'"),

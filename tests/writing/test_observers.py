@@ -22,6 +22,7 @@ from tailrace.observers import (
     TransactionObserver,
     TransmitObserver,
 )
+from tests.cases import each_case
 from tests.writing.made import FLAVOURS, UUID, check_files, ddl, events_of, fill, log, orders, row
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tailrace.events import Event
     from tailrace.writing import LogWriter
 
-both = pytest.mark.parametrize("flavour", FLAVOURS)
+both = each_case("flavour", FLAVOURS)
 WAIT = 300.0
 
 
@@ -79,7 +80,7 @@ def told(out: LogWriter, flags: LogStorageFlag, *, commits: bool = True, whole: 
 
 
 @both
-@pytest.mark.parametrize("sync", ["transaction", "none"])
+@each_case("sync", ["transaction", "none"])
 def test_after_flush_has_the_end_and_whether_it_was_synced_then_after_commit(
     tmp_path: Path, flavour: str, sync: str
 ) -> None:
@@ -148,7 +149,7 @@ def statement(flavour: str, end: Event, number: int = 1) -> list[Event]:
 
 
 @both
-@pytest.mark.parametrize("whole", [True, False])
+@each_case("whole", [True, False])
 def test_after_commit_of_a_statement_on_non_transactional_tables_has_all_false(
     tmp_path: Path, flavour: str, whole: bool
 ) -> None:
@@ -232,7 +233,7 @@ def test_after_rollback_of_a_commit_that_could_not_be_written(
 
 
 @both
-@pytest.mark.parametrize("hook", ["after_flush", "after_sync", "after_commit"])
+@each_case("hook", ["after_flush", "after_sync", "after_commit"])
 def test_an_observer_that_raises_is_told_after_all_others_and_the_transaction_is_in_the_log(
     tmp_path: Path, flavour: str, hook: str
 ) -> None:
@@ -364,7 +365,7 @@ def test_after_reset_master_all_files_are_gone_and_the_log_begins_again(
 
 
 @both
-@pytest.mark.parametrize("killed_at", range(6))
+@each_case("killed_at", range(6))
 def test_a_reset_that_was_killed_leaves_a_log_or_none(
     tmp_path: Path, flavour: str, killed_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

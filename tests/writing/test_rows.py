@@ -23,6 +23,7 @@ from tailrace.events import RowsEvent
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.values.image import ABSENT, Image
 from tailrace.values.row import RowSet
+from tests.cases import each_case
 from tests.writing.made import (
     FLAVOURS,
     UUID,
@@ -37,7 +38,7 @@ from tests.writing.made import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-both = pytest.mark.parametrize("flavour", FLAVOURS)
+both = each_case("flavour", FLAVOURS)
 Change = tuple[str, Any, Any]
 KINDS = pa.schema(
     [
@@ -83,8 +84,8 @@ def shown(number: int) -> dict[str, Any]:
 
 
 @both
-@pytest.mark.parametrize("compress", [False, True])
-@pytest.mark.parametrize("form", ["mapping", "sequence", "arrow", "batch"])
+@each_case("compress", [False, True])
+@each_case("form", ["mapping", "sequence", "arrow", "batch"])
 def test_rows_come_out_as_they_went_in(
     tmp_path: Path, flavour: str, compress: bool, form: str
 ) -> None:
@@ -152,8 +153,8 @@ def test_statements_are_packed_and_ended(tmp_path: Path, flavour: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("image", ["full", "minimal", "noblob"])
-@pytest.mark.parametrize("arrow", [False, True])
+@each_case("image", ["full", "minimal", "noblob"])
+@each_case("arrow", [False, True])
 def test_row_images(tmp_path: Path, flavour: str, image: str, arrow: bool) -> None:
     table = orders(flavour)
     old = [{"id": 1, "name": "a", "note": "n", "price": Decimal("1.00")}]
@@ -180,7 +181,7 @@ def test_row_images(tmp_path: Path, flavour: str, image: str, arrow: bool) -> No
     assert tuple(present) == wanted
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("flavour", "metadata"),
     [
         *(("mysql", each) for each in ("full", "minimal")),
@@ -252,7 +253,7 @@ def test_a_data_frame_is_taken_as_arrow(tmp_path: Path, flavour: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("image", ["full", "minimal", "noblob"])
+@each_case("image", ["full", "minimal", "noblob"])
 def test_arrow_needs_its_columns(tmp_path: Path, flavour: str, image: str) -> None:
     table = orders(flavour)
     whole = pa.Table.from_pylist([shown(1)], schema=KINDS)
@@ -317,9 +318,9 @@ def test_arrow_gives_the_bytes_of_the_object_path(
 
 
 @both
-@pytest.mark.parametrize("image", ["minimal", "noblob"])
-@pytest.mark.parametrize("before", [("id", "name", "note", "price"), ("id", "name", "price")])
-@pytest.mark.parametrize("given", [("id", "name", "note", "price"), ("id", "note"), ("name",)])
+@each_case("image", ["minimal", "noblob"])
+@each_case("before", [("id", "name", "note", "price"), ("id", "name", "price")])
+@each_case("given", [("id", "name", "note", "price"), ("id", "note"), ("name",)])
 def test_both_paths_choose_the_same_columns(
     flavour: str, image: str, before: tuple[str, ...], given: tuple[str, ...]
 ) -> None:

@@ -17,6 +17,7 @@ from tailrace.events.header import EventHeader
 from tailrace.storage.memory import FolderOutput, MemoryFolder, forget_memory
 from tailrace.writing import cache as cache_module
 from tailrace.writing.cache import EventCache, stamp, stamp_plainly
+from tests.cases import each_case
 from tests.events.made import raw_event
 from tests.writing.made import FLAVOURS, ddl, log, orders, row
 
@@ -62,7 +63,7 @@ def test_large_transactions_go_to_the_kernel(monkeypatch: pytest.MonkeyPatch) ->
     assert not used
 
 
-@pytest.mark.parametrize("limit", [1, 1000, 1 << 30])
+@each_case("limit", [1, 1000, 1 << 30])
 def test_the_cache_gives_whole_events(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     monkeypatch.setattr(cache_module, "_PIECE", 1000)
     held = EventCache(limit)
@@ -136,10 +137,11 @@ def far(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return written
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@each_case("flavour", FLAVOURS)
 def test_positions_past_4_gib(far: list[bytes], flavour: str) -> None:
     """One transaction goes over the border: the header has the low 32 bits, our count all."""
     forget_memory("far")
+    far.clear()
     out = log("memory:far", flavour)
     start = out.position.offset
     assert start < 1 << 32

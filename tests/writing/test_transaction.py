@@ -21,6 +21,7 @@ from tailrace.events import IntVarEvent, RowsEvent, XidEvent
 from tailrace.events.variables import IntVarKind
 from tailrace.schema.table import Table
 from tailrace.storage.memory import FolderOutput, forget_memory, memory_folder
+from tests.cases import each_case
 from tests.writing.made import (
     FLAVOURS,
     UUID,
@@ -32,7 +33,7 @@ from tests.writing.made import (
     transactions_of,
 )
 
-both = pytest.mark.parametrize("flavour", FLAVOURS)
+both = each_case("flavour", FLAVOURS)
 
 
 @both
@@ -92,7 +93,7 @@ def test_standalone_forms(tmp_path: Path, flavour: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("given", [True, False])
+@each_case("given", [True, False])
 def test_what_commits_by_itself_is_alone(tmp_path: Path, flavour: str, given: bool) -> None:
     table = orders(flavour)
     mysql = flavour == "mysql"
@@ -173,7 +174,7 @@ def test_an_error_discards_the_transaction(tmp_path: Path, flavour: str) -> None
 
 
 @both
-@pytest.mark.parametrize("sql", ["create table t (a int)", "insert into t values (1)"])
+@each_case("sql", ["create table t (a int)", "insert into t values (1)"])
 def test_a_refused_statement_leaves_nothing(tmp_path: Path, flavour: str, sql: str) -> None:
     with log(tmp_path / "binlog.000001", flavour) as out:
         place = out.position
@@ -244,8 +245,7 @@ def test_stamps(tmp_path: Path, flavour: str) -> None:
         assert found.events[1].thread_id == 12
 
 
-@both
-@pytest.mark.parametrize("compress", [False, True])
+@each_case(("flavour", "compress"), [("mysql", False), ("mysql", True), ("mariadb", True)])
 def test_memory_stays_flat(tmp_path: Path, flavour: str, compress: bool) -> None:
     """A transaction far past the cache's limit: many inserts, 60 MiB of rows."""
     table = Table.parse("create table s.t (id int primary key, v longblob)", flavour=flavour)
@@ -274,7 +274,7 @@ def test_memory_stays_flat(tmp_path: Path, flavour: str, compress: bool) -> None
 
 
 @both
-@pytest.mark.parametrize("compress", [False, True])
+@each_case("compress", [False, True])
 def test_disk_writes_and_the_temporary_files_name(
     tmp_path: Path, flavour: str, compress: bool
 ) -> None:

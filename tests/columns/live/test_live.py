@@ -167,8 +167,9 @@ def test_statements_are_an_error(worked):
         list(changes(source_of(worked)))
 
 
-def test_from_a_position(server):
+def test_from_a_position(flavour_server):
     """What stands before it is not given, also where the position is not a file's begin."""
+    server = flavour_server
     server.execute("set global binlog_row_metadata = FULL")
     server.execute("create database placed")
     server.execute("create table placed.t (id int primary key)")
@@ -189,11 +190,10 @@ def test_from_a_position(server):
     assert [tuple(row["after"].values()) for row in rows] == [(3,), (4,)]
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7"])
-def test_compressed_transactions(name, fresh_server):
+def test_compressed_transactions(fresh_server):
     options = {"binlog_transaction_compression": "ON", "binlog_row_metadata": "FULL"}
     gtids = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
-    server = fresh_server(name, options | gtids)
+    server = fresh_server("mysql-9.7", options | gtids)
     run_cases(server, ("xa", "savepoints", "integers-full", "small-events"))
     server.execute("create database big")
     server.execute("create table big.t (id int primary key auto_increment, v longtext)")
@@ -265,8 +265,9 @@ def logged(server, begin):
     return [json.loads(line) for change in Changes(reader) for line in change.json_lines()]
 
 
-def test_xa_comes_when_it_is_committed(server):
+def test_xa_comes_when_it_is_committed(flavour_server):
     """Following: not when it is prepared; nothing of one that is rolled back."""
+    server = flavour_server
     server.execute("create database live_xa")
     server.execute("create table live_xa.t (id int primary key)")
     server.rotate()

@@ -16,10 +16,12 @@ from tailrace.live.chunks import Chunk, FileBegin
 from tailrace.log.prepared import Prepared
 from tailrace.storage import EventReader, find
 from tailrace.storage.binlog_cache import BinlogCache
+from tests.cases import each_case
 from tests.columns.oracle import by_table
 from tests.recorded import ROOT, folders, has
 
-FOLDERS = folders(shop=True)
+FOLDERS = folders("relay", shop=True)
+"""No source sends a log of the form of relay logs."""
 SIZES = (1, 3000, 100_000, 1 << 30)
 
 
@@ -74,10 +76,8 @@ def assert_same(found, expected):
             assert str(found[key].to_pylist()) == str(table.to_pylist()), key[0]
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+@each_case("folder", FOLDERS, ids=lambda path: path.name)
 def test_corpus(folder):
-    if has(folder, "relay"):
-        pytest.skip("no source sends a log of that form")
     size = random.Random(folder.name).choice(SIZES)
     for series in find(folder):
         if has(folder, "unreadable", "unknown-documents"):
@@ -90,12 +90,12 @@ def test_corpus(folder):
 TAKES_BACK = [path for path in FOLDERS if path.name.endswith((".xa", ".savepoints", "-format"))]
 
 
-@pytest.mark.parametrize("folder", TAKES_BACK, ids=lambda path: path.name)
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("most", [100, 2000, None])
-def test_what_is_taken_back(folder, size, most):
+@each_case("folder", TAKES_BACK, ids=lambda path: path.name)
+def test_what_is_taken_back(folder):
     for series in find(folder):
-        assert_same(decode(series, size, most), changes(series, statements="skip"))
+        expected = list(changes(series, statements="skip"))
+        for size, most in ((1, 100), (1, None), (3000, 2000), (100_000, 100), (1 << 30, 2000)):
+            assert_same(decode(series, size, most), expected)
 
 
 def begun(begin):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from array import array
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,9 +14,10 @@ from tailrace.constants import EventFlag, EventType
 from tailrace.storage import EventReader, find
 from tailrace.wire import unframe as wire
 from tailrace.wire.commands import BinlogDump, DumpFlag
-from tests.recorded import folders, has
+from tests.cases import each_case
+from tests.recorded import folders
 
-FOLDERS = folders()
+FOLDERS = folders("encrypted")
 
 
 def run(unframe, data, state, room, margin=0):
@@ -57,11 +57,9 @@ def packets_of(folder):
             yield [(offset, bytes(raw)) for offset, raw in EventReader(file)]
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+@each_case("folder", FOLDERS, ids=lambda path: path.name)
 def test_recorded_events_as_packets(folder):
     choose = random.Random(folder.name)
-    if has(folder, "encrypted"):
-        pytest.skip("its events are not readable")
     for events in packets_of(folder):
         start = events[1][0]
         data = b"".join(packet(raw, i) for i, (_, raw) in enumerate(events[1:]))
@@ -138,8 +136,9 @@ def dump_of(server, file):
                 return data
 
 
-def test_what_a_server_sends(server):
+def test_what_a_server_sends(flavour_server):
     """Packets as they came from a server, cut anywhere; the server's own answers among them."""
+    server = flavour_server
     server.execute("create database if not exists unframe")
     server.execute("create table if not exists unframe.t (n int, v longtext)")
     server.execute("delete from unframe.t")

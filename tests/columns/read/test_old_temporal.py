@@ -59,11 +59,15 @@ def drawn(rng):
     }
 
 
-@pytest.fixture(scope="module", params=["mariadb-10.11", "mariadb-11.8"])
-def recorded(request, fresh_server, tmp_path_factory):
+@pytest.fixture(scope="module")
+def server(fresh_server):
+    return fresh_server("mariadb-11.8", {"mysql56_temporal_format": "OFF"})
+
+
+@pytest.fixture(scope="module")
+def recorded(server, tmp_path_factory):
     """The log, and what SELECT gives: texts, and microseconds."""
     folder = tmp_path_factory.mktemp("old")
-    server = fresh_server(request.param, {"mysql56_temporal_format": "OFF"})
     rng = random.Random(9)
     made = [{kind: values[n] for kind, values in EDGES.items()} for n in range(6)]
     made += [drawn(rng) for _ in range(300)]
@@ -91,7 +95,6 @@ def recorded(request, fresh_server, tmp_path_factory):
         connection.commit()
     path = server.rotate()
     shutil.copy(path, folder / path.name)
-    server.stop()
     return folder, texts, numbers
 
 
@@ -130,9 +133,8 @@ def test_both_paths_agree(recorded):
     assert assert_equal_paths(series) == 612
 
 
-def test_digits_that_nothing_tells_are_not_guessed(fresh_server):
+def test_digits_that_nothing_tells_are_not_guessed(server):
     """These three rows were read as five, with no digits assumed: the bytes fit by chance."""
-    server = fresh_server("mariadb-10.11", {"mysql56_temporal_format": "OFF"})
     server.execute("CREATE DATABASE guessed")
     server.execute("CREATE TABLE guessed.t (v TIME(3) NULL, x TINYINT)")
     first = server.rotate()

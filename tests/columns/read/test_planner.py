@@ -18,6 +18,7 @@ from tailrace.errors import BoundaryError, StorageError, TruncatedEvent
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.recorded import CORPUS
 
 CASES = [
@@ -67,8 +68,8 @@ def growing(case, folder, rng):
     yield True
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("case", CASES)
+@each_case("seed", range(2))
+@each_case("case", CASES)
 def test_a_log_that_grows(case, seed, tmp_path):
     rng = random.Random(f"{case} {seed}")
     planner = SplitPlanner(target_bytes=rng.choice((200, 5000, 1 << 26)))
@@ -92,7 +93,7 @@ def planner_catalogue(planner):
     return Catalogue()
 
 
-@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8"])
+@each_case("server", ["mysql-9.7", "mariadb-11.8"])
 def test_xa_rows_that_were_read_and_are_taken_back(server, tmp_path):
     """Without holding, a log that ends between PREPARE and ROLLBACK gives rows that never were."""
     planner = SplitPlanner(hold=False, target_bytes=1)
@@ -146,7 +147,7 @@ def test_a_log_that_just_begins(tmp_path):
     assert rows(planner.plan(series)) == whole(tmp_path)
 
 
-@pytest.mark.parametrize("cores", [1, 2, 4])
+@each_case("cores", [1, 2, 4])
 def test_about_a_split_for_each_core(cores, monkeypatch):
     monkeypatch.setattr(planner_module, "SMALLEST_SPLIT", 100)
     monkeypatch.setattr(planner_module.os, "cpu_count", lambda: cores)
@@ -163,7 +164,7 @@ def test_no_split_is_smaller_than_is_worth_it():
     assert len(SplitPlanner().plan(series)) == 1
 
 
-@pytest.mark.parametrize(("folder", "file"), [(b"d\xff", b"binlog.000001"), (b"d", b"\xff.000001")])
+@each_case(("folder", "file"), [(b"d\xff", b"binlog.000001"), (b"d", b"\xff.000001")])
 def test_a_name_that_is_not_utf8(tmp_path, folder, file):
     """Record batches name their log: one error says so at the call, before anything is read."""
     path = tmp_path / os.fsdecode(folder)

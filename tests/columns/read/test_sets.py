@@ -24,25 +24,25 @@ an `sql_mode` that is not strict."""
 
 
 @pytest.fixture(scope="module")
-def recorded(own_server, tmp_path_factory):
+def recorded(flavour_server, tmp_path_factory):
     """The log's folder, and the rows as the server gives them."""
-    server = own_server
+    server = flavour_server
     columns = ", ".join(f"{name} {type_}" for name, type_ in COLUMNS.items())
     server.execute("set global binlog_row_metadata = 'FULL'")
     server.disconnect()
-    server.execute("create database d")
+    server.execute("create database sets")
     server.execute("set sql_mode = ''")
-    server.execute(f"create table d.t (id int primary key, {columns})")
+    server.execute(f"create table sets.t (id int primary key, {columns})")
     server.rotate()
     for n in range(64):
         spread = 0x9E3779B97F4A7C15 * n & (1 << 64) - 1
         values = ", ".join(map(str, [n, n, n, n & 7, n, n, spread]))
-        server.execute(f"insert into d.t values ({values})")
-    server.execute("insert into d.t select id + 100, 0, 0, 0, 0, 0, 1 << (id % 64) from d.t")
+        server.execute(f"insert into sets.t values ({values})")
+    server.execute("insert into sets.t select id + 100, 0, 0, 0, 0, 0, 1 << (id % 64) from sets.t")
     path = server.rotate()
     folder = tmp_path_factory.mktemp("sets")
     shutil.copy(path, folder / path.name)
-    return folder, server.query(f"select id, {', '.join(COLUMNS)} from d.t order by id")
+    return folder, server.query(f"select id, {', '.join(COLUMNS)} from sets.t order by id")
 
 
 def test_names_as_selected(recorded):

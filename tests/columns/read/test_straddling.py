@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 import tailrace
 from tailrace.columns import plan_splits, read_split
@@ -16,6 +15,7 @@ from tailrace.columns.frames import plan as k
 from tailrace.columns.native import kernel
 from tailrace.columns.read import blocks, decoder, walk
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.recorded import CORPUS
 
 SERVERS = ("mysql-9.7", "mariadb-11.8", "mariadb-10.11")
@@ -35,42 +35,39 @@ def by_splits(folder):
     )
 
 
-@pytest.mark.parametrize("held_back", [0, 300, 1 << 20])
-@pytest.mark.parametrize("size", [200, 700, 3000])
-@pytest.mark.parametrize("case", CASES)
-def test_blocks_of_any_size(case, size, held_back, monkeypatch):
+@each_case("case", CASES)
+def test_blocks_of_any_size(case, monkeypatch):
+    """And of some tables alone: blocks may hold rows of the transaction under way of which none is
+    wanted. And with little room for plans.
+    """
     wanted = by_splits(CORPUS / case)
-    monkeypatch.setattr(blocks, "BLOCK", size)
-    monkeypatch.setattr("tailrace.columns.batches.BLOCK", size)
-    monkeypatch.setattr(decoder, "_HELD_BACK", held_back)
-    assert rows(tailrace.changes(CORPUS / case, statements="skip")) == wanted
 
+    def found(**options):
+        return rows(tailrace.changes(CORPUS / case, statements="skip", **options))
 
-@pytest.mark.parametrize("size", [200, 700])
-@pytest.mark.parametrize("case", CASES)
-def test_one_table_of_several(case, size, monkeypatch):
-    """Blocks may hold rows of the transaction under way of which none is wanted."""
-    wanted = by_splits(CORPUS / case)
-    monkeypatch.setattr(blocks, "BLOCK", size)
-    monkeypatch.setattr("tailrace.columns.batches.BLOCK", size)
-    monkeypatch.setattr(decoder, "_HELD_BACK", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(walk, "_ENTRIES", 2)
+        patch.setattr(walk, "_KEPT", 100)
+        assert found() == wanted
+    for size, held_back in (
+        (200, 1 << 20),
+        (3000, 1 << 20),
+        (3000, 0),
+        (700, 300),
+        (700, 0),
+        (200, 0),
+    ):
+        monkeypatch.setattr(blocks, "BLOCK", size)
+        monkeypatch.setattr("tailrace.columns.batches.BLOCK", size)
+        monkeypatch.setattr(decoder, "_HELD_BACK", held_back)
+        assert found() == wanted, (size, held_back)
     for name in {f"{row['_db']}.{row['_table']}" for row in wanted}:
-        found = rows(tailrace.changes(CORPUS / case, tables=[name], statements="skip"))
-        assert found == [row for row in wanted if f"{row['_db']}.{row['_table']}" == name]
+        of_it = [row for row in wanted if f"{row['_db']}.{row['_table']}" == name]
+        assert found(tables=[name]) == of_it, name
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_little_room_for_plans(case, monkeypatch):
-    wanted = by_splits(CORPUS / case)
-    monkeypatch.setattr(walk, "_ENTRIES", 2)
-    monkeypatch.setattr(walk, "_KEPT", 100)
-    assert rows(tailrace.changes(CORPUS / case, statements="skip")) == wanted
-
-
-@pytest.mark.parametrize("name", SERVERS)
-def test_a_transaction_of_several_blocks(request, name, tmp_path):
-    server = request.getfixturevalue(name.replace("-", "").replace(".", ""))
-    server.execute("drop database if exists straddling")
+def test_a_transaction_of_several_blocks(flavour_server, tmp_path):
+    server = flavour_server
     server.execute("create database straddling")
     server.rotate()
     connection = server.connect(database="straddling")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,20 +13,26 @@ from tailrace.columns.batches import changes
 from tailrace.columns.read import blocks, table, walk
 from tailrace.errors import ChecksumMismatch, StorageError, TailraceError
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.recorded import folders
+from tests.waiting import wait_for
 
 FOLDERS = folders(shop=True)
 LARGEST = sorted(FOLDERS, key=lambda path: -sum(each.stat().st_size for each in path.iterdir()))
 
 
-@pytest.fixture(autouse=True, params=[1 << 9, 1 << 13])
-def small(request, monkeypatch):
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
     """Small blocks and batches, all of which other threads read and finish."""
-    for module in (blocks, batches):
-        monkeypatch.setattr(module, "BLOCK", request.param)
     monkeypatch.setattr(walk, "_WORTH_A_THREAD", 0)
-    monkeypatch.setattr(walk, "_WORTH_A_BATCH", request.param // 8)
     monkeypatch.setattr(table, "MOST_ROWS", 16)
+    of_size(monkeypatch, 1 << 9)
+
+
+def of_size(monkeypatch, size):
+    for module in (blocks, batches):
+        monkeypatch.setattr(module, "BLOCK", size)
+    monkeypatch.setattr(walk, "_WORTH_A_BATCH", size // 8)
 
 
 def outcome(source, **options):
@@ -54,21 +59,23 @@ def helpers():
     return [each.name for each in threading.enumerate() if each.name.startswith("tailrace changes")]
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_corpus(folder):
+@each_case("folder", FOLDERS, ids=lambda path: path.name)
+def test_corpus(folder, monkeypatch):
+    of_size(monkeypatch, 1 << (9 if FOLDERS.index(folder) % 2 else 13))
     for series in find(folder):
         assert_same(series)
     assert not helpers()
 
 
-@pytest.mark.parametrize("folder", LARGEST[:6], ids=lambda path: path.name)
-def test_damage(folder, tmp_path):
+@each_case("folder", LARGEST[:6], ids=lambda path: path.name)
+def test_damage(folder, tmp_path, monkeypatch):
     """Bytes that are wrong, where checksums show it and where only values do; and logs cut off."""
     chance = random.Random(folder.name)
     (series, *_) = find(folder)
     content = Path(series.files[0].path).read_bytes()
     errors = 0
     for number in range(16):
+        of_size(monkeypatch, 1 << (9 if number % 8 < 4 else 13))
         damaged = bytearray(content)
         at = chance.randrange(len(content) // 4, len(content))
         if number % 4:
@@ -112,9 +119,8 @@ def test_a_reader_that_stops_holds_up_nothing():
     (series, *_) = find(LARGEST[0])
     reading = changes(series, threads=2, statements="skip")
     next(reading)
-    time.sleep(0.05)  # what was under way has ended, and the threads wait
     del reading
-    assert not helpers()
+    wait_for(lambda: not helpers())
 
 
 def test_an_error_of_the_thread_that_reads_comes_after_the_same_rows(monkeypatch):

@@ -20,6 +20,7 @@ from tailrace.values.family import text_json
 from tailrace.values.jsonb import JsonText
 from tailrace.values.registry import json_writer_of
 from tailrace.values.schema import Column, Logical, TableSchema
+from tests.cases import each_case
 
 PRESENT = pa.struct([("before", pa.binary()), ("after", pa.binary())])
 RAW = pa.map_(pa.string(), pa.string())
@@ -139,15 +140,8 @@ KINDS = [
             decimals(precision, scale),
         )
         for precision, scale in (
-            (1, 0),
-            (10, 2),
-            (18, 18),
-            (19, 0),
-            (20, 19),
-            (38, 0),
-            (38, 30),
-            (30, 30),
-            (38, 38),
+            *((1, 0), (10, 2), (18, 18), (19, 0), (20, 19)),
+            *((38, 0), (38, 30), (30, 30), (38, 38)),
         )
     ),
     *(kind for digits in (0, 1, 3, 6) for kind in kinds_of_time(digits)),
@@ -319,7 +313,7 @@ def test_dates_from_year_zero() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "value"),
     [
         (Kind(T.FLOAT, 4, pa.float32(), st.none()), math.inf),
@@ -353,7 +347,7 @@ TEXT = Kind(T.VARCHAR, 80, pa.string(), st.none(), logical=Logical.TEXT)
 DECLARED = Kind(T.BLOB, 4, pa.string(), st.none(), JsonText, Logical.JSON)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "", " ", "nul", "nullx", "tru", "True", "01", "-", "-01", "1.", ".5", "1e", "1e+", "+1", "1 2",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 
 from tailrace.columns.frames import plan as k
 from tailrace.columns.read.pool import Pool
@@ -18,6 +17,7 @@ from tailrace.schema.catalogue import Catalogue
 from tailrace.storage import find
 from tailrace.values.change_record import image_json
 from tailrace.values.row import RowSet
+from tests.cases import each_case
 from tests.recorded import folders
 from tools.objects import batch_of_rows
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FOLDERS = folders("unreadable", "unknown-documents")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "folder",
     FOLDERS,
     ids=lambda path: path.name,

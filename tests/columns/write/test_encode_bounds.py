@@ -5,9 +5,7 @@ Both end where a page begins that may be neither read nor written.
 
 from __future__ import annotations
 
-import ctypes
 import json
-import mmap
 import random
 
 import numpy as np
@@ -22,62 +20,22 @@ from tailrace.columns.write.text import from_utf8
 from tailrace.columns.write.types import Rejected
 from tailrace.constants import ColumnType as T
 from tailrace.values.schema import Column, Logical, TableSchema
+from tests.cases import each_case
+from tests.columns.guarded import Guarded, Room
 from tests.columns.test_json_text import random_document
 from tests.columns.write.test_encode import PREFIX
 from tests.columns.write.test_encode_text import column as text_column
 from tests.columns.write.test_encode_types import FITTING
 
-PAGE = mmap.PAGESIZE
-PAGES = 64
-
-
-class Guarded:
-    """Some pages of memory, then one that no access survives."""
-
-    def __init__(self) -> None:
-        self.size = PAGES * PAGE
-        self.memory = mmap.mmap(-1, self.size + PAGE)
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.mprotect(ctypes.c_void_p(self.address + self.size), PAGE, 0):
-            pytest.skip("memory cannot be protected here")
-
-    def buffer(self, data: bytes) -> pa.Buffer:
-        """These bytes, the last of which is the last byte that may be read."""
-        start = self.size - len(data)
-        self.memory[start : self.size] = data
-        return pa.foreign_buffer(self.address + start, len(data), self.memory)
-
-
-class Room:
-    """What a kernel writes into: it begins small, grows a little, and ends where the pages do."""
-
-    def __init__(self, guarded: Guarded, size: int) -> None:
-        self.guarded, self.size = guarded, size
-
-    @property
-    def address(self) -> int:
-        return self.guarded.address + self.guarded.size - self.size
-
-    def bytes(self) -> bytes:
-        return self.guarded.memory[self.guarded.size - self.size : self.guarded.size]
-
-    def resize(self, size: int, *, shrink_to_fit: bool = False) -> None:
-        del shrink_to_fit
-        held = self.bytes()[:size]
-        self.size = size
-        start = self.guarded.size - size
-        self.guarded.memory[start : start + len(held)] = held
-
 
 @pytest.fixture(scope="module")
 def guarded() -> Guarded:
-    return Guarded()
+    return Guarded(64)
 
 
 @pytest.fixture(scope="module")
 def room() -> Guarded:
-    return Guarded()
+    return Guarded(64)
 
 
 def at_the_edge(array: pa.Array, which: int, guarded: Guarded) -> pa.Array:
@@ -101,7 +59,7 @@ def schema_of(col: Column) -> TableSchema:
     return TableSchema("shop", "t", (col,))
 
 
-@pytest.mark.parametrize("case", range(len(FITTING)))
+@each_case("case", range(len(FITTING)))
 def test_input_that_ends_at_a_page(guarded: Guarded, case: int) -> None:
     col, array, _ = FITTING[case]
     told = {"prefix": PREFIX, "most": 80}
@@ -136,7 +94,7 @@ def mixed(rng: random.Random) -> tuple[TableSchema, pa.Table]:
     )
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each_case("seed", range(60))
 def test_room_that_ends_at_a_page(
     room: Guarded, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -173,8 +131,7 @@ def test_room_that_ends_at_a_page(
 
 
 def guarded_text(value: bytes, guarded: Guarded) -> pa.Array:
-    ends = pa.py_buffer(np.array([0, len(value)], np.int32))
-    return pa.Array.from_buffers(pa.string(), 1, [None, ends, guarded.buffer(value)])
+    return guarded.array([value], pa.string())
 
 
 def test_json_texts(guarded: Guarded, room: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +139,7 @@ def test_json_texts(guarded: Guarded, room: Guarded, monkeypatch: pytest.MonkeyP
     rng = random.Random(7)
     made: list[Room] = []
     monkeypatch.setattr(text_output.pa, "allocate_buffer", allocator(room, rng, made))
-    for _ in range(4000):
+    for _ in range(1500):
         text = json.dumps(random_document(rng), ensure_ascii=rng.random() < 0.5)
         data = text.encode()[: rng.randrange(1, 3000)]
         if rng.random() < 0.3:
@@ -208,14 +165,14 @@ def allocator(room: Guarded, rng: random.Random, made: list[Room]):
     return give
 
 
-@pytest.mark.parametrize("charset", ["latin1", "gbk", "gb18030", "utf16", "utf32"])
+@each_case("charset", ["latin1", "gbk", "gb18030", "utf16", "utf32"])
 def test_charsets(
     guarded: Guarded, room: Guarded, monkeypatch: pytest.MonkeyPatch, charset: str
 ) -> None:
     rng = random.Random(8)
     made: list[Room] = []
     monkeypatch.setattr(text_output.pa, "allocate_buffer", allocator(room, rng, made))
-    for _ in range(500):
+    for _ in range(200):
         text = "".join(rng.choice("aé日ж") for _ in range(rng.randrange(1, 400)))
         try:
             from_utf8(guarded_text(text.encode(), guarded), text_column(charset))

@@ -22,6 +22,7 @@ from tailrace.values.charsets import default_collation, encode, holds
 from tailrace.values.jsonb import dump_json
 from tailrace.values.schema import Column, Logical
 from tailrace.writing.cache import stamp_plainly
+from tests.cases import each_case
 from tests.columns.test_json_text import random_document
 from tests.events.made import raw_event
 
@@ -100,7 +101,7 @@ def test_the_kernel_decides_numbers_itself(monkeypatch):
     assert len(seen) < 20
 
 
-@pytest.mark.parametrize("count", [10, 40, 3000])
+@each_case("count", [10, 40, 3000])
 def test_unsorted_and_repeated_keys(count):
     rng = random.Random(count)
     keys = [
@@ -111,7 +112,7 @@ def test_unsorted_and_repeated_keys(count):
     assert as_jsonb([text]) == [dump_json(text)]
 
 
-@pytest.mark.parametrize("size", [60_000, 65_500, 65_524, 65_535, 65_536, 70_000, 5_000_000])
+@each_case("size", [60_000, 65_500, 65_524, 65_535, 65_536, 70_000, 5_000_000])
 def test_small_and_large_containers(size):
     for add in range(12):
         text = json.dumps({"k": [1, 70000, "x" * (size + add), [], {"a": {}}], "n": -70000})
@@ -139,7 +140,7 @@ def column(charset, type_=ColumnType.BLOB, metadata=4):
     return Column(0, "c", type_, metadata, True, False, collation, None, Logical.TEXT)
 
 
-@pytest.mark.parametrize("charset", CHARSETS)
+@each_case("charset", CHARSETS)
 def test_all_characters(charset):
     """Every character of the basic plane and some beyond, alone and in a text."""
     points = [*range(0xD800), *range(0xE000, 0x10000, 1), *range(0x10000, 0x110000, 997)]
@@ -153,14 +154,14 @@ def test_all_characters(charset):
     assert found.cast(pa.binary()).to_pylist() == wanted
 
 
-@pytest.mark.parametrize("charset", ["latin1", "gbk", "ascii", "ucs2", "utf8mb3", "ujis"])
+@each_case("charset", ["latin1", "gbk", "ascii", "ucs2", "utf8mb3", "ujis"])
 def test_a_character_that_a_set_has_not(charset):
     with pytest.raises(Rejected, match=charset) as error:
         from_utf8(pa.array(["a", None, "b😀"]), column(charset))
     assert error.value.row == 2
 
 
-@pytest.mark.parametrize("charset", ["latin1", "utf8mb4", "utf16", "sjis"])
+@each_case("charset", ["latin1", "utf8mb4", "utf16", "sjis"])
 def test_char_loses_its_trailing_spaces(charset):
     col = column(charset, ColumnType.STRING, 40)
     found = from_utf8(pa.array(["a  ", "  "]), col)
@@ -174,8 +175,8 @@ def cached(rng, count):
     return b"".join(raw_event(30, rng.randbytes(size), log_pos=0) for size in sizes)
 
 
-@pytest.mark.parametrize("checksum", [True, False])
-@pytest.mark.parametrize("position", [4, 2**32 - 100, 2**33 + 7])
+@each_case("checksum", [True, False])
+@each_case("position", [4, 2**32 - 100, 2**33 + 7])
 def test_stamping_is_that_without_kernels(checksum, position):
     rng = random.Random(position)
     for count in (0, 1, 2, 50):
@@ -185,7 +186,7 @@ def test_stamping_is_that_without_kernels(checksum, position):
             assert stamp_events(given, position, checksum=checksum) == expected
 
 
-@pytest.mark.parametrize("cut", [1, 18, 20])
+@each_case("cut", [1, 18, 20])
 def test_events_that_are_not_whole_are_not_stamped(cut):
     event = raw_event(30, b"x" * 10)
     with pytest.raises(EventEncodeError) as error:

@@ -15,6 +15,7 @@ import pytest
 from tailrace.constants import ColumnType as T
 from tailrace.errors import UnsupportedType, ValueRejected
 from tailrace.values.schema import Logical
+from tests.cases import each_case
 from tests.columns.write.test_encode import LATIN1, SJIS, UTF8MB3, column, expected, text, written
 
 FITTING = [
@@ -83,7 +84,7 @@ FITTING = [
 ]
 
 
-@pytest.mark.parametrize("case", range(len(FITTING)))
+@each_case("case", range(len(FITTING)))
 def test_arrow_types_that_fit(case):
     col, array, values = FITTING[case]
     values = array.to_pylist() if values is None else values
@@ -167,7 +168,7 @@ NETWORK = {
 }
 
 
-@pytest.mark.parametrize("logical", NETWORK)
+@each_case("logical", NETWORK)
 def test_addresses_are_spelled_as_by_objects(logical):
     rng = random.Random(1)
     col = column(T.STRING, 4 if logical is Logical.INET4 else 16, logical)
@@ -190,7 +191,7 @@ def test_addresses_are_spelled_as_by_objects(logical):
     assert taken > 500
 
 
-@pytest.mark.parametrize("case", range(len(REFUSED)))
+@each_case("case", range(len(REFUSED)))
 def test_what_does_not_fit_is_refused(case):
     col, array, message = REFUSED[case]
     with pytest.raises((ValueRejected, UnsupportedType), match="shop") as error:

@@ -22,11 +22,10 @@ from tailrace.replication.source.series import ServedLogs
 from tailrace.replication.source.transmit import Transmit
 from tailrace.wire.packets import frame
 from tailrace.wire.semisync import Acknowledgement
-from tests.waiting import wait_for
-from tests.writing.made import FLAVOURS, fill, log
+from tests.waiting import DEADLINE, wait_for
+from tests.writing.made import fill, log
 from tests.writing.test_observers import statement
 
-WAIT = 60.0
 SHORT = 0.3
 ROTATE = 4
 
@@ -79,7 +78,7 @@ class Replica:
             self.events.append((asked, event[4], end))
             if asked:
                 self.wanted.append(end)
-                assert self.go.wait(WAIT)
+                assert self.go.wait(DEADLINE)
                 if not self._stopped:
                     self.acknowledge(end)
 
@@ -95,8 +94,8 @@ class Replica:
         self._stopped = True
         self.go.set()
         self.transmit.stop()
-        self._threads[0].join(WAIT)
-        self._threads[1].join(WAIT)
+        self._threads[0].join(DEADLINE)
+        self._threads[1].join(DEADLINE)
         self._socket.close()
         assert not any(thread.is_alive() for thread in self._threads)
 
@@ -105,7 +104,7 @@ class Chain:
     """A log that is written and served, with a semi-synchronous source."""
 
     def __init__(self, folder, flavour="mysql", **given):
-        given.setdefault("timeout", WAIT)
+        given.setdefault("timeout", DEADLINE)
         self.source = SemisyncSource(**given)
         self.log = log(
             folder / "binlog.000001",
@@ -150,12 +149,10 @@ def chain(tmp_path):
         each.close()
 
 
-both = pytest.mark.parametrize("flavour", FLAVOURS)
-
-
-@both
 @pytest.mark.parametrize("point", WaitPoint)
-@pytest.mark.parametrize("asks", ["rpl_semi_sync_replica", "rpl_semi_sync_slave"])
+@pytest.mark.parametrize(
+    ("flavour", "asks"), [("mysql", "rpl_semi_sync_replica"), ("mariadb", "rpl_semi_sync_slave")]
+)
 def test_a_commit_returns_after_the_acknowledgement_only(chain, flavour, point, asks):
     """And at wait point after_sync no observer is told before it that it is committed."""
     told = threading.Event()
@@ -177,7 +174,7 @@ def test_a_commit_returns_after_the_acknowledgement_only(chain, flavour, point, 
     assert told.is_set() == (point is WaitPoint.AFTER_COMMIT)
     assert it.source.status.wait_sessions == 1
     replica.go.set()
-    commit.join(WAIT)
+    commit.join(DEADLINE)
     assert not commit.is_alive()
     assert told.is_set()
     status = it.source.status
@@ -209,7 +206,7 @@ def test_a_replica_that_did_not_ask_gets_no_header_and_is_not_counted(chain):
     assert it.source.status.clients == 0
     begun = time.monotonic()
     fill(it.log, 2)
-    assert SHORT <= time.monotonic() - begun < 20 * SHORT
+    assert time.monotonic() - begun >= SHORT
     wait_for(lambda: replica.events[-1][2] == it.log.position.offset, "the events")
     assert replica.headers == {b""}
     assert not it.source.replicas
@@ -217,26 +214,27 @@ def test_a_replica_that_did_not_ask_gets_no_header_and_is_not_counted(chain):
     assert (status.yes_tx, status.no_tx, status.no_times, status.status) == (0, 2, 1, False)
 
 
-@both
-def test_after_a_time_out_it_is_asynchronous_until_a_replica_has_caught_up(chain, flavour):
-    it = chain(flavour, timeout=SHORT)
+def test_after_a_time_out_it_is_asynchronous_until_a_replica_has_caught_up(chain):
+    it = chain()
     replica = it.replica(22)
     fill(it.log, 2)
     assert it.source.status.status
     replica.go.clear()
+    it.source.timeout = SHORT
     commits = [it.commit(number) for number in (3, 4, 5)]
     for commit in commits:
-        commit.join(WAIT)
+        commit.join(DEADLINE)
         assert not commit.is_alive()
     status = it.source.status
     assert (status.status, status.no_times, status.yes_tx, status.no_tx) == (False, 1, 2, 3)
-    begun = time.monotonic()
+    waits = status.tx_waits
     fill(it.log, 3, first=6)
-    assert time.monotonic() - begun < SHORT
+    assert it.source.status.tx_waits == waits  # nobody waits any more
     replica.go.set()
     wait_for(lambda: it.source.status.status, "the catching up")
     (state,) = it.source.replicas
     assert state.acknowledged == it.log.position
+    it.source.timeout = DEADLINE
     fill(it.log, 2, first=9)
     status = it.source.status
     assert (status.status, status.no_times, status.yes_tx, status.no_tx) == (True, 1, 4, 6)
@@ -267,7 +265,7 @@ def test_of_transactions_that_are_sent_at_once_the_last_ones_acknowledgement_is_
     wait_for(lambda: it.source.status.wait_sessions == 5, "the last one's wait")
     replica = it.replica(22)
     for commit in commits:
-        commit.join(WAIT)
+        commit.join(DEADLINE)
         assert not commit.is_alive()
     assert replica.wanted[-2:] == [small, it.log.position.offset]
     status = it.source.status
@@ -280,7 +278,7 @@ def test_of_transactions_that_are_sent_at_once_the_last_ones_acknowledgement_is_
     wait_for(lambda: it.source.status.wait_sessions == 4, "the waits")
     again = it.replica(22, file="binlog.000001")
     for commit in commits:
-        commit.join(WAIT)
+        commit.join(DEADLINE)
         assert not commit.is_alive()
     assert again.wanted[-1] == it.log.position.offset
     assert len(again.wanted) == 1
@@ -313,7 +311,7 @@ def test_two_acknowledgements_are_of_two_replicas(chain):
     commit.join(SHORT)
     assert commit.is_alive()
     other = it.replica(23)
-    commit.join(WAIT)
+    commit.join(DEADLINE)
     assert not commit.is_alive()
     assert other.wanted
     assert it.source.status.clients == 3
@@ -331,7 +329,7 @@ def test_without_wait_no_replica_nothing_waits_while_none_is_there(chain):
     commit = it.commit(3)
     wait_for(lambda: it.source.status.wait_sessions, "the wait")
     replica.stop()
-    commit.join(WAIT)  # it ends with the replica
+    commit.join(DEADLINE)  # it ends with the replica
     assert not commit.is_alive()
     assert it.source.status.no_tx == 3
 
@@ -345,7 +343,7 @@ def test_one_acknowledgement_ends_the_waits_of_several_threads(chain):
     wait_for(lambda: replica.transmit.position == it.log.position, "the events")
     replica.acknowledge(it.log.position.offset)
     for commit in commits:
-        commit.join(WAIT)
+        commit.join(DEADLINE)
         assert not commit.is_alive()
     (state,) = it.source.replicas
     assert (state.acknowledgements, it.source.status.yes_tx) == (1, 8)
@@ -369,13 +367,15 @@ def test_acknowledgements_of_what_was_not_sent_or_damaged_ones_release_nothing(c
     commit.join(SHORT)
     assert commit.is_alive()
     replica.go.set()
-    commit.join(WAIT)
+    commit.join(DEADLINE)
     assert not commit.is_alive()
     assert sum("which was not sent to it" in text for text in caplog.messages) == 2
 
 
-@both
-@pytest.mark.parametrize("point", WaitPoint)
+@pytest.mark.parametrize(
+    ("flavour", "point"),
+    [("mysql", WaitPoint.AFTER_SYNC), ("mariadb", WaitPoint.AFTER_COMMIT)],
+)
 def test_a_rollback_that_was_logged_waits_too(chain, flavour, point):
     it = chain(flavour, wait_point=point)
     replica = it.replica(22)
@@ -385,7 +385,7 @@ def test_a_rollback_that_was_logged_waits_too(chain, flavour, point):
     thread.start()
     wait_for(lambda: it.source.status.wait_sessions, "the wait")
     replica.go.set()
-    thread.join(WAIT)
+    thread.join(DEADLINE)
     assert not thread.is_alive()
     assert it.source.status.yes_tx == 1
 
@@ -402,11 +402,12 @@ def test_the_log_rotates_and_acknowledgements_are_compared_by_the_file_first(cha
 
 
 def test_after_reset_master_positions_and_counters_are_forgotten(chain):
-    it = chain(timeout=SHORT)
+    it = chain()
     replica = it.replica(22)
     fill(it.log, 3)
     assert it.source.status.yes_tx == 3
     replica.stop()
+    it.source.timeout = SHORT
     it.log.reset()
     assert it.source.status.yes_tx == 0
     fill(it.log, 1)

@@ -20,6 +20,7 @@ import tailrace
 from tests.replication.source.conftest import connect
 from tests.waiting import wait_for
 from tests.wire.test_traffic import COMMON, SEMISYNC_REPLICA, follow, leave
+from tools.servers import ONE_OF_EACH
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,7 +31,7 @@ OTHERS = {"rpl_semi_sync", "skip_replication"}
 """Of what a source may not have: 1193, which replicas tolerate."""
 
 
-@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def asked(request, fresh_server):
     """A real source, and the statements that were sent to it."""
     name = request.param

@@ -12,8 +12,11 @@ import pytest
 from pymysqlreplication import BinLogStreamReader
 
 import tailrace
+from tests.for_each import for_each
 from tests.replication.source.conftest import PASSWORD, ask
+from tests.waiting import DEADLINE
 from tests.wire.test_traffic import COMMON
+from tools.servers import ONE_OF_EACH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +27,7 @@ HEAD = re.compile("<(FORMAT_DESCRIPTION|GTID_LIST|BINLOG_CHECKPOINT)")
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+@pytest.fixture(scope="module", params=ONE_OF_EACH)
 def source(request, fresh_server) -> Server:
     """A real server with several logs, whose data folder is served."""
     name = request.param
@@ -52,7 +55,7 @@ def remote(source: Server, server, *more: str | Path) -> list[str]:
 
 
 def run(argv: list[str], status: int = 0, **settings) -> bytes:
-    ran = subprocess.run(argv, capture_output=True, timeout=120, check=False, **settings)
+    ran = subprocess.run(argv, capture_output=True, timeout=DEADLINE, check=False, **settings)
     assert ran.returncode == status, ran.stderr[-2000:]
     return ran.stdout
 
@@ -115,7 +118,7 @@ def test_the_client_of_the_command_line(source, server):
     assert lines[-1].split()[:2] == [str(each) for each in ask(server, "SHOW MASTER STATUS")[0][:2]]
 
 
-@pytest.mark.parametrize("by_gtid", [False, True], ids=["file", "gtid"])
+@for_each("by_gtid", [False, True])
 def test_python_mysql_replication(source, server, by_gtid):
     """It reads all rows. (A real MariaDB's log it reads again and again: it is not compared.)"""
     first = ask(server, "SHOW BINARY LOGS")[0][0]
@@ -137,7 +140,7 @@ def test_python_mysql_replication(source, server, by_gtid):
     ]
 
 
-@pytest.mark.parametrize("start", [None, "now", "middle", "gtid"])
+@for_each("start", [None, "now", "middle", "gtid"])
 def test_our_own_client(source, server, start):
     """It reads the same from ours as from the real source."""
     found = []

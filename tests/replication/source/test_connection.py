@@ -13,14 +13,14 @@ from tailrace.errors import ConnectionLost, MalformedPacket
 from tailrace.replication.source.connection import LONGEST_COMMAND, ReplicaConnection
 from tailrace.wire.packets import LARGEST, frame, payloads
 from tests.live.certificates import Authority
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 
 
 class Ends:
     """A connection, and the replica's end of it."""
 
     def __init__(self, ours: socket.socket, theirs: socket.socket, **settings) -> None:
-        theirs.settimeout(20)
+        theirs.settimeout(DEADLINE)
         self.theirs = theirs
         self.connection = ReplicaConnection(
             ours, user="repl", host="127.0.0.1", port=4711, thread_id=7, **settings
@@ -164,7 +164,7 @@ def test_one_thread_sends_while_another_reads(make):
     for _ in range(count):
         ends.connection.send(block)
     for thread in threads:
-        thread.join(60)
+        thread.join(DEADLINE)
     assert got == [True] * count
     assert read == [b"acknowledged %d" % at for at in range(count)]
     assert ends.connection.sequence == 0  # an acknowledgement does not number what is sent
@@ -208,7 +208,7 @@ def test_another_thread_closes_it(make, call):
     thread.start()
     time.sleep(0.2)
     ends.connection.close("an administrator killed it")
-    thread.join(60)
+    thread.join(DEADLINE)
     assert "an administrator killed it" in str(errors[0])
     ends.connection.write(b"x")
     for method, given in (("poll", []), ("flush", []), ("read", []), ("send", [b"x"])):
@@ -244,4 +244,6 @@ def test_too_large_a_packet_is_rejected_before_its_bytes_are_kept(make):
     thread.start()
     with pytest.raises(MalformedPacket):
         ends.connection.read()
-    thread.join(60)
+    ends.connection.close("it sends too much")  # which ends the other side's sending
+    thread.join(DEADLINE)
+    assert not thread.is_alive()

@@ -11,7 +11,7 @@ import pytest
 from tailrace.replication.receiver import Receiver
 from tests.replication.conftest import url_of
 from tests.replication.source.test_replicas import attach, status
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 from tests.wire.test_traffic import COMMON
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ def copied(source, folder):
         yield
     finally:
         receiver.stop(at_once=True)
-        thread.join(60)
+        thread.join(DEADLINE)
 
 
 def follow(server, source):

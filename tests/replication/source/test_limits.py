@@ -10,7 +10,7 @@ import pytest
 
 from tailrace.wire.handshake import Capability, TlsRequest
 from tailrace.wire.packets import frame
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 from tools.campaign.logins import Served
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def test_a_client_that_has_not_logged_in_holds_no_thread_and_at_most_64_kib(
     tmp_path, certificate, encrypted
 ):
     authority, cert, key = certificate
-    served = Served(tmp_path, seconds=60, cert=cert, key=key)
+    served = Served(tmp_path, seconds=DEADLINE, cert=cert, key=key)
     context = ssl.create_default_context(cafile=authority)
     request = frame(TlsRequest(int(Capability.SSL | Capability.PROTOCOL_41)).encode(), 1)
     with ExitStack() as stack:
@@ -32,7 +32,7 @@ def test_a_client_that_has_not_logged_in_holds_no_thread_and_at_most_64_kib(
 
         def attach(count: int) -> None:
             for _ in range(count):
-                sock = socket.create_connection(("127.0.0.1", served.port), 20)
+                sock = socket.create_connection(("127.0.0.1", served.port), DEADLINE)
                 stack.callback(sock.close)
                 sock.recv(1000)
                 if encrypted:

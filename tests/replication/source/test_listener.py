@@ -31,8 +31,9 @@ from tailrace.wire.handshake import (
     TlsRequest,
 )
 from tailrace.wire.packets import ErrorPacket, frame, payloads
+from tests.for_each import for_each
 from tests.live.certificates import Authority
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 
 if TYPE_CHECKING:
     from tailrace.replication.source.connection import ReplicaConnection
@@ -93,7 +94,7 @@ class Echo:
 
     @contextmanager
     def raw(self):
-        with socket.create_connection(("127.0.0.1", self.listener.port), 20) as sock:
+        with socket.create_connection(("127.0.0.1", self.listener.port), DEADLINE) as sock:
             yield sock
 
 
@@ -130,8 +131,8 @@ def refusal(sock: socket.socket) -> ErrorPacket:
 # --- clients that log in -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
-@pytest.mark.parametrize("user", METHODS)
+@for_each("encrypted", [False, True])
+@for_each("user", METHODS)
 def test_a_client_logs_in_by_each_method(listening, tls, user, encrypted):
     echo = listening(context=tls[0])
     more = {"ssl": {"ca": tls[1]}} if encrypted else {"ssl_disabled": True}
@@ -146,8 +147,8 @@ def test_a_client_logs_in_by_each_method(listening, tls, user, encrypted):
     assert echo.listener.failed_logins == 0
 
 
-@pytest.mark.parametrize("user", [*METHODS, "nobody"])
-@pytest.mark.parametrize("password", ["", "wrong"])
+@for_each("user", [*METHODS, "nobody"])
+@for_each("password", ["", "wrong"])
 def test_a_wrong_password_is_denied(listening, tls, user, password):
     echo = listening(context=tls[0])
     for more in ({"ssl": {"ca": tls[1]}}, {"ssl_disabled": True}):
@@ -169,48 +170,52 @@ def test_caching_sha2_goes_through_tls_once_then_without(listening, tls):
     echo.connect(user="repl", ssl_disabled=True).close()
 
 
-def test_clients_that_name_another_method_are_switched(listening):
-    echo = listening(users=Users({"repl": NativePassword.of_password(PASSWORD)}))
-    with echo.raw() as sock:
+@pytest.fixture
+def native(listening):
+    """A listener for one account, whose password has to be answered by the native method."""
+    return listening(users=Users({"repl": NativePassword.of_password(PASSWORD)}))
+
+
+def scrambled(nonce):
+    return pymysql._auth.scramble_native_password(PASSWORD.encode(), nonce)
+
+
+def response(sock):
+    """A right answer to the listener's greeting."""
+    nonce = Handshake.decode(packet(sock)[1]).nonce
+    return HandshakeResponse(BASIC, "repl", scrambled(nonce), "mysql_native_password").encode()
+
+
+def test_clients_that_name_another_method_are_switched(native):
+    with native.raw() as sock:
         packet(sock)
         sock.sendall(frame(HandshakeResponse(BASIC, "repl", b"x", "dialog").encode(), 1))
         number, raw = packet(sock)
         switch = AuthSwitch.decode(raw)
         assert (number, switch.plugin) == (2, "mysql_native_password")
-        answer = pymysql._auth.scramble_native_password(PASSWORD.encode(), switch.data[:20])
-        sock.sendall(frame(answer, 3))
+        sock.sendall(frame(scrambled(switch.data[:20]), 3))
         assert packet(sock) == (4, OkPacket().encode())
 
 
-def test_a_client_from_before_authentication_methods(listening):
-    echo = listening(users=Users({"repl": NativePassword.of_password(PASSWORD)}))
-    with echo.raw() as sock:
-        greeting = Handshake.decode(packet(sock)[1])
-        answer = pymysql._auth.scramble_native_password(PASSWORD.encode(), greeting.nonce)
+def test_a_client_from_before_authentication_methods(native):
+    with native.raw() as sock:
+        answer = scrambled(Handshake.decode(packet(sock)[1]).nonce)
         old = Capability.PROTOCOL_41 | Capability.SECURE_CONNECTION
         sock.sendall(frame(HandshakeResponse(old, "repl", answer).encode(), 1))
         assert packet(sock) == (2, OkPacket().encode())
 
 
-def test_a_login_byte_by_byte(listening):
-    echo = listening(users=Users({"repl": NativePassword.of_password(PASSWORD)}))
-    with echo.raw() as sock:
-        greeting = Handshake.decode(packet(sock)[1])
-        answer = pymysql._auth.scramble_native_password(PASSWORD.encode(), greeting.nonce)
-        raw = HandshakeResponse(BASIC, "repl", answer, "mysql_native_password").encode()
-        for byte in frame(raw, 1):
+def test_a_login_byte_by_byte(native):
+    with native.raw() as sock:
+        for byte in frame(response(sock), 1):
             sock.sendall(bytes([byte]))
         assert packet(sock) == (2, OkPacket().encode())
 
 
-def test_what_follows_the_login_at_once_is_the_first_command(listening):
+def test_what_follows_the_login_at_once_is_the_first_command(native):
     """The connection gets it, though it came in one piece with the login's last packet."""
-    echo = listening(users=Users({"repl": NativePassword.of_password(PASSWORD)}))
-    with echo.raw() as sock:
-        greeting = Handshake.decode(packet(sock)[1])
-        answer = pymysql._auth.scramble_native_password(PASSWORD.encode(), greeting.nonce)
-        raw = HandshakeResponse(BASIC, "repl", answer, "mysql_native_password").encode()
-        sock.sendall(frame(raw, 1) + frame(b"\x0e", 0))
+    with native.raw() as sock:
+        sock.sendall(frame(response(sock), 1) + frame(b"\x0e", 0))
         assert packet(sock) == (2, OkPacket().encode())
         assert packet(sock) == (1, OkPacket().encode())
 
@@ -223,7 +228,7 @@ def login(**settings) -> Login:
     return Login(USERS, "9.9.9", 1, "192.0.2.1", **settings)
 
 
-@pytest.mark.parametrize("offers", [True, False])
+@for_each("offers", [True, False])
 def test_other_machines_must_use_tls(offers):
     """Even with the right password: the error comes before any question about it."""
     given = login(offers_tls=offers)
@@ -259,8 +264,7 @@ def test_what_was_sent_in_clear_before_tls_is_not_read_as_sent_through_it(listen
     """An attacker between the two could put it there (CVE-2011-0411)."""
     echo = listening(context=tls[0])
     with echo.raw() as sock:
-        nonce = Handshake.decode(packet(sock)[1]).nonce
-        answer = pymysql._auth.scramble_native_password(PASSWORD.encode(), nonce)
+        answer = scrambled(Handshake.decode(packet(sock)[1]).nonce)
         name = "mysql_native_password"
         response = HandshakeResponse(BASIC, name, answer, name).encode()
         request = TlsRequest(BASIC | Capability.SSL).encode()
@@ -280,7 +284,7 @@ def test_a_tls_handshake_that_is_none(listening, tls):
 # --- what is no login ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sent", "code"),
     [
         (frame(b"", 1), 1043),
@@ -319,7 +323,7 @@ def test_a_login_has_to_be_complete_in_time(listening):
         else:
             pytest.fail("it was not dropped")
         assert silent.recv(1) == b""
-        assert 0.4 < time.monotonic() - started < 5
+        assert time.monotonic() - started > 0.4
     assert echo.listener.pending == 0
 
 
@@ -332,11 +336,10 @@ def test_a_client_that_does_not_read_is_dropped_in_time(listening):
         wait_for(lambda: echo.listener.pending == 0)
 
 
-def test_a_client_sends_at_most_64_kib_before_it_has_logged_in(listening):
+def test_a_client_sends_at_most_64_kib_before_it_has_logged_in(native):
     """Also in several packets: a method's further answers."""
-    echo = listening(users=Users({"repl": NativePassword.of_password(PASSWORD)}))
     attributes = {"a" * 30: "b" * (31 << 10)}
-    with echo.raw() as sock:
+    with native.raw() as sock:
         packet(sock)
         raw = HandshakeResponse(BASIC, "repl", b"", "dialog", attributes=attributes).encode()
         sock.sendall(frame(raw, 1))
@@ -390,7 +393,7 @@ def test_too_many_that_do_not_log_in_drop_their_own_oldest(listening):
         socks = [stack.enter_context(echo.raw()) for _ in range(7)]
         wait_for(lambda: echo.listener.pending == 5)
         echo.connect(user="mysql_native_password").close()
-        socks[0].settimeout(10)
+        socks[0].settimeout(DEADLINE)
         while socks[0].recv(1000):
             pass
         assert packet(socks[-1])

@@ -10,7 +10,7 @@ import pytest
 import tailrace
 from tailrace import generators
 from tests.replication.source.test_replicas import attach, errors
-from tests.waiting import wait_for
+from tests.waiting import DEADLINE, wait_for
 from tests.wire.test_traffic import COMMON
 
 pytestmark = pytest.mark.slow
@@ -86,7 +86,7 @@ def test_a_replica_has_the_rows_that_consumers_were_told_of(replica, serve, tmp_
         for each in threads:
             each.start()
         for each in threads:
-            each.join(60)
+            each.join(DEADLINE)
         server.insert(orders, [(1, "the last", 1)])
 
         def same():

@@ -6,16 +6,18 @@ import pytest
 
 import tailrace
 from tailrace.replication.source import refusals
+from tests.for_each import for_each
 from tests.replication.source.dumping import asked, ours
 from tests.replication.source.test_replicas import attach, status
 from tests.waiting import wait_for
 from tests.wire.test_traffic import COMMON
+from tools.servers import ONE_OF_EACH
 
 pytestmark = pytest.mark.slow
 UUID = "11111111-2222-3333-4444-555555555555"
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_replicas_connect_again_by_themselves_after_an_outage(
     name, serve, fresh_server, tmp_path, monkeypatch, caplog
 ):
@@ -49,7 +51,7 @@ def test_replicas_connect_again_by_themselves_after_an_outage(
     assert "error 1236" not in caplog.text
 
 
-@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_a_replica_waits_for_a_file_that_was_announced_and_has_not_begun(
     name, serve, fresh_server, tmp_path, monkeypatch, caplog
 ):
@@ -78,7 +80,7 @@ def test_a_replica_waits_for_a_file_that_was_announced_and_has_not_begun(
     assert "error 1236" not in caplog.text
 
 
-@pytest.mark.parametrize("name", ["binlog.000002", "other.000001", "x" * 5000, "\udcff", "a/b"])
+@for_each("name", ["binlog.000002", "other.000001", "x" * 5000, "\udcff", "a/b"])
 def test_a_file_that_was_not_announced_is_none(tmp_path, name):
     first = tmp_path / "binlog.000001"
     with tailrace.create(first, flavour="mysql", server_id=7, server_uuid=UUID):

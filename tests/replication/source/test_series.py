@@ -406,7 +406,7 @@ def test_an_outage_of_the_folder_ends_no_dump(tmp_path, caplog):
     before = beats(idle.packets())
     wait_for(lambda: beats(idle.packets()) > before + 1)
     new = Dumping(logs)
-    wait_for(lambda: caplog.text.count("waiting for the logs") == 2)
+    wait_for(lambda: caplog.text.count("waiting for the logs") >= 2)
     assert "No such file or directory" in caplog.text
     shutil.copy(shop / "binlog.000002", away)
     away.rename(folder)

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from itertools import product
 
 import tailrace.spark.current.plan as planning
 from tailrace.columns import plan_splits
 from tailrace.spark.current.build import SourceChanges, build
-from tailrace.spark.splits import SplitJob, write_split
 from tailrace.storage import find
-from tailrace.table_filter import TableFilter
 from tests.spark.history.making import Histories
-from tests.spark.replay import differences, rows_of, run
+from tests.spark.replay import change_files, differences, rows_of, run, tell
 from tools.dumps import dump_databases
 
 DATABASE = "given"
 NAME = f"{DATABASE}.t"
-
-
-def tell(server, statements, folder):
-    """Run statements in a database of their own; their log alone, copied into a folder."""
-    server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-    server.execute(f"CREATE DATABASE {DATABASE}")
-    server.rotate()
-    server.execute(f"USE {DATABASE}")
-    for statement in statements.split(";"):
-        if statement.strip():
-            server.execute(statement)
-    server.connection.commit()
-    log = server.rotate()
-    folder.mkdir()
-    shutil.copy(log, folder / log.name)
-    return folder
 
 
 def batches(source, folder, keys=None, shard=None, every=True, patches=None):
@@ -46,11 +27,7 @@ def batches(source, folder, keys=None, shard=None, every=True, patches=None):
     for number, some in enumerate([[each] for each in splits] if every else [splits]):
         place = folder / str(number)
         place.mkdir(parents=True)
-        files = {}
-        jobs = [SplitJob(split, TableFilter(), "error", place / "changelog") for split in some]
-        for written, *_ in run(write_split, jobs):
-            for file in sorted(written, key=lambda each: each.first):
-                files.setdefault(file.name, []).append(file)
+        files = change_files(some, place / "changelog")
         committed = {name: (each.current, each.paths) for name, each in built.items()}
         changes = SourceChanges(some, files, committed, shard=shard)
         built = build([changes], lambda _name: True, run, place, keys or {}, patches)
@@ -68,7 +45,7 @@ CHANGES = """
 
 
 def test_a_key_given_for_a_table_without_one(server, tmp_path, monkeypatch):
-    logs = tell(server, CHANGES, tmp_path / "logs")
+    logs = tell(server, DATABASE, CHANGES, tmp_path / "logs")
     wanted = dump_databases(server, DATABASE)[NAME] | {"key": ["a", "b"]}
     keys = {NAME: ("A", "b")}
     for bucket_bytes in (1 << 27, 64):
@@ -94,7 +71,7 @@ WRONG = {
 
 
 def test_no_key_or_a_wrong_one_is_refused(mysql97, tmp_path):
-    logs = tell(mysql97, CHANGES, tmp_path / "logs")
+    logs = tell(mysql97, DATABASE, CHANGES, tmp_path / "logs")
     for (key, reason), every in product(WRONG.items(), (True, False)):
         folder, keys = tmp_path / f"{key} {every}", {} if key is None else {NAME: key}
         built = batches(logs, folder / "one", keys, every=every)[NAME]
@@ -105,7 +82,7 @@ def test_no_key_or_a_wrong_one_is_refused(mysql97, tmp_path):
 
 def test_a_given_key_that_two_batches_break(mysql97, tmp_path):
     story = "CREATE TABLE t (a INT); INSERT INTO t VALUES (5); COMMIT; INSERT INTO t VALUES (5)"
-    logs = tell(mysql97, story, tmp_path / "logs")
+    logs = tell(mysql97, DATABASE, story, tmp_path / "logs")
     reason = "the key given for it is not unique: two rows had a = 5"
     built = batches(logs, tmp_path / "one", {NAME: ("a",)})[NAME]
     assert built.current.refused == reason
@@ -121,7 +98,7 @@ def test_a_key_with_zero_dates_stays_in_its_bucket(mysql97, tmp_path, monkeypatc
         COMMIT; INSERT INTO t VALUES ('0000-00-00', 1), ('2021-00-01', 1); COMMIT;
         DELETE FROM t WHERE d BETWEEN '2020-01-05' AND '2020-01-11'; COMMIT;
         DELETE FROM t WHERE d IN ('0000-00-00', '2020-01-03')"""
-    logs = tell(mysql97, story, tmp_path / "logs")
+    logs = tell(mysql97, DATABASE, story, tmp_path / "logs")
     mysql97.execute("SET SESSION sql_mode = DEFAULT")
     built = batches(logs, tmp_path / "one")[NAME]
     assert len(built.paths) > 1
@@ -130,7 +107,7 @@ def test_a_key_with_zero_dates_stays_in_its_bucket(mysql97, tmp_path, monkeypatc
 
 def test_rows_of_a_shard(mysql97, tmp_path):
     story = "CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)"
-    logs = tell(mysql97, story, tmp_path / "logs")
+    logs = tell(mysql97, DATABASE, story, tmp_path / "logs")
     built = batches(logs, tmp_path / "one", shard="west")[NAME]
     rows = rows_of(built)
     assert rows.schema.names == ["a", "_source", "_ts", "_seq", "_raw"]

@@ -19,8 +19,8 @@ from tailrace.spark.current.patching import Patches, swallowed
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet import hidden
 from tests.spark.batches import batch
-from tests.spark.current.test_given_keys import batches, tell
-from tests.spark.replay import differences, rows_of, run
+from tests.spark.current.test_given_keys import batches
+from tests.spark.replay import differences, rows_of, run, tell
 from tools.dumps import dump_databases
 
 COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
@@ -213,7 +213,9 @@ ZEROS = f"""
 
 
 def test_keys_that_are_no_typed_values(mysql97, tmp_path):
-    logs = tell(mysql97, f"SET sql_mode = ''; {ZEROS}; SET sql_mode = DEFAULT", tmp_path / "logs")
+    logs = tell(
+        mysql97, "given", f"SET sql_mode = ''; {ZEROS}; SET sql_mode = DEFAULT", tmp_path / "logs"
+    )
     wanted = dump_databases(mysql97, "given")["given.t"]
     built = batches(logs, tmp_path / "states", patches=LIMITS)["given.t"]
     assert differences(rows_of(built), wanted) == []

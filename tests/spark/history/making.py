@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,13 +12,49 @@ import pyarrow.parquet as pq
 from tailrace.columns import plan_splits
 from tailrace.spark.current.build import SourceChanges
 from tailrace.spark.history.build import build_history
-from tailrace.spark.splits import SplitJob, write_split
 from tailrace.storage import find
-from tailrace.table_filter import TableFilter
-from tests.spark.replay import run
+from tests.spark.replay import change_files, run
+from tools.dumps import dump_databases
 
 OURS = ("_valid_from", "_valid_to", "_is_current", "_seq", "_raw")
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class Told:
+    """Transactions on a server, each at a time of its own, and what SELECT said in between."""
+
+    def __init__(self, server, database):
+        self.server, self.database = server, database
+        self.clock = 1_700_000_000
+        self.said = {}
+        server.execute(f"DROP DATABASE IF EXISTS {database}")
+        server.execute(f"CREATE DATABASE {database}")
+        server.rotate()
+        server.execute(f"USE {database}")
+
+    def do(self, *statements):
+        """One transaction. MariaDB's log has seconds, so they are set."""
+        if self.server.flavour == "mariadb":
+            self.clock += 1
+            self.server.execute(f"SET TIMESTAMP = {self.clock}")
+        for statement in statements:
+            self.server.execute(statement)
+        self.server.connection.commit()
+
+    def note(self):
+        """What SELECT says now. MySQL's commit times are its clock's."""
+        micros = self.clock * 1_000_000
+        if self.server.flavour == "mysql":
+            sql = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+            micros = int(self.server.query(sql)[0][0])
+        self.said[micros] = dump_databases(self.server, self.database)
+
+    def copy_log(self, folder):
+        """The log since the last time, alone."""
+        log = self.server.rotate()
+        folder.mkdir(exist_ok=True)
+        shutil.copy(log, folder / log.name)
+        return folder / log.name
 
 
 class Histories:
@@ -47,13 +84,7 @@ class Histories:
 
     def take_splits(self, splits):
         def changes(place, committed):
-            files = {}
-            jobs = [
-                SplitJob(split, TableFilter(), "error", place / "changelog") for split in splits
-            ]
-            for written, *_ in run(write_split, jobs):
-                for file in sorted(written, key=lambda each: each.first):
-                    files.setdefault(file.name, []).append(file)
+            files = change_files(splits, place / "changelog")
             return SourceChanges(splits, files, {}, committed)
 
         return self.take(changes)

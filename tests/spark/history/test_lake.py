@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.spark.following import FLAVOURS, Follow, read, url_of
+from tests.spark.following import BOTH, Follow, no_spark, read, url_of
 from tests.spark.replay import differences
 from tools.dumps import dump_databases
 
 
-@pytest.fixture(scope="module", params=FLAVOURS)
-def source(request, fresh_server):
-    return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
-
-
-def no_spark():
-    raise AssertionError("what is small is done without Spark")
-
-
+@BOTH
 def test_a_rename_alone_in_its_batch(source, tmp_path):
     lake = tmp_path / "lake"
     options = {"tables": ["renamed.*", "follow.*"], "keep": ["current", "history"]}

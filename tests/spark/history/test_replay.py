@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-import shutil
 
 import pytest
 
-from tests.spark.history.making import OURS, Histories, plain
-from tests.spark.replay import differences
-from tools.dumps import dump_databases
+from tests.spark.history.making import OURS, Histories, Told, plain
+from tests.spark.replay import differences, tell
 
 DATABASE = "replayed"
 MILLION = 1_000_000
@@ -30,18 +28,12 @@ DDL = (
 )
 
 
-class Story:
+class Story(Told):
     """Random changes and statements on a server, and what SELECT said at moments between."""
 
     def __init__(self, server, seed, folder):
-        self.server = server
+        super().__init__(server, DATABASE)
         self.rng = random.Random(seed)
-        self.clock = 1_700_000_000
-        self.said = {}
-        server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-        server.execute(f"CREATE DATABASE {DATABASE}")
-        server.rotate()
-        server.execute(f"USE {DATABASE}")
         self.do("CREATE TABLE t (id INT PRIMARY KEY, k INT, v VARCHAR(20))")
         self.do("CREATE TABLE u (a INT, b VARCHAR(5), n DECIMAL(8,2), PRIMARY KEY (a, b))")
         statements = list(DDL)
@@ -52,28 +44,7 @@ class Story:
                 self.do(statements.pop(0))
             self.note()
         server.execute("SET TIMESTAMP = DEFAULT")
-        self.log = server.rotate()
-        folder.mkdir()
-        shutil.copy(self.log, folder / self.log.name)
-
-    def do(self, *statements):
-        """One transaction, at a time of its own: MariaDB's log has seconds, so they are set."""
-        if self.server.flavour == "mariadb":
-            self.clock += 1
-            self.server.execute(f"SET TIMESTAMP = {self.clock}")
-        for statement in statements:
-            self.server.execute(statement)
-        self.server.connection.commit()
-
-    def note(self):
-        """What SELECT says now. MySQL's commit times are its clock's."""
-        micros = self.clock * MILLION
-        if self.server.flavour == "mysql":
-            (found,) = self.server.query(
-                "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
-            )[0]
-            micros = int(found)
-        self.said[micros] = dump_databases(self.server, DATABASE)
+        self.log = self.copy_log(folder)
 
     def change(self):
         """A transaction of a few changes of a table at random keys, often the same ones twice."""
@@ -138,16 +109,8 @@ def check(made, story):
 
 
 def test_the_time_of_a_statement(server, tmp_path):
-    server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-    server.execute(f"CREATE DATABASE {DATABASE}")
-    server.rotate()
-    server.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
-    server.execute(f"INSERT INTO {DATABASE}.t VALUES (1), (2)")
-    server.connection.commit()
-    server.execute(f"TRUNCATE TABLE {DATABASE}.t")
-    log = server.rotate()
-    (tmp_path / "logs").mkdir()
-    shutil.copy(log, tmp_path / "logs" / log.name)
+    story = "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2); COMMIT; TRUNCATE t"
+    (log,) = tell(server, DATABASE, story, tmp_path / "logs").iterdir()
     made = Histories(tmp_path / "made").take_log(tmp_path / "logs")
     ends = {row["_valid_to"] for row in made.versions(f"{DATABASE}.t").to_pylist()}
     (end,) = ends

@@ -7,7 +7,8 @@ import datetime as dt
 import tailrace
 from tailrace.events import GtidEvent
 from tests.spark.history.making import EPOCH, Histories
-from tests.spark.test_current_servers import DATABASE, FUTURE, tell
+from tests.spark.replay import tell
+from tests.spark.test_current_servers import DATABASE, FUTURE
 
 STOPPED = {
     "at the first row of another type": (
@@ -40,7 +41,7 @@ def test_versions_end_where_the_table_is_stopped(mysql97, tmp_path):
             "CREATE TABLE t (id INT PRIMARY KEY)",
             "INSERT INTO t VALUES (4)",
         ]
-        logs = tell(mysql97, ";".join(steps), "FULL", tmp_path / story)
+        logs = tell(mysql97, DATABASE, ";".join(steps), tmp_path / story)
         times = commits(logs)
         for sizes in (None, [1]):
             made = Histories(tmp_path / f"{story} {sizes}").take_log(logs, sizes=sizes)
@@ -81,7 +82,7 @@ def test_a_refused_table_that_is_made_anew(mysql97, tmp_path):
         CREATE TABLE t (id INT PRIMARY KEY, z INT);
         INSERT INTO t VALUES (4, 4)
     """
-    logs = tell(mysql97, statements, "FULL", tmp_path / "logs")
+    logs = tell(mysql97, DATABASE, statements, tmp_path / "logs")
     for sizes in (None, [1]):
         made = Histories(tmp_path / str(sizes)).take_log(logs, sizes=sizes)
         assert made.built[f"{DATABASE}.t"].history.refused is None
@@ -98,7 +99,7 @@ def test_a_table_that_was_not_mirrored_under_its_name_before(mysql97, tmp_path):
         RENAME TABLE t TO named; RENAME TABLE kept TO away;
         INSERT INTO named VALUES (2); INSERT INTO away VALUES (2)
     """
-    logs = tell(mysql97, statements, "FULL", tmp_path / "logs")
+    logs = tell(mysql97, DATABASE, statements, tmp_path / "logs")
     names = {f"{DATABASE}.named", f"{DATABASE}.kept"}
     made = Histories(tmp_path / "made", wanted=lambda name: name in names)
     made.take_log(logs, sizes=[3])
@@ -114,7 +115,7 @@ def test_the_key_of_a_table_without_rows_is_replaced(server, tmp_path):
         "INSERT INTO t VALUES (1, 2); DELETE FROM t;"
         "ALTER TABLE t DROP COLUMN id, ADD PRIMARY KEY (b); INSERT INTO t VALUES (1)"
     )
-    logs = tell(server, statements, "FULL", tmp_path / "logs")
+    logs = tell(server, DATABASE, statements, tmp_path / "logs")
     made = Histories(tmp_path / "made").take_log(logs)
     assert made.built[f"{DATABASE}.t"].history.refused is None
     rows = made.versions(f"{DATABASE}.t").sort_by("_seq").to_pylist()

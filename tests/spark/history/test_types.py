@@ -9,11 +9,11 @@ from deltalake import DeltaTable
 
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tests.spark.history.landing import FORMATS, READERS, UnderOneName, at, land
+from tests.spark.history.making import Told
 from tests.spark.replay import differences
-from tools.dumps import dump_databases
 
 DATABASE = "retyped"
-MILLION = 1_000_000
+MYSQL = pytest.mark.parametrize("server", ["mysql-9.7"], indirect=True)
 TABLE = f"{DATABASE}.t"
 OURS = ("_valid_from", "_valid_to", "_is_current", "_seq")
 STEPS = (
@@ -44,46 +44,25 @@ STEPS = (
 )
 
 
-class Story:
-    """Statements on a server, a log for each step of them, and what SELECT said in between."""
+class Story(Told):
+    """The steps, a log for each of them, and what SELECT said after each statement."""
 
     def __init__(self, server, folder):
-        self.server = server
-        self.clock = 1_700_000_000
-        self.said = {}
+        super().__init__(server, DATABASE)
         self.logs = []
-        server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-        server.execute(f"CREATE DATABASE {DATABASE}")
-        server.rotate()
-        server.execute(f"USE {DATABASE}")
-        folder.mkdir()
         for step in STEPS:
             for statement in step:
                 self.do(statement)
-            log = server.rotate()
-            shutil.copy(log, folder / log.name)
-            self.logs.append(folder / log.name)
+                self.note()
+            self.logs.append(self.copy_log(folder))
         server.execute("SET TIMESTAMP = DEFAULT")
-
-    def do(self, statement):
-        """MariaDB's log has seconds, so they are set; MySQL's commit times are its clock's."""
-        if self.server.flavour == "mariadb":
-            self.clock += 1
-            self.server.execute(f"SET TIMESTAMP = {self.clock}")
-        self.server.execute(statement)
-        self.server.connection.commit()
-        micros = self.clock * MILLION
-        if self.server.flavour == "mysql":
-            sql = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
-            micros = int(self.server.query(sql)[0][0])
-        self.said[micros] = dump_databases(self.server, DATABASE).get(TABLE)
 
 
 def check(rows, story):
     """The versions of each moment are what SELECT said then."""
     compared = 0
-    for micros, wanted in story.said.items():
-        found = at(rows, micros)
+    for micros, said in story.said.items():
+        wanted, found = said.get(TABLE), at(rows, micros)
         if wanted is None or not wanted["count"]:
             assert not found.num_rows
             continue
@@ -92,12 +71,16 @@ def check(rows, story):
     assert compared > 15
 
 
-@pytest.fixture
-def story(server, tmp_path):
-    return Story(server, tmp_path / "logs")
+@pytest.fixture(scope="module")
+def story(server, tmp_path_factory):
+    return Story(server, tmp_path_factory.mktemp("story") / "logs")
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    ("server", "kind"),
+    [*(("mysql-9.7", kind) for kind in FORMATS), ("mariadb-11.8", "parquet")],
+    indirect=["server"],
+)
 def test_all_versions_are_read(story, tmp_path, kind):
     options = {"format": kind, "keep": ["changelog", "history"], "tables": [f"{DATABASE}.*"]}
     land(story.logs[0].parent, tmp_path / "once", **options)
@@ -135,6 +118,7 @@ def iceberg_rewrite(lake):
     found.overwrite(found.scan().to_arrow())
 
 
+@MYSQL
 @pytest.mark.parametrize(
     ("kind", "rewrite"), [("delta", delta_rewrite), ("iceberg", iceberg_rewrite)]
 )
@@ -151,6 +135,7 @@ def test_files_that_others_put_together(story, tmp_path, kind, rewrite):
     check(READERS[kind](lake, TABLE, "history"), story)
 
 
+@MYSQL
 def test_spark_reads_all_versions_of_a_parquet_lake(story, tmp_path, spark):
     options = {"keep": ["changelog", "history"], "tables": [f"{DATABASE}.*"]}
     land(story.logs[0].parent, tmp_path / "lake", **options)

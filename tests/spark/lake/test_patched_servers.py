@@ -10,15 +10,11 @@ from tailrace.spark.current.patching import Patches
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.parquet import hidden
 from tailrace.spark.verify import verify
-from tests.spark.following import Follow, batches, loaded, url_of
+from tests.spark.following import Follow, batches, loaded, no_spark, url_of
 from tests.waiting import DEADLINE
 from tools.load import Load
 
 LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
-
-
-def no_spark():
-    raise AssertionError("what is small is done without Spark")
 
 
 @pytest.mark.parametrize(

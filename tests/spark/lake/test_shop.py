@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
 from tailrace.spark import mirror
 from tailrace.spark.lake.open import open_store
 from tests.spark.lake.test_tables import READERS
-from tests.spark.replay import differences
-
-SHOP = Path(__file__).resolve().parents[3] / "examples" / "shop"
-TABLES = {
-    name: table
-    for flavour in json.loads((SHOP / "expected.json").read_text()).values()
-    for name, table in flavour["tables"].items()
-}
+from tests.spark.replay import SHOP, SHOP_TABLES, differences
 
 
 def with_times(rows, wanted):
@@ -39,7 +29,7 @@ def test_the_shop(spark, tmp_path, name):
     report = mirror(SHOP, lake, spark=spark, format=name, keep=keep)
     assert report.changes == 6232
     read = READERS[name]
-    for table, wanted in TABLES.items():
+    for table, wanted in SHOP_TABLES.items():
         assert differences(with_times(read(lake, table), wanted), wanted) == [], table
         history = read(lake, f"{table}_history")
         assert history.filter(history["_is_current"]).num_rows == wanted["count"], table

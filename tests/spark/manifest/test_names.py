@@ -74,11 +74,11 @@ def test_odd_names(spark, server, tmp_path, kind):
             server.execute(f"TRUNCATE TABLE {quoted(database, table)}")
     lake = tmp_path / ("my lake ü#?" if kind == "delta" else "my lake ü%20") / CJK
     lake.parent.mkdir()
-    options = {"spark": spark, "format": kind, "keep": ["changelog", "current", "history"]}
+    options = {"format": kind, "keep": ["changelog", "current", "history"]}
     for first in (1, 3):
         fill(server, first)
         mirror(url_of(server), lake, **options)
-        report = verify(url_of(server), lake, spark=spark)
+        report = verify(url_of(server), lake)
         assert report.verdict == "equal"
         assert len(report.tables) == len(DATABASES) * len(TABLES)
     states = LakeView.open(lake).manifest.tables.values()
@@ -97,17 +97,13 @@ def test_odd_names(spark, server, tmp_path, kind):
     assert told[f"shop.{CJK}"]["folder"] == f"shop.{CJK}"
 
 
-def test_a_folder_that_delta_rs_cannot_read(tmp_path):
+def test_folders_that_a_formats_readers_cannot_read(tmp_path):
     with pytest.raises(UsageError, match="has '%20' in its path"):
         open_store(tmp_path / "a%20b", "delta")
-    assert not (tmp_path / "a%20b").exists()
-
-
-@pytest.mark.parametrize("name", ["a?b", "a#b", "a\nb"])
-def test_a_folder_that_iceberg_has_no_name_for(tmp_path, name):
-    with pytest.raises(UsageError, match="Iceberg's readers end a path"):
-        open_store(tmp_path / name, "iceberg")
-    assert not (tmp_path / name).exists()
+    for name in ("a?b", "a#b", "a\nb"):
+        with pytest.raises(UsageError, match="Iceberg's readers end a path"):
+            open_store(tmp_path / name, "iceberg")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_settings_of_a_folder_with_a_space(tmp_path):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import threading
 
 import pytest
 
+from tailrace.cli import main
 from tailrace.errors import PipelineError, UsageError
 from tailrace.search import Index, index
 from tailrace.spark import mirror
@@ -44,7 +43,8 @@ TYPES = {
 @pytest.fixture
 def shop(fresh_server, request):
     """A fresh server with some rows."""
-    made = fresh_server(request.param, ["--binlog-row-metadata=FULL"])
+    name = getattr(request, "param", "mysql-9.7")
+    made = fresh_server(name, ["--binlog-row-metadata=FULL"])
     made.execute("SET SESSION sql_mode = ''")
     made.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
     made.execute("CREATE TABLE shop.things (id INT PRIMARY KEY, name VARCHAR(99), more TEXT)")
@@ -106,10 +106,8 @@ def content(place):
     ("shop", "form", "update_mode"),
     [
         ("mysql-9.7", "delta", "merge-on-read"),
-        ("mariadb-11.8", "delta", "copy-on-write"),
-        ("mysql-9.7", "iceberg", "copy-on-write"),
         ("mariadb-11.8", "iceberg", "merge-on-read"),
-        ("mysql-9.7", "parquet", None),
+        ("mysql-9.7", "parquet", "copy-on-write"),
     ],
     indirect=["shop"],
 )
@@ -122,27 +120,27 @@ def test_an_index_of_a_lake_equals_that_of_its_log(spark, shop, tmp_path, form, 
         change(shop, statements)
         shop.execute("FLUSH BINARY LOGS")
         kind = {"format": form, "update_mode": update_mode}
-        mirror(shop.data, into=lake, tables="shop.*", spark=spark, **kind)
+        mirror(shop.data, into=lake, tables="shop.*", **kind)
         index(shop.data, log, tables="shop.*")
         on_spark(lake, one, tables="shop.*")
-        on_spark(lake, three, shards=3, tables="shop.*", spark=spark)
         expected = content(log)
         assert content(one) == expected, number
-        assert content(three) == expected, number
-        (source,) = LakeView.open(lake).manifest.sources.values()
-        assert {state.position for state in Index(three).states} == {source.position}
+        if number % 2:  # also over two versions of the lake at once
+            on_spark(lake, three, shards=3, tables="shop.*", spark=spark)
+            assert content(three) == expected, number
+            (source,) = LakeView.open(lake).manifest.sources.values()
+            assert {state.position for state in Index(three).states} == {source.position}
 
 
-@pytest.mark.parametrize("shop", ["mysql-9.7"], indirect=True)
-def test_only_what_changed_is_indexed_unless_a_file_is_gone(spark, shop, tmp_path):
+def test_only_what_changed_is_indexed_unless_a_file_is_gone(shop, tmp_path):
     """A version of the lake whose files were removed since is replaced by all rows of now."""
     lake, into, log = tmp_path / "lake", tmp_path / "index", tmp_path / "log"
-    mirror(shop.data, into=lake, format="delta", tables="shop.things", spark=spark)
+    mirror(shop.data, into=lake, format="delta", tables="shop.things")
     assert on_spark(lake, into, tables="shop.*").rows == 40
     before = {each.name for each in (lake / "shop.things").glob("*.parquet")}
     for number in range(2):
         change(shop, [f"UPDATE shop.things SET more = 'lost' WHERE id = {number}"])
-        mirror(shop.data, into=lake, spark=spark)
+        mirror(shop.data, into=lake)
         if number:
             for name in before:
                 (lake / "shop.things" / name).unlink(missing_ok=True)
@@ -155,13 +153,12 @@ def test_only_what_changed_is_indexed_unless_a_file_is_gone(spark, shop, tmp_pat
     assert content(into) == content(log)
 
 
-@pytest.mark.parametrize("shop", ["mysql-9.7"], indirect=True)
-def test_an_index_follows_a_lake(spark, shop, tmp_path):
+def test_an_index_follows_a_lake(shop, tmp_path, monkeypatch, capsys):
     """The command, and what it takes to be another source."""
     lake, into = tmp_path / "lake", tmp_path / "index"
     shop.execute("CREATE TABLE shop.loose (name TEXT)")
     change(shop, ["INSERT INTO shop.loose VALUES ('red')"])
-    mirror(shop.data, into=lake, spark=spark)
+    mirror(shop.data, into=lake)
     with pytest.raises(PipelineError, match=r"no current state of shop\.loose.*--exclude"):
         on_spark(lake, into)
     shutil.rmtree(into)
@@ -172,20 +169,20 @@ def test_an_index_follows_a_lake(spark, shop, tmp_path):
     try:
         wait_for((into / "index.json").exists)
         change(shop, ["INSERT INTO shop.things VALUES (7000, 'red again', '')"])
-        mirror(shop.data, into=lake, spark=spark)
+        mirror(shop.data, into=lake)
         wait_for(lambda: Index(into).search("again").total == 1)
     finally:
         stop.set()
         follower.join()
-    command = ["index", str(lake), "--exclude", "shop.loose", "--into", str(into)]
-    ran = subprocess.run(
-        [sys.executable, "-m", "tailrace", *command], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout.startswith("0 rows indexed"), ran
+    command = ["tailrace", "index", str(lake), "--exclude", "shop.loose", "--into", str(into)]
+    monkeypatch.setattr("sys.argv", command)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().out[:14]) == (0, "0 rows indexed")
     for source in (lake, shop.data):
         wrong = tmp_path / "wrong"
         other = shop.data if source == lake else lake
-        on_spark(source, wrong, tables="shop.things", spark=spark)
+        on_spark(source, wrong, tables="shop.things")
         with pytest.raises(UsageError, match="the index is of a l"):
-            on_spark(other, wrong, tables="shop.things", spark=spark)
+            on_spark(other, wrong, tables="shop.things")
         shutil.rmtree(wrong)

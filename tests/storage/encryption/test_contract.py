@@ -6,6 +6,8 @@ import functools
 import zlib
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tailrace.constants import ChecksumAlgorithm, Flavour
 from tailrace.events import FormatDescription, FormatDescriptionEvent
 from tailrace.storage.encryption import Mode, mariadb_input, mariadb_output, mysql_output
@@ -131,16 +133,18 @@ def mariadb(mode: Mode) -> Layer:
     )
 
 
+@pytest.mark.slow
 @each_case("check", CHECKS, ids=lambda check: check.__name__)
 def test_each_encryption_alone(check: Any) -> None:
-    for seed in range(3):
+    for seed in range(2):
         check(MYSQL, seed=seed)
         for mode in Mode:
             check(mariadb(mode), EVENTS, seed)
 
 
-@each_case("below", [[], ["buffer"], ["counting", "buffer"]])
-@each_case("above", [[], ["buffer"], ["read-ahead"], ["zstd"]])
+@pytest.mark.slow
+@each_case("below", [[], ["counting", "buffer"]])
+@each_case("above", [[], ["read-ahead"], ["zstd"]])
 def test_mysql_in_a_stack(below: list[str], above: list[str]) -> None:
     for check in CHECKS:
         check(stacked([*below, MYSQL, *above]), seed=0)

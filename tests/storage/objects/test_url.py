@@ -11,6 +11,7 @@ from tailrace.cli import main
 from tailrace.errors import StorageError, TailraceError, UsageError
 from tailrace.storage import find
 from tailrace.storage.objects import ObjectUrl, names_object
+from tests.cases import each_case
 
 SECRET = "hunter2-very-secret"
 WITH_SECRETS = [
@@ -26,7 +27,7 @@ WITH_SECRETS = [
 ELSEWHERE = [f"https://user:{SECRET}@host/logs", f"ftp://host/binlog.000001?key={SECRET}"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "parts", "text"),
     [
         ("s3://b/a/binlog.000001", ("s3", "b", "a/binlog.000001"), "s3://b/a/binlog.000001"),
@@ -47,7 +48,7 @@ def test_parts(url: str, parts: tuple[str, str, str], text: str) -> None:
     assert names_object(url)
 
 
-@pytest.mark.parametrize("text", ["s3:/b/x", "memory:name", "file:///x", "/s3://", "s3", "x://y"])
+@each_case("text", ["s3:/b/x", "memory:name", "file:///x", "/s3://", "s3", "x://y"])
 def test_no_object(text: str) -> None:
     assert not names_object(text)
     with pytest.raises((UsageError, StorageError)):
@@ -61,7 +62,7 @@ def test_other_schemes_are_named_with_those_that_are_known() -> None:
         find("s3:///logs")
 
 
-@pytest.mark.parametrize("url", WITH_SECRETS)
+@each_case("url", WITH_SECRETS)
 def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, capfd, monkeypatch) -> None:
     said = []
     for call in (
@@ -85,7 +86,7 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, capfd, monk
     assert "environment" in said[-1]
 
 
-@pytest.mark.parametrize("url", ELSEWHERE)
+@each_case("url", ELSEWHERE)
 def test_nor_those_of_urls_that_name_no_object(url: str) -> None:
     for call in (
         lambda: find(url),
