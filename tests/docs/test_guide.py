@@ -117,7 +117,7 @@ def run_python(text: str) -> str:
     try:
         with redirect_stdout(output):
             exec(compile(text, "<guide>", "exec"), _namespace)
-    except Exception:  # Spark's errors do not pickle
+    except Exception:  # noqa: BLE001 - of any kind: those of Spark do not pickle
         raise AssertionError(traceback.format_exc()) from None
     return output.getvalue()
 
