@@ -84,7 +84,7 @@ class _Log:
         self._check(sum(batch.num_rows for batch in changes(self.path)))
 
     def live(self) -> int:
-        rows = sum(batch.num_rows for batch in changes(self.source()))
+        rows: int = sum(batch.num_rows for batch in changes(self.source()))
         self._check(rows)
         return rows
 

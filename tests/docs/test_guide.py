@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
@@ -113,8 +114,11 @@ _namespace: dict[str, object] = {"__name__": "guide"}
 def run_python(text: str) -> str:
     """Run one example in this process; what it printed."""
     output = StringIO()
-    with redirect_stdout(output):
-        exec(compile(text, "<guide>", "exec"), _namespace)
+    try:
+        with redirect_stdout(output):
+            exec(compile(text, "<guide>", "exec"), _namespace)
+    except Exception:  # noqa: BLE001 - of any kind: those of Spark do not pickle
+        raise AssertionError(traceback.format_exc()) from None
     return output.getvalue()
 
 
