@@ -38,9 +38,8 @@ class Follow:
         self.report = None
         self.error = None
         self._stop = threading.Event()
-        self._news = threading.Event()
         self._thread = threading.Thread(
-            target=self._run, args=(sources, {"trigger": 0.1, **options}), daemon=True
+            target=self._run, args=(sources, {"trigger": 0.2, **options}), daemon=True
         )
 
     def _run(self, sources, options):
@@ -50,17 +49,11 @@ class Follow:
                 self.lake,
                 follow=True,
                 stop=self._stop,
-                on_moment=self._tell,
+                on_moment=self.moments.append,
                 **options,
             )
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.error = error
-        finally:
-            self._news.set()
-
-    def _tell(self, moment):
-        self.moments.append(moment)
-        self._news.set()
 
     def __enter__(self):
         self._thread.start()
@@ -77,21 +70,14 @@ class Follow:
         assert not self._thread.is_alive()
 
     def wait_for(self, what):
-        """Wait until a condition holds; raises what ended the mirror.
-
-        It is looked at after each trigger, since that may be costly; and now and then in between,
-        since it may be of something else.
-        """
+        """Wait until a condition holds; raises what ended the mirror."""
 
         def met():
-            self._news.clear()
             is_alive = self._thread.is_alive()  # before: it says why, and then ends
             if self.error is not None:
                 raise self.error
             assert is_alive, "it ended by itself"
-            if not (found := what()):
-                self._news.wait(0.2)
-            return found
+            return what()
 
         wait_for(met, lambda: [(each.sources, each.seconds) for each in self.moments[-1:]])
 
@@ -105,6 +91,12 @@ class Follow:
         """Wait until a row that is inserted now is in the lake, and so all that was before."""
         value = mark(server)
         self.wait_for(lambda: value in values(self.lake, "follow.marks", "n"))
+
+
+def caught_up(following, sources=1):
+    """Whether the lake has all that so many sources have."""
+    found = following.moments[-1].sources if following.moments else ()
+    return len(found) == sources and all(each.lag_bytes == 0 for each in found)
 
 
 def batches(following):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tailrace.cli import main
 from tailrace.cli.mirror.command import mirror
 from tailrace.errors import PipelineError, StorageError, UsageError
 from tests.cli.test_errors import one_error
@@ -48,24 +46,18 @@ def test_what_does_not_fit(tmp_path):
         mirror(str(SHOP), into=tmp_path)
 
 
-def test_an_error_is_a_line_and_status_2(tmp_path):
+def test_an_error_is_a_line_and_status_2(tmp_path, monkeypatch, capsys):
     (tmp_path / "binlog.000001").write_bytes(b"this is no log")
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tailrace",
-            "mirror",
-            tmp_path / "binlog.000001",
-            "--into",
-            tmp_path / "lake",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    lines = [line for line in done.stderr.splitlines() if line != "tailrace: starting Spark"]
-    said = one_error("\n".join(lines))
-    assert said.startswith(f"tailrace: {tmp_path / 'binlog.000001'} at 0: not a binary log")
+    for log, more, said in (
+        (tmp_path / "binlog.000001", (), f"{tmp_path / 'binlog.000001'} at 0: not a binary log"),
+        (SHOP / "mysql", ("--tables", "shop.nope"), "no table fits shop.nope in the logs"),
+    ):
+        command = ["tailrace", "mirror", str(log), "--into", str(tmp_path / "lake"), *more]
+        monkeypatch.setattr("sys.argv", command)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert (ended.value.code, out) == (2, "")
+        last = err[err.index(f"tailrace: {said[:20]}") :]  # after what it was doing
+        assert one_error(last).startswith(f"tailrace: {said}")
+    assert not list((tmp_path / "lake").glob("*.*"))

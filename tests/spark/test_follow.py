@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 
@@ -11,61 +10,40 @@ import pytest
 from tailrace.errors import ConnectionLost, LakeChanged, LogReset, PipelineError, UsageError
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
-from tests.recorded import ROOT
-from tests.spark.following import FLAVOURS, Follow, batches, check, mark, read, url_of, values
+from tests.spark.following import (
+    BOTH,
+    FLAVOURS,
+    Follow,
+    batches,
+    caught_up,
+    check,
+    mark,
+    no_spark,
+    read,
+    url_of,
+    values,
+)
+from tests.spark.replay import SHOP, SHOP_TABLES
 from tests.waiting import wait_for
 from tools.dumps import dump_databases
 from tools.load import Load
 from tools.proxy import Proxy
 
-SHOP = ROOT / "examples" / "shop"
 LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
 REASONS = ("primary key", "row", "column", "statement", "default", "changed from", "partition")
-
-
-@pytest.fixture(scope="module", params=FLAVOURS)
-def source(request, fresh_server):
-    return fresh_server(request.param, {"binlog_row_metadata": "FULL"})
-
-
-def no_spark():
-    raise AssertionError("what is small is done without Spark")
-
-
-def test_under_load_stopped_and_gone_on_with(source, tmp_path):
-    lake = tmp_path / "lake"
-    options = {"spark": no_spark, "statements": "skip"}
-    with Load(source, seed=1, **LOAD):
-        with Follow(url_of(source), lake, **options) as first:
-            first.wait_for(lambda: batches(first) >= 3)
-        assert first.report.changes > 0
-        second = Follow(url_of(source), lake, **options)
-        with second:
-            second.wait_for(lambda: batches(second) >= 3)
-    with Follow(url_of(source), lake, **options) as last:
-        last.wait_for_mark(source)
-    expected = dump_databases(source, "random_load", "follow")
-    assert check(lake, last.report, expected) >= 6
-    for table in last.report.tables:
-        assert table.refused is None or any(each in table.refused for each in REASONS)
 
 
 def test_a_backlog_is_worked_off_in_steps(tmp_path):
     lake = tmp_path / "lake"
     with Follow(SHOP, lake, batch_bytes=100_000) as following:
-        following.wait_for(lambda: following.moments and following.moments[-1].report is None)
+        following.wait_for(lambda: caught_up(following, 2))
     assert following.report.changes == 6232
     batches = [moment.report for moment in following.moments if moment.report is not None]
     assert len(batches) == following.moments[-1].batches > 3
     assert sum(each.log_bytes for each in batches) == following.report.log_bytes
     last = following.moments[-1]
     assert all((each.lag_bytes, each.lag_seconds) == (0, 0.0) for each in last.sources)
-    expected = {
-        name: table
-        for flavour in json.loads((SHOP / "expected.json").read_text()).values()
-        for name, table in flavour["tables"].items()
-    }
-    assert check(lake, following.report, expected) == len(expected)
+    assert check(lake, following.report, SHOP_TABLES) == len(SHOP_TABLES)
 
 
 def test_the_servers_own_folder(source, tmp_path):
@@ -103,12 +81,13 @@ def test_lag_has_what_came_during_the_batch(source, tmp_path, monkeypatch):
     monkeypatch.setattr(Batches, "run", run)
     with Follow(url_of(source), tmp_path / "lake", tables="follow.*") as following:
         following.wait_for(lambda: following.moments and following.moments[-1].batches > 1)
-        following.wait_for(lambda: following.moments[-1].sources[0].lag_bytes == 0)
+        following.wait_for(lambda: caught_up(following))
     first = next(each for each in following.moments if each.batches == 1)
     assert first.sources[0].lag_bytes >= grown[0] > 0
     assert first.sources[0].lag_seconds > 0
 
 
+@BOTH
 def test_an_xa_transaction_holds_up_what_is_behind_it(source, tmp_path):
     lake = tmp_path / "lake"
     source.execute("CREATE DATABASE IF NOT EXISTS held")
@@ -224,7 +203,7 @@ def test_a_folder_whose_log_is_gone(tmp_path):
     logs = shutil.copytree(SHOP / "mysql", tmp_path / "mysql")
     lake = tmp_path / "lake"
     with Follow(logs, lake, tables=["shop.orders"]) as following:
-        following.wait_for(lambda: following.moments and following.moments[-1].report is None)
+        following.wait_for(lambda: caught_up(following))
         for path in [logs / "binlog.index", *sorted(logs.glob("binlog.0*"), reverse=True)[:2]]:
             path.unlink()  # the last first: it is looked for at any time
         fails(following, PipelineError, "is gone")
@@ -238,10 +217,10 @@ def test_stopped_before_anything_came(source, tmp_path):
     assert (report.version, report.changes) == (0, 0)
 
 
-@pytest.mark.parametrize("options", [{"trigger": -1}, {"batch_bytes": 0}], ids=str)
-def test_what_makes_no_sense(options, tmp_path):
-    with pytest.raises(UsageError):
-        mirror(SHOP, tmp_path / "lake", follow=True, **options)
+def test_what_makes_no_sense(tmp_path):
+    for options in ({"trigger": -1}, {"batch_bytes": 0}):
+        with pytest.raises(UsageError):
+            mirror(SHOP, tmp_path / "lake", follow=True, **options)
 
 
 def test_others_that_keep_writing_to_the_lake_are_waited_for(source, tmp_path, monkeypatch):
@@ -267,3 +246,23 @@ def test_others_that_keep_writing_to_the_lake_are_waited_for(source, tmp_path, m
     assert sorted(values(lake, "follow.marks", "n")) == rows
     inserted = [each["n"] for each in read(lake, "follow.marks", "changelog")["after"].to_pylist()]
     assert sorted(inserted) == rows
+
+
+@BOTH
+def test_under_load_stopped_and_gone_on_with(source, tmp_path):
+    """The last one: logs of a load are more than a batch that needs no Spark."""
+    lake = tmp_path / "lake"
+    options = {"spark": no_spark, "statements": "skip"}
+    with Load(source, seed=1, **LOAD):
+        with Follow(url_of(source), lake, **options) as first:
+            first.wait_for(lambda: batches(first) >= 3)
+        assert first.report.changes > 0
+        second = Follow(url_of(source), lake, **options)
+        with second:
+            second.wait_for(lambda: batches(second) >= 3)
+    with Follow(url_of(source), lake, **options) as last:
+        last.wait_for_mark(source)
+    expected = dump_databases(source, "random_load", "follow")
+    assert check(lake, last.report, expected) >= 6
+    for table in last.report.tables:
+        assert table.refused is None or any(each in table.refused for each in REASONS)

@@ -11,6 +11,7 @@ from tailrace.columns.read.finish import _uncompressed
 from tailrace.columns.text_output import BadRow
 from tailrace.errors import EventDecodeError
 from tailrace.values.compressed import uncompress
+from tests.cases import each_case
 
 
 def test_values_of_all_sizes(mariadb118, tmp_path):
@@ -41,7 +42,7 @@ _DEFLATED = zlib.compress(_TEXT)[2:-4]
 _GOOD = b"\x8a" + len(_TEXT).to_bytes(2, "big") + _DEFLATED
 
 
-@pytest.mark.parametrize(
+@each_case(
     "bad",
     [
         _GOOD[:-5],

@@ -11,6 +11,7 @@ from tailrace import Table
 from tailrace.columns import batches as reading
 from tailrace.columns.read import blocks
 from tailrace.errors import ChecksumMismatch, StorageError, TailraceError, TruncatedEvent
+from tests.cases import each_case
 
 TABLES, ROWS = 40, 30
 
@@ -55,7 +56,7 @@ def test_a_table_has_one_batch(log):
     assert read(log) == (WANTED, TABLES, None)
 
 
-@pytest.mark.parametrize("most", [0, 1, 5000, 20_000])
+@each_case("most", [0, 1, 5000, 20_000])
 def test_no_more_is_kept_than_is_allowed(log, most, monkeypatch):
     monkeypatch.setattr(reading, "_MOST_KEPT", most)
     found, count, _ = read(log)
@@ -79,7 +80,7 @@ def test_rows_before_a_cut_come_first(log):
     assert found == {**WANTED, "t39": list(range(ROWS - 1))}
 
 
-@pytest.mark.parametrize("what", ["damage", "cut"])
+@each_case("what", ["damage", "cut"])
 def test_rows_before_a_large_payload_come_first(tmp_path, monkeypatch, what):
     monkeypatch.setattr(reading, "BLOCK", 1000)
     monkeypatch.setattr(blocks, "BLOCK", 1000)

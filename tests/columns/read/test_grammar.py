@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tailrace.columns.frames import plan as k
 from tailrace.columns.read.grammar import STEPS, types_of
 from tailrace.constants import EventType, Flavour
 from tailrace.events.description import FormatDescription
 from tailrace.transaction import GRAMMAR, State, Token
+from tests.cases import each_case
 
 
 def test_numbers():
@@ -34,7 +33,7 @@ def test_rows_change_nothing_inside_a_transaction():
         assert STEPS[State.OPEN, token] == State.OPEN
 
 
-@pytest.mark.parametrize("flavour", Flavour)
+@each_case("flavour", Flavour)
 def test_what_servers_write_is_not_doubted(flavour):
     types = types_of(FormatDescription.of(flavour))
     assert not (types & (k.DOUBTED | k.SHORT_ID)).any()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 
 import numpy as np
-import pytest
 
 import tailrace
 from tailrace.columns.frames.plan import PADDING
@@ -14,6 +13,7 @@ from tailrace.errors import SchemaError
 from tailrace.events import TableMapEvent
 from tailrace.events.rows import ROWS_TYPES
 from tailrace.schema.catalogue import Catalogue
+from tests.cases import each_case
 from tests.recorded import CORPUS
 
 
@@ -48,8 +48,8 @@ def read(decoder, data, times):
             pass
 
 
-@pytest.mark.parametrize("case", ["mysql-9.7.ddl", "mariadb-11.8.ddl"])
-@pytest.mark.parametrize("kind", ["ignored", "unresolved"])
+@each_case("case", ["mysql-9.7.ddl", "mariadb-11.8.ddl"])
+@each_case("kind", ["ignored", "unresolved"])
 def test_what_is_held_of_tables(kind, case):
     """A format description and each DDL statement let all table maps be met anew."""
     data = next(iter(sorted((CORPUS / case).glob("*.0*")))).read_bytes()

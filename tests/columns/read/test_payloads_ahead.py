@@ -18,6 +18,7 @@ from tailrace.log import Log
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Reader
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.columns.oracle import assert_equal_paths
 from tests.recorded import CORPUS
 
@@ -80,8 +81,8 @@ def with_savepoint(_number, event):
 KINDS = (two_frames, first_frame_said, size_not_in_frame, size_not_said, not_compressed)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, with_savepoint])
-@pytest.mark.parametrize("step", [1, 3])
+@each_case("kind", [*KINDS, with_savepoint])
+@each_case("step", [1, 3])
 def test_unusual_payloads_among_others(kind, step, tmp_path):
     path = written(tmp_path, lambda n, event: event if n % step else kind(n, event))
     (series,) = find(path)
@@ -111,7 +112,7 @@ def nested(event):
     return event.replace(payload=pack(bytes(data)))
 
 
-@pytest.mark.parametrize("damage", [cut_frame, cut_inside, cut_header, no_event, nested])
+@each_case("damage", [cut_frame, cut_inside, cut_header, no_event, nested])
 def test_damage_is_that_of_the_object_path(damage, tmp_path):
     path = written(tmp_path, lambda n, event: damage(event) if n == 9 else event)
     with pytest.raises(LogError) as wanted:
@@ -121,7 +122,7 @@ def test_damage_is_that_of_the_object_path(damage, tmp_path):
     assert str(found.value) == str(wanted.value)
 
 
-@pytest.mark.parametrize("size", [300, 2000, 1 << 20])
+@each_case("size", [300, 2000, 1 << 20])
 def test_blocks_and_batches_of_any_size(size, monkeypatch):
     monkeypatch.setattr("tailrace.columns.read.blocks.BLOCK", size)
     monkeypatch.setattr("tailrace.columns.batches.BLOCK", size)

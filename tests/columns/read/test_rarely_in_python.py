@@ -12,6 +12,7 @@ from tailrace.errors import BoundaryError
 from tailrace.schema import ddl
 from tailrace.schema.session import StatementSession
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.columns.oracle import assert_equal_paths
 from tests.recorded import CORPUS
 
@@ -29,7 +30,7 @@ def handled(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+@each_case("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
 def test_savepoints(server, monkeypatch):
     counts = handled(monkeypatch)
     (series,) = find(CORPUS / f"{server}.savepoints")

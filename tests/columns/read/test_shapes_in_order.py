@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
-import pytest
 
 import tailrace
 from tailrace import Table
@@ -14,6 +13,7 @@ from tailrace.columns.arrays import table_of
 from tailrace.columns.read import blocks, walk
 from tailrace.columns.read.table import TableDecoder
 from tailrace.columns.text.record_json import record_lines
+from tests.cases import each_case
 
 NARROW = "create table shop.t (id int primary key)"
 WIDE = "create table shop.t (id int primary key, v varchar(9))"
@@ -37,8 +37,8 @@ def write(folder, rounds, *, statements):
     return list(range(rounds))
 
 
-@pytest.mark.parametrize("statements", [False, True])
-@pytest.mark.parametrize("block", [300, 1000, 8 << 20])
+@each_case("statements", [False, True])
+@each_case("block", [300, 1000, 8 << 20])
 def test_rows_stay_in_order(block, statements, tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "BLOCK", block)
     monkeypatch.setattr(blocks, "BLOCK", block)
@@ -96,7 +96,7 @@ def test_a_slice_as_json(tmp_path):
     assert json.loads(whole[3])["_gtid"] == "gtid 3"
 
 
-@pytest.mark.parametrize("statements", [False, True])
+@each_case("statements", [False, True])
 def test_shapes_that_come_back_hold_no_more(statements, tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "BLOCK", 500)
     monkeypatch.setattr(blocks, "BLOCK", 500)

@@ -13,6 +13,7 @@ from tailrace.errors import TailraceError
 from tailrace.log import Log
 from tailrace.position import Position
 from tailrace.storage import find
+from tests.cases import each_case
 
 LARGE = 17 << 20
 """Bytes of a value that no compression makes small: its payload is read in pieces."""
@@ -28,9 +29,8 @@ def server(fresh_server):
     server.stop()
 
 
-@pytest.fixture
-def log(server):
-    """Looks at the server's log from where the test begins: gives its series."""
+def log_from_now(server):
+    """Looks at the server's log from here on: gives its series."""
     server.execute("flush binary logs")
     first = server.query("show binary logs")[-1][0]
     server.execute(f"purge binary logs to '{first}'")
@@ -67,10 +67,11 @@ def insert(server):
     server.connection.commit()
 
 
-@pytest.mark.parametrize("size", [1, LARGE], ids=["small", "large"])
-@pytest.mark.parametrize("restarted", [False, True])
-@pytest.mark.parametrize("end", ["commit", "rollback"])
-def test_held_until_it_is_decided(server, log, end, restarted, size):
+@each_case("size", [1, LARGE], ids=["small", "large"])
+@each_case("restarted", [False, True])
+@each_case("end", ["commit", "rollback"])
+def test_held_until_it_is_decided(server, end, restarted, size):
+    log = log_from_now(server)
     known = {row[0] for row in server.query("select id from d.t")}
     value = random.Random(1).randbytes(size)
     planner = SplitPlanner(target_bytes=1)
@@ -106,7 +107,8 @@ def test_held_until_it_is_decided(server, log, end, restarted, size):
     )
 
 
-def test_one_that_is_committed_at_once_holds_nothing(server, log):
+def test_one_that_is_committed_at_once_holds_nothing(server):
+    log = log_from_now(server)
     planner = SplitPlanner()
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("xa start 'one'")
@@ -121,7 +123,8 @@ def test_one_that_is_committed_at_once_holds_nothing(server, log):
     assert planner.held is None
 
 
-def test_a_damaged_payload_is_named(server, log, tmp_path):
+def test_a_damaged_payload_is_named(server, tmp_path):
+    server.rotate()
     insert(server)
     path = server.rotate()
     data = bytearray(path.read_bytes())
@@ -131,4 +134,3 @@ def test_a_damaged_payload_is_named(server, log, tmp_path):
     (series,) = find(tmp_path)
     with pytest.raises(TailraceError, match=rf"{path.name} at \d+ \(TRANSACTION_PAYLOAD\)"):
         SplitPlanner().plan(series)
-    del log
