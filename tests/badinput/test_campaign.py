@@ -6,9 +6,12 @@ The long campaign is ``./run python -m tools.campaign badinput``; its results ar
 
 from __future__ import annotations
 
+import pytest
+
 from tools.campaign import badinput
 
 
+@pytest.mark.slow
 def test_random_mutations():
     report = badinput.run(20261121, seconds=600, most=25)
     assert not report.failures, "\n".join(report.failures)
