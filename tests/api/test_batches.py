@@ -42,6 +42,7 @@ def by_rows(source, **options):
     return sorted(row.sequence for row in tailrace.rows(source, statements="skip", **options))
 
 
+@pytest.mark.slow
 @each_case("log", LOGS, ids=IDS)
 def test_both_paths_end_at_the_same_position(log):
     """Also where the position is inside a transaction, in a later file, or at the start."""
@@ -56,6 +57,7 @@ def test_both_paths_end_at_the_same_position(log):
         assert by_batches(log, **given) == by_rows(log, **given)
 
 
+@pytest.mark.slow
 @each_case("log", LOGS, ids=IDS)
 def test_both_paths_end_at_the_same_time_and_gtids(log):
     found = [*tailrace.transactions(log, statements="skip")]
@@ -82,6 +84,7 @@ def test_an_end_that_the_log_does_not_have():
         tailrace.changes(SHOP / "mysql", until="oldest")
 
 
+@pytest.mark.slow
 @each_case("log", LOGS, ids=IDS)
 def test_reading_resumes_after_any_batch(log):
     """Nothing is lost; what is given again was in transactions after the position."""
@@ -111,6 +114,7 @@ def test_positions_advance_while_a_large_log_is_read(tmp_path, monkeypatch):
     assert batches.gtids.text() == "b1499b96-e58b-11f1-8132-02fc00000001:1-1168"
 
 
+@pytest.mark.slow
 @each_case("log", [SHOP / "mysql", SHOP / "mariadb"], ids=["mysql", "mariadb"])
 @each_case("start", [None, "middle"])
 def test_every_reading_knows_the_gtids_to_resume_from(log, start):

@@ -11,6 +11,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 import tailrace
 from tests.cases import each_case
 
@@ -39,6 +41,7 @@ def run_examples(name, **given):
         assert not runner.failures, "".join(report)
 
 
+@pytest.mark.slow
 @each_case("name", [each for each in NAMES if each not in SERVER])
 def test_examples_run(name, tmp_path, monkeypatch):
     shutil.copytree(TOP / "examples" / "shop", tmp_path / "examples" / "shop")
@@ -99,6 +102,7 @@ def test_a_word_means_the_same_everywhere():
     assert several.keys() <= {"source", "server_id", "options", "flavour"}, several
 
 
+@pytest.mark.slow
 def test_each_name_has_a_test():
     sources = [path.read_text(encoding="utf-8") for path in (TOP / "tests").rglob("test_*.py")]
     used = {

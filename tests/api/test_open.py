@@ -28,6 +28,7 @@ def places(events):
     return [(each.file, each.offset, each.inner_index) for each in events]
 
 
+@pytest.mark.slow
 @each_case("log", LOGS, ids=[each.name for each in LOGS])
 def test_it_ends_where_readers_end(log):
     (series,) = find(log)

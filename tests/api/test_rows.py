@@ -58,6 +58,7 @@ def test_values_are_python_s():
         first["prize"]
 
 
+@pytest.mark.slow
 def test_reading_resumes_after_any_row():
     """The rest, and of the same transaction, if it is not over, the rows before it again."""
     source = SHOP / "mysql"
@@ -89,6 +90,7 @@ def test_reading_resumes_after_the_state_of_the_iterator():
         assert len(set(taken) & set(rest)) <= 200  # the rows of one transaction
 
 
+@pytest.mark.slow
 @each_case("flavour", ["mysql", "mariadb"])
 def test_transactions_have_the_rows(flavour):
     source = SHOP / flavour

@@ -6,11 +6,14 @@ The long campaign is ``./run python -m tools.campaign badinput``; its results ar
 
 from __future__ import annotations
 
+import pytest
+
 from tools.campaign import badinput
 
 
+@pytest.mark.slow
 def test_random_mutations():
-    report = badinput.run(20261121, seconds=600, most=25)
+    report = badinput.run(20261121, seconds=10_000, most=25)
     assert not report.failures, "\n".join(report.failures)
     assert report.tried == 25
     assert sum(report.outcomes.values()) >= 25 * 5

@@ -62,6 +62,7 @@ def of(case, *codes):
     raise AssertionError(case)
 
 
+@pytest.mark.slow
 @each_case("verify", [True, False])
 def test_sound_logs(verify):
     """Both paths give the same rows; an incident, and a table of unknown columns, are errors."""
@@ -396,6 +397,7 @@ def test_a_transaction_that_a_format_description_makes_void():
     )
 
 
+@pytest.mark.slow
 def test_splits_end_where_transactions_do():
     """Of a file that is written, cut after each event: by the grammar, whatever stands in it."""
     for _, data in verdicts.bases():
@@ -580,6 +582,7 @@ def test_the_magic_alone():
         plan_splits(verdicts.series_of(b"\xfebin"))
 
 
+@pytest.mark.slow
 @each_case("in_use", [0, 1])
 def test_a_file_that_ends_inside_its_format_description(in_use):
     """Of a server that crashed as it began the file; the log's first file must have begun."""

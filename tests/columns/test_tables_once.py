@@ -6,9 +6,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
 
 from tailrace.columns import calendar
+from tests.cases import each_case
 from tests.waiting import DEADLINE
 
 THREADS = 4
@@ -40,7 +40,7 @@ def test_threads_that_ask_together_get_the_same():
     assert {id(each) for each in found} == {id(table())}
 
 
-@pytest.mark.parametrize("table", [calendar.calendar, calendar.powers_of_ten, calendar.crc_tables])
+@each_case("table", [calendar.calendar, calendar.powers_of_ten, calendar.crc_tables])
 def test_what_kernels_hold_stays(table):
     assert table() is table()
     assert table.__doc__

@@ -10,6 +10,7 @@ from tools.campaign import endings
 from tools.campaign.verdicts import series_of
 
 
+@pytest.mark.slow
 def test_wherever_logs_end():
     report = endings.run(20261123, 40)
     assert not report.differences, "\n".join(report.differences)

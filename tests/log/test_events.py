@@ -406,6 +406,7 @@ def test_transactions_do_not_begin_inside_one(tmp_path: Path) -> None:
         assert [event.name for event in opened] == ["FORMAT_DESCRIPTION", "XID"]
 
 
+@pytest.mark.slow
 @each_case("server", ["mysql-9.7", "mariadb-11.8"])
 @each_case("checksums", ["crc32", "none"])
 def test_each_byte_of_a_real_log_flipped(tmp_path: Path, server: str, checksums: str) -> None:

@@ -54,6 +54,7 @@ def shop(request):
     return folder, transactions, counts, rows(batches)
 
 
+@pytest.mark.slow
 @each_case("number", [0, 245, 400])
 def test_what_was_read_is_not_read_again(shop, number):
     """The position at which reading stopped, its GTIDs, their text: all give just the rest."""

@@ -7,6 +7,7 @@ import pytest
 from tailrace.columns.batches import changes
 from tailrace.errors import TailraceError
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.columns.oracle import assert_equal_paths
 from tests.recorded import folders, has
 
@@ -17,7 +18,7 @@ UNREADABLE = ("unreadable", "unknown-documents")
 """What neither path can decode: both say so."""
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+@each_case("folder", FOLDERS, ids=lambda path: path.name)
 def test_corpus(folder):
     for series in find(folder):
         if has(folder, *UNREADABLE):

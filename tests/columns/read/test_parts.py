@@ -12,6 +12,7 @@ from tailrace.columns import changes, plan_splits, read_split
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import TailraceError
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.recorded import CORPUS
 
 ENCRYPTED = {"mysql-9.7.encrypted", "mariadb-11.8.encrypted", "mariadb-10.11.encrypted"}
@@ -55,7 +56,7 @@ def check_parts(splits):
     assert splits[0].inside is None
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_case("case", CASES)
 def test_each_statement_alone(case):
     for series in find(CORPUS / case):
         splits = plan_splits(series, target_bytes=1)

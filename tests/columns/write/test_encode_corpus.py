@@ -6,9 +6,8 @@ dates and wide integers within JSON documents, characters that have several code
 
 from __future__ import annotations
 
-import pytest
-
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.columns.read.test_equal_paths import UNREADABLE
 from tests.columns.write.encode_oracle import by_objects, encoded, prefix_of, rows_events
 from tests.recorded import folders
@@ -27,7 +26,7 @@ SEVERAL_FORMS = {
 """By the folder's name without the server: what such tables' names begin with."""
 
 
-@pytest.mark.parametrize("folder", HELD, ids=lambda path: path.name)
+@each_case("folder", HELD, ids=lambda path: path.name)
 def test_corpus(folder):
     several = SEVERAL_FORMS.get(folder.name.split(".")[-1])
     filler = folder.name.startswith("mariadb")
