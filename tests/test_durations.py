@@ -6,10 +6,10 @@ import pytest
 
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
-from tests.for_each import for_each
+from tests.cases import each_case
 
 
-@for_each(
+@each_case(
     ("given", "seconds"),
     [
         ("500ms", 0.5),
@@ -30,7 +30,7 @@ def test_units(given, seconds):
     assert seconds_of(given, "trigger") == pytest.approx(seconds)
 
 
-@for_each("given", ["", "soon", "10 parsecs", "-1s", "1e", "inf", "10S", None])
+@each_case("given", ["", "soon", "10 parsecs", "-1s", "1e", "inf", "10S", None])
 def test_what_is_no_duration(given):
     with pytest.raises(UsageError) as raised:
         seconds_of(given, "--trigger")
@@ -39,7 +39,7 @@ def test_what_is_no_duration(given):
     )
 
 
-@for_each(
+@each_case(
     ("given", "message"),
     [
         ("0", "retry is a duration from 10ms to 365d, not 0"),

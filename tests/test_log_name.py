@@ -15,7 +15,7 @@ from tailrace.selection import start_of
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.storage.objects import ObjectFolder
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.test_feed_rules import HOSTILE
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def test_base_and_number() -> None:
                 start_of(name)
 
 
-@for_each("letter", ["b", "ß"])
+@each_case("letter", ["b", "ß"])
 def test_the_longest_names(tmp_path: Path, letter: str) -> None:
     """Names are limited so that a folder can write each: a draft's name is longer."""
     longest = LogName(letter * (233 // len(letter.encode())) + ".000001")
@@ -96,7 +96,7 @@ def test_a_name_that_a_server_gave() -> None:
             LogName.given_by("mysql://h", raw)
 
 
-@for_each("given", HOSTILE)
+@each_case("given", HOSTILE)
 def test_names_that_lead_elsewhere(given: str) -> None:
     assert LogName.parse(given) is None
     with pytest.raises(BadLogName) as caught:
@@ -107,8 +107,8 @@ def test_names_that_lead_elsewhere(given: str) -> None:
     assert len(str(caught.value)) < 200
 
 
-@for_each("kind", ["disk", "memory", "objects", "copy"])
-@for_each("given", PATHS)
+@each_case("kind", ["disk", "memory", "objects", "copy"])
+@each_case("given", PATHS)
 def test_a_folder_checks_again(tmp_path: Path, kind: str, given: str) -> None:
     """Whoever forgot to: no path leads a folder to a file of another."""
     (tmp_path / "x.000001").write_text("not yours")

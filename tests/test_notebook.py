@@ -12,7 +12,7 @@ from tailrace.log import Reader, Statistics
 from tailrace.storage import find
 from tailrace.transaction import TransactionAssembler
 from tailrace.values.row import RowSet
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.recorded import ROOT, folders
 from tests.writing import made
 from tools.servers import ONE_OF_EACH
@@ -68,7 +68,7 @@ def transactions(path):
     return [each for each in found if each is not None]
 
 
-@for_each("folder", [each for each in folders("encrypted") if each.name.startswith(ONE_OF_EACH)])
+@each_case("folder", [each for each in folders("encrypted") if each.name.startswith(ONE_OF_EACH)])
 def test_every_kind_of_recorded_event_shows_itself(folder):
     shown_kinds = set()
     for event in tailrace.open(folder):

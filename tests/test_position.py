@@ -4,7 +4,7 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.position import Position, parts_of, sequence, sequence_at
-from tests.for_each import for_each
+from tests.cases import each_case
 
 
 def test_parses_and_prints() -> None:
@@ -16,7 +16,7 @@ def test_parses_and_prints() -> None:
     assert Position.parse(f"b.1:{(1 << 63) - 1}").offset == (1 << 63) - 1
 
 
-@for_each(
+@each_case(
     "text",
     [
         "",

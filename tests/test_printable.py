@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace.printable import first_line, one_line, short_repr
-from tests.for_each import for_each
+from tests.cases import each_case
 
 
 class Odd:
@@ -11,7 +11,7 @@ class Odd:
         raise ZeroDivisionError
 
 
-@for_each(
+@each_case(
     ("value", "text"),
     [
         ("a\x1b[31m", r"'a\x1b[31m'"),

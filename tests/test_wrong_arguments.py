@@ -10,21 +10,21 @@ from tailrace.events import WriteRowsEvent
 from tailrace.schema.table import Table
 from tailrace.values.converter import Converter
 from tailrace.values.row import RowSet
+from tests.cases import each_case
 from tests.events.made import log
-from tests.for_each import for_each
 from tests.recorded import ROOT
 
 SQL = "create table a.b (v varchar(3))"
 
 
-@for_each("source", [None, 1, 1.5, {}, object()])
+@each_case("source", [None, 1, 1.5, {}, object()])
 def test_wl3283_no_source(source) -> None:
     for take in (tailrace.open, tailrace.changes):
         with pytest.raises(UsageError, match=r"(?i)a path"):
             take(source)
 
 
-@for_each(
+@each_case(
     "given",
     [
         *({"handlers": None}, {"handlers": 1}, {"keyring": 1}),
@@ -37,7 +37,7 @@ def test_wl3283_no_option_of_open(tmp_path, given) -> None:
         tailrace.open(path, **given)
 
 
-@for_each("given", [{"statements": "Skip"}, {"statements": None}, {"schema": 5}, {"schema": b"x"}])
+@each_case("given", [{"statements": "Skip"}, {"statements": None}, {"schema": 5}, {"schema": b"x"}])
 def test_what_reads_checks_its_arguments_in_the_call(tmp_path, given) -> None:
     path = log(tmp_path, 1)
     for read in (
@@ -66,7 +66,7 @@ def test_wl3283_no_types_of_a_row() -> None:
         Converter().row(row, 1)
 
 
-@for_each(
+@each_case(
     "given",
     [
         *({"sql": None}, {"sql": b"x"}, {"database": 1}, {"database": []}, {"session": 1}),

@@ -19,7 +19,7 @@ import tailrace
 from tailrace.errors import SchemaError, ServerError, UsageError
 from tailrace.gtid import GtidList, GtidSet
 from tests.applier.conftest import empty
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
 from tools.applied import gtid_mode
 from tools.load import Load
@@ -420,7 +420,7 @@ def test_conflicts_overwrite_makes_the_rows_those_of_the_source(conflicting, wor
     conflicting.check("d")
 
 
-@for_each("change", ["CREATE TABLE d.other (id INT)", "INSERT INTO d.plain VALUES (2)"])
+@each_case("change", ["CREATE TABLE d.other (id INT)", "INSERT INTO d.plain VALUES (2)"])
 def test_the_position_is_kept_also_if_the_last_change_has_no_transaction(pair, change):
     """Without ``start`` the next call continues there, and not at the oldest log."""
     pair.empty()
@@ -442,9 +442,9 @@ def test_the_position_is_kept_also_if_the_last_change_has_no_transaction(pair, c
     pair.check("d")
 
 
-@for_each("format_", ["ROW", "STATEMENT", "MIXED"])
-@for_each("first", ["d.t", "d.plain"])
-@for_each("end", ["COMMIT", "ROLLBACK"])
+@each_case("format_", ["ROW", "STATEMENT", "MIXED"])
+@each_case("first", ["d.t", "d.plain"])
+@each_case("end", ["COMMIT", "ROLLBACK"])
 def test_what_follows_a_transaction_with_tables_of_both_kinds_is_applied(pair, format_, first, end):
     """The target may log it as several: none may be taken for the source's next transaction."""
     pair.empty()
@@ -552,7 +552,7 @@ def test_a_channel_has_one_applier_at_a_time(pair, monkeypatch):
     pair.target.disconnect()
 
 
-@for_each(
+@each_case(
     ("given", "error"),
     [
         ({"conflicts": "never"}, "conflicts is stop, skip or overwrite"),

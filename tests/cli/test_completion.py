@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 
 from tailrace.cli.commands import COMMANDS
-from tests.for_each import for_each
+from tests.cases import each_case
 
 
-@for_each(
+@each_case(
     ("words", "found"),
     [
         ("st", ["stat"]),
@@ -32,7 +32,7 @@ def test_bash(run, tmp_path, words, found):
     assert (sorted(ran.stdout.split()), ran.stderr) == (found, "")
 
 
-@for_each("shell", ["bash", "zsh", "fish"])
+@each_case("shell", ["bash", "zsh", "fish"])
 def test_each_shells_script_has_all_commands_and_options(run, shell):
     ran = run("completion", shell)
     assert ran.status == 0

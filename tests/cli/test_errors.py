@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tailrace.cli
 from tailrace.extras import hint
-from tests.for_each import for_each
+from tests.cases import each_case
 
 
 def one_error(err):
@@ -26,8 +26,8 @@ def assert_refused(ran, message):
     assert message in one_error(ran.err)
 
 
-@for_each("command", ["log", "stat"])
-@for_each(
+@each_case("command", ["log", "stat"])
+@each_case(
     ("content", "message"),
     [
         (b"", "the file is empty"),
@@ -136,7 +136,7 @@ def test_ctrl_c(run, monkeypatch):
     assert (ran.status, ran.err) == (130, "")
 
 
-@for_each("module", ["cyclopts", "uuid"])
+@each_case("module", ["cyclopts", "uuid"])
 def test_ctrl_c_while_it_is_imported(tmp_path, module):
     """The first is what the command needs, the second what the package does."""
     (tmp_path / f"{module}.py").write_text(

@@ -22,7 +22,7 @@ from tailrace.printable import printable, printable_json
 from tailrace.replication.progress import Progress
 from tailrace.spark.report import Moment, SourceMoment
 from tailrace.storage import find
-from tests.for_each import for_each
+from tests.cases import each_case
 
 ODD = "\x1b]0;t\x07\x1b[31m\x7f\x9b2J\u202e\u2028[red]x"
 """A window's title, a colour, DEL, C1's CSI, a change of direction, a line separator, markup."""
@@ -78,7 +78,7 @@ WAYS = [
 ]
 
 
-@for_each("way", WAYS)
+@each_case("way", WAYS)
 def test_output(run, logs, way):
     command, *options = way
     ran = run(command, *options, logs)
@@ -97,7 +97,7 @@ def test_output(run, logs, way):
         assert "\\x1b[31m\\x7f\\x9b2J\\u202e\\u2028[red]x" in ran.out
 
 
-@for_each("how", ["json", "undo", "raw"])
+@each_case("how", ["json", "undo", "raw"])
 def test_errors(run, logs, tmp_path, how):
     into = ("--into", tmp_path / "a\x1bb.000001") if how == "raw" else ()
     ran = run("log", "--as", how, *into, "--tables", "e*x.*", logs)
@@ -202,7 +202,7 @@ def test_what_a_server_says(run, tmp_path):
         thread.join()
 
 
-@for_each(
+@each_case(
     ("given", "shown"),
     [
         ("größe 数 😀 e\u0301", "größe 数 😀 e\u0301"),

@@ -10,8 +10,8 @@ import pytest
 import tailrace
 from tailrace.errors import LogError, UsageError
 from tailrace.table_filter import TableFilter
+from tests.cases import each_case
 from tests.cli.damaged import BAD, counted, damaged, sound
-from tests.for_each import for_each
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def others():
     return sound()
 
 
-@for_each(
+@each_case(
     "how",
     [("--as", "json"), ("--as", "text"), ("--as", "sql"), ("--as", "undo")],
 )
@@ -85,7 +85,7 @@ def test_changes(logs, others):
     assert set(counted(tailrace.changes(logs, tables="*movements"))) == {"warehouse.movements"}
 
 
-@for_each("pattern", ["", ["shop.*", " "], 5, [5], b"shop.*"])
+@each_case("pattern", ["", ["shop.*", " "], 5, [5], b"shop.*"])
 def test_what_is_no_pattern(pattern):
     """An empty one excluded nothing in silence, and the others ended in a TypeError."""
     with pytest.raises(UsageError, match="exclude: a pattern is"):

@@ -18,8 +18,8 @@ import pytest
 
 from tailrace.cli.output import LineOutput
 from tailrace.storage.local import LocalStore
+from tests.cases import each_case
 from tests.cli.test_errors import assert_refused
-from tests.for_each import for_each
 from tests.waiting import DEADLINE, wait_for
 from tools.servers import ONE_OF_EACH
 
@@ -118,7 +118,7 @@ def holds(text):
     return lambda line: text in line
 
 
-@for_each(("where", "how"), [("server", "json"), ("server", "sql"), ("folder", "text")])
+@each_case(("where", "how"), [("server", "json"), ("server", "sql"), ("folder", "text")])
 def test_a_commit_comes_by_itself(busy, where, how):
     """All of the transaction does, its end too, and not only when the next one comes."""
     place = place_of(busy, where)
@@ -274,7 +274,7 @@ def test_a_connection_that_breaks(busy):
         assert "Traceback" not in follower.errors
 
 
-@for_each(
+@each_case(
     ("where", "number", "status"),
     [("server", signal.SIGINT, 130), ("server", signal.SIGTERM, 0), ("folder", signal.SIGINT, 130)],
 )

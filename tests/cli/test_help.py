@@ -15,7 +15,7 @@ import pytest
 import tailrace.spark
 from tailrace.cli import app
 from tailrace.cli.commands import COMMANDS, EPILOGUE
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.certificates import Authority
 from tests.replication.conftest import url_of
 from tests.waiting import DEADLINE
@@ -45,7 +45,7 @@ def test_without_a_command_it_is_the_help(run):
     assert run().out == run("--help").out == run("help").out
 
 
-@for_each("name", NAMES)
+@each_case("name", NAMES)
 def test_a_commands_help(run, name):
     ran = run(name, "--help")
     assert (ran.status, ran.err) == (0, "")
@@ -61,7 +61,7 @@ def test_a_commands_help(run, name):
         assert "Exit codes" in ran.out
 
 
-@for_each("name", WITH_OPTIONS)
+@each_case("name", WITH_OPTIONS)
 def test_each_option_is_described_by_a_sentence(name):
     for argument in app[name].assemble_argument_collection():
         text = argument.parameter.help or ""
@@ -92,7 +92,7 @@ COMMANDS_ONLY = {
 """Options that the function has not: what it takes otherwise (an observer, a session), or text."""
 
 
-@for_each("name", COMMANDS_ONLY)
+@each_case("name", COMMANDS_ONLY)
 def test_an_option_has_the_name_of_the_functions_parameter(name):
     """One name for one option, in the API and the command line."""
     function = getattr(

@@ -9,8 +9,8 @@ import sys
 import pytest
 import zstandard
 
+from tests.cases import each_case
 from tests.cli.test_errors import one_error
-from tests.for_each import for_each
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def archive(shop, tmp_path):
     return tmp_path
 
 
-@for_each("command", [["log"], ["log", "--as", "json"], ["stat"]])
+@each_case("command", [["log"], ["log", "--as", "json"], ["stat"]])
 def test_a_compressed_log_reads_as_the_plain_one(run, shop, archive, tmp_path, command):
     wanted = run(*command, shop / "mysql" / "binlog.000002")
     assert wanted.status == 0

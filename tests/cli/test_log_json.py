@@ -8,8 +8,8 @@ import pytest
 
 from tailrace.columns import changes
 from tailrace.storage import find
+from tests.cases import each_case
 from tests.cli.test_errors import one_error
-from tests.for_each import for_each
 from tests.recorded import folders, has
 from tools.servers import ONE_OF_EACH
 
@@ -87,7 +87,7 @@ def test_the_shop(run, shop):
 
 
 @pytest.mark.slow
-@for_each("path", CASES)
+@each_case("path", CASES)
 def test_the_corpus(run, path):
     expected = json.loads(path.read_text())
     folder = path.parent
@@ -189,7 +189,7 @@ def test_statement_format(run, corpus):
     assert "changes that were logged as statements were skipped" in ran.err
 
 
-@for_each("case", ["xa", "savepoints"])
+@each_case("case", ["xa", "savepoints"])
 def test_rows_that_were_taken_back(run, corpus, case):
     for folder in corpus.glob(f"*.{case}"):
         expected = json.loads((folder / "expected.json").read_text())["tables"]

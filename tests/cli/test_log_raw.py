@@ -9,8 +9,8 @@ import pytest
 import tailrace
 from tailrace.events import GtidEvent, PreviousGtidsEvent
 from tailrace.gtid import GtidSet
+from tests.cases import each_case
 from tests.cli.test_errors import assert_refused
-from tests.for_each import for_each
 from tests.sql.campaign import feed
 from tools.applied import by_tool
 from tools.dumps import dump_table
@@ -93,7 +93,7 @@ def _schema(run, shop, tmp_path):
     return path
 
 
-@for_each(
+@each_case(
     ("flavour", "tables", "database"),
     [("mysql", "laden.orders,laden.payments", "shop"), ("mariadb", "laden.suppliers", "warehouse")],
 )

@@ -7,8 +7,8 @@ import re
 import subprocess
 import sys
 
+from tests.cases import each_case
 from tests.cli.test_errors import assert_refused
-from tests.for_each import for_each
 
 BEGAN = "START TRANSACTION;"
 
@@ -102,7 +102,7 @@ def test_only_some_tables(run, shop, corpus):
     assert "changes that were logged as statements were skipped" in skipped.err
 
 
-@for_each("how", ["text", "json", "sql", "undo"])
+@each_case("how", ["text", "json", "sql", "undo"])
 def test_rewrite_db(run, shop, how):
     """The new name stands where the old stood, but in the text of statements."""
     selected = ("log", shop / "mysql", "--start", "binlog.000004", "--as", how)
@@ -147,7 +147,7 @@ def test_statements_that_keep_the_old_name_are_told(run, shop):
     assert f"{len(noted)} statements name a renamed database in their text" in ran.err
 
 
-@for_each("how", ["json", "sql", "undo"])
+@each_case("how", ["json", "sql", "undo"])
 def test_a_reader_that_goes_away(shop, how):
     command = f"{sys.executable} -m tailrace log {shop}/mysql --as {how} --statements skip"
     done = subprocess.run(

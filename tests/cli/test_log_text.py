@@ -17,7 +17,7 @@ from tailrace.times import time_text
 from tailrace.values.image import ABSENT
 from tailrace.values.jsonb import JsonText
 from tailrace.values.schema import Column, Logical
-from tests.for_each import for_each
+from tests.cases import each_case
 
 
 def column(kind=ColumnType.VARCHAR):
@@ -48,7 +48,7 @@ def test_transactions_statements_and_rows(run, shop):
     assert ran.lines[-1] == "-- the server was shut down"
 
 
-@for_each("case", ["image-minimal-full", "image-full-full", "statement-format", "mixed-format"])
+@each_case("case", ["image-minimal-full", "image-full-full", "statement-format", "mixed-format"])
 def test_every_row_and_statement_of_mysqlbinlog(run, corpus, case):
     """As many rows by kind and table as the server's own tool finds."""
     for folder in corpus.glob(f"*.{case}"):

@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.extras import hint
 from tailrace.storage import keyring
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.replication.conftest import url_of
 from tests.waiting import DEADLINE
 
@@ -281,7 +281,7 @@ def as_lines(expected, **values):
     ]
 
 
-@for_each("command", FILES)
+@each_case("command", FILES)
 def test_of_files_and_arguments(said, here, command):
     found, expected = said(command), as_lines(FILES[command], here=here)
     if "{here}" in str(FILES[command]):  # where its lines end depends on the folder's name
@@ -297,7 +297,7 @@ def source(fresh_server):
     return made
 
 
-@for_each("command", SERVERS)
+@each_case("command", SERVERS)
 def test_of_a_server(said, source, command):
     at = f"127.0.0.1:{source.port}"
     given = command.replace("{at}", at).replace("{url}", url_of(source)).replace("UUID", UUID)

@@ -12,12 +12,12 @@ from tailrace.cli.log.command import log
 from tailrace.cli.stat import stat
 from tailrace.errors import NoSuchTable, UsageError
 from tailrace.table_filter import TableFilter
-from tests.for_each import for_each
+from tests.cases import each_case
 
 SHOP = str(Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql")
 
 
-@for_each("how", ["text", "json", "sql", "undo", "raw"])
+@each_case("how", ["text", "json", "sql", "undo", "raw"])
 def test_a_name_is_an_error(how, tmp_path, capsys):
     into = {"into": tmp_path / "binlog.000001"} if how == "raw" else {}
     with pytest.raises(UsageError, match=r"no table fits shop\.order in the log") as failed:
@@ -64,7 +64,7 @@ def test_batches():
         assert list(tailrace.changes(SHOP, tables=["shop.orders", "shop.c*"]))
 
 
-@for_each(
+@each_case(
     ("part", "whole"),
     [
         ({}, True),
@@ -92,7 +92,7 @@ def test_what_reads_the_whole_log_says_so(part, whole, capsys):
     capsys.readouterr()
 
 
-@for_each("name", ["mysql-9.7", "mariadb-11.8"])
+@each_case("name", ["mysql-9.7", "mariadb-11.8"])
 def test_a_server_has_tables_that_its_log_does_not(name, fresh_server, capsys):
     server = fresh_server(name)
     server.execute("CREATE DATABASE quiet")

@@ -9,8 +9,8 @@ import pytest
 
 import tailrace
 from tailrace.constants import EventType
+from tests.cases import each_case
 from tests.cli.test_errors import assert_refused
-from tests.for_each import for_each
 from tools.servers import Server
 
 UUID = "b1499b96-e58b-11f1-8132-02fc00000001"
@@ -33,8 +33,8 @@ def by_tool(flavour, log, *options):
 
 
 @pytest.mark.server
-@for_each("option", ["--include-gtids", "--exclude-gtids"])
-@for_each("gtids", [f"{UUID}:3", f"{UUID}:2-5:8,{UUID[:-1]}2:1-9", f"{UUID}:1-99999"])
+@each_case("option", ["--include-gtids", "--exclude-gtids"])
+@each_case("gtids", [f"{UUID}:3", f"{UUID}:2-5:8,{UUID[:-1]}2:1-9", f"{UUID}:1-99999"])
 def test_gtids_as_the_server_s_tool_picks_them(run, shop, option, gtids):
     log = shop / "mysql" / "binlog.000001"
     assert shown(run("log", log, option, gtids)) == by_tool("mysql-9.7", log, option, gtids)
@@ -102,7 +102,7 @@ def test_none_that_fits_is_said(run, shop, corpus):
     assert "no transaction has" in run("log", corpus / MARIADB, "--include-gtids", f"{UUID}:1").err
 
 
-@for_each("text", ["", "rubbish", UUID, f"{UUID}:0", "0-1", "0-1-2,", "0-1-2-3"])
+@each_case("text", ["", "rubbish", UUID, f"{UUID}:0", "0-1", "0-1-2,", "0-1-2-3"])
 def test_no_gtids(run, shop, text):
     assert_refused(run("log", shop / "mysql", "--include-gtids", text), "--include-gtids")
 
@@ -117,7 +117,7 @@ def test_without_gtids(run, shop, tmp_path):
 
 
 @pytest.mark.server
-@for_each("case", ["shop", TAGGED])
+@each_case("case", ["shop", TAGGED])
 def test_a_log_without_gtids(run, shop, corpus, tmp_path, case):
     """The server's own tool reads it; its transactions are anonymous, its changes the same."""
     log = shop / "mysql" if case == "shop" else corpus / case
@@ -159,7 +159,7 @@ def dumped(text, beginning):
 
 
 @pytest.mark.server
-@for_each("case", ["mysql-9.7.image-full-full", "mariadb-11.8.domains"])
+@each_case("case", ["mysql-9.7.image-full-full", "mariadb-11.8.domains"])
 def test_bytes_as_the_server_s_tool_shows_them(run, corpus, case):
     """By position, all of the file's; and all that follow its first four."""
     log = min((corpus / case).glob("*.0*"))

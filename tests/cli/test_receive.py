@@ -11,8 +11,8 @@ from functools import partial
 
 import pytest
 
+from tests.cases import each_case
 from tests.cli.test_errors import assert_refused
-from tests.for_each import for_each
 from tests.replication.conftest import end_of, insert, same, url_of
 from tests.waiting import DEADLINE, wait_for
 from tools.proxy import Proxy
@@ -157,7 +157,7 @@ def test_several_sources(source, start, tmp_path):
     same(source, folder / f"127.0.0.1_{source.port}")
 
 
-@for_each("given", ["mysql://root:s3cret@127.0.0.1:1/", "one=mysql://root:s3cret@127.0.0.1:1/"])
+@each_case("given", ["mysql://root:s3cret@127.0.0.1:1/", "one=mysql://root:s3cret@127.0.0.1:1/"])
 def test_what_receives_nothing_leaves_nothing(run, given, tmp_path):
     (tmp_path / "there").mkdir()
     for folder in ("there", "new/copy"):
@@ -168,7 +168,7 @@ def test_what_receives_nothing_leaves_nothing(run, given, tmp_path):
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
 
 
-@for_each("count", [1, 2])
+@each_case("count", [1, 2])
 def test_an_empty_path_is_no_folder(run, count, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     urls = [f"mysql://root@127.0.0.1:{1 + number}/" for number in range(count)]

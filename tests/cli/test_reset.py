@@ -9,7 +9,7 @@ import pytest
 import tailrace
 from tailrace.observers import RelayIoObserver, TransmitObserver
 from tailrace.replication.receiver import Receiver
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.writing.made import FLAVOURS, check_files, fill, log
 
 calls = []
@@ -37,7 +37,7 @@ def _plugin(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point, semisync])
 
 
-@for_each("flavour", FLAVOURS)
+@each_case("flavour", FLAVOURS)
 def test_after_reset_master_by_the_command(run, tmp_path, flavour):
     calls.clear()
     with log(tmp_path / "binlog.000002", flavour) as out:

@@ -14,12 +14,12 @@ from tailrace.position import Position
 from tailrace.selection import start_of, until_of
 from tailrace.table_filter import TableFilter
 from tailrace.times import Time
-from tests.for_each import for_each
+from tests.cases import each_case
 
 UUID = "b1499b96-e58b-11f1-8132-02fc00000001"
 
 
-@for_each(
+@each_case(
     ("text", "bound"),
     [
         ("oldest", "oldest"),
@@ -66,7 +66,7 @@ def test_until_one_gtid_is_just_that():
         until_of("oldest")
 
 
-@for_each(
+@each_case(
     "text",
     [
         *("", "yesterday", "rubbish", "binlog.000003:", ":4", "9-9", "binlog"),
@@ -79,7 +79,7 @@ def test_what_is_no_place(text):
         start_of(text, "from")
 
 
-@for_each("text", ["2026-11-21", "2026-13-01"])
+@each_case("text", ["2026-11-21", "2026-13-01"])
 def test_a_day_may_be_a_gtid(text):
     with pytest.raises(UsageError, match=f"write {text}T00:00:00 or gtid:{text}"):
         start_of(text)
@@ -159,7 +159,7 @@ def test_a_whole_file(run, shop):
     ]
 
 
-@for_each(
+@each_case(
     ("flavour", "until"),
     [
         ("mysql", "binlog.000002"),

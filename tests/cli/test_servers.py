@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from tests.cases import each_case
 from tests.cli.test_errors import assert_refused
-from tests.for_each import for_each
 from tests.waiting import purge
 from tools.servers import ONE_OF_EACH
 
@@ -107,7 +107,7 @@ HOW = {
 }
 
 
-@for_each("how", HOW)
+@each_case("how", HOW)
 def test_log_is_the_files_log(run, worked, how):
     live, files = same(run, worked, "log", *HOW[how])
     assert len(live.lines) > 10
@@ -277,7 +277,7 @@ def test_places_that_a_user_without_privileges_asks_for(run, worked, monkeypatch
     assert "Traceback" not in ran.err
 
 
-@for_each("command", [["log"], ["log", "--follow"], ["stat"]])
+@each_case("command", [["log"], ["log", "--follow"], ["stat"]])
 def test_what_servers_refuse(run, worked, command, monkeypatch):
     """One line, status 2, what to do, and no password."""
     secret = url(worked, f"reader:{SECRET}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.for_each import for_each
+from tests.cases import each_case
 
 
 def ran(ends: str, *arguments: object):
@@ -18,7 +18,7 @@ def ran(ends: str, *arguments: object):
 FULL, CLOSED = (">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")
 
 
-@for_each(
+@each_case(
     ("ends", "reason", "arguments"),
     [
         (*FULL, ("log",)),
@@ -49,12 +49,12 @@ def test_closed_standard_input():
     assert done.stderr == "tailrace: standard input: Bad file descriptor\n"
 
 
-@for_each("ends", ["2>/dev/full", "2>&-"])
+@each_case("ends", ["2>/dev/full", "2>&-"])
 def test_an_error_that_cannot_be_said_keeps_its_status(tmp_path, ends):
     assert ran(ends, "log", tmp_path / "nothing").returncode == 2
 
 
-@for_each("ends", [">&- 2>&-", "<&- 2>&-"])
+@each_case("ends", [">&- 2>&-", "<&- 2>&-"])
 def test_closed_streams_that_are_not_used(corpus, tmp_path, ends):
     """A file that is opened then does not become one of them."""
     copy = tmp_path / "copy.000001"

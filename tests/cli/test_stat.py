@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 
-from tests.for_each import for_each
+from tests.cases import each_case
 
 WORDS = {"INSERT INTO": "inserts", "UPDATE": "updates", "DELETE FROM": "deletes"}
 
@@ -17,7 +17,7 @@ def counted(ran):
     return json.loads(line)
 
 
-@for_each("case", ["image-minimal-full", "payload-full", "compressed-full-full", "several-tables"])
+@each_case("case", ["image-minimal-full", "payload-full", "compressed-full-full", "several-tables"])
 def test_counts_are_mysqlbinlogs(run, corpus, case):
     for folder in corpus.glob(f"*.{case}"):
         text = gzip.decompress((folder / "mysqlbinlog.txt.gz").read_bytes()).decode(
@@ -94,8 +94,8 @@ def test_bytes_over_time_and_sizes_are_all_of_them(run, shop):
 DEFINES = r"(?:/\* leading \*/ )?(?:CREATE|ALTER|DROP|RENAME|TRUNCATE|GRANT)\b"
 
 
-@for_each("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
-@for_each("case", ["several-tables", "ddl"])
+@each_case("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+@each_case("case", ["several-tables", "ddl"])
 def test_definitions_are_mysqlbinlogs(run, corpus, server, case):
     folder = corpus / f"{server}.{case}"
     found = counted(run("stat", folder, "--as", "json"))

@@ -23,9 +23,9 @@ from tailrace.errors import StorageError
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Reader
 from tailrace.storage import find, pipe
+from tests.cases import each_case
 from tests.cli.test_errors import one_error
 from tests.events.made import MAGIC, query_body, raw_event, raw_format
-from tests.for_each import for_each
 from tests.writing.made import log as new_log
 from tools.servers import binlog_tool
 
@@ -97,7 +97,7 @@ def refused(done) -> str:
     return said
 
 
-@for_each("names", [MYSQL, MARIADB, (*MYSQL, *MARIADB)])
+@each_case("names", [MYSQL, MARIADB, (*MYSQL, *MARIADB)])
 def test_files_one_after_the_other(tailrace, corpus: Path, names: tuple[str, ...]) -> None:
     paths = logs(corpus, *names)
     assert len(paths) >= 2
@@ -232,7 +232,7 @@ def test_tailrace_open(tailrace, corpus: Path) -> None:
     assert found == ("mariadb", wanted, None)
 
 
-@for_each("name", ["mysql-9.7", "mariadb-11.8"])
+@each_case("name", ["mysql-9.7", "mariadb-11.8"])
 def test_encrypted_files_among_plain_ones(tailrace, corpus: Path, name: str) -> None:
     folder = corpus / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
@@ -257,7 +257,7 @@ def test_encrypted_files_among_plain_ones(tailrace, corpus: Path, name: str) -> 
     assert begin <= place < begin + 512
 
 
-@for_each("encrypted", [False, True])
+@each_case("encrypted", [False, True])
 def test_a_torn_end(tailrace, corpus: Path, encrypted: bool) -> None:
     paths = logs(corpus, "mysql-9.7.encrypted") if encrypted else logs(corpus, MYSQL[0])
     keys = ("--keyring", corpus / "mysql-9.7.encrypted" / "keyring")
@@ -275,7 +275,7 @@ def test_a_torn_end(tailrace, corpus: Path, encrypted: bool) -> None:
     assert b"the log ends inside an event" in done.stderr
 
 
-@for_each(
+@each_case(
     ("junk", "words"),
     [
         (b"", "- at 0: the file is empty"),

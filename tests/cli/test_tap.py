@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import tailrace
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.waiting import DEADLINE
 
 CONSUMERS = """
@@ -100,7 +100,7 @@ def test_a_consumer_that_cannot_be_made(run, folder, shop):
     assert "it cannot be made without arguments" in ran.err
 
 
-@for_each(
+@each_case(
     ("name", "error"),
     [
         ("IsFull", "cannot be made without arguments: OSError: full"),
@@ -131,7 +131,7 @@ def test_a_table_that_is_not_there_is_an_error(run, shop):
     assert "shop.nothing" in ran.err
 
 
-@for_each(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@each_case(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_signal_ends_it_while_it_follows(begin, shop, number, status):
     process = begin("tap", "--follow", shop / "mysql")
     while "trx_commit" not in process.stdout.readline():

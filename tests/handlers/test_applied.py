@@ -10,7 +10,7 @@ import pytest
 import tailrace
 from tailrace.events import RowsEvent, TransactionPayloadEvent
 from tailrace.handlers import ByTable, Handler, Rename
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.written.conftest import TAKER_ID
 from tools.applied import as_relay_log, by_tool, forget, gtid_mode
 from tools.servers import ONE_OF_EACH
@@ -101,7 +101,7 @@ def written(source: Path, folder: Path, handlers: Sequence[Handler]) -> Path:
     return folder / "binlog.000001"
 
 
-@for_each(("way", "compressed"), WAYS)
+@each_case(("way", "compressed"), WAYS)
 def test_what_is_left_is_applied(pair: Pair, tmp_path: Path, way: object, compressed: bool) -> None:
     taker = pair.taker
     path = written(
@@ -124,7 +124,7 @@ def test_what_is_left_is_applied(pair: Pair, tmp_path: Path, way: object, compre
         )  # every GTID, those of emptied transactions too
 
 
-@for_each(("way", "compressed"), WAYS[1:3])
+@each_case(("way", "compressed"), WAYS[1:3])
 def test_dropped_statements_leave_their_gtids(
     pair: Pair, tmp_path: Path, way: object, compressed: bool
 ) -> None:
@@ -144,7 +144,7 @@ def test_dropped_statements_leave_their_gtids(
         assert taker.query(asked) == pair.origin.query(asked)
 
 
-@for_each(("way", "compressed"), WAYS)
+@each_case(("way", "compressed"), WAYS)
 def test_a_renamed_database_is_filled(
     pair: Pair, tmp_path: Path, way: object, compressed: bool
 ) -> None:

@@ -11,8 +11,8 @@ from tailrace.errors import EventDecodeError, TailraceError, UsageError
 from tailrace.events import Event, QueryEvent, TransactionPayloadEvent, XidEvent
 from tailrace.events.base import REGISTRY
 from tailrace.handlers import CONSUMED, EventDropped, Handler, Pipeline, base
+from tests.cases import each_case
 from tests.events.made import log, raw_event
-from tests.for_each import for_each
 from tests.handlers.made import BEGIN, DDL, XID, Tag, query, sqls
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ def test_an_event_is_dropped_only_where_that_is_said(tmp_path: Path) -> None:
     assert [event.name for event in tailrace.open(path, handlers=[Says()])][1:] == ["QUERY"]
 
 
-@for_each("wrong", [True, 7, ["text"], "text", object()])
-@for_each("behind", [0, 1])
+@each_case("wrong", [True, 7, ["text"], "text", object()])
+@each_case("behind", [0, 1])
 def test_what_no_method_may_return(wrong: object, behind: int) -> None:
     class Does(Handler):
         def on_query(self, event: QueryEvent) -> Outcome:

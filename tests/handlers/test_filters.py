@@ -24,6 +24,7 @@ from tailrace.events import (
     WriteRowsEvent,
 )
 from tailrace.handlers import ByGtid, ByServerId, ByTable, ByTime, ByType, Pipeline
+from tests.cases import each_case
 from tests.events.made import (
     MARIADB_ARRAY,
     query_body,
@@ -32,7 +33,6 @@ from tests.events.made import (
     table_map_body,
     write,
 )
-from tests.for_each import for_each
 from tests.handlers.logs import (
     CORPUS,
     as_file,
@@ -71,7 +71,7 @@ WITH_ROWS = (
 
 
 @pytest.mark.slow
-@for_each("case", cases())
+@each_case("case", cases())
 def test_filters_that_want_all_change_nothing(case: str) -> None:
     filters = (ByTable(["*.*"]), ByTable(), ByType(), ByServerId(), ByGtid(), ByTime())
     for expand in (True, False) if "payload" in case else (True,):
@@ -79,7 +79,7 @@ def test_filters_that_want_all_change_nothing(case: str) -> None:
 
 
 @pytest.mark.slow
-@for_each("case", cases(*WITH_ROWS))
+@each_case("case", cases(*WITH_ROWS))
 def test_the_rows_of_some_tables(case: str) -> None:
     bare = events(case)
     images = row_images(bare)
@@ -113,7 +113,7 @@ def _of_rows(case: str) -> bool:
     return "ddl" not in case
 
 
-@for_each(
+@each_case(
     "case",
     cases(
         "several-tables", "interleaved", "big-statements", "payload-full", "compressed-full-full"
@@ -360,7 +360,7 @@ def test_types() -> None:
         ByType(["QUERY"])
 
 
-@for_each("case", cases("payload-full", "compressed-full-full", "several-tables"))
+@each_case("case", cases("payload-full", "compressed-full-full", "several-tables"))
 def test_types_in_real_logs(case: str) -> None:
     bare = events(case)
     out = events(case, ByType(without=[RowsEvent]), expand=False)

@@ -15,7 +15,7 @@ from tailrace.events import (
 )
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.handlers import ByGtid, ByServerId, ByTime
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.handlers.logs import (
     CORPUS,
     cases,
@@ -35,7 +35,7 @@ def groups(given: Iterable[Event]) -> list[Event]:
     return [event for event in given if isinstance(event, (GtidEvent, MariadbGtidEvent))]
 
 
-@for_each("case", cases("gtids", "domains", "xa", "payload-full", "switches", "relay"))
+@each_case("case", cases("gtids", "domains", "xa", "payload-full", "switches", "relay"))
 def test_whole_transactions(case: str) -> None:
     bare = events(case)
     whole = [one for one in tailrace.open(CORPUS / case).transactions() if one.gtid is not None]
@@ -102,7 +102,7 @@ def test_sets_and_states_of_gtids() -> None:
     assert events(case, ByGtid(without=done)) == events(case)
 
 
-@for_each("case", cases("incident"))
+@each_case("case", cases("incident"))
 def test_an_incident_passes_whatever_is_left_out(case: str) -> None:
     out = events(case, ByServerId([]))
     assert [event.name for event in out if event.name in {"INCIDENT", "QUERY", "XID"}] == [

@@ -13,8 +13,8 @@ import tailrace
 from tailrace.errors import UsageError
 from tailrace.events import Event, FormatDescriptionEvent, QueryEvent, XidEvent
 from tailrace.handlers import Handler, Pipeline
+from tests.cases import each_case
 from tests.events.made import log
-from tests.for_each import for_each
 from tests.handlers.made import BEGIN, DDL, XID, Tag, query, sqls
 from tests.waiting import DEADLINE
 
@@ -142,7 +142,9 @@ def test_a_slice_that_is_assigned_comes_to_a_waiting_reader(tmp_path: Path) -> N
         assert sqls([opened.wait_for_next_event(DEADLINE)]) == ["x"]
 
 
-@for_each("copied", [copy.copy, copy.deepcopy, lambda handler: pickle.loads(pickle.dumps(handler))])
+@each_case(
+    "copied", [copy.copy, copy.deepcopy, lambda handler: pickle.loads(pickle.dumps(handler))]
+)
 def test_a_copy_of_a_handler_has_a_queue_of_its_own(copied) -> None:
     """WL#3283, Copy constructor."""
     handler = Injects("a", "x")

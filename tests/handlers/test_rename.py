@@ -19,8 +19,8 @@ from tailrace.events import (
 )
 from tailrace.events.status_vars import StatusVariable
 from tailrace.handlers import ByTable, Handler, Pipeline, Rename
+from tests.cases import each_case
 from tests.events.made import query_body, raw_event, raw_format
-from tests.for_each import for_each
 from tests.handlers.logs import (
     CORPUS,
     as_file,
@@ -58,8 +58,8 @@ RENAMED = (
 )
 
 
-@for_each("case", cases(*RENAMED))
-@for_each("new", ["b", "a_database_with_quite_a_long_name"])
+@each_case("case", cases(*RENAMED))
+@each_case("new", ["b", "a_database_with_quite_a_long_name"])
 def test_databases(case: str, new: str) -> None:
     bare = events(case)
     names = databases(case)
@@ -124,7 +124,7 @@ def test_databases(case: str, new: str) -> None:
     assert all(one.body == two.body for one, two in same)
 
 
-@for_each("case", cases("several-tables", "ddl", "image-full-full", "interleaved"))
+@each_case("case", cases("several-tables", "ddl", "image-full-full", "interleaved"))
 def test_as_the_servers_tool(case: str, tmp_path: Path) -> None:
     """What the tool makes of our log is what its --rewrite-db makes of the server's."""
     server = case.rpartition(".")[0]
@@ -173,7 +173,7 @@ def test_tables_and_precedence() -> None:
     assert {one[:2] for one in row_images(out)} <= set(names)
 
 
-@for_each("case", cases("several-tables", "payload-full"))
+@each_case("case", cases("several-tables", "payload-full"))
 def test_filters_before_and_behind(case: str) -> None:
     database, table = tables(events(case))[0]
     rename = Rename({database: "new"})
@@ -188,7 +188,7 @@ def test_filters_before_and_behind(case: str) -> None:
         assert row_images(outer) == row_images(out)
 
 
-@for_each("case", cases("several-tables", "compressed-full-full"))
+@each_case("case", cases("several-tables", "compressed-full-full"))
 def test_what_is_not_renamed_is_the_very_event(case: str) -> None:
     seen: list[Event] = []
 

@@ -18,8 +18,8 @@ from tailrace.handlers import (
     Pipeline,
     TableIndex,
 )
+from tests.cases import each_case
 from tests.events.made import query_body, raw_event, raw_format, write
-from tests.for_each import for_each
 from tests.handlers.logs import CORPUS, cases, events
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ TABLES = (
 )
 
 
-@for_each(
+@each_case(
     ("case", "expand"),
     [(case, expand) for case in cases(*TABLES) for expand in {True, "payload" not in case}],
 )
@@ -80,7 +80,7 @@ def test_the_table_index(case: str, expand: bool) -> None:
 
 
 @pytest.mark.slow
-@for_each("case", cases())
+@each_case("case", cases())
 def test_the_assembler(case: str) -> None:
     got: list[Transaction] = []
     whole = list(tailrace.open(CORPUS / case).transactions())
@@ -136,7 +136,7 @@ class Counter:
         return counted
 
 
-@for_each("case", ["mysql-9.7.image-full-full", "mysql-9.7.gtids", "mariadb-11.8.image-full-full"])
+@each_case("case", ["mysql-9.7.image-full-full", "mysql-9.7.gtids", "mariadb-11.8.image-full-full"])
 def test_events_that_pass_untouched_are_not_decoded(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

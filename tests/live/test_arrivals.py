@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.errors import HeartbeatTimeout
 from tailrace.live.dump import Arrivals
-from tests.for_each import for_each
+from tests.cases import each_case
 
 SILENCE = 2.0
 PARTS = 8
@@ -57,7 +57,7 @@ def arrivals_on(machine_of, near, monkeypatch):
     return arrivals, machine
 
 
-@for_each("part", range(1, PARTS + 1))
+@each_case("part", range(1, PARTS + 1))
 def test_what_came_while_the_reader_stood_still_is_read(ends, monkeypatch, part):
     near, far = ends
     arrivals, _ = arrivals_on(
@@ -67,7 +67,7 @@ def test_what_came_while_the_reader_stood_still_is_read(ends, monkeypatch, part)
     arrivals.close()
 
 
-@for_each("part", range(1, PARTS + 1))
+@each_case("part", range(1, PARTS + 1))
 def test_a_source_that_stood_still_as_well_has_all_of_its_time(ends, monkeypatch, part):
     near, _ = ends
     arrivals, machine = arrivals_on(

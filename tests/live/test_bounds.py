@@ -27,7 +27,7 @@ from tailrace.live.session import OLDEST, Identity, Session
 from tailrace.live.sockets import Patience
 from tailrace.live.url import Source
 from tailrace.replication.receiver import Receiver
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.waiting import DEADLINE
 from tools.campaign.hostile import fake
 from tools.campaign.hostile.fake import OK, FakeServer, Talk, cell, column, header, reaching
@@ -57,7 +57,7 @@ def drips_in_tls(talk: Talk) -> None:
 TURNS = [(point, turn) for point in ("greeting", "login", "SET NAMES") for turn in (silent, drips)]
 
 
-@for_each(("point", "turn"), [*TURNS, ("tls", silent), ("tls", drips_in_tls)])
+@each_case(("point", "turn"), [*TURNS, ("tls", silent), ("tls", drips_in_tls)])
 def test_connect_timeout_is_for_the_connection_as_a_whole(point, turn):
     """Whatever the heartbeat, which says how long an answer may take later."""
     for server in reaching({point: turn}, tls=point == "tls"):
@@ -76,7 +76,7 @@ def test_an_answer_that_drips_has_one_deadline():
             connection.query("SHOW BINARY LOGS")
 
 
-@for_each("point", ["greeting", "login", "tls", "SELECT VERSION()", "SHOW REPLICAS"])
+@each_case("point", ["greeting", "login", "tls", "SELECT VERSION()", "SHOW REPLICAS"])
 def test_close_ends_a_connection_that_is_being_made(point):
     there = threading.Event()
 
@@ -95,7 +95,7 @@ def test_close_ends_a_connection_that_is_being_made(point):
         assert [repr(item) for item in taken] == [repr(tailrace.live.chunks.END)]
 
 
-@for_each("start", ["now", "oldest"])
+@each_case("start", ["now", "oldest"])
 def test_stop_ends_a_receiver_that_connects(tmp_path, start):
     there = threading.Event()
 
@@ -233,7 +233,7 @@ def endless(payload: bytes, *before: bytes):
     return turn
 
 
-@for_each(
+@each_case(
     ("turn", "told"),
     [
         (endless(column("c"), b"\xfc\xff\xff"), "more than 4096 columns"),
@@ -296,7 +296,7 @@ def test_rows_that_are_read_one_by_one_are_bounded_one_by_one(monkeypatch, unrai
     assert unraisable == []
 
 
-@for_each(
+@each_case(
     ("turn", "told"),
     [
         (endless(column("c"), b"\xfc\xff\xff"), "it has more than 4096 columns"),
@@ -328,7 +328,7 @@ def test_a_long_text_of_a_servers_error():
     assert len(str(caught.value.__cause__)) > 1_000_000
 
 
-@for_each("payload", [b"", b"\x00", OK[:1] + b"\xfe" + OK[2:], b"\xfb/etc/passwd"])
+@each_case("payload", [b"", b"\x00", OK[:1] + b"\xfe" + OK[2:], b"\xfb/etc/passwd"])
 def test_a_registration_that_is_answered_with_what_is_no_ok(payload):
     """The one command besides statements that is answered before the dump."""
     with FakeServer({"register": lambda talk: talk.send(payload)}) as server:

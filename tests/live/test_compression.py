@@ -16,7 +16,7 @@ from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.compressed import Algorithm, ConnectionCompression
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.feeding import DEADLINE, drain, files_of, fill, source_of
 from tools.campaign.hostile.fake import FakeServer
 from tools.proxy import Proxy
@@ -68,7 +68,7 @@ def test_the_server_says_so(server):
     assert status(source_of(server))["Compression"] == "OFF"
 
 
-@for_each("mode", ["DISABLED", "REQUIRED"])
+@each_case("mode", ["DISABLED", "REQUIRED"])
 def test_answers_are_the_same(server, mode):
     """Small ones, and some of more than a compressed packet holds."""
     asked = ("SELECT 1", "SELECT VERSION()", ROWS, "SHOW VARIABLES LIKE 'max%'")
@@ -81,7 +81,7 @@ def test_answers_are_the_same(server, mode):
     assert all(each == found[0] for each in found)
 
 
-@for_each("mode", ["DISABLED", "REQUIRED"])
+@each_case("mode", ["DISABLED", "REQUIRED"])
 def test_what_is_read_is_the_file(server, log, mode):
     sizes = {}
     for way in (None, *ways(server)):

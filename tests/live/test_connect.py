@@ -21,7 +21,7 @@ from tailrace.live.connect import connect
 from tailrace.live.net import NetService
 from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.certificates import Authority
 
 PASSWORD = "s3cret-Wörd'\"\\ €"
@@ -67,7 +67,7 @@ def test_a_socket(server):
     assert who(given) == "root@localhost"
 
 
-@for_each("mode", ["DISABLED", "REQUIRED"])
+@each_case("mode", ["DISABLED", "REQUIRED"])
 def test_mysqls_ways(mysql97, mode):
     """Each from scratch: with no TLS the password goes encrypted by the server's public key."""
     options = {"ssl_mode": mode}
@@ -84,7 +84,7 @@ def test_mysqls_ways(mysql97, mode):
     assert who(source(mysql97, "auth", **options)) == "auth@127.0.0.1"
 
 
-@for_each("plugin", ["caching_sha2_password", "sha256_password"])
+@each_case("plugin", ["caching_sha2_password", "sha256_password"])
 def test_a_socket_takes_a_password_in_full(mysql97, plugin):
     mysql97.execute("DROP USER IF EXISTS auth@localhost")
     mysql97.execute(f"CREATE USER auth@localhost IDENTIFIED WITH {plugin} BY %s", (PASSWORD,))
@@ -118,7 +118,7 @@ def public_key_of(server) -> Path:
         return Path(*cursor.fetchone())
 
 
-@for_each(
+@each_case(
     ("content", "told"),
     [
         (None, "No such file"),
@@ -249,7 +249,7 @@ def test_what_the_server_is_told_of_us(fresh_server, name):
 # --- no connection -------------------------------------------------------------------------------
 
 
-@for_each(
+@each_case(
     ("where", "kind", "said"),
     [
         ("127.0.0.1:1", ConnectionLost, "refused"),
@@ -311,7 +311,7 @@ def listening(*answers: bytes):
     thread.join(60)
 
 
-@for_each(
+@each_case(
     "greeting",
     [
         b"SSH-2.0-OpenSSH_9.2p1\r\n" * 9,
@@ -351,7 +351,7 @@ def without_tls(greeting: bytes) -> bytes:
     return greeting[:low] + struct.pack("<H", flags & ~0x0800) + greeting[low + 2 :]
 
 
-@for_each("plugin", [b"mysql_clear_password", b"dialog", b"mysql_old_password"])
+@each_case("plugin", [b"mysql_clear_password", b"dialog", b"mysql_old_password"])
 def test_no_password_goes_in_clear(mysql97, plugin):
     """Where one in the middle takes TLS away and asks for the password."""
     switch = b"\xfe" + plugin + b"\0" + b"x" * 20 + b"\0"

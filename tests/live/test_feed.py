@@ -22,7 +22,7 @@ from tailrace.live.feed import Feed
 from tailrace.live.session import Identity, Session
 from tailrace.live.url import Host, Source
 from tailrace.position import Position
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.feeding import (
     DEADLINE,
     Copy,
@@ -53,7 +53,7 @@ def filled(server):
     return server
 
 
-@for_each("mode", ["DISABLED", "PREFERRED"])
+@each_case("mode", ["DISABLED", "PREFERRED"])
 def test_whole_files_from_the_oldest_on(filled, mode):
     with Feed(source_of(filled, ssl_mode=mode), follow=False) as feed:
         copy = drain(feed)
@@ -103,7 +103,7 @@ def test_the_end_of_a_file_that_was_rotated_leads_to_the_next(filled):
     assert bytes(copy.files[second]) == files[second]
 
 
-@for_each("size", [0xFFFFFF, 0xFFFFFF - 1, 0xFFFFFF + 1, 2 * 0xFFFFFF])
+@each_case("size", [0xFFFFFF, 0xFFFFFF - 1, 0xFFFFFF + 1, 2 * 0xFFFFFF])
 def test_packets_that_fill_16_mib_to_the_byte(mysql97, size):
     """The packet is the event and its 00; the event holds the row and 8 + 2 + 2 + … other bytes."""
     mysql97.execute("CREATE DATABASE IF NOT EXISTS feed")

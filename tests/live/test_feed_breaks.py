@@ -13,7 +13,7 @@ from pymysql.err import InternalError, OperationalError
 from tailrace.errors import ConnectionLost, LogPurged, LogReset
 from tailrace.live.chunks import END, FileBegin
 from tailrace.live.feed import Feed
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.feeding import (
     DEADLINE,
     Copy,
@@ -44,7 +44,7 @@ def proxy(own):
         yield proxy
 
 
-@for_each("mode", ["DISABLED", "PREFERRED"])
+@each_case("mode", ["DISABLED", "PREFERRED"])
 def test_cut_at_random_bytes(own, proxy, mode):
     fill(own, 50, 2000)
     own.rotate()
@@ -193,7 +193,7 @@ def reset(server) -> None:
     wait_for(done, every=0.05)
 
 
-@for_each("grown", [False, True])
+@each_case("grown", [False, True])
 def test_reset_while_we_were_away(own, proxy, grown):
     reset(own)
     fill(own, 5)
@@ -227,7 +227,7 @@ def test_the_pauses_can_be_waited_for_by_others(own, proxy, monkeypatch):
     assert feed.take() is END
 
 
-@for_each("start", ["oldest", "now"])
+@each_case("start", ["oldest", "now"])
 def test_a_server_that_is_not_there_yet(mysql97, caplog, start):
     caplog.clear()
     with Proxy(mysql97.port, listening=False) as proxy:

@@ -8,8 +8,8 @@ from tailrace.live.chunks import Expected
 from tailrace.live.feed import Feed
 from tailrace.live.stream import BinlogStream
 from tailrace.position import Position
+from tests.cases import each_case
 from tests.conftest import _require
-from tests.for_each import for_each
 from tests.live.dumps import ALL, connect
 from tests.live.feeding import (
     DEADLINE,
@@ -121,7 +121,7 @@ def test_an_encrypted_log_goes_on_behind_breaks(encrypting, tmp_path):
             take_until(feed, copy, is_all)
 
 
-@for_each("announced", ["NONE", "CRC32"])
+@each_case("announced", ["NONE", "CRC32"])
 def test_checksums_are_switched_while_it_is_read(server, announced):
     other = "CRC32" if announced == "NONE" else "NONE"
     server.execute(f"SET GLOBAL binlog_checksum = {announced}")

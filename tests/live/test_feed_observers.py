@@ -11,7 +11,7 @@ from tailrace.live.feed import Feed
 from tailrace.observers import RelayIoDelegate, RelayIoObserver
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.feeding import DEADLINE, Copy, drain, events_of, files_of, fill, source_of
 from tools.proxy import Proxy
 
@@ -62,7 +62,7 @@ def filled(server):
     return server
 
 
-@for_each("answer", ANSWERS)
+@each_case("answer", ANSWERS)
 def test_thread_start_after_read_event_and_thread_stop_have_each_packet_at_its_place(
     filled, answer
 ):
@@ -132,7 +132,7 @@ def test_the_flags_are_the_observers(server):
         assert feed.io.flags == DumpFlag.NON_BLOCK
 
 
-@for_each("where", ["thread_start", "before_request_transmit", "after_read_event"])
+@each_case("where", ["thread_start", "before_request_transmit", "after_read_event"])
 def test_an_observer_that_fails_ends_the_feed(server, where):
     def fail(*_):
         raise ValueError("no")

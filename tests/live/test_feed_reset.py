@@ -12,7 +12,7 @@ from tailrace.live import feed as feeds
 from tailrace.live.chunks import END
 from tailrace.live.feed import Feed
 from tailrace.observers import RelayIoDelegate, RelayIoObserver
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.feeding import DEADLINE, Copy, catch_up, end_of, fill, source_of
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -45,8 +45,8 @@ def reset(server) -> None:
     server.execute(RESET[server.flavour])
 
 
-@for_each("files", [1, 3])
-@for_each("then", ["nothing", "less", "more"])
+@each_case("files", [1, 3])
+@each_case("then", ["nothing", "less", "more"])
 def test_the_error_is_that_of_reading_on(own, files, then, monkeypatch):
     monkeypatch.setattr(feeds, "_LOOK_SECONDS", 0.0)
     reset(own)

@@ -24,7 +24,7 @@ from tailrace.live.place import LeftOff, Place, Verdict
 from tailrace.live.retry import LONGEST_PAUSE, Attempts, Pauses
 from tailrace.live.url import Host, Source
 from tailrace.position import Position
-from tests.for_each import for_each
+from tests.cases import each_case
 
 ARTIFICIAL = 0x20
 HOSTILE = [
@@ -77,7 +77,7 @@ def heartbeat_2(file, offset):
     return event(41, body, offset)
 
 
-@for_each("given", HOSTILE)
+@each_case("given", HOSTILE)
 def test_a_source_names_logs_plainly(given):
     """A name becomes a file's in a copy: none leads elsewhere, whatever event gives it."""
     with pytest.raises(BadLogName, match="a log file"):
@@ -100,7 +100,7 @@ def test_a_file_begins():
     assert place.position == Position("binlog.000003", 4 + len(raw))
 
 
-@for_each("crc", [False, True])
+@each_case("crc", [False, True])
 def test_a_file_is_entered(crc):
     place = Place(Position("binlog.000003", 500), source="it")
     place.control(name("binlog.000003", 500, crc=crc))
@@ -132,7 +132,7 @@ def test_a_file_ends_without_rotate():
             reading(1000).control(name(other))
 
 
-@for_each(
+@each_case(
     "sequence",
     [
         [description(110)],
@@ -155,7 +155,7 @@ def test_what_may_not_come(sequence):
         place.control(sequence[-1])
 
 
-@for_each(("beat", "at"), [(heartbeat, 1000), (heartbeat_2, 1000), (heartbeat_2, 3 * WRAP + 1000)])
+@each_case(("beat", "at"), [(heartbeat, 1000), (heartbeat_2, 1000), (heartbeat_2, 3 * WRAP + 1000)])
 def test_a_heartbeat_stands_where_we_are(beat, at):
     place = reading(at)
     assert place.control(beat("binlog.000007", at)) is Verdict.DROPPED
@@ -169,8 +169,8 @@ def test_a_heartbeat_stands_where_we_are(beat, at):
             reading(at).control(beat(file, offset))
 
 
-@for_each("crc", [False, True])
-@for_each(
+@each_case("crc", [False, True])
+@each_case(
     ("body", "why"),
     [
         (b"\1\x0dbinlog.000007\2\3\xfc\xe8\3", "a field.s type"),

@@ -6,10 +6,10 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.live.listening import address_of, listening
-from tests.for_each import for_each
+from tests.cases import each_case
 
 
-@for_each(
+@each_case(
     ("text", "found"),
     [
         ("127.0.0.1:3306", ("127.0.0.1", 3306)),
@@ -22,13 +22,13 @@ def test_an_address(text, found):
     assert address_of(text) == found
 
 
-@for_each("text", ["", "3306", ":3306", "::1:3306", "host:", "host:x", "h:65536"])
+@each_case("text", ["", "3306", ":3306", "::1:3306", "host:", "host:x", "h:65536"])
 def test_no_address(text):
     with pytest.raises(UsageError):
         address_of(text)
 
 
-@for_each("host", ["no.such.host.invalid", f"{'a' * 70}.example", "a..b", "192.0.2.1"])
+@each_case("host", ["no.such.host.invalid", f"{'a' * 70}.example", "a..b", "192.0.2.1"])
 def test_a_host_that_is_not_here(host):
     with pytest.raises(UsageError, match="cannot listen at"):
         listening(host, 0, 1)

@@ -14,7 +14,7 @@ import pytest
 
 from tailrace.storage import keyring
 from tailrace.storage.encryption.mysql import MysqlHeader
-from tests.for_each import for_each
+from tests.cases import each_case
 from tools.campaign.received import Case, Size, run
 from tools.campaign.received_copy import BESIDE, Copy, Wrong, borders
 from tools.servers import Server, available
@@ -89,8 +89,8 @@ DAMAGE = {
 }
 
 
-@for_each("damage", DAMAGE)
-@for_each("which", [0, -1])
+@each_case("damage", DAMAGE)
+@each_case("which", [0, -1])
 def test_what_is_not_the_sources_is_found(copy: Copy, damage: str, which: int):
     long = [name for name in copy.names() if len(events((copy.folder / name).read_bytes())) > 8]
     path = copy.folder / long[which]

@@ -14,7 +14,7 @@ from tailrace.live.session import OLDEST, Identity, Session, dump_flags, free_se
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.waiting import DEADLINE, purge, wait_for
 from tools.servers import ONE_OF_EACH
 
@@ -390,7 +390,7 @@ def test_a_user_without_privileges(source_server):
 # --- what depends on the version alone -----------------------------------------------------------
 
 
-@for_each(
+@each_case(
     ("flavour", "version", "flags"),
     [
         (Flavour.MYSQL, (5, 7, 44), DumpFlag.SKIP_TAGGED_GTIDS),

@@ -29,7 +29,7 @@ from tailrace.live.session import OLDEST, Identity, Session
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.live.url import Source
 from tailrace.position import Position
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.waiting import DEADLINE, purge, wait_for
 
 SERVERS = ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"]
@@ -313,7 +313,7 @@ def test_without_the_privilege(log):
 # --- codes that are not provoked here ------------------------------------------------------------
 
 
-@for_each(
+@each_case(
     ("code", "kind"),
     [
         (1040, ConnectionLost), (1053, ConnectionLost), (1158, ConnectionLost), (1159, ConnectionLost),
@@ -338,7 +338,7 @@ def test_what_was_asked_for():
     assert "(asked for b.000007:4)" in str(error)
 
 
-@for_each(
+@each_case(
     ("text", "kind"),
     [
         # as MySQL 5.7 and 8.0 say it
@@ -353,7 +353,7 @@ def test_texts_of_older_servers(text, kind):
     assert type(server_error(1236, "HY000", text, "here")) is kind
 
 
-@for_each(
+@each_case(
     "text",
     [
         "Could not find first log file name in binary log index file",

@@ -12,7 +12,7 @@ from pymysql.err import InterfaceError
 
 from tailrace.errors import LocalProtocolError, ServerError, UsageError
 from tailrace.live.stream import BinlogStream
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.dumps import ALL, connect, events_of, is_artificial
 from tests.waiting import DEADLINE, wait_for
 from tests.wire.recorder import Recorder
@@ -214,7 +214,7 @@ def test_use_case_of_a_file_and_4(server: Server, log: Path):
     assert sum(sizes) >= sum(path.stat().st_size - 4 for path in files)
 
 
-@for_each("how", ["stream", "connection"])
+@each_case("how", ["stream", "connection"])
 def test_closing_ends_a_fetch_that_waits(server: Server, how: str):
     """From another thread, at once: the fetch gives None, or says that the connection was closed."""
     current = server.binlogs()[-1]

@@ -14,7 +14,7 @@ from tailrace.live.connect import connect as server_connection
 from tailrace.live.stream import BinlogStream
 from tailrace.live.url import Source
 from tailrace.wire.packets import LARGEST, frame
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
 from tests.waiting import DEADLINE, wait_for
 
@@ -107,9 +107,9 @@ def waiting_thread(stream: BinlogStream, found: list[object]) -> threading.Threa
     return thread
 
 
-@for_each("closes", ["stream", "connection"])
-@for_each("tls", [False, True])
-@for_each("of", ["pymysql", "tailrace"])
+@each_case("closes", ["stream", "connection"])
+@each_case("tls", [False, True])
+@each_case("of", ["pymysql", "tailrace"])
 def test_close_wakes_a_fetch_of_another_thread(server: Server, of: str, tls: bool, closes: str):
     """WL#7672, FR3: closing the stream or its connection ends the wait at once."""
     if of == "pymysql":
@@ -220,7 +220,7 @@ def fed(server: Server, *packets: bytes) -> BinlogStream:
     return stream
 
 
-@for_each(
+@each_case(
     ("packet", "what"),
     [
         (frame(b""), "a record of 0 bytes that begins with nothing"),
@@ -237,7 +237,7 @@ def test_what_is_no_record(mysql97: Server, packet: bytes, what: str):
     check_is_lost(stream)
 
 
-@for_each("cut", [0, 2, 4, 10])
+@each_case("cut", [0, 2, 4, 10])
 def test_ended_in_mid_packet(mysql97: Server, cut: int):
     event = bytes(19)
     stream = fed(mysql97, frame(b"\0" + event), frame(b"\0" + event, 1)[:cut])
@@ -250,7 +250,7 @@ def test_ended_in_mid_packet(mysql97: Server, cut: int):
 # --- detach --------------------------------------------------------------------------------------
 
 
-@for_each("tls", [False, True])
+@each_case("tls", [False, True])
 def test_detach_hands_over_the_socket_with_all_that_comes(server: Server, tls: bool):
     log = write_log(server)
     connection = connect(server, read_timeout=9, ssl_disabled=not tls)

@@ -12,7 +12,7 @@ from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.wire.commands import DumpFlag
 from tailrace.wire.packets import LARGEST
 from tailrace.wire.semisync import unwrap
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def dumped(server: Server, log: Path, position: int = 4, **settings: Any) -> lis
     pytest.fail("no ROTATE at the end")
 
 
-@for_each("tls", [False, True])
+@each_case("tls", [False, True])
 def test_a_dump_of_a_log_is_the_file_event_by_event(server: Server, tls: bool):
     log = write_log(server)
     if tls and server.name == "mariadb-10.11":

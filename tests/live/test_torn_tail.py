@@ -16,8 +16,8 @@ from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.feed import Feed
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
+from tests.cases import each_case
 from tests.cli.conftest import run  # noqa: F401 - a fixture
-from tests.for_each import for_each
 from tests.live.feeding import DEADLINE, drain, events_of, plain, source_of
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_what_was_left_out_is_named(torn, caplog):
             copy.equals({name: raw[: torn.whole.get(name)] for name, raw in files.items()})
 
 
-@for_each("mode", ["position", "gtid"])
+@each_case("mode", ["position", "gtid"])
 def test_all_later_transactions_come(torn, mode):
     start = "oldest" if mode == "position" else GtidList()
     url = torn.url(skip_torn_tail=1)
@@ -163,7 +163,7 @@ def test_a_reader_that_follows_goes_on(torn):
             assert feed.take(DEADLINE) is not None
 
 
-@for_each("first_without", [False, True])
+@each_case("first_without", [False, True])
 def test_a_copy_has_all_that_is_whole(torn, tmp_path, first_without):
     folder = tmp_path / "copy"
     if first_without:

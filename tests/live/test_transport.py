@@ -19,7 +19,7 @@ from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
 from tailrace.log.sources import transport_of
 from tailrace.position import Position
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.feeding import source_of
 from tests.live.work import run_cases
 from tests.waiting import DEADLINE, next_second, wait_for
@@ -159,7 +159,7 @@ def test_following(worked):
     worked.settle()
 
 
-@for_each("follow", [True, False])
+@each_case("follow", [True, False])
 def test_closing_from_another_thread(worked, follow):
     """It ends the iteration, be it waiting or not, and the server loses its dump thread."""
     log = tailrace.open(url_of(worked), follow=follow)
@@ -273,7 +273,7 @@ def test_wl3283_connect_reports_its_error_at_once(mysql97, monkeypatch):
     log.close()
 
 
-@for_each("start", ["oldest", "now", "file", "time", "gtids"])
+@each_case("start", ["oldest", "now", "file", "time", "gtids"])
 def test_wl3283_position_and_created_are_known_after_connect(worked, start):
     files = list(tailrace.open(folder(worked)))
     described = {each.file: each for each in files if isinstance(each, FormatDescriptionEvent)}
@@ -349,8 +349,8 @@ def first_events(log):
     return [log.wait_for_next_event(DEADLINE) for _ in range(3)]
 
 
-@for_each("offset", [1 << 32, 9_999_999_999])
-@for_each("follow", [False, True])
+@each_case("offset", [1 << 32, 9_999_999_999])
+@each_case("follow", [False, True])
 def test_wl3283_a_start_past_4_gib_that_the_log_does_not_have(worked, offset, follow):
     """A dump is requested with 32 bits, and such a start is read up to from the file's beginning:
     it is an error like any other, and nothing is left out in silence.
@@ -368,7 +368,7 @@ def test_wl3283_a_start_past_4_gib_that_the_log_does_not_have(worked, offset, fo
             list(tailrace.changes(url_of(worked), start=start))
 
 
-@for_each("follow", [False, True])
+@each_case("follow", [False, True])
 def test_wl3283_a_start_past_4_gib_in_a_file_that_has_a_next_one(worked, follow):
     first, *_, last = worked.binlogs()
     assert first != last
@@ -388,7 +388,7 @@ def wrong_starts(worked):
     return ["nope.000001:4", *(f"{path.name}:{offset}" for offset in offsets)]
 
 
-@for_each("follow", [False, True])
+@each_case("follow", [False, True])
 def test_wl3283_connect_reports_that_no_event_begins_at_the_start(worked, wrong_starts, follow):
     for start in wrong_starts:
         with tailrace.open(url_of(worked), start=start, follow=follow) as log:
@@ -397,8 +397,8 @@ def test_wl3283_connect_reports_that_no_event_begins_at_the_start(worked, wrong_
             assert type(caught.value) is ServerError
 
 
-@for_each("server_id", ["", "&server_id=4711"])
-@for_each("follow", [False, True])
+@each_case("server_id", ["", "&server_id=4711"])
+@each_case("follow", [False, True])
 def test_wl3283_seek_of_a_connected_log_is_an_error_at_once(
     worked, wrong_starts, follow, server_id
 ):
@@ -422,7 +422,7 @@ def test_wl3283_seek_of_a_connected_log_is_an_error_at_once(
         assert [each.offset for each in found] == [4, event.offset]
 
 
-@for_each("follow", [False, True])
+@each_case("follow", [False, True])
 def test_wl3283_connect_does_not_wait_at_the_logs_end(worked, follow):
     path = worked.binlogs()[-1]
     *_, last = (event for event in tailrace.open(path) if event.inner_index is None)

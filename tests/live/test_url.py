@@ -16,7 +16,7 @@ from tailrace.live.scheme import names_server
 from tailrace.live.url import Host, Source
 from tailrace.position import Position
 from tailrace.selection import start_of
-from tests.for_each import for_each
+from tests.cases import each_case
 
 UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
 SECRET = "s3cret-Wörd"
@@ -40,7 +40,7 @@ def write_options(path: Path, text: str) -> Path:
 # --- hosts and users -----------------------------------------------------------------------------
 
 
-@for_each(
+@each_case(
     ("url", "hosts"),
     [
         ("mysql://u@db1", [Host("db1", 3306)]),
@@ -60,7 +60,7 @@ def test_hosts(url, hosts):
     assert list(Source.parse(url).hosts) == hosts
 
 
-@for_each(
+@each_case(
     ("name", "local"),
     [
         ("localhost", True), ("LOCALHOST", True), ("127.0.0.1", True), ("127.8.8.8", True), ("::1", True),
@@ -94,7 +94,7 @@ def test_names_server():
     assert not names_server("my\u017fql://h")  # its capital is an S, too
 
 
-@for_each(
+@each_case(
     "url",
     [
         "http://h", "mysql", "mysql://u@h:", "mysql://u@h:x", "mysql://u@h:0", "mysql://u@h:65536", "mysql://u@h,",
@@ -111,7 +111,7 @@ def test_what_is_no_url_of_a_server(url):
 # --- options -------------------------------------------------------------------------------------
 
 
-@for_each(
+@each_case(
     ("query", "start"),
     [
         ("", None),
@@ -131,7 +131,7 @@ def test_where_to_begin(query, start):
     assert type(found) is type(start)
 
 
-@for_each("text", ["binlog.000003:1234", "0-1-100", "2026-11-21T09:30:00+02:00"])
+@each_case("text", ["binlog.000003:1234", "0-1-100", "2026-11-21T09:30:00+02:00"])
 def test_a_start_is_read_as_everywhere(text):
     assert Source.parse("mysql://u@h", start=text).start == start_of(text)
     assert Source.parse(f"mysql://u@h/?start={quote(text)}").start == start_of(text)
@@ -149,7 +149,7 @@ def test_numbers():
     assert (source.retry_first, default.retry_first) == (True, False)
 
 
-@for_each(
+@each_case(
     "query",
     [
         "server_id=0", "server_id=4294967296", "server_id=-1", "server_id=x", "server_id=", "server_id=1.5", "heartbeat=0",
@@ -164,7 +164,7 @@ def test_options_that_are_none(query):
         Source.parse(f"mysql://u@h/?{query}")
 
 
-@for_each("text", ["x", "0-1", f"{UUID}:0", "0-1-1,x", f"{UUID}:1,0-1-1"])
+@each_case("text", ["x", "0-1", f"{UUID}:0", "0-1-1,x", f"{UUID}:1,0-1-1"])
 def test_gtids_that_are_none(text):
     with pytest.raises(UsageError):
         Source.parse(f"mysql://u@h/?gtid={text}")
@@ -223,7 +223,7 @@ def test_our_group_takes_known_options_only(home):
             Source.parse("mysql://u@h")
 
 
-@for_each(
+@each_case(
     ("lines", "mode"),
     [
         ("ssl-mode=required", "REQUIRED"), ("skip-ssl", "DISABLED"), ("ssl=0", "DISABLED"), ("ssl", None),
@@ -262,7 +262,7 @@ def test_no_text_of_a_source_holds_the_password(monkeypatch):
     assert source.name_at(source.hosts[1]) == "mysql://u@[::1]:3306"
 
 
-@for_each(
+@each_case(
     "url",
     [
         # what stands in a URL where a password holds a character that it must not

@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.live.options_file import GROUPS, read_options
-from tests.for_each import for_each
+from tests.cases import each_case
 from tools.servers import NAMES, available, prefix
 
 WRITTEN = r"""
@@ -72,7 +72,7 @@ def dashed(lines: list[str]) -> list[str]:
     return out
 
 
-@for_each("name", NAMES)
+@each_case("name", NAMES)
 def test_as_the_tool_reads_it(name, tmp_path):
     path = tmp_path / "my.cnf"
     path.write_text(WRITTEN, encoding="utf-8")
@@ -81,7 +81,7 @@ def test_as_the_tool_reads_it(name, tmp_path):
     assert dashed(tool_says(name, str(path))) == dashed(ours(path))
 
 
-@for_each("name", NAMES)
+@each_case("name", NAMES)
 def test_random_values_as_the_tool_reads_them(name, tmp_path):
     chance = random.Random(name)
     lines = []
@@ -94,7 +94,7 @@ def test_random_values_as_the_tool_reads_them(name, tmp_path):
     assert dashed(tool_says(name, str(path))) == dashed(ours(path))
 
 
-@for_each("name", NAMES)
+@each_case("name", NAMES)
 def test_included_files(name, tmp_path):
     folder = tmp_path / "conf.d"
     folder.mkdir()
@@ -119,7 +119,7 @@ def test_files_that_include_each_other_end(tmp_path):
         read_options(path)
 
 
-@for_each("text", ["password=s3cret\n", "[client\npassword=s3cret\n", "[client]\n!s3cret\n"])
+@each_case("text", ["password=s3cret\n", "[client\npassword=s3cret\n", "[client]\n!s3cret\n"])
 def test_what_is_no_option_file(tmp_path, text):
     path = tmp_path / "my.cnf"
     path.write_text(text)

@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.errors import ObserverError, SemisyncError, UsageError
 from tailrace.observers import RelayFlag, RelayIo, RelayIoDelegate, RelayIoObserver
-from tests.for_each import for_each
+from tests.cases import each_case
 
 POINTS = {
     "thread_start": lambda delegate, io: delegate.thread_start(io),
@@ -80,7 +80,7 @@ def test_each_point_is_told_in_order_with_what_the_one_before_left():
     ]
 
 
-@for_each("observers", [(), (RelayIoObserver(),)])
+@each_case("observers", [(), (RelayIoObserver(),)])
 def test_without_observers_and_with_the_base_everything_is_left_as_it_is(observers):
     delegate, io = RelayIoDelegate(observers), RelayIo()
     assert delegate.is_empty is not bool(observers)
@@ -130,7 +130,7 @@ def test_a_method_of_the_object_itself_counts():
     assert calls == [io]
 
 
-@for_each("point", ENDS_AT_FIRST)
+@each_case("point", ENDS_AT_FIRST)
 def test_the_first_that_raises_ends_the_call(point):
     calls = []
     broken = Notes(2, calls, ValueError("it broke"))
@@ -149,7 +149,7 @@ def test_the_first_that_raises_ends_the_call(point):
     assert [call[:2] for call in calls[2:]] == [(1, point), (3, point)]
 
 
-@for_each("point", CALLS_ALL)
+@each_case("point", CALLS_ALL)
 def test_where_all_are_called_the_first_error_comes_behind_them(point, caplog):
     caplog.clear()
     calls = []
@@ -168,7 +168,7 @@ def test_where_all_are_called_the_first_error_comes_behind_them(point, caplog):
     assert caplog.messages == [note]
 
 
-@for_each("point", POINTS)
+@each_case("point", POINTS)
 def test_an_error_of_the_tree_passes_as_it_is(point):
     error = SemisyncError("no semi-sync")
     error.__cause__ = OSError("why")
@@ -179,14 +179,14 @@ def test_an_error_of_the_tree_passes_as_it_is(point):
     assert isinstance(caught.value.__cause__, OSError)
 
 
-@for_each("point", POINTS)
+@each_case("point", POINTS)
 def test_an_interrupt_is_not_an_observers_error(point):
     delegate = RelayIoDelegate([Notes(1, [], KeyboardInterrupt())])
     with pytest.raises(KeyboardInterrupt):
         POINTS[point](delegate, RelayIo())
 
 
-@for_each(
+@each_case(
     ("point", "kind"), [("before_request_transmit", "int"), ("after_read_event", "memoryview")]
 )
 def test_what_returns_nothing_is_an_error(point, kind):

@@ -27,7 +27,7 @@ from tailrace.observers import (
     TransmitObserver,
     add,
 )
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
 
 EVENT = memoryview(b"event")
@@ -88,7 +88,7 @@ ALL_CALLED = {
     "after_reset_replica",
 }
 RESULT = {"reserve_header": b"", "after_read_event": EVENT, "before_request_transmit": 0}
-EACH = for_each(
+EACH = each_case(
     ("delegate_of", "point"),
     [(kind, point) for kind, points in CALLS.items() for point in points],
 )
@@ -176,7 +176,7 @@ def test_an_empty_delegate_costs_nothing_measurable(delegate_of, point):
     CALLS[delegate_of][point](delegate, IOS[delegate_of]())
 
 
-@for_each("delegate_of", CALLS)
+@each_case("delegate_of", CALLS)
 def test_a_read_lock_holds_off_a_removal(delegate_of):
     one, other = delegate_of.kind(), delegate_of.kind()
     delegate = delegate_of([one])

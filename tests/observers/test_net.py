@@ -13,7 +13,7 @@ from tailrace.errors import ConnectionLost, LocalProtocolError, ServerError
 from tailrace.live.net import NetService
 from tailrace.live.stream import BinlogStream
 from tailrace.wire.packets import payloads
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
 
 READY = (
@@ -132,7 +132,7 @@ def test_mysql_net_write_waits_for_mysql_net_flush_or_a_full_buffer():
     theirs.close()
 
 
-@for_each("timeout", [None, 0.0, DEADLINE])
+@each_case("timeout", [None, 0.0, DEADLINE])
 def test_all_is_sent_whatever_the_sockets_timeout(pairs, timeout):
     ours, theirs = pairs()
     ours.settimeout(timeout)

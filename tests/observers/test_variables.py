@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.errors import UsageError
 from tailrace.observers import UserVariables
-from tests.for_each import for_each
+from tests.cases import each_case
 
 LITERALS = {
     "0": 0,
@@ -53,7 +53,7 @@ def answers(mysql97):
     return found
 
 
-@for_each(
+@each_case(
     "literal",
     [
         each
@@ -65,12 +65,12 @@ def test_get_user_var_int_is_the_integer_that_a_function_of_the_server_gets(answ
     assert set_of(LITERALS[literal]).get_user_var_int("v") == int(answers[literal][0])
 
 
-@for_each("literal", LITERALS)
+@each_case("literal", LITERALS)
 def test_get_user_var_real_is_the_servers_double(answers, literal):
     assert set_of(LITERALS[literal]).get_user_var_real("v") == answers[literal][1]
 
 
-@for_each("literal", LITERALS)
+@each_case("literal", LITERALS)
 def test_get_user_var_str_is_the_servers_text(answers, literal):
     text = answers[literal][2]
     expected = text.decode() if isinstance(text, bytes) else text
@@ -102,7 +102,7 @@ def test_get_user_var_str_has_length_and_precision():
         variables.get_user_var_real("v", -1)
 
 
-@for_each("name", ["get_user_var_int", "get_user_var_real", "get_user_var_str"])
+@each_case("name", ["get_user_var_int", "get_user_var_real", "get_user_var_str"])
 def test_null_is_told_from_a_variable_that_was_never_set(name):
     variables = set_of(None)
     assert getattr(variables, name)("V") is None

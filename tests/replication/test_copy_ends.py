@@ -9,7 +9,7 @@ from tailrace.constants import GTID_TYPES
 from tailrace.replication.copy.scan import form_of
 from tailrace.replication.copy.writer import TransactionEnds
 from tailrace.transaction import TransactionAssembler
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.replication.logs import begin_of, chunks_of, files, split
 
 
@@ -26,7 +26,7 @@ def whole(path):
     return found
 
 
-@for_each("count", [1, 3, 50, 100_000])
+@each_case("count", [1, 3, 50, 100_000])
 def test_cut(count):
     for path in files():
         raw = path.read_bytes()

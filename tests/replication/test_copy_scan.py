@@ -8,7 +8,7 @@ from tailrace.constants import GTID_TYPES, EventType
 from tailrace.errors import BadMagic, StorageError
 from tailrace.replication.copy.scan import Mark, scan
 from tailrace.storage.memory import MemoryFolder
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.recorded import CORPUS
 from tests.replication.logs import files, split
 
@@ -21,7 +21,7 @@ def scanned(raw, mark=None):
     return scan(folder, NAME, mark=mark)
 
 
-@for_each(
+@each_case(
     "path", files("several-tables", "checksum-none", "clean-shutdown", "in-use", "legacy-positions")
 )
 def test_a_whole_file(path):
@@ -36,7 +36,7 @@ def test_a_whole_file(path):
     assert not found.description[17] & 1
 
 
-@for_each("path", files("several-tables", "checksum-none"))
+@each_case("path", files("several-tables", "checksum-none"))
 def test_cut_at_every_byte(path):
     raw = path.read_bytes()
     starts = split(raw)
@@ -46,14 +46,14 @@ def test_cut_at_every_byte(path):
         assert bool(found.reason) == (size not in starts)
 
 
-@for_each("path", files("several-tables", "checksum-none"))
+@each_case("path", files("several-tables", "checksum-none"))
 def test_a_head_that_is_not_whole(path):
     raw = path.read_bytes()
     for size in range(split(raw)[1]):
         assert scanned(raw[:size]).description == b""
 
 
-@for_each("path", files("checksum-crc32"))
+@each_case("path", files("checksum-crc32"))
 def test_a_tail_of_garbage(path):
     raw = path.read_bytes()
     starts = split(raw)
@@ -69,7 +69,7 @@ def test_a_tail_of_garbage(path):
         assert scanned(zeros).end == at
 
 
-@for_each("path", files("checksum-none"))
+@each_case("path", files("checksum-none"))
 def test_without_checksums_the_header_tells(path):
     raw = path.read_bytes()
     assert scanned(raw + bytes(4096)).end == len(raw)
@@ -99,7 +99,7 @@ def test_what_is_no_copy():
         scanned(relay.read_bytes())
 
 
-@for_each("path", files("several-tables"))
+@each_case("path", files("several-tables"))
 def test_a_mark(path):
     """What lies before a mark is not looked at; one that cannot be right does not count."""
     raw = path.read_bytes()

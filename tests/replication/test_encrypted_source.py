@@ -12,7 +12,7 @@ from tailrace.replication.source.series import ServedLogs
 from tailrace.storage.file import LogFile
 from tailrace.storage.keyring import make
 from tailrace.storage.keyring import open as open_keyring
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.replication.conftest import url_of
 from tests.replication.source.dumping import asked, ours, shown, theirs
 from tests.storage.encryption.conftest import start, write_some
@@ -41,7 +41,7 @@ def plain(path, keyring):
     return raw
 
 
-@for_each("encrypt", [False, True])
+@each_case("encrypt", [False, True])
 def test_the_plain_bytes_are_the_source_s(encrypting, tmp_path, encrypt):
     server, keyring = encrypting
     settings = {}

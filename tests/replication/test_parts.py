@@ -16,10 +16,10 @@ from tailrace.replication.retain import Retention
 from tailrace.replication.state import STATE_NAME, ReceiverState
 from tailrace.storage.index import LogIndex
 from tailrace.storage.memory import MemoryFolder
-from tests.for_each import for_each
+from tests.cases import each_case
 
 
-@for_each(
+@each_case(
     ("text", "seconds", "size"),
     [
         ("30d", 30 * 86400, None),
@@ -37,7 +37,7 @@ def test_retention(text, seconds, size):
     assert Retention.parse(text) == Retention(seconds, size)
 
 
-@for_each("text", ["", "30", "d", "0d", "-1d", "30D", "1EB", "5 days", "1e3B", "٣d"])
+@each_case("text", ["", "30", "d", "0d", "-1d", "30D", "1EB", "5 days", "1e3B", "٣d"])
 def test_what_is_no_retention(text):
     with pytest.raises(UsageError, match="retain"):
         Retention.parse(text)
@@ -55,7 +55,7 @@ def numbered(sizes, second=0):
     return folder, index
 
 
-@for_each(
+@each_case(
     ("limit", "left"),
     [(1, 1), (299, 1), (300, 1), (400, 2), (699, 2), (800, 3), (999, 3), (1000, 4)],
 )

@@ -19,7 +19,7 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.replication.receiver import Receiver
 from tailrace.storage.keyring import make
 from tailrace.storage.memory import forget_memory, memory_folder
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.recorded import ROOT
 from tests.replication.conftest import end_of, insert, rotate, url_of
 from tests.storage.layers import MASKED
@@ -83,7 +83,7 @@ OTHERS = [
 ]
 
 
-@for_each(("had", "given", "told"), OTHERS)
+@each_case(("had", "given", "told"), OTHERS)
 def test_a_copy_keeps_its_layers(source, tmp_path, had, given, told):
     """WL#10956, stream chain: others are an error, and none (None) are those that it has.
 
@@ -115,7 +115,7 @@ def test_a_plain_copy_is_compressed_from_now_on(source, folder):
     same_without_zstd(source, folder)
 
 
-@for_each("cut", [0, 100])
+@each_case("cut", [0, 100])
 def test_killed_while_it_compressed(source, tmp_path, cut):
     """Both forms are there, or a part of the new one: the plain file counts."""
     folder = tmp_path / "copy"
@@ -242,7 +242,7 @@ def test_followed_while_it_is_received(source, folder, receiving):
     same_without_zstd(source, folder)
 
 
-@for_each("layers", [[MASKED], [MASKED, "zstd"], ["counting"]])
+@each_case("layers", [[MASKED], [MASKED, "zstd"], ["counting"]])
 def test_other_layers(source, tmp_path, layers):
     """One that can be changed is on a file from its begin; what a file has below zstd, too."""
     folder = tmp_path / "copy"

@@ -12,7 +12,7 @@ import pytest
 from tailrace.errors import StorageError
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.replication.conftest import end_of, insert, rotate, same, url_of
 from tests.waiting import wait_for
 
@@ -127,7 +127,7 @@ LEFT = {
 """What is done to a copy, and how many bytes are then received."""
 
 
-@for_each("name", LEFT)
+@each_case("name", LEFT)
 def test_what_was_left_is_continued(source, whole, tmp_path, name):
     damage, received = LEFT[name]
     left = Path(shutil.copytree(whole, tmp_path / "copy"))
@@ -152,7 +152,7 @@ def test_a_file_in_between_that_is_none_of_the_copy(source, left):
         run(source, left)
 
 
-@for_each(
+@each_case(
     ("text", "said"),
     [
         ("[" * 100_000, "it is not JSON"),

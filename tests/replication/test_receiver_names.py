@@ -9,7 +9,7 @@ import pytest
 import tailrace
 from tailrace.errors import BadLogName
 from tailrace.replication.receiver import receive
-from tests.for_each import for_each
+from tests.cases import each_case
 from tools.campaign.hostile.naming import Names, NamingServer, events_of
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def test_plain_names(events: list[bytes], tmp_path: Path) -> None:
     assert written == ["binlog.000001", "binlog.000002", "binlog.index"]
 
 
-@for_each("given", HOSTILE)
-@for_each("where", ["first", "rotate", "heartbeat", "listed"])
+@each_case("given", HOSTILE)
+@each_case("where", ["first", "rotate", "heartbeat", "listed"])
 def test_names_that_are_paths(events: list[bytes], tmp_path: Path, where: str, given: str) -> None:
     (tmp_path / "outside").mkdir()
     name = given.format(tmp_path).encode()

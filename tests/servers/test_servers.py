@@ -10,8 +10,8 @@ from pathlib import Path
 import pymysql
 import pytest
 
+from tests.cases import each_case
 from tests.conftest import _require
-from tests.for_each import for_each
 from tests.waiting import wait_for
 from tools.servers import NAMES, Server, ServersUnavailable, available, binlog_tool
 from tools.servers import fetch as fetch_function
@@ -100,7 +100,7 @@ def test_a_machine_without_apt_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
             _require(NAMES[0])
 
 
-@for_each("start", range(4))
+@each_case("start", range(4))
 def test_a_statement_that_is_cut_inside_a_character(flavour_server, start):
     """A list of processes has its first 100, or 65,535, bytes; MySQL rejects such bytes there."""
     server = flavour_server

@@ -14,7 +14,7 @@ from tailrace.sql import commands, statements, undo
 from tailrace.sql.script import script_lines
 from tailrace.sql.text import LargeSql
 from tailrace.storage import find
-from tests.for_each import for_each
+from tests.cases import each_case
 
 BYTES = bytes(range(256)) * 9000
 UTF8 = "it's \u00e9\u20ac\U0001f600" * 100_000
@@ -44,7 +44,7 @@ def changes_of(folder, kind, *rows):
     return lambda: Changes(Reader(find(path)[0]))
 
 
-@for_each("kind", LITERALS)
+@each_case("kind", LITERALS)
 def test_large_literals(tmp_path, kind):
     value, literal = LITERALS[kind]
     changes = changes_of(tmp_path, kind, (1, None), (1, value))
@@ -55,7 +55,7 @@ def test_large_literals(tmp_path, kind):
     assert found[0].size == len(update.encode())
 
 
-@for_each("kind", LITERALS)
+@each_case("kind", LITERALS)
 def test_large_literals_that_come_back(tmp_path, kind):
     """Out of the pile's file, and written a piece at a time."""
     value, literal = LITERALS[kind]

@@ -18,7 +18,7 @@ from tailrace.sql.logged import statement_of
 from tailrace.sql.text import comment, plain, quoted, string
 from tailrace.sql.triggers import Triggers
 from tailrace.storage import find
-from tests.for_each import for_each
+from tests.cases import each_case
 
 PLACE = TransactionHead(Position("binlog.000001", 4), "0-1-1", 1_700_000_000_000_000, 1_700_000_000)
 NEXT = TransactionHead(Position("binlog.000001", 400), None, None, 1_700_000_001)
@@ -65,7 +65,7 @@ def test_a_script_holds_the_statements(texts):
     assert [text for text in found if text.startswith("SELECT")] == shown
 
 
-@for_each(
+@each_case(
     "text",
     [
         "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT ';;'; END",
@@ -171,7 +171,7 @@ def test_triggers_fire_for_statements_but_not_for_rows():
     assert found == [CREATE, "INSERT INTO t VALUES (1)", "DROP TRIGGER `d`.`tr`", CREATE]
 
 
-@for_each("case", ["mysql-9.7.image-full-full", "mariadb-11.8.image-full-full"])
+@each_case("case", ["mysql-9.7.image-full-full", "mariadb-11.8.image-full-full"])
 def test_undo_reads_all_first_and_gives_the_last_change_first(corpus, case):
     changes = Changes(Reader(find(corpus / case)[0]), statements="skip")
     back = [each for each in undo(changes) if each.text]

@@ -17,10 +17,10 @@ from tailrace.wire.authentication import (
     Ed25519Password,
     NativePassword,
 )
-from tests.for_each import for_each
+from tests.cases import each_case
 
 PASSWORD = "pässword of some length, more than thirty-two bytes"
-METHOD = for_each("method", METHODS.values())
+METHOD = each_case("method", METHODS.values())
 
 
 def login(stored, nonce, *answers, secure=True):
@@ -80,7 +80,7 @@ def test_what_is_stored_is_read_again(method):
 
 
 @METHOD
-@for_each("wrong", ["", "x\0y", "x" * (LONGEST_PASSWORD + 1)])
+@each_case("wrong", ["", "x\0y", "x" * (LONGEST_PASSWORD + 1)])
 def test_no_account_has_such_a_password(method, wrong):
     with pytest.raises(UsageError) as caught:
         method.of_password(wrong)
@@ -88,7 +88,7 @@ def test_no_account_has_such_a_password(method, wrong):
 
 
 @METHOD
-@for_each("wrong", [b"", b"*123", b"$A$005$short", b"x" * 43 + b"\n", b"$A$000$" + b"s" * 63])
+@each_case("wrong", [b"", b"*123", b"$A$005$short", b"x" * 43 + b"\n", b"$A$000$" + b"s" * 63])
 def test_a_stored_password_of_another_form_is_rejected(method, wrong):
     with pytest.raises(UsageError):
         method.of_hash(wrong)
@@ -114,7 +114,7 @@ def test_a_nonce_is_new_each_time_and_printable():
 # --- real servers --------------------------------------------------------------------------------
 
 
-@for_each("password", ["a", PASSWORD, "x" * 64, "ü" * 100])
+@each_case("password", ["a", PASSWORD, "x" * 64, "ü" * 100])
 def test_what_mysql_stores(mysql97, password):
     mysql97.execute("DROP USER IF EXISTS kept")
     mysql97.execute("CREATE USER kept IDENTIFIED WITH caching_sha2_password BY %s", [password])
@@ -129,7 +129,7 @@ def test_what_mysql_stores(mysql97, password):
     assert login(other, nonce, proof, password.encode() + b"x\0")[1] is None
 
 
-@for_each("password", ["a", PASSWORD, "ü" * 100])
+@each_case("password", ["a", PASSWORD, "ü" * 100])
 def test_what_mariadb_stores(mariadb118, password):
     ((native,),) = mariadb118.query("SELECT PASSWORD(%s)", [password])
     assert NativePassword.of_password(password).stored == native.encode()

@@ -15,7 +15,7 @@ from tailrace.wire.commands import (
     DumpFlag,
     RegisterReplica,
 )
-from tests.for_each import for_each
+from tests.cases import each_case
 
 U = "896e7882-18fe-11ef-ab88-22222d34d411"
 V = "196e7882-18fe-11ef-ab88-22222d34d411"
@@ -78,7 +78,7 @@ def test_a_dump_cut_short(data):
             BinlogDump.decode(raw[:size])
 
 
-@for_each("kind", COMMANDS)
+@each_case("kind", COMMANDS)
 def test_another_command(kind):
     with pytest.raises(MalformedPacket, match=r"byte 0 of 40: the command is 0x.., not 0x03"):
         kind.decode(b"\3" + bytes(39))
@@ -103,7 +103,7 @@ def test_a_password_is_not_shown():
     assert "geheim" not in repr(RegisterReplica(7, "h", "u", "geheim"))
 
 
-@for_each(
+@each_case(
     ("raw", "what"),
     [
         ("12 04000000 0000 07000000 ff", "the log file's name is not UTF-8"),
@@ -129,7 +129,7 @@ def test_malformed(raw, what):
 SET = GtidSet()
 
 
-@for_each(
+@each_case(
     ("command", "what"),
     [
         (BinlogDump("", 1 << 32, 7, 0), "the position must lie between 0 and 4294967295"),
@@ -160,7 +160,7 @@ def test_a_password_that_does_not_fit_is_not_quoted():
     assert "geheim" not in str(caught.value)
 
 
-@for_each("name", ["", "binlog.000001"])
+@each_case("name", ["", "binlog.000001"])
 def test_a_file_name_ends_at_a_nul(name):
     """The servers read a C string; mysql-replication sends NULs where it names no file."""
     raw = name.encode() + b"\0\0\0x"

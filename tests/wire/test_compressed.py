@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tailrace.errors import MalformedPacket, UsageError
 from tailrace.wire.compressed import Algorithm, ConnectionCompression, Decompressor, compressed
 from tailrace.wire.packets import LARGEST, frame
-from tests.for_each import for_each
+from tests.cases import each_case
 
 WAYS = [
     ConnectionCompression(Algorithm.ZLIB),
@@ -57,7 +57,7 @@ def test_what_is_sent_is_what_is_read(way, payloads, step):
     assert read(way, compressed(raw, way), step) == raw
 
 
-@for_each("way", WAYS)
+@each_case("way", WAYS)
 def test_the_layout(way):
     small, large = frame(b"\x03SELECT 1"), frame(b"\x03" + b"x" * 500)
     assert compressed(small, way) == packet(small, 0)
@@ -68,7 +68,7 @@ def test_the_layout(way):
     assert compressed(noise, way) == packet(noise, 0), "it would not become smaller"
 
 
-@for_each("size", [LARGEST - 5, LARGEST - 4, LARGEST - 3, LARGEST + 3])
+@each_case("size", [LARGEST - 5, LARGEST - 4, LARGEST - 3, LARGEST + 3])
 def test_a_packet_that_is_too_large_for_one(size):
     way = WAYS[0]
     raw = frame(b"a" * size)
@@ -91,7 +91,7 @@ def test_each_command_begins_at_0():
     assert compressed(first + more, way) == packet(first, 0) + packet(more, 0, 1)
 
 
-@for_each("raw", [b"\x01", b"\x05\0\0\0abc", frame(b"abc") + b"\x01\0"])
+@each_case("raw", [b"\x01", b"\x05\0\0\0abc", frame(b"abc") + b"\x01\0"])
 def test_only_whole_packets_are_sent(raw):
     with pytest.raises(UsageError, match="incomplete"):
         compressed(raw, WAYS[0])
@@ -113,8 +113,8 @@ BROKEN = {
 }
 
 
-@for_each("way", WAYS[:2])
-@for_each("what", BROKEN)
+@each_case("way", WAYS[:2])
+@each_case("what", BROKEN)
 def test_what_does_not_hold_what_it_says(way, what):
     raw = BROKEN[what](way)
     tracemalloc.start()
@@ -149,7 +149,7 @@ def test_noise_is_a_malformed_packet_or_plain(way, body, length):
     assert len(plain) == (length or len(body))
 
 
-@for_each(
+@each_case(
     ("text", "wanted"),
     [
         ("zlib", ConnectionCompression(Algorithm.ZLIB)),
@@ -162,7 +162,7 @@ def test_what_may_be_asked_for(text, wanted):
     assert ConnectionCompression.parse(text) == wanted
 
 
-@for_each(
+@each_case(
     "text", ["", "gzip", "zlib:3", "zstd:", "zstd:0", "zstd:23", "zstd:x", "zstd:-1", "zstd:٣"]
 )
 def test_what_may_not(text):

@@ -22,7 +22,7 @@ from tailrace.wire.handshake import (
     more_data,
 )
 from tailrace.wire.packets import payloads
-from tests.for_each import for_each
+from tests.cases import each_case
 
 if TYPE_CHECKING:
     from tools.servers import Server
@@ -142,7 +142,7 @@ def test_a_capability_that_was_not_offered_does_not_count(packet, offered):
     assert (found.user, found.answer) == (packet.user, answer)
 
 
-@for_each(
+@each_case(
     "wrong",
     [
         lambda: Handshake("8", 1, b"short", 0, "x").encode(),

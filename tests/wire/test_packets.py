@@ -17,7 +17,7 @@ from tailrace.wire.packets import (
     is_error,
     payloads,
 )
-from tests.for_each import for_each
+from tests.cases import each_case
 
 STATE = st.from_regex(r"[0-9A-Z]{5}", fullmatch=True)
 ERRORS = st.builds(
@@ -39,7 +39,7 @@ def test_a_header_is_three_bytes_of_length_and_one_of_sequence():
     assert frame(b"") == bytes(4)
 
 
-@for_each(
+@each_case(
     ("size", "lengths"),
     [
         (LARGEST - 1, [LARGEST - 1]),
@@ -63,7 +63,7 @@ def test_what_is_too_large_for_one_packet_goes_on_in_the_next(size, lengths):
     assert list(payloads(raw)) == [(254, payload)]
 
 
-@for_each("cut", [1, 3, 4, 6])
+@each_case("cut", [1, 3, 4, 6])
 def test_a_packet_that_is_not_there_whole(cut):
     raw = frame(b"whole") + frame(b"cut")[:cut]
     with pytest.raises(MalformedPacket, match=r"at byte 9 of .* incomplete"):
@@ -78,7 +78,7 @@ def test_a_payload_that_does_not_go_on():
         list(payloads(raw[:-1] + b"\x09"))
 
 
-@for_each("sequence", [-1, 256, True, 1.0])
+@each_case("sequence", [-1, 256, True, 1.0])
 def test_a_sequence_number_has_a_byte(sequence):
     with pytest.raises(UsageError, match="sequence number"):
         frame(b"", sequence)
@@ -106,7 +106,7 @@ def test_a_message_in_another_character_set_can_be_read():
     assert ErrorPacket.decode(raw).message == r"caf\xe9"
 
 
-@for_each(
+@each_case(
     ("raw", "what"),
     [
         ("", "byte 0 of 0: its first byte needs 1 bytes, 0 remain"),
@@ -124,7 +124,7 @@ def test_what_is_no_error_packet(raw, what):
         ErrorPacket.decode(bytes.fromhex(raw))
 
 
-@for_each(
+@each_case(
     ("packet", "what"),
     [
         (ErrorPacket(1 << 16, None, ""), "code must lie between 0 and 65535, not 65536"),
@@ -152,7 +152,7 @@ def test_an_end_both_ways(packet):
         EndPacket.decode(raw + b"\0")
 
 
-@for_each("packet", [EndPacket(1 << 16), EndPacket(0, -1)])
+@each_case("packet", [EndPacket(1 << 16), EndPacket(0, -1)])
 def test_an_end_that_has_no_form(packet):
     with pytest.raises(UsageError, match="65535"):
         packet.encode()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tailrace.errors import MalformedPacket, UsageError
 from tailrace.wire.semisync import Acknowledgement, event_of, unwrap, wrap
-from tests.for_each import for_each
+from tests.cases import each_case
 
 NAMES = st.text(
     st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=127
@@ -26,7 +26,7 @@ def test_unwrap_is_the_mirror_of_wrap(event, wanted):
     assert packet[:2] == bytes((0xEF, wanted))
 
 
-@for_each(
+@each_case(
     ("raw", "what"),
     [
         ("", "this one of 0 bytes with nothing"),
@@ -57,7 +57,7 @@ def test_the_bytes_of_an_acknowledgement():
     )
 
 
-@for_each(
+@each_case(
     ("raw", "what"),
     [
         (b"\x00" + bytes(8) + b"a", "its first byte is 0xEF, not 0x00"),
@@ -71,7 +71,7 @@ def test_what_is_no_acknowledgement(raw, what):
         Acknowledgement.decode(raw)
 
 
-@for_each(
+@each_case(
     ("sent", "what"),
     [
         (Acknowledgement("", 4), "needs the log file's name"),
@@ -84,7 +84,7 @@ def test_an_acknowledgement_that_has_no_form(sent, what):
         sent.encode()
 
 
-@for_each("begin", [bytes(4), b"\xef\0\0\0", b"\xef\1\x17\0"])
+@each_case("begin", [bytes(4), b"\xef\0\0\0", b"\xef\1\x17\0"])
 def test_event_of_a_record_with_the_two_bytes_and_without(begin):
     """Also of an event whose time stamp begins as they do."""
     event = begin + bytes(5) + (23).to_bytes(4, "little") + bytes(10)

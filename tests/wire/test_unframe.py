@@ -29,7 +29,7 @@ from tailrace.wire.unframe import (
     look,
     unframe,
 )
-from tests.for_each import for_each
+from tests.cases import each_case
 
 LOW = 0xFFFFFFFF
 PLAIN_TYPES = [2, 3, 16, 19, 23, 30, 33, 35, 40, 42, 162, 163, 250]
@@ -130,7 +130,7 @@ CASES = {
 }
 
 
-@for_each("case", CASES)
+@each_case("case", CASES)
 def test_it_stops_before_what_is_not_simply_the_next_event(case):
     packets, reason = CASES[case]
     last = frame(b"\0" + event(b"last", 2, 0))

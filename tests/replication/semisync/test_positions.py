@@ -9,7 +9,7 @@ from tailrace.observers import RelayFlag, RelayIo
 from tailrace.position import Position
 from tailrace.replication.semisync.replica import SemisyncReplica
 from tailrace.wire.semisync import Acknowledgement, wrap
-from tests.for_each import for_each
+from tests.cases import each_case
 
 GIB = 1 << 30
 XID = 31
@@ -61,7 +61,7 @@ def _queue(observer, io, name, end, flags=RelayFlag.SYNCED):
     observer.after_queue_event(io, memoryview(b"event"), flags)
 
 
-@for_each(
+@each_case(
     ("start", "header", "end"),
     [
         (1000, 1031, 1031),

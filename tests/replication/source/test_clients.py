@@ -12,7 +12,7 @@ import pytest
 from pymysqlreplication import BinLogStreamReader
 
 import tailrace
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.replication.source.conftest import PASSWORD, ask
 from tests.waiting import DEADLINE
 from tests.wire.test_traffic import COMMON
@@ -118,7 +118,7 @@ def test_the_client_of_the_command_line(source, server):
     assert lines[-1].split()[:2] == [str(each) for each in ask(server, "SHOW MASTER STATUS")[0][:2]]
 
 
-@for_each("by_gtid", [False, True])
+@each_case("by_gtid", [False, True])
 def test_python_mysql_replication(source, server, by_gtid):
     """It reads all rows. (A real MariaDB's log it reads again and again: it is not compared.)"""
     first = ask(server, "SHOW BINARY LOGS")[0][0]
@@ -140,7 +140,7 @@ def test_python_mysql_replication(source, server, by_gtid):
     ]
 
 
-@for_each("start", [None, "now", "middle", "gtid"])
+@each_case("start", [None, "now", "middle", "gtid"])
 def test_our_own_client(source, server, start):
     """It reads the same from ours as from the real source."""
     found = []

@@ -31,7 +31,7 @@ from tailrace.wire.handshake import (
     TlsRequest,
 )
 from tailrace.wire.packets import ErrorPacket, frame, payloads
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.live.certificates import Authority
 from tests.waiting import DEADLINE, wait_for
 
@@ -131,8 +131,8 @@ def refusal(sock: socket.socket) -> ErrorPacket:
 # --- clients that log in -------------------------------------------------------------------------
 
 
-@for_each("encrypted", [False, True])
-@for_each("user", METHODS)
+@each_case("encrypted", [False, True])
+@each_case("user", METHODS)
 def test_a_client_logs_in_by_each_method(listening, tls, user, encrypted):
     echo = listening(context=tls[0])
     more = {"ssl": {"ca": tls[1]}} if encrypted else {"ssl_disabled": True}
@@ -147,8 +147,8 @@ def test_a_client_logs_in_by_each_method(listening, tls, user, encrypted):
     assert echo.listener.failed_logins == 0
 
 
-@for_each("user", [*METHODS, "nobody"])
-@for_each("password", ["", "wrong"])
+@each_case("user", [*METHODS, "nobody"])
+@each_case("password", ["", "wrong"])
 def test_a_wrong_password_is_denied(listening, tls, user, password):
     echo = listening(context=tls[0])
     for more in ({"ssl": {"ca": tls[1]}}, {"ssl_disabled": True}):
@@ -228,7 +228,7 @@ def login(**settings) -> Login:
     return Login(USERS, "9.9.9", 1, "192.0.2.1", **settings)
 
 
-@for_each("offers", [True, False])
+@each_case("offers", [True, False])
 def test_other_machines_must_use_tls(offers):
     """Even with the right password: the error comes before any question about it."""
     given = login(offers_tls=offers)
@@ -284,7 +284,7 @@ def test_a_tls_handshake_that_is_none(listening, tls):
 # --- what is no login ----------------------------------------------------------------------------
 
 
-@for_each(
+@each_case(
     ("sent", "code"),
     [
         (frame(b"", 1), 1043),

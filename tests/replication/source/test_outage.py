@@ -6,7 +6,7 @@ import pytest
 
 import tailrace
 from tailrace.replication.source import refusals
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.replication.source.dumping import asked, ours
 from tests.replication.source.test_replicas import attach, status
 from tests.waiting import wait_for
@@ -80,7 +80,7 @@ def test_a_replica_waits_for_a_file_that_was_announced_and_has_not_begun(
     assert "error 1236" not in caplog.text
 
 
-@for_each("name", ["binlog.000002", "other.000001", "x" * 5000, "\udcff", "a/b"])
+@each_case("name", ["binlog.000002", "other.000001", "x" * 5000, "\udcff", "a/b"])
 def test_a_file_that_was_not_announced_is_none(tmp_path, name):
     first = tmp_path / "binlog.000001"
     with tailrace.create(first, flavour="mysql", server_id=7, server_uuid=UUID):

@@ -15,7 +15,7 @@ import pytest
 
 from tailrace.replication.receiver import Receiver
 from tailrace.wire.authentication import METHODS
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.replication.conftest import url_of
 from tests.replication.source.conftest import PASSWORD, ask
 from tests.waiting import DEADLINE, wait_for
@@ -268,7 +268,7 @@ def test_what_the_source_says_of_its_replicas_and_logs(chain, replica, serve):
     wait_for(lambda: ask(server, "SHOW REPLICAS") == [])
 
 
-@for_each("method", METHODS)
+@each_case("method", METHODS)
 def test_replicas_log_in_by_each_method(chain, replica, serve, certificate, tmp_path, method):
     """With accounts as a server stores them. MySQL has no ed25519."""
     if replica.flavour == "mysql" and method == "ed25519":

@@ -25,7 +25,7 @@ from tailrace.replication.source.listener import Limits
 from tailrace.wire.authentication import NativePassword
 from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag, RegisterReplica
 from tailrace.wire.packets import EndPacket, is_end
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.replication.source.conftest import PASSWORD, SERVER_ID, ask, connect
 from tests.waiting import DEADLINE, wait_for
 
@@ -120,7 +120,7 @@ def test_user_variables_are_limited_and_end_with_the_session(serve):
     assert len(session.connection.variables) == 0
 
 
-@for_each(
+@each_case(
     ("sql", "code"),
     [
         ("SELECT * FROM mysql.user", 1235),
@@ -159,7 +159,7 @@ def test_everything_else_is_an_error_that_ends_nothing(serve, sql, code):
         assert cursor.fetchone() == (1,)
 
 
-@for_each(
+@each_case(
     ("condition", "names"),
     [
         ("LIKE 'server\\_id'", ["server_id"]),
@@ -180,7 +180,7 @@ def test_show_variables(serve, condition, names):
     assert ask(server, "SELECT @@log_bin") == [(1,)]
 
 
-@for_each("shown", ["VARIABLES", "STATUS"])
+@each_case("shown", ["VARIABLES", "STATUS"])
 def test_like_with_many_percent_signs_takes_no_time(serve, shown):
     """It was a regular expression that tried every length for each of them, for years."""
     server = serve(SHOP / "mysql")
@@ -189,7 +189,7 @@ def test_like_with_many_percent_signs_takes_no_time(serve, shown):
     assert ask(server, f"SHOW {shown} LIKE '{'%' * 500_000}'", read_timeout=DEADLINE)
 
 
-@for_each("pattern", ["%", "_%", "%_id", "s%r%_d", "", "%e%e%", "\\%", "serv_r", "%d"])
+@each_case("pattern", ["%", "_%", "%_id", "s%r%_d", "", "%e%e%", "\\%", "serv_r", "%d"])
 def test_like_is_that_of_a_server(serve, mysql97, pattern):
     """Of the names that we have too, a server shows the same ones."""
     rows = ask(serve(SHOP / "mysql"), "SHOW VARIABLES")
@@ -320,7 +320,7 @@ def test_ping_statistics_and_options(serve):
         client.select_db("anything")
 
 
-@for_each("number", [0, 0x04, 0x0C, 0x11, 0x16, 0x1C, 0xFF])
+@each_case("number", [0, 0x04, 0x0C, 0x11, 0x16, 0x1C, 0xFF])
 def test_an_unknown_command_ends_nothing(serve, number):
     with connect(serve(SHOP / "mysql")) as client:
         assert rejected(client, number, b"payload")[0] == 1047
@@ -347,7 +347,7 @@ def test_a_replica_with_the_sources_own_id_is_rejected(serve):
         assert rejected(client, COMMAND.COM_REGISTER_SLAVE, raw[1:])[0] == 1593
 
 
-@for_each("number", [COMMAND.COM_REGISTER_SLAVE, COMMAND.COM_BINLOG_DUMP, 0x1E])
+@each_case("number", [COMMAND.COM_REGISTER_SLAVE, COMMAND.COM_BINLOG_DUMP, 0x1E])
 def test_a_malformed_command_ends_the_connection_with_an_error(serve, number):
     with connect(serve(SHOP / "mysql")) as client:
         assert rejected(client, number, b"\x01")[0] == 1835
@@ -387,7 +387,7 @@ def test_a_dump_ends_the_connection_at_the_logs_end(serve):
     wait_for(lambda: server.sessions == [])
 
 
-@for_each(
+@each_case(
     "file", ["../mysql/binlog.000001", "/etc/passwd", "binlog.index", "binlog.999999", "x" * 500]
 )
 def test_no_file_but_the_served_logs(serve, file):
@@ -425,7 +425,7 @@ def how_it_ended(client) -> tuple[int, str]:
 UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
 
 
-@for_each("uuid", ["", UUID])
+@each_case("uuid", ["", UUID])
 def test_a_replica_that_comes_again_replaces_its_older_dump(serve, uuid):
     server = serve(SHOP / "mysql")
     first = waiting_dump(server, uuid=uuid)
@@ -439,7 +439,7 @@ def test_a_replica_that_comes_again_replaces_its_older_dump(serve, uuid):
     second.close()
 
 
-@for_each("hook", ["transmit_start", "before_send_event"])
+@each_case("hook", ["transmit_start", "before_send_event"])
 def test_an_observer_that_raises_rejects_or_ends_the_dump_and_the_replica_is_told(serve, hook):
     """WL#4398; another dump that begins without it is sent."""
 
@@ -507,7 +507,7 @@ def test_the_log_of_a_client_that_ends_its_connection(serve, caplog):
     assert "lost" not in caplog.text
 
 
-@for_each(("nanoseconds", "seconds"), [(1, 1e-3), (2_000_000, 2e-3), (-1, 0), (0, 0)])
+@each_case(("nanoseconds", "seconds"), [(1, 1e-3), (2_000_000, 2e-3), (-1, 0), (0, 0)])
 def test_heartbeats_have_a_millisecond_between_them(serve, mysql97, nanoseconds, seconds):
     """Servers send thousands in a second to a client that wants them after 1 ns. No replica asks
     for that: its own limit is ours.
@@ -683,7 +683,7 @@ def test_a_log_that_cannot_be_read_any_more_is_an_error_of_its_client(serve, tmp
 # --- the arguments -------------------------------------------------------------------------------
 
 
-@for_each(
+@each_case(
     ("given", "says"),
     [
         ({"server_id": 0}, "server_id is a number from 1"),

@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.gtid import GtidList, GtidSet
-from tests.for_each import for_each
+from tests.cases import each_case
 from tests.replication.source.dumping import asked, ours, shown, theirs
 from tools.servers import NAMES
 
@@ -112,14 +112,14 @@ def test_annotations_only_if_asked_for(mariadb):
     assert any(packet[5] == 160 for packet in same(mariadb, asked(flags=3))[:-1])
 
 
-@for_each("capability", [0, 1, 2, 3])
-@for_each("flags", [1, 3])
+@each_case("capability", [0, 1, 2, 3])
+@each_case("flags", [1, 3])
 def test_mariadb_clients_that_do_not_know_gtids(mariadb, capability, flags):
     """`@mariadb_slave_capability`: what a client does not know is left out, or becomes a QUERY."""
     same(mariadb, asked(mariadb_capability=capability, flags=flags))
 
 
-@for_each("checksum", [None, ChecksumAlgorithm.NONE, ChecksumAlgorithm.CRC32])
+@each_case("checksum", [None, ChecksumAlgorithm.NONE, ChecksumAlgorithm.CRC32])
 def test_what_the_replica_says_of_checksums(source, checksum):
     expected = theirs(source, asked(checksum=checksum))
     got = ours(source.data, asked(checksum=checksum))
@@ -130,7 +130,7 @@ def test_what_the_replica_says_of_checksums(source, checksum):
         assert got == expected
 
 
-@for_each(("file", "position"), [("other.000001", 4), ("", 3), ("", 1 << 30)])
+@each_case(("file", "position"), [("other.000001", 4), ("", 3), ("", 1 << 30)])
 def test_a_start_that_is_not_there(source, file, position):
     request = asked(file=file or source.binlogs()[-1].name, position=position)
     assert ours(source.data, request)[-1] == theirs(source, request)[-1]
@@ -240,8 +240,8 @@ def from_first(packets):
     return []
 
 
-@for_each("text", ["0-1-99", "0-2-3", "0-2-99"])
-@for_each("strict", [False, True])
+@each_case("text", ["0-1-99", "0-2-3", "0-2-99"])
+@each_case("strict", [False, True])
 def test_mariadb_gtids_that_the_source_does_not_have(mariadb, text, strict):
     request = asked(gtids=GtidList.parse(text), gtid_strict=strict)
     assert ours(mariadb.data, request) == theirs(mariadb, request)

@@ -12,13 +12,13 @@ from tailrace.wire.authentication import (
     Ed25519Password,
     NativePassword,
 )
-from tests.for_each import for_each
+from tests.cases import each_case
 
 NATIVE = NativePassword.of_password("p")
 SHA2 = CachingSha2Password.of_password("p")
 
 
-@for_each("method", METHODS)
+@each_case("method", METHODS)
 def test_a_file_of_users(tmp_path, method):
     stored = METHODS[method].of_password("geheim").stored
     file = tmp_path / "users"
@@ -45,7 +45,7 @@ def test_a_name_acts_on_no_terminal():
         Users({"a\x1b[31m": NATIVE})
 
 
-@for_each(
+@each_case(
     ("text", "says"),
     [
         ("", "no account"),
