@@ -19,6 +19,8 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +28,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tailrace.columns import native
 from tests.shared import Shared, State
 from tools.servers import NAMES, ONE_OF_EACH, Server, available
 
@@ -72,7 +75,10 @@ def pytest_configure(config: pytest.Config) -> None:
     told = getattr(config, "workerinput", None)  # in one of xdist's workers
     if told is not None:
         config.option.order_seed = told["order_seed"]
+        config.option.markexpr = told["markexpr"]
         return
+    if not config.option.collectonly:
+        _compile_kernels()
     if config.option.rest:
         config.option.markexpr = f"not ({QUICK})"
     elif config.args_source is config.ArgsSource.TESTPATHS and not _names_marks(config):
@@ -81,6 +87,19 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.order_seed == "random":
         config.option.order_seed = str(random.SystemRandom().randrange(1 << 32))
     config.pluginmanager.register(_SaysFailures(config))
+
+
+def _compile_kernels() -> None:
+    """Compile the kernels that this machine has not compiled: no test depends on an earlier one."""
+    wanted = [name for name in native.KERNELS if not native.is_compiled(name)]
+    if wanted:
+        print("tests: compiling kernels, once on this machine", flush=True)
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            list(pool.map(_compile, wanted))
+
+
+def _compile(name: str) -> None:
+    native.kernel(name)
 
 
 def _names_marks(config: pytest.Config) -> bool:
@@ -127,8 +146,9 @@ class _SaysFailures:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """All of xdist's workers have one order: each would read ``random`` from the command line."""
+    """All of xdist's workers have one order and one selection: each reads the command line only."""
     node.workerinput["order_seed"] = node.config.option.order_seed
+    node.workerinput["markexpr"] = node.config.option.markexpr
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

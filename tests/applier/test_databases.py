@@ -441,6 +441,7 @@ def test_another_database_is_rejected_by_its_name():
         target_of("mysql+pymysql://root@127.0.0.1:1/d", conflicts="stop")
 
 
+@pytest.mark.slow
 def test_apply_reads_a_log_with_a_wrong_checksum_if_it_is_told_to(tmp_path, capsys):
     with tailrace.open("examples/shop/mysql") as events:
         event = next(each for each in events if each.name == "GTID")

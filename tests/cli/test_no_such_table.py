@@ -64,6 +64,7 @@ def test_batches():
         assert list(tailrace.changes(SHOP, tables=["shop.orders", "shop.c*"]))
 
 
+@pytest.mark.slow
 @each_case(
     ("part", "whole"),
     [

@@ -159,6 +159,7 @@ def test_a_whole_file(run, shop):
     ]
 
 
+@pytest.mark.slow
 @each_case(
     ("flavour", "until"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.cases import each_case
 
 
@@ -18,6 +20,7 @@ def ran(ends: str, *arguments: object):
 FULL, CLOSED = (">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")
 
 
+@pytest.mark.slow
 @each_case(
     ("ends", "reason", "arguments"),
     [

@@ -119,6 +119,7 @@ def test_text_and_noise(charset: str, data: st.DataObject) -> None:
     agree(charset, values)
 
 
+@pytest.mark.slow
 @each_case("charset", [name for name in CODECS if "utf" not in name])
 def test_every_code(charset: str) -> None:
     """All codes of one and two bytes that are well-formed, in one text, in a random order."""

@@ -20,6 +20,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_once(cache, monkeypatch):
     first = native.kernel("scan_events")
     (path,) = cache.glob("scan_events-*.o")
@@ -99,6 +100,7 @@ def nested(tmp_path, monkeypatch):
     _trusted.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opens", WAYS)
 @pytest.mark.parametrize("which", ["the file", "its folder", "the folder above"])
 def test_what_others_may_write_is_not_loaded(nested, monkeypatch, opens, which, caplog):

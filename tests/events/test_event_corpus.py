@@ -134,6 +134,7 @@ def test_there_is_a_corpus() -> None:
     assert WITNESSED
 
 
+@pytest.mark.slow
 @each_case("folder", CASES, ids=lambda folder: folder.name)
 def test_every_event_decodes(folder: Path) -> None:
     said = expected(folder)

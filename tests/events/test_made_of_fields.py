@@ -67,6 +67,7 @@ def compare(event: Event, given_: dict[str, Any]) -> None:
             assert found & value == value
 
 
+@pytest.mark.slow
 @EACH
 @QUICK
 @given(data=st.data())

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tailrace.constants import ChecksumAlgorithm, EventFlag, EventType
 from tailrace.events import (
     REGISTRY,
@@ -108,6 +110,7 @@ def again_header(event: Event) -> bytes:
     return event.header.resized(size).encode()[4:]
 
 
+@pytest.mark.slow
 def test_every_recorded_event() -> None:
     """Each is written again; and the types that no folder has are those of `NOT_RECORDED`."""
     recorded: set[int] = set()

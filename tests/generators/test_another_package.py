@@ -277,6 +277,7 @@ def run(site, program, *arguments):
     assert done.stdout == "as expected\n", done.stderr
 
 
+@pytest.mark.slow
 def test_a_fourth_generator_brings_its_own_materialisation_and_its_own_applying(site, tmp_path):
     """PBXT's engine-level replication: its events in its own format, and in the default one, to
     its own store, and to a consumer of a third package.

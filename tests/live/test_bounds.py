@@ -57,6 +57,7 @@ def drips_in_tls(talk: Talk) -> None:
 TURNS = [(point, turn) for point in ("greeting", "login", "SET NAMES") for turn in (silent, drips)]
 
 
+@pytest.mark.slow
 @each_case(("point", "turn"), [*TURNS, ("tls", silent), ("tls", drips_in_tls)])
 def test_connect_timeout_is_for_the_connection_as_a_whole(point, turn):
     """Whatever the heartbeat, which says how long an answer may take later."""

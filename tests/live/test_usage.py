@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tailrace.handlers import Handler
 from tailrace.log import Log
 from tailrace.log.sources import transport_of
@@ -28,6 +30,7 @@ class Statements(Handler):
         return event
 
 
+@pytest.mark.quick
 def test_typical_usage_and_r1_creation_timestamp(server: Server, log: Path):
     url = f"mysql://root@127.0.0.1:{server.port}/?ssl_mode=DISABLED"
     binlog = Log(transport_of(url), start=log.name)

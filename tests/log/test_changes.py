@@ -108,6 +108,7 @@ def test_what_was_rolled_back_is_told_of_large_transactions_too():
     assert [name for name, series in series_of() if items(series, 0) != items(series)] == []
 
 
+@pytest.mark.slow
 def test_following_tells_what_files_tell():
     wrong = []
     for name, series in series_of(*FOLLOWED):

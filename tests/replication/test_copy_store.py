@@ -87,6 +87,7 @@ def taken_over(n, *, after, patch):
     return written[0] if written else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
 def test_what_a_receiver_stores_until_it_is_replaced_is_not_cut(after, monkeypatch):
     """Issue 20, zero-loss landing: it is still alive, and stores events while the next one reads the

@@ -25,6 +25,7 @@ from tests.waiting import DEADLINE, wait_for
 HOSTS = {"mysql": "SHOW REPLICAS", "mariadb": "SHOW SLAVE HOSTS"}
 
 
+@pytest.mark.quick
 def test_all_that_is_there(source, folder):
     insert(source, range(0, 4000, 97))
     rotate(source)

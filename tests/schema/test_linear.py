@@ -154,6 +154,7 @@ def test_copies_of_the_rest_are_found():
         check(lambda text: sum(len(text[at:]) for at in range(0, len(text), 100)), "{}", "a")
 
 
+@pytest.mark.slow
 @each_case("frame", FRAMES)
 def test_tokens(frame):
     for piece in PIECES:
@@ -165,6 +166,7 @@ def test_digits_as_a_server_takes_them():
     assert seconds(tokens, f"INSERT INTO t VALUES ({'1' * 60_000})") < 5
 
 
+@pytest.mark.slow
 @each_case(("frame", "pieces"), STATEMENTS)
 def test_statements(frame, pieces):
     for piece in pieces:

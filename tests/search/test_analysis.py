@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 import tantivy
 
 from tailrace.search import Analyser
@@ -37,6 +38,7 @@ def indexed(analyser, words):
 STOP_WORDS = (None, "want wants w über wax wasé don't", WITH_W)
 
 
+@pytest.mark.slow
 def test_a_beginning_finds_all_tokens_that_can_be_found():
     """And no others: none that are too short or too long, and no stop words."""
     for shortest in (1, 3, 8):

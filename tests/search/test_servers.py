@@ -193,6 +193,7 @@ def test_accents_count_where_the_name_of_the_collation_says_so(followed):
     assert len({*there.values()}) == 2
 
 
+@pytest.mark.quick
 @MYSQL
 def test_an_index_follows_what_changes(followed):
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")

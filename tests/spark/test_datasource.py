@@ -64,6 +64,7 @@ def check(document, row, table):
             assert found == value
 
 
+@pytest.mark.quick
 def test_typed_columns_are_those_of_changes(binlog):
     rows = binlog(SHOP / "mysql", tables="shop.orders").orderBy("_seq").collect()
     expected = []

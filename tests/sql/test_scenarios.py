@@ -422,6 +422,7 @@ def test_rows_that_no_check_would_take(database):
     take_back_and_do_again(database, *CHECKS)
 
 
+@pytest.mark.quick
 def test_rows_without_their_parents(database):
     take_back_and_do_again(database, *MISSING_PARENTS)
 

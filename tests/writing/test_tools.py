@@ -69,6 +69,7 @@ def test_the_tool_reads_a_version_of_two_numbers_as_we_do(
         assert ("CRC32 0x" in printed(tool, path)) is knows
 
 
+@pytest.mark.quick
 @each_case(("flavour", "checksum", "compress", "metadata"), CASES)
 def test_the_tool_reads_it(
     tmp_path: Path, flavour: str, checksum: str, compress: bool, metadata: str

@@ -167,6 +167,7 @@ def test_statements_are_an_error(worked):
         list(changes(source_of(worked)))
 
 
+@pytest.mark.quick
 def test_from_a_position(flavour_server):
     """What stands before it is not given, also where the position is not a file's begin."""
     server = flavour_server

@@ -76,6 +76,7 @@ def assert_same(found, expected):
             assert str(found[key].to_pylist()) == str(table.to_pylist()), key[0]
 
 
+@pytest.mark.slow
 @each_case("folder", FOLDERS, ids=lambda path: path.name)
 def test_corpus(folder):
     size = random.Random(folder.name).choice(SIZES)

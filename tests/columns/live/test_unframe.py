@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from array import array
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def packets_of(folder):
             yield [(offset, bytes(raw)) for offset, raw in EventReader(file)]
 
 
+@pytest.mark.slow
 @each_case("folder", FOLDERS, ids=lambda path: path.name)
 def test_recorded_events_as_packets(folder):
     choose = random.Random(folder.name)

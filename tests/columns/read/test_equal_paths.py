@@ -18,6 +18,7 @@ UNREADABLE = ("unreadable", "unknown-documents")
 """What neither path can decode: both say so."""
 
 
+@pytest.mark.slow
 @each_case("folder", FOLDERS, ids=lambda path: path.name)
 def test_corpus(folder):
     for series in find(folder):

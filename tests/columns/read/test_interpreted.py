@@ -50,6 +50,7 @@ def both(folder):
     return wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", folders(shop=True), ids=lambda path: path.name)
 def test_corpus(folder):
     assert both(folder)

@@ -438,6 +438,7 @@ def many_appended(count: int) -> tuple[bytes, bytes]:
     return jsonb([1] * count), b"".join(values)
 
 
+@pytest.mark.slow
 @each_case("made", [many_replaced, many_inserted, many_removed, many_appended])
 def test_many_diffs_of_a_large_document(made, tmp_path):
     """Eight times as many diffs of a document eight times as large take some eight times as long,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 
 import numpy as np
+import pytest
 
 import tailrace
 from tailrace.columns.frames.plan import PADDING
@@ -48,6 +49,7 @@ def read(decoder, data, times):
             pass
 
 
+@pytest.mark.slow
 @each_case("case", ["mysql-9.7.ddl", "mariadb-11.8.ddl"])
 @each_case("kind", ["ignored", "unresolved"])
 def test_what_is_held_of_tables(kind, case):

@@ -56,6 +56,7 @@ def check_parts(splits):
     assert splits[0].inside is None
 
 
+@pytest.mark.slow
 @each_case("case", CASES)
 def test_each_statement_alone(case):
     for series in find(CORPUS / case):

@@ -59,6 +59,7 @@ def helpers():
     return [each.name for each in threading.enumerate() if each.name.startswith("tailrace changes")]
 
 
+@pytest.mark.slow
 @each_case("folder", FOLDERS, ids=lambda path: path.name)
 def test_corpus(folder, monkeypatch):
     of_size(monkeypatch, 1 << (9 if FOLDERS.index(folder) % 2 else 13))
@@ -67,6 +68,7 @@ def test_corpus(folder, monkeypatch):
     assert not helpers()
 
 
+@pytest.mark.slow
 @each_case("folder", LARGEST[:6], ids=lambda path: path.name)
 def test_damage(folder, tmp_path, monkeypatch):
     """Bytes that are wrong, where checksums show it and where only values do; and logs cut off."""
@@ -88,6 +90,7 @@ def test_damage(folder, tmp_path, monkeypatch):
     assert errors
 
 
+@pytest.mark.slow
 def test_a_checksum_that_does_not_match_is_found_in_every_block(tmp_path):
     (series, *_) = find(LARGEST[0])
     content = Path(series.files[0].path).read_bytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from tailrace.columns.frames import plan as k
 from tailrace.columns.read.pool import Pool
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 FOLDERS = folders("unreadable", "unknown-documents")
 
 
+@pytest.mark.slow
 @each_case(
     "folder",
     FOLDERS,

@@ -124,6 +124,7 @@ def test_every_type_is_written_as_by_objects(data, made):
         assert bytes(event)[len(PREFIX) :] == expected(col, values)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(data=logs(), filler=st.booleans())
 def test_random_logs_come_back(folder, data, filler):

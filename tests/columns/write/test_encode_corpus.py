@@ -6,6 +6,8 @@ dates and wide integers within JSON documents, characters that have several code
 
 from __future__ import annotations
 
+import pytest
+
 from tailrace.storage import find
 from tests.cases import each_case
 from tests.columns.read.test_equal_paths import UNREADABLE
@@ -26,6 +28,7 @@ SEVERAL_FORMS = {
 """By the folder's name without the server: what such tables' names begin with."""
 
 
+@pytest.mark.slow
 @each_case("folder", HELD, ids=lambda path: path.name)
 def test_corpus(folder):
     several = SEVERAL_FORMS.get(folder.name.split(".")[-1])

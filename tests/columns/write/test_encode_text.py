@@ -140,6 +140,7 @@ def column(charset, type_=ColumnType.BLOB, metadata=4):
     return Column(0, "c", type_, metadata, True, False, collation, None, Logical.TEXT)
 
 
+@pytest.mark.slow
 @each_case("charset", CHARSETS)
 def test_all_characters(charset):
     """Every character of the basic plane and some beyond, alone and in a text."""

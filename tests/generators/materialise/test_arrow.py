@@ -76,6 +76,7 @@ def test_a_consumer_sees_the_same_rows_from_the_log_and_from_arrow():
         assert calls(generators.MaterialisedStream(stream, format="arrow")) == wanted, folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", SHOPS)
 def test_it_is_what_arrow_reads_and_has_the_change_record(folder):
     """The images of `tailrace.changes`, which the kernels decode."""
@@ -157,6 +158,7 @@ def test_facts_that_are_added_are_columns():
     assert seen == ["a filter"] * 230
 
 
+@pytest.mark.slow
 def test_each_event_of_rows_by_itself_and_no_other():
     told = set()
 
@@ -251,6 +253,7 @@ def test_another_arrow_stream_is_an_error(reviews):
             calls(generators.MaterialisedStream(data, format="arrow"))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_damage_is_an_error_or_another_value_but_nothing_else(reviews, data):

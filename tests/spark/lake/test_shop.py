@@ -24,7 +24,10 @@ def with_times(rows, wanted):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["delta", "iceberg"])
 def test_the_shop(spark, tmp_path, name):
-    lake = tmp_path / "lake"
+    check_shop(tmp_path / "lake", name, spark=spark)
+
+
+def check_shop(lake, name, *, spark):
     keep = ("changelog", "current", "history")
     report = mirror(SHOP, lake, spark=spark, format=name, keep=keep)
     assert report.changes == 6232

@@ -239,6 +239,7 @@ def test_what_is_not_synced_is_stored_within_a_second(bucket: Bucket) -> None:
     log.close()
 
 
+@pytest.mark.slow
 def test_threads_that_sync_share_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Issue 20: several threads' commits share one object. A thread writes while another one syncs;
     each sync returns when what was written before it is stored.

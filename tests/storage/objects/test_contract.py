@@ -6,6 +6,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import pytest
+
 from tailrace.errors import StorageError
 from tailrace.storage.objects import store as objects_input
 from tailrace.storage.objects.bucket import bucket_of
@@ -19,8 +21,6 @@ from tests.cases import each_case
 from tests.storage.layers import ENCRYPTION, content
 
 if TYPE_CHECKING:
-    import pytest
-
     from tailrace.storage.objects.bucket import Bucket
 
 
@@ -58,6 +58,7 @@ RANGES = Layer("object by ranges", ranges, same)
 PIECES = Layer("object read ahead", pieces, same)
 
 
+@pytest.mark.slow
 @each_case("seed", range(5))
 @each_case("above", [[], ["buffer"], ["counting", "buffer"], ["zstd"], [ENCRYPTION]])
 @each_case("bottom", [RANGES, PIECES], ids=["ranges", "pieces"])

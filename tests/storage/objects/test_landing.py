@@ -157,6 +157,7 @@ class Mortal:
         return call
 
 
+@pytest.mark.slow
 @each_case("after", [False, True], ids=["before", "behind"])
 def test_killed_at_every_change(monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     """Whatever request is the last one: what was synced is there, once; and the next writer
