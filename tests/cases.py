@@ -27,7 +27,7 @@ def each_case(names: str | tuple[str, ...], table: Iterable[Any], ids: Any = Non
     def label(number: int, case: tuple[Any, ...]) -> str:
         if labels is not None:
             return labels[number]
-        return ", ".join(str(ids(each)) if ids else f"{each!r:.200}" for each in case)
+        return ", ".join(str(ids(each)) if ids else _shown(each) for each in case)
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         assert cases, f"{test.__name__} has no cases"
@@ -50,6 +50,13 @@ def each_case(names: str | tuple[str, ...], table: Iterable[Any], ids: Any = Non
         return run
 
     return decorate
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.200}"
+    except Exception:  # noqa: BLE001 - a case may be what has no repr
+        return f"a {type(value).__name__}"
 
 
 def _own(fixtures: dict[str, Any], name: str, stack: ExitStack) -> dict[str, Any]:

@@ -50,6 +50,7 @@ settings.load_profile("tests")
 _STARTERS = (
     "tools.servers",
     "tools.s3",
+    "tools.stores",
     "tests.storage.encryption.conftest",
     "tests.storage.encryption.servers",
 )

@@ -62,6 +62,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("random")
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(
     data=logs(),

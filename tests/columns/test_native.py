@@ -39,6 +39,7 @@ def test_changed_sources_make_another_file(cache, monkeypatch):
     native._fingerprint.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [0, 10, 100, 1000])
 def test_a_damaged_file_is_made_anew(cache, monkeypatch, cut):
     native.kernel("scan_events")

@@ -36,6 +36,7 @@ def test_a_whole_file(path):
     assert not found.description[17] & 1
 
 
+@pytest.mark.slow
 @each_case("path", files("several-tables", "checksum-none"))
 def test_cut_at_every_byte(path):
     raw = path.read_bytes()

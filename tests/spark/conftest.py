@@ -35,11 +35,12 @@ def spark(request):
     """A local session of our own making, on two cores.
 
     Its workers have the environment and the folder that it was started with: the credentials of the
-    S3 server, and ours, from which tests can be imported. So it starts before any test that would
+    S3 server, if a test of this run needs it, and ours, from which tests can be imported. So it starts before any test that would
     start one by the way, in a folder of its own.
     """
     with pytest.MonkeyPatch.context() as environment:
-        if available() is None:
+        wanted = any("s3_server" in item.fixturenames for item in request.session.items)
+        if wanted and available() is None:
             for name, value in request.getfixturevalue("s3_server").environment.items():
                 environment.setenv(name, value)
         running = session(2)

@@ -315,6 +315,7 @@ for sync in ("transaction", "none"):
 """
 
 
+@pytest.mark.slow
 def test_a_real_limit(tmp_path: Path) -> None:
     """The kernel takes part of a write and refuses the rest: no part of a transaction stays."""
     for name in ("transaction.False", "transaction.True", "none.False", "none.True"):

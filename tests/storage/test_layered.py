@@ -165,6 +165,7 @@ def test_splits_for_spark(tmp_path: Path) -> None:
     assert sorted(found, key=lambda row: row["_seq"]) == plain_rows(SHOP / "mysql")
 
 
+@pytest.mark.slow
 @each_case("layers", ["zstd", layer("zstd"), ["zstd", "buffer"]])
 def test_layers_are_given(layers: Any, tmp_path: Path) -> None:
     """For files that do not have the name, one and in a folder, and in memory."""

@@ -60,6 +60,7 @@ def test_each_stream_alone(stream: Layer, check: Callable[..., None]) -> None:
 STACKS = st.lists(st.sampled_from(LAYERS), min_size=2, max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(stack=STACKS, seed=st.integers(0, 1 << 16), check=st.sampled_from(CHECKS))
 def test_stacks(stack: list[Layer], seed: int, check: Callable[..., None]) -> None:

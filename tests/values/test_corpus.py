@@ -89,6 +89,7 @@ class Replayed:
         return all(known[name] == before.as_dict()[name] for name in names)
 
 
+@pytest.mark.slow
 @each_case("case", CHANGED, ids=lambda case: case.folder.name)
 def test_replayed_changes_are_what_select_gives(case: Case) -> None:
     tables: dict[str, Replayed] = {}

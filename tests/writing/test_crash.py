@@ -10,6 +10,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cases import each_case
 from tests.writing.made import check_files
 from tools.campaign import killed
@@ -18,7 +20,6 @@ from tools.campaign.killed_writer import Case
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
 KILLS = int(os.environ.get("TAILRACE_KILLS", "4"))
 
@@ -37,6 +38,7 @@ def test_killed_again_and_again(tmp_path: Path, flavour: str, sync: str) -> None
     check_files(*sorted((tmp_path / "log").glob("binlog.0*")), restarts=True)
 
 
+@pytest.mark.slow
 def test_the_small_campaign() -> None:
     """Compressed, encrypted, and power cuts; killed while they open and purge, too."""
     reports = killed.run(killed.SIZES["small"], seed=3)

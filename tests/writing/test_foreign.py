@@ -59,6 +59,7 @@ def content(event: Event) -> tuple[object, ...]:
     return *said, event.body
 
 
+@pytest.mark.slow
 @each_case("case", CASES, ids=lambda case: case.name)
 def test_copies_of_the_corpus(tmp_path: Path, case: Path) -> None:
     opened = tailrace.open(case, expand_payloads=False)

@@ -411,6 +411,7 @@ for _ in range(8):
 """
 
 
+@pytest.mark.slow
 @both
 def test_no_commit_of_many_threads_that_returned_is_lost_by_a_power_cut(
     tmp_path: Path, flavour: str

@@ -188,6 +188,7 @@ def test_an_interrupted_commit_is_in_the_log_or_is_not_and_the_next_works(
             check_files(*sorted((tmp_path / f"{at}").glob("binlog.0*"))[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.version_info >= (3, 14),
     reason="from 3.14 on, the lock of a with statement can be taken, and the interrupt come before"

@@ -245,6 +245,7 @@ def test_stamps(tmp_path: Path, flavour: str) -> None:
         assert found.events[1].thread_id == 12
 
 
+@pytest.mark.slow
 @each_case(("flavour", "compress"), [("mysql", False), ("mysql", True), ("mariadb", True)])
 def test_memory_stays_flat(tmp_path: Path, flavour: str, compress: bool) -> None:
     """A transaction far past the cache's limit: many inserts, 60 MiB of rows."""

@@ -102,6 +102,7 @@ def test_consumers_see_the_same_and_a_server_makes_the_same_tables(
     forget(taker, "g")
 
 
+@pytest.mark.slow
 def test_the_shop_of_each_flavour(tmp_path):
     """Of MySQL the tables without JSON, whose text is written with JSON's own types."""
     plain = ["shop.customers", "shop.orders", "shop.order_items", "shop.payments"]

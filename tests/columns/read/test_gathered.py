@@ -56,6 +56,7 @@ def test_a_table_has_one_batch(log):
     assert read(log) == (WANTED, TABLES, None)
 
 
+@pytest.mark.slow
 @each_case("most", [0, 1, 5000, 20_000])
 def test_no_more_is_kept_than_is_allowed(log, most, monkeypatch):
     monkeypatch.setattr(reading, "_MOST_KEPT", most)

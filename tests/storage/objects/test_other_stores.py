@@ -98,6 +98,7 @@ def test_two_writers_of_a_file(place: Any) -> None:
     landing.test_two_writers_of_a_file(place)
 
 
+@pytest.mark.slow
 def test_a_writer_stopped_at_some_requests(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     two_writers.in_stores(place.url, monkeypatch)
 

@@ -179,6 +179,7 @@ def run(
     return ran
 
 
+@pytest.mark.slow
 @each_case("after", [False, True], ids=["before", "behind"])
 @each_case("there", [False, True], ids=["created", "taken-over"])
 @each_case("ends", [False, True], ids=["grows", "completed"])
@@ -359,6 +360,7 @@ def run_logs(n: int, *, after: bool, patch: pytest.MonkeyPatch) -> bool:
     return True
 
 
+@pytest.mark.slow
 @each_case("after", [False, True], ids=["before", "behind"])
 def test_a_log_that_rotates_is_taken_over(after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the first program is stopped: it continues, or creates the next file, only as long
