@@ -46,8 +46,9 @@ _get: Final = lazy(
     },
 )
 
+if not TYPE_CHECKING:  # else any name would do
 
-def __getattr__(name: str) -> Any:
-    """Import what needs PySpark when it is first used: a small mirror does without."""
-    with importing("spark", "Tailrace on Spark"):
-        return _get(name)
+    def __getattr__(name: str) -> Any:
+        """Import what needs PySpark when it is first used: a small mirror does without."""
+        with importing("spark", "Tailrace on Spark"):
+            return _get(name)
