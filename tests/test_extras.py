@@ -273,7 +273,7 @@ def test_the_command_installs_from_where_it_was_installed(installed_from, tmp_pa
     (clone / "run").touch()  # its own environment is that of ./run
     monkeypatch.setattr(sys, "prefix", str(clone / ".venv"))
     installed_from(json.dumps({"url": clone.as_uri(), "dir_info": {"editable": True}}))
-    assert hint("live") == f"'{clone}/run' --extra live tailrace doctor"
+    assert hint("live") == f"'{clone}/run' --no-dev --extra live tailrace doctor"
 
 
 @pytest.mark.parametrize(

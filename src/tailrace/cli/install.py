@@ -1,7 +1,8 @@
 """Installs an extra that a command turned out to need, where `./run` started the command.
 
 `./run tailrace` installs the packages for reading logs, and no others. A command that needs more is
-started again, with the extra that the error names. No command has read or written anything by then.
+started again, with the extra that the error names. Commands find out when they open
+their source or target, before they print.
 """
 
 from __future__ import annotations
@@ -26,8 +27,13 @@ def start_again(error: MissingExtra) -> None:
     """Start this command again with the missing extra; return if `./run` did not start it."""
     run, known = os.environ.get(_RUN), os.environ.get(_EXTRAS, "").split()
     extra = extra_of((error.name or "").partition(".")[0])
-    if run is None or extra is None or extra in known or "-" in sys.argv:  # stdin may be read
+    if run is None or extra is None or extra in known or _reads_stdin():
         return
     say(f"this needs the extra {extra}: installing it, once")
     os.environ[_EXTRAS] = " ".join([*known, extra])
     os.execv(run, [run, "tailrace", *sys.argv[1:]])  # noqa: S606 - the file that started this
+
+
+def _reads_stdin() -> bool:
+    """Whether standard input is a source: a part of it may be read already."""
+    return any(each == "-" or each.startswith("/dev/") for each in sys.argv)

@@ -54,7 +54,9 @@ def _module(name: str) -> dict[str, Any]:
     for part in tree.body:
         if isinstance(part, ast.ImportFrom) and (part.module or "").startswith(_KERNELS):
             found = _module((part.module or "").removeprefix(_KERNELS))
-            names |= {each.asname or each.name: found[each.name] for each in part.names}
+            names |= {
+                each.asname or each.name: found.get(each.name, _ABSENT) for each in part.names
+            }
         elif isinstance(part, ast.Import | ast.ImportFrom) and _of_compiler(part):
             names |= {each.asname or each.name: _ABSENT for each in part.names}
         elif not (isinstance(part, ast.FunctionDef) and (part.name in own or _made(part))):
@@ -65,6 +67,9 @@ def _module(name: str) -> dict[str, Any]:
     names |= own
     for table, address in _TABLES.get(name, {}).items():
         names[address] = functools.partial(_address, names[table])
+    # Whatever only the compiler has is a NameError from here on, and not a call without an effect.
+    for absent in [each for each, value in names.items() if value is _ABSENT]:
+        del names[absent]
     return names
 
 
@@ -182,6 +187,15 @@ def _copy(target: int, source: int, size: int) -> None:
         _memory[target : target + size] = _memory[source : source + size]
 
 
+def _xor_of(size: int) -> Function:
+    def xor(target: int, one: int, other: int) -> None:
+        left = int.from_bytes(_memory[one : one + size], "little")
+        right = int.from_bytes(_memory[other : other + size], "little")
+        _memory[target : target + size] = (left ^ right).to_bytes(size, "little")
+
+    return xor
+
+
 def _copy_in(target: int, source: int, size: int, _end: int) -> None:
     _copy(target, source, size)
 
@@ -284,6 +298,8 @@ _INSTEAD: Final[Mapping[str, Mapping[str, Any]]] = {
         "put64": _put64,
         "copy16": _copy_of(16),
         "copy32": _copy_of(32),
+        "xor16": _xor_of(16),
+        "xor32": _xor_of(32),
         "umulh": _umulh,
         "popcount": lambda value: (value & _WORD).bit_count(),
         "bswap64": _bswap64,

@@ -74,7 +74,7 @@ def in_background() -> bool:
     """Whether this process is a background job: the system stops one that reads its terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:  # it has no terminal, or the system no such thing
+    except (OSError, AttributeError):  # no terminal, or a system without job control
         return False
     try:
         return os.tcgetpgrp(terminal) != os.getpgrp()

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
 
 _NO_PASSWORD: Final = frozenset({1045, 1698})
-"""Errors of a login without a password that one with a password may not have."""
+"""Login errors that a password may resolve."""
 
 
 def with_password_asked(source: Source) -> Source:
     """The same source, with the password that the user typed at the terminal, if it needs one.
 
     Nothing is asked if a password is found elsewhere, if standard input is no terminal, or if the
-    server lets the user in without one. It asks once and does not check the answer. A server that
-    does not answer may need a password: then it asks too.
+    server lets the user in without one. It asks once and does not check the answer. If the server
+    does not answer, it asks as well.
 
     Only for commands: a library does not ask. A background job cannot: AccessDenied says where it
     looks for the password. Raises what connecting raises, except for ConnectionLost.

@@ -10,8 +10,8 @@ from tailrace.spark.java import find_java
 
 _NEEDED: Final[dict[str, dict[str, str]]] = {
     "parquet": {},
-    "delta": {"spark": "pyspark", "delta": "deltalake"},
-    "iceberg": {"spark": "pyspark", "iceberg": "pyiceberg"},
+    "delta": {"delta": "deltalake"},
+    "iceberg": {"iceberg": "pyiceberg"},
 }
 """For each format of a lake, the packages that matter, by the extra that limits their versions."""
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
@@ -29,7 +29,9 @@ def check_spark(*, java: bool) -> None:
 
     With ``java``, also `PipelineError` if there is no Java to start a Spark on.
     """
-    check_version("spark", "pyspark", "a lake from so much log, or from a server,")
+    check_version(
+        "spark", "pyspark", "mirroring more than 8 MiB at once, a server, or with --follow"
+    )
     if java and not is_submitted():
         find_java()
 

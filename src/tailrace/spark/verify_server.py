@@ -72,7 +72,7 @@ class ServerTable:
         return tuple(found)
 
 
-Bound = tuple[str, ...]
+KeyBound = tuple[str, ...]
 """A key's leading values, as SQL."""
 
 
@@ -81,8 +81,8 @@ class Range:
     """Rows whose key is above ``low`` and not above ``high``; None is no bound."""
 
     number: int
-    low: Bound | None = None
-    high: Bound | None = None
+    low: KeyBound | None = None
+    high: KeyBound | None = None
 
     def where(self, columns: Sequence[ServerColumn]) -> str:
         """The condition; empty where there is none."""
@@ -94,7 +94,7 @@ class Range:
         return f" WHERE {' AND '.join(parts)}" if parts else ""
 
 
-def _above(columns: Sequence[ServerColumn], bound: Bound) -> str:
+def _above(columns: Sequence[ServerColumn], bound: KeyBound) -> str:
     """(a, b) > bound, written so that servers go by the index."""
     name, value = quoted_name(columns[0].name), bound[0]
     if len(bound) == 1:
@@ -139,7 +139,7 @@ def ranges(connection: ServerConnection, table: ServerTable, size: int) -> list[
         return [Range(0)]
     names = ", ".join(quoted_name(column.name) for column in columns)
     found: list[Range] = []
-    low: Bound | None = None
+    low: KeyBound | None = None
     while True:
         where = Range(0, low).where(columns)
         with connection.cursor() as cursor:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tailrace
 from tailrace.columns import native, plan_splits
-from tailrace.columns.interpreted import interpreted
+from tailrace.columns.interpreted import _ABSENT, _module, interpreted
 from tailrace.columns.json_text import jsonb_to_text
 from tailrace.errors import TailraceError
 from tailrace.storage import find
@@ -27,9 +27,12 @@ EXAMPLES = settings(
 )
 
 
-def found(folder):
+def found(folder, keyring=None):
     """All that `changes` and the planner find in a folder, to the byte; at the end, the error."""
     given = []
+    if keyring is not None:
+        changes = tailrace.changes(folder, statements="skip", keyring=keyring)
+        return [repr(pa.record_batch(batch).to_pylist()) for batch in changes]
     try:
         for series in find(folder):
             splits = plan_splits(series, target_bytes=1 << 12)
@@ -54,6 +57,23 @@ def both(folder):
 @pytest.mark.parametrize("folder", folders(shop=True), ids=lambda path: path.name)
 def test_corpus(folder):
     assert both(folder)
+
+
+def test_an_encrypted_log():
+    folder = ROOT / "tests" / "corpus" / "mariadb-11.8.encrypted"
+    with compiling():
+        wanted = found(folder, folder / "keys")
+    with interpreting() as loaded:
+        assert found(folder, folder / "keys") == wanted
+    assert wanted
+    assert not loaded
+
+
+def test_whatever_is_missing_is_an_error():
+    """A kernel's function that Python cannot run is no call without an effect."""
+    for module in {native.KERNELS[name][0] for name in native.INTERPRETED}:
+        assert _ABSENT not in _module(module).values(), module
+    assert _ABSENT not in _module("memory").values()
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import numpy as np
 
 from tailrace.columns.frames import plan as k
 from tailrace.columns.frames import scan as f
-from tailrace.columns.native import SMALL, reading
+from tailrace.columns.native import kernel
 from tailrace.columns.read.grammar import STEPS, place, state_after, types_of
 from tailrace.columns.read.payload_heads import PayloadHeads
 from tailrace.constants import HEADER_SIZE, event_name
@@ -71,7 +71,7 @@ class Ends:
         frame[f.PAYLOADS] = self._payloads.ctypes.data
         frame[f.PAYLOAD_CAPACITY] = _ROOM
         frame[[f.BOUND_TARGET, f.INNER_TARGET]] = TO_THE_END
-        self._scan = reading("scan_events", SMALL + 1)  # a source that is followed has no small log
+        self._scan = kernel("scan_events")  # a source that is followed has no small log
 
     def begin_file(self, name: str, description: bytes) -> None:
         """The next events are of this file; an unfinished transaction is void."""
