@@ -32,12 +32,16 @@ def test_versions_are_those_of_the_extra(monkeypatch):
     ):
         versions = {"pyspark": "4.1.4", "deltalake": "1.6.6"} | {package: found}
         monkeypatch.setattr(importlib.metadata, "version", versions.__getitem__)
-        if fits:
-            fit.check("delta")
-            continue
         extra = {"deltalake": "delta", "pyspark": "spark"}[package]
+
+        def check(extra=extra):
+            fit.check("delta") if extra == "delta" else fit.check_spark(java=False)
+
+        if fits:
+            check()
+            continue
         with pytest.raises(MissingExtra, match=rf"needs {package}.*, and {found} is") as said:
-            fit.check("delta")
+            check()
         assert str(said.value).endswith(hint(extra))
 
 

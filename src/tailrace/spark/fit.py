@@ -8,20 +8,16 @@ from typing import Final
 from tailrace.extras import check_version
 from tailrace.spark.java import find_java
 
-_NEEDED: Final[dict[str, dict[str, str]]] = {
-    "parquet": {},
-    "delta": {"delta": "deltalake"},
-    "iceberg": {"iceberg": "pyiceberg"},
-}
-"""For each format of a lake, the packages that matter, by the extra that limits their versions."""
+_NEEDED: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
+"""The package that writes a format; the extra of the format's name limits its version."""
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """What spark-submit says to the program that it runs."""
 
 
 def check(format: str) -> None:  # noqa: A002 - what Spark calls it
     """Raise `MissingExtra` if a package is missing, or is of a version that its extra excludes."""
-    for extra, package in _NEEDED[format].items():
-        check_version(extra, package, f"a lake of the format {format}")
+    if format in _NEEDED:
+        check_version(format, _NEEDED[format], f"a lake of the format {format}")
 
 
 def check_spark(*, java: bool) -> None:

@@ -152,7 +152,7 @@ def mirror(
     files, servers = apart([sources] if isinstance(sources, str | Path | Source) else sources)
     given = [] if schema is None else list(load(schema))
     tell = progress or _quiet
-    starts = spark is None or callable(spark)
+    starts = (spark is None or callable(spark)) and not fit.is_submitted()
 
     def starting() -> None:
         fit.check_spark(java=starts)
