@@ -160,7 +160,7 @@ def test_one_sync_is_for_all_that_wait_and_a_commit_returns_after_its_own(
         in_threads(*(lambda each=each: client(100 * each) for each in range(CLIENTS)))
         assert not late
         if sync == "transaction":
-            assert disk.syncs.count - syncs <= CLIENTS * 25 / 3
+            assert disk.syncs.count - syncs <= CLIENTS * 25 * 3 / 4
         else:
             assert disk.syncs.writes - writes <= CLIENTS * 25 * 3 / 4
             assert disk.syncs.count == syncs

@@ -244,6 +244,6 @@ def test_too_large_a_packet_is_rejected_before_its_bytes_are_kept(make):
     thread.start()
     with pytest.raises(MalformedPacket):
         ends.connection.read()
-    ends.connection.close("it sends too much")  # which ends the other side's sending
+    ends.connection.release()  # which ends the other side's sending
     thread.join(DEADLINE)
     assert not thread.is_alive()
