@@ -59,7 +59,7 @@ def test_a_password_that_is_found_is_not_tried(monkeypatch, isatty):
 
 
 def test_only_a_denied_password_is_asked_for(monkeypatch, mysql97):
-    """Not that of a locked account, and none where nobody can type."""
+    """Not that of a locked account or of a server that is away, and none where nobody can type."""
     asked = []
     monkeypatch.setattr("tailrace.live.prompt.ask_password", asked.append)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -69,12 +69,10 @@ def test_only_a_denied_password_is_asked_for(monkeypatch, mysql97):
     with pytest.raises(AccessDenied, match="locked"):
         with_password_asked(Source.parse(f"mysql://locked@{place}"))
     assert not asked
-    away = Source.parse("mysql://u@127.0.0.1:1/?defaults_file=")  # it may need one
+    away = Source.parse("mysql://u@127.0.0.1:1/?defaults_file=")  # nobody is there to let it in
     assert with_password_asked(away) is away
-    assert asked == [away.name]
     monkeypatch.setattr("tailrace.live.prompt.in_background", lambda: True)
-    assert with_password_asked(away) is away
     monkeypatch.setattr("sys.stdin.isatty", lambda: False)
     denied = Source.parse(f"mysql://nobody@{place}")
     assert with_password_asked(denied) is denied
-    assert len(asked) == 1
+    assert not asked

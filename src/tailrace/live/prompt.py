@@ -19,31 +19,27 @@ _NO_PASSWORD: Final = frozenset({1045, 1698})
 def with_password_asked(source: Source) -> Source:
     """The same source, with the password that the user typed at the terminal, if it needs one.
 
-    Nothing is asked if a password is found elsewhere, if standard input is no terminal, or if the
-    server lets the user in without one. It asks once and does not check the answer. If the server
-    does not answer, it asks as well.
+    Nothing is asked if a password is found elsewhere, if standard input is no terminal, if the
+    server lets the user in without one, or if it does not answer. It asks once and does not check
+    the answer.
 
     Only for commands: a library does not ask. A background job cannot: AccessDenied says where it
     looks for the password. Raises what connecting raises, except for ConnectionLost.
     """
     if source.has_password or not sys.stdin.isatty():
         return source
-    denied: AccessDenied | None = None
     try:
         with connected(source):
             return source
     except ConnectionLost:
-        pass
+        return source
     except AccessDenied as error:
         if error.code not in _NO_PASSWORD:
             raise
-        denied = error
-    if in_background():
-        if denied is None:
-            return source
-        raise denied.reworded(
-            f"{source.name}: the account needs a password, and a background process cannot ask for"
-            f" it: set {VARIABLES[0]}, or password in the group [client] of ~/.my.cnf"
-        ) from denied
+        if in_background():
+            raise error.reworded(
+                f"{source.name}: the account needs a password, and a background process cannot ask"
+                f" for it: set {VARIABLES[0]}, or password in the group [client] of ~/.my.cnf"
+            ) from error
     answer = ask_password(source.name)
     return source if answer is None else source.with_password(answer)
