@@ -466,7 +466,8 @@ def test_tools_without_an_id_replace_nobody(serve):
     with connect(server) as client:
         dump(client, server_id=0)
         records(client)
-    assert len(server.sessions) == 1
+    wait_for(lambda: len(server.sessions) == 1)
+    assert server.sessions[0].connection.thread_id == first.thread_id()
     first.close()
 
 
