@@ -144,7 +144,7 @@ def test_naming_is_said_once(run, shop, tmp_path):
     ran = run("log", shop / "mysql", "--as", "json")
     assert ran.err == (
         "tailrace: 5 tables (shop.reviews, shop.products, shop.orders, ...): column names from the"
-        " DDL in the logs\n"
+        " CREATE TABLE statements in the log\n"
     )
     second = shop / "mysql" / "binlog.000002"  # without the file that has the CREATE TABLEs
     ran = run("log", second, "--as", "json", "--tables", "orders")

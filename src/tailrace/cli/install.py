@@ -1,8 +1,8 @@
-"""Installs an extra that a command turned out to need, where `./run` started the command.
+"""Installs the extra that a command lacks, where `./run` started the command.
 
-`./run tailrace` installs the packages for reading logs, and no others. A command that needs more is
-started again, with the extra that the error names. Commands find out when they open
-their source or target, before they print.
+`./run tailrace` installs only the packages for reading logs. If a command fails because it lacks an
+extra, this module starts it again with the extra that the error names. A command opens its sources
+and its target before it prints, so the second start repeats no output.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ def _translated(array: pa.BinaryArray, charset: str, form: _Form) -> pa.StringAr
     frame[f.DATA], frame[f.DATA_END], frame[f.OFFSETS] = layout(array)
     expected = array.nbytes + array.nbytes // 4
     try:
-        kernel = native.reading("charset_text", array.nbytes)
-        return write(kernel, frame, array, expected, f"{charset} texts")
+        native.will_read(array.nbytes)
+        return write(native.reading("charset_text"), frame, array, expected, f"{charset} texts")
     except EventDecodeError:
         _explain(array, charset)
         raise
@@ -170,7 +170,8 @@ def _one_large(
     frame[f.DATA], frame[f.DATA_END] = data, data + stop
     frame[f.OFFSETS], frame[f.OUT_OFFSETS] = bounds.ctypes.data, ends.ctypes.data
     frame[f.OUT], frame[f.CAPACITY] = text.address, text.size
-    kernel = native.reading("charset_text", len(values))
+    native.will_read(len(values))
+    kernel = native.reading("charset_text")
     for number in range(len(bounds) - 1):
         frame[f.ROWS] = number + 1
         kernel(frame.ctypes.data)

@@ -1,11 +1,11 @@
-"""Kernels run by Python itself: for logs that are read sooner than a kernel is compiled.
+"""Runs kernels in Python: a small log is read sooner than a kernel is compiled.
 
-The functions are those that Numba compiles, from the same source, so that both give the same. Two
-things are done as the machine does them: sums, differences, products and shifts to the left are cut
-to 64 bits, and what the kernels' intrinsics do is done here, to the bytes at the addresses that
-they get. A kernel that has an intrinsic which is missing here cannot be interpreted.
+The source is the one that Numba compiles, so that both give the same result. This module imitates
+the processor in two things. It cuts sums, differences, products and left shifts to 64 bits, and it
+replaces each intrinsic by a function that reads or writes the bytes at the same addresses. A kernel
+with an intrinsic that has no replacement here cannot be interpreted.
 
-This reads about 1 MB of log in a second; machine code, some hundred.
+Python reads about 1 MB of log in a second; machine code reads some hundred.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KERNELS: Final = "tailrace.columns.kernels."
 _COMPILER: Final = ("numba", "llvmlite")
 _CUT: Final = "cut_to_64_bits"
 _WORD: Final = (1 << 64) - 1
-_MOST: Final = (1 << 63) - 1
+_LARGEST: Final = (1 << 63) - 1
 
 _memory: Final = memoryview((ctypes.c_uint8 * (1 << 56)).from_address(0)).cast("B")
 """All of the process's memory, by address."""
@@ -48,7 +48,7 @@ def _module(name: str) -> dict[str, Any]:
     """The names of a module of kernels, its functions for Python."""
     path = Path(__file__).parent / "kernels" / f"{name}.py"
     tree = ast.parse(path.read_bytes(), path)
-    own = _INSTEAD.get(name, {})
+    own = _REPLACEMENTS.get(name, {})
     names: dict[str, Any] = {"__name__": f"{__name__}.{name}", _CUT: _word}
     body = []
     for part in tree.body:
@@ -59,7 +59,7 @@ def _module(name: str) -> dict[str, Any]:
             }
         elif isinstance(part, ast.Import | ast.ImportFrom) and _of_compiler(part):
             names |= {each.asname or each.name: _ABSENT for each in part.names}
-        elif not (isinstance(part, ast.FunctionDef) and (part.name in own or _made(part))):
+        elif not (isinstance(part, ast.FunctionDef) and (part.name in own or _is_intrinsic(part))):
             body.append(_Words().visit(part))
     names |= own
     tree.body = body
@@ -78,8 +78,8 @@ def _of_compiler(part: ast.Import | ast.ImportFrom) -> bool:
     return (first or "").startswith(_COMPILER)
 
 
-def _made(part: ast.FunctionDef) -> bool:
-    """Whether a function makes machine code."""
+def _is_intrinsic(part: ast.FunctionDef) -> bool:
+    """Whether a function emits machine code, which only a compiler runs."""
     marks = part.decorator_list
     return any(isinstance(each, ast.Name) and each.id == "intrinsic" for each in marks)
 
@@ -141,7 +141,7 @@ def _is_compiled(node: ast.FunctionDef) -> bool:
 def _cut(value: ast.expr) -> ast.expr:
     """``(_ if -2**63 <= (_ := value) < 2**63 else _CUT(_))``."""
     made = ast.NamedExpr(ast.Name("_", ast.Store()), value)
-    least, most = ast.UnaryOp(ast.USub(), ast.Constant(_MOST + 1)), ast.Constant(_MOST)
+    least, most = ast.UnaryOp(ast.USub(), ast.Constant(_LARGEST + 1)), ast.Constant(_LARGEST)
     fits = ast.Compare(least, [ast.LtE(), ast.LtE()], [made, most])
     there = ast.Name("_", ast.Load())
     return ast.IfExp(fits, there, ast.Call(ast.Name(_CUT, ast.Load()), [there], []))
@@ -149,7 +149,7 @@ def _cut(value: ast.expr) -> ast.expr:
 
 def _word(value: int) -> int:
     value &= _WORD
-    return value if value <= _MOST else value - _WORD - 1
+    return value if value <= _LARGEST else value - _WORD - 1
 
 
 def _same(function: Function) -> Function:
@@ -276,7 +276,7 @@ def _copy16_one_line(target: int, source: int) -> None:
     _memory[target : target + 16] = data.replace(b"\n", b" ").replace(b"\r", b" ")
 
 
-_INSTEAD: Final[Mapping[str, Mapping[str, Any]]] = {
+_REPLACEMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "each_row": {"njit": lambda **_options: _same},
     "memory": {
         "helper": _same,
@@ -320,6 +320,6 @@ _INSTEAD: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "strings": {"copying16": _copying16, "_copy16_one_line": _copy16_one_line},
 }
-"""By module, what is done in place of its functions: intrinsics, and long runs of bytes."""
+"""By module, the functions that replace its intrinsics, and its loops over single bytes."""
 _TABLES: Final = {"number_text": {"_POWERS": "powers"}, "json_check": {"_TABLE": "_table_address"}}
-"""By module, tables that are a part of the machine code, with the intrinsic of their address."""
+"""By module, its constant tables, with the intrinsic that gives the address of each."""

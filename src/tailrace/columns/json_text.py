@@ -31,5 +31,5 @@ def jsonb_to_text(array: pa.BinaryArray, typed: Array | None = None) -> pa.Strin
     size = array.nbytes
     if typed is not None:
         frame[f.TYPED] = typed.ctypes.data
-    kernel = native.reading("json_text", size)
-    return write(kernel, frame, array, size + size // 4, "JSON values")
+    native.will_read(size)
+    return write(native.reading("json_text"), frame, array, size + size // 4, "JSON values")

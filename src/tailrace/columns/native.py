@@ -94,7 +94,7 @@ INTERPRETED: Final = frozenset(KERNELS) - WRITING - PRINTING - RARE - {"row_json
 """The kernels for reading logs, which Python can run itself (`tailrace.columns.interpreted`)."""
 
 SMALL: Final = 4 << 20
-"""Bytes that a process reads before it compiles kernels: interpreted, they take some seconds."""
+"""Bytes of log that a process reads without compiling a kernel: Python takes some seconds."""
 
 _IMPORT = re.compile(rb"^from tailrace\.columns\.([\w.]+) import (?:(\w+) as)?", re.MULTILINE)
 _DIGEST = hashlib.sha256().digest_size
@@ -116,26 +116,32 @@ def kernel(name: str) -> Function:
     return found
 
 
-def reading(name: str, size: int = 0) -> Function:
-    """The kernel ``name``, to read a log; ``size`` is how many bytes it is about to read.
+def reading(name: str) -> Function:
+    """The kernel ``name`` of `INTERPRETED`: compiled, or interpreted while that is quicker."""
+    if name in _loaded or is_worth_compiling(name):
+        return kernel(name)
+    found = _interpreted.get(name)
+    if found is None:
+        from tailrace.columns.interpreted import interpreted  # noqa: PLC0415 - seldom needed
 
-    One that is not compiled yet is interpreted until this process has read `SMALL` bytes.
-    """
+        found = _interpreted[name] = interpreted(KERNELS[name][0], name)
+    return found
+
+
+def will_read(size: int) -> None:
+    """Count ``size`` bytes of a log that this process is about to read."""
     global _read  # noqa: PLW0603 - of the process, as what is compiled is
     _read += size
-    found = _loaded.get(name)
-    if found is None and name in INTERPRETED and is_small():
-        found = _interpreted.get(name)
-        if found is None and not is_compiled(name):
-            from tailrace.columns.interpreted import interpreted  # noqa: PLC0415 - seldom needed
-
-            found = _interpreted[name] = interpreted(KERNELS[name][0], name)
-    return found or kernel(name)
 
 
 def is_small(more: int = 0) -> bool:
     """Whether this process reads so little, with ``more`` bytes, that compiling takes longer."""
     return _read + more <= SMALL
+
+
+def is_worth_compiling(name: str) -> bool:
+    """Whether a kernel is compiled already, or this process has read more than a small log."""
+    return not is_small() or is_compiled(name)
 
 
 def compile_all(*, say: Callable[[str], None] | None = None, writing: bool = False) -> float:

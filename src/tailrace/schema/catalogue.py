@@ -33,7 +33,7 @@ _NO_NAMES: Final = (
 )
 NAMES_FROM: Final = {
     "given": "column names from the schema given",
-    "ddl": "column names from the DDL in the logs",
+    "ddl": "column names from the CREATE TABLE statements in the log",
     "server": "column names from the server's definition",
     "none": _NO_NAMES.format(""),
 }

@@ -1,4 +1,4 @@
-"""Whether what is installed fits together, which one line says before anything runs."""
+"""Checks, before anything runs, that the installed packages fit together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tailrace.spark.java import find_java
 _NEEDED: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 """The package that writes a format; the extra of the format's name limits its version."""
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""What spark-submit says to the program that it runs."""
+"""The environment variable that spark-submit sets for the program that it runs."""
 
 
 def check(format: str) -> None:  # noqa: A002 - what Spark calls it
@@ -20,14 +20,13 @@ def check(format: str) -> None:  # noqa: A002 - what Spark calls it
         check_version(format, _NEEDED[format], f"a lake of the format {format}")
 
 
-def check_spark(*, java: bool) -> None:
+def check_spark(what: str, *, java: bool) -> None:
     """Raise `MissingExtra` if PySpark is missing, or is of a version that its extra excludes.
 
-    With ``java``, also `PipelineError` if there is no Java to start a Spark on.
+    ``what`` is the task that needs it, for the message. With ``java``, also raise `PipelineError`
+    if there is no Java to start a Spark on.
     """
-    check_version(
-        "spark", "pyspark", "mirroring more than 8 MiB at once, a server, or with --follow"
-    )
+    check_version("spark", "pyspark", what)
     if java and not is_submitted():
         find_java()
 

@@ -1,8 +1,8 @@
 """`mirror`: binary logs into a lake, on Spark.
 
-The driver plans splits of the logs, tasks decode them and write data files themselves, the driver
-makes what is whole visible in one step: a run that dies anywhere leaves the lake as it was, and the
-next one resumes from there. docs/design/lake.md tells what the lake looks like.
+The driver plans splits of the logs. Tasks decode them and write data files. The driver then makes
+all files of the batch visible in one commit: a run that dies before it leaves the lake as it was,
+and the next run resumes there. docs/design/lake.md describes the lake.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tailrace.spark.servers import apart
 from tailrace.spark.sources import Sources
 from tailrace.spark.unnamed import AskedNames
 from tailrace.spark.wanted import WantedTables
-from tailrace.spark.workers import Workers
+from tailrace.spark.workers import SMALL_BYTES, Workers
 from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
@@ -155,11 +155,11 @@ def mirror(
     starts = (spark is None or callable(spark)) and not fit.is_submitted()
 
     def starting() -> None:
-        fit.check_spark(java=starts)
+        fit.check_spark(f"mirroring more than {SMALL_BYTES >> 20} MiB at once", java=starts)
         tell("start", 0, 1)
 
-    if servers or follow:
-        fit.check_spark(java=starts)  # before anything is received
+    if servers or follow:  # these may get there later: better told before anything is received
+        fit.check_spark("mirroring a server, or with --follow,", java=starts)
     workers = Workers(spark, here=follow or starts, starting=starting)
     inputs = Sources(files, servers, keyring, given, notice or _no_notice)
     with open_store(into, kind) as store, inputs, inputs.beginning(store):

@@ -13,7 +13,7 @@ import numpy as np
 import zstandard
 
 from tailrace.columns.frames import plan as k
-from tailrace.columns.native import reading
+from tailrace.columns.native import reading, will_read
 from tailrace.columns.read.blocks import GrowingMemory, check_large
 from tailrace.columns.read.walk import Array, Ranges, Walker
 from tailrace.constants import (
@@ -363,7 +363,7 @@ class LogDecoder(Walker):
     def _inner(self, data: Array, size: int, seen: int) -> Generator[pa.RecordBatch, None, int]:
         """Plan the whole events of a piece of payload; returns their bytes."""
         frame = self._frame
-        reading("plan_events", size)
+        will_read(size)
         start = int(data.ctypes.data)
         frame[k.CURSOR] = start
         frame[k.END] = frame[k.LIMIT] = start + size

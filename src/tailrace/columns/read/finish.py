@@ -106,6 +106,10 @@ def _uncompressed(array: pa.BinaryArray, limit: int) -> pa.BinaryArray:
         except EventDecodeError as error:
             raise BadRow(error.message, row) from None
 
+    if not native.is_worth_compiling("uncompressed"):
+        return pa.array(
+            [by_hand(row) if each.is_valid else None for row, each in enumerate(array)], pa.binary()
+        )
     ends, work = np.empty(len(array) + 1, np.int32), np.zeros(f.WORK_BYTES, np.uint8)
     frame = np.zeros(f.INFLATE_WORDS, np.int64)
     frame[f.ROWS], frame[f.OUT_OFFSETS], frame[f.LIMIT] = len(array), ends.ctypes.data, limit

@@ -12,7 +12,7 @@ import numpy as np
 
 from tailrace.columns.frames import plan as k
 from tailrace.columns.frames import scan as f
-from tailrace.columns.native import reading
+from tailrace.columns.native import reading, will_read
 from tailrace.columns.read.blocks import Blocks
 from tailrace.columns.read.grammar import STEPS_ANYWAY, types_of
 from tailrace.columns.read.payload_heads import PayloadHeads
@@ -159,7 +159,8 @@ class Scan:
             consumed = 0
             while blocks.next(consumed):
                 begin = int(blocks.data.ctypes.data)
-                scan = reading("scan_events", blocks.size)
+                will_read(blocks.size)
+                scan = reading("scan_events")
                 frame[f.CURSOR] = begin
                 frame[f.END] = begin + blocks.size
                 frame[f.BASE] = blocks.offset - begin

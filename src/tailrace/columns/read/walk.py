@@ -18,7 +18,7 @@ import numpy as np
 from tailrace.columns.calendar import crc_tables
 from tailrace.columns.frames import plan as k
 from tailrace.columns.frames import text as f
-from tailrace.columns.native import is_compiled, is_small, kernel, reading
+from tailrace.columns.native import is_worth_compiling, kernel, reading, will_read
 from tailrace.columns.pages import Pages
 from tailrace.columns.read.grammar import STEPS, place, state_after, types_of
 from tailrace.columns.read.pool import Pool
@@ -287,7 +287,7 @@ class Walker(ABC):
         iterator has ended.
         """
         frame, self._spent = self._frame, spent
-        reading("plan_events", size)
+        will_read(size)
         start = self._start = int(block.ctypes.data)
         frame[k.CURSOR] = frame[k.FIRST_CURSOR] = start
         frame[k.END] = start + size
@@ -666,7 +666,7 @@ class Walker(ABC):
         size = ctypes.c_uint32.from_address(cursor + LENGTH_AT).value
         end = cursor + size - int(frame[k.CHECKSUM_BYTES])
         length = -1
-        if not is_small() or is_compiled("inflate_rows"):
+        if is_worth_compiling("inflate_rows"):
             out, room = self._inflated
             if room < _INFLATED_ROOM:
                 out, room = self._keep(bytes(_INFLATED)).ctypes.data, _INFLATED
@@ -685,7 +685,7 @@ class Walker(ABC):
 
     def _keep(self, plain: bytes | bytearray) -> Array:
         """Keep bytes alive that the plan points into until it is decoded."""
-        reading("plan_events", len(plain))
+        will_read(len(plain))
         data = np.empty(len(plain) + k.PADDING, np.uint8)
         data[: len(plain)] = np.frombuffer(plain, np.uint8)
         self._kept.append(data)

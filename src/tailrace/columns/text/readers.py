@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LEAST: Final = 1 << 20
 """Size of a log in bytes from which kernels are faster."""
 LEAST_UNCOMPILED: Final = 64 << 20
-"""The same if they must be compiled first."""
+"""The same if they must be compiled first: Python cannot run those that print."""
 _READING: Final = ("plan_events", "decode_rows", "hash_bytes")
 _NEEDED: Final = ("numpy", "pyarrow", "llvmlite", "numba")
 

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from tailrace.errors import UnsupportedType
 from tailrace.spark.manifest.on_disk import to_disk, write_new_file
+from tailrace.spark.types import DELTA, json_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,50 +27,15 @@ if TYPE_CHECKING:
 
 LOG: Final = "_delta_log"
 
-_PLAIN: Final = {
-    pa.bool_(): "boolean",
-    pa.int8(): "byte",
-    pa.int16(): "short",
-    pa.int32(): "integer",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us"): "timestamp_ntz",
-    pa.timestamp("us", "UTC"): "timestamp",
-}
 READER_FEATURES: Final = ("timestampNtz",)
 WRITER_FEATURES: Final = ("appendOnly", "invariants", "timestampNtz")
 VECTORS: Final = "deletionVectors"
 _TIGHT: Final = re.compile(r'(?<!\\)"tightBounds"\s*:\s*(?:true|false)')
 
 
-def delta_type(arrow: pa.DataType) -> Any:
-    """Delta's type for one of ours; raises `UnsupportedType` for a type that is not ours."""
-    if pa.types.is_decimal128(arrow):
-        return f"decimal({arrow.precision},{arrow.scale})"
-    if pa.types.is_struct(arrow):
-        return {"type": "struct", "fields": [_field(field) for field in arrow]}
-    if pa.types.is_map(arrow):
-        key, value = delta_type(arrow.key_type), delta_type(arrow.item_type)
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-    if pa.types.is_list(arrow):
-        return {"type": "array", "elementType": delta_type(arrow.value_type), "containsNull": True}
-    found = _PLAIN.get(arrow)
-    if found is None:
-        raise UnsupportedType(f"Delta has no type for {arrow}")
-    return found
-
-
-def _field(field: pa.Field) -> dict[str, Any]:
-    return {"name": field.name, "type": delta_type(field.type), "nullable": True, "metadata": {}}
-
-
 def schema_string(columns: pa.Schema) -> str:
-    """A table's schema, as its metadata has it."""
-    return json.dumps({"type": "struct", "fields": [_field(field) for field in columns]})
+    """A table's schema, as its metadata has it; raises `UnsupportedType`."""
+    return json.dumps(json_type(pa.struct(list(columns)), DELTA))
 
 
 def metadata(schema: str, configuration: dict[str, str], **known: Any) -> dict[str, Any]:
