@@ -57,6 +57,11 @@ def one_line(text: str, most: int | None = None) -> str:
     return line if most is None or len(line) <= most else f"{line[:most]}..."
 
 
+def counted(number: int, what: str) -> str:
+    """``1 row``, ``1,352 rows``: a number, and what it counts, in the plural where it is not 1."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def size(count: int) -> str:
     """Bytes in readable form: ``512 B``, ``1.5 kB``, ``3.2 MB``."""
     if count < 1000:

@@ -24,6 +24,7 @@ from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.signals import STATUS, on_signals
 from tailrace.cli.sources import with_servers
 from tailrace.live.scheme import names_server
+from tailrace.printable import counted
 
 if TYPE_CHECKING:
     from tailrace.generators import EventStream
@@ -137,6 +138,7 @@ def apply(
         )
     earlier = f", {done.skipped:,} were applied earlier" if done.skipped else ""
     output = output_to(standard_output())
-    output.line((f"{done.transactions:,} transactions applied{earlier}; up to {done.position}", ""))
+    transactions = counted(done.transactions, "transaction")
+    output.line((f"{transactions} applied{earlier}; up to {done.position}", ""))
     output.close()
     return STATUS[signalled[0]] if signalled else 0

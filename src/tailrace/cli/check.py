@@ -21,7 +21,7 @@ from tailrace.errors import LogError, TailraceError
 from tailrace.events import FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
 from tailrace.log.reader import Reader, Step
 from tailrace.log.sources import catalogue_of, logs_of
-from tailrace.printable import one_line
+from tailrace.printable import counted, one_line
 from tailrace.storage import LogSeries
 from tailrace.transaction import Boundary
 from tailrace.transports import SeriesTransport
@@ -180,8 +180,9 @@ def _decode(image: Image | None, columns: list[int]) -> None:
 
 def _summary(counts: _Counts, torn_tail: Position | None) -> str:
     text = (
-        f"in order, {counts.events:,} events, {counts.transactions:,} transactions, "
-        f"{counts.rows:,} rows, {'checksums' if counts.checksums else 'no checksums'}"
+        f"in order, {counted(counts.events, 'event')}, "
+        f"{counted(counts.transactions, 'transaction')}, {counted(counts.rows, 'row')}, "
+        f"{'checksums' if counts.checksums else 'no checksums'}"
     )
     if torn_tail is not None:
         text += f"; ends inside an event at {torn_tail.offset}: it is being written, or was cut off"

@@ -31,6 +31,7 @@ from tailrace.cli.sources import with_servers
 from tailrace.errors import MissingExtra, UsageError
 from tailrace.extras import importing
 from tailrace.live.scheme import names_server
+from tailrace.printable import counted
 from tailrace.storage.objects.url import names_object
 
 if TYPE_CHECKING:
@@ -266,5 +267,6 @@ def _shown() -> Iterator[Callable[[str], None]]:
 
 def _progress(done: Indexed) -> str:
     return (
-        f"{done.rows:,} rows indexed in {done.transactions:,} transactions; up to {done.position}"
+        f"{counted(done.rows, 'row')} indexed in {counted(done.transactions, 'transaction')}; "
+        f"up to {done.position}"
     )

@@ -12,6 +12,7 @@ from tailrace.cli.output import output_to, say, standard_output
 from tailrace.cli.signals import STATUS, on_signals
 from tailrace.errors import UsageError
 from tailrace.extras import importing
+from tailrace.printable import counted
 
 if TYPE_CHECKING:
     from tailrace.cli.output import Output
@@ -136,8 +137,7 @@ def _serve(index: str, listen: str, hosts: tuple[str, ...]) -> int:
 
 def _counts(found: Hits) -> str:
     tables = ", ".join(f"{name} {count:,}" for name, count in found.tables.items())
-    rows = "1 row" if found.total == 1 else f"{found.total:,} rows"
-    return f"{rows} found{f' ({tables})' if tables else ''}"
+    return f"{counted(found.total, 'row')} found{f' ({tables})' if tables else ''}"
 
 
 def _print(output: Output, hit: Hit) -> None:

@@ -37,7 +37,7 @@ from tailrace.columns.text.statistics import count
 from tailrace.errors import UsageError
 from tailrace.extras import importing
 from tailrace.log.statistics import Statistics
-from tailrace.printable import printable_json, size
+from tailrace.printable import counted, printable_json, size
 from tailrace.storage.streams.base import told
 from tailrace.times import time_text
 
@@ -210,8 +210,8 @@ def _range(digits: int) -> str:
 
 
 def _print(output: Output, name: str, found: Statistics) -> None:
-    files = f"{found.files} file{'' if found.files == 1 else 's'}"
-    text = f"{name}: {files}, {size(found.bytes)}, {found.transactions:,} transactions"
+    files, transactions = counted(found.files, "file"), counted(found.transactions, "transaction")
+    text = f"{name}: {files}, {size(found.bytes)}, {transactions}"
     if found.first:
         first, last = time_text(found.first * 1_000_000), time_text(found.last * 1_000_000)
         text += f", {first} to {last} UTC"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tailrace.printable import one_line, printable, size
+from tailrace.printable import counted, one_line, printable, size
 from tailrace.times import time_text
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def width_text(seconds: int) -> str:
     """An interval's width, as ``5 minutes``."""
     for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
         if seconds % unit == 0:
-            return _of(seconds // unit, name)
+            return counted(seconds // unit, name)
     raise ValueError(seconds)
 
 
@@ -155,14 +155,14 @@ def _over_time(
     text = _number if what == "changes" else size
     first = list(names[:MOST_SERIES])
     series = [*map(shown, first), *([OTHERS] if len(names) > MOST_SERIES else [])]
-    counted = _by_interval(wide, first, index)
-    total = [sum(each) for each in zip(*counted.values(), strict=True)] or [0] * len(series)
-    at = max(counted, key=lambda start: sum(counted[start]), default=0)
+    counts = _by_interval(wide, first, index)
+    total = [sum(each) for each in zip(*counts.values(), strict=True)] or [0] * len(series)
+    at = max(counts, key=lambda start: sum(counts[start]), default=0)
     parts = ", ".join(f"{name} {text(number)}" for name, number in zip(series, total, strict=True))
     defined = wide.definitions()
     summary = f"Stacked bars, one for each {width_text(wide.width)}. By table: {parts}."
-    if counted:
-        summary += f" Most in the interval from {moment(at)}: {text(sum(counted[at]))}."
+    if counts:
+        summary += f" Most in the interval from {moment(at)}: {text(sum(counts[at]))}."
     if defined:
         summary += f" Definitions (DDL) are marked in {len(defined)} intervals."
     return Figure(
@@ -171,11 +171,11 @@ def _over_time(
         what,
         "time",
         series,
-        _stacked_in_time(counted, wide.width, series, text),
+        _stacked_in_time(counts, wide.width, series, text),
         ("From (UTC)", *series),
-        [(moment(start), *map(text, each)) for start, each in sorted(counted.items())],
+        [(moment(start), *map(text, each)) for start, each in sorted(counts.items())],
         _stacked_in_time(_by_interval(narrow, first, index), narrow.width, series, text),
-        [(start, f"{_of(number, 'definition')} (DDL)") for start, number in defined],
+        [(start, f"{counted(number, 'definition')} (DDL)") for start, number in defined],
         f"Each bar is {width_text(wide.width)}"
         + (f" ({width_text(narrow.width)} on a narrow screen)" if narrow != wide else "")
         + (". ▼ marks definitions (DDL)." if defined else "."),
@@ -184,10 +184,6 @@ def _over_time(
 
 def _number(value: int) -> str:
     return f"{value:,}"
-
-
-def _of(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _by_interval(timeline: Timeline, first: Sequence[str], index: int) -> dict[int, list[int]]:
@@ -204,13 +200,13 @@ def _by_interval(timeline: Timeline, first: Sequence[str], index: int) -> dict[i
 
 
 def _stacked_in_time(
-    counted: Mapping[int, Sequence[int]],
+    counts: Mapping[int, Sequence[int]],
     width: int,
     series: Sequence[str],
     text: Callable[[int], str],
 ) -> list[Bar]:
     bars = []
-    for start, values in sorted(counted.items()):
+    for start, values in sorted(counts.items()):
         low = 0
         for place, value in enumerate(values):
             if value:
@@ -229,7 +225,7 @@ def _sizes(title: str, what: str, counts: Mapping[int, int]) -> Figure:
         low, high = (1 << digits - 1 if digits else 0), max((1 << digits) - 1, 0)
         name = text(low) if what == "bytes" or low == high else f"{low:,} to {high:,}"
         label = _short(low)
-        tip = f"{name}: {_of(number, 'transaction')}"
+        tip = f"{name}: {counted(number, 'transaction')}"
         bars.append(Bar(0, 0, number, tip, digits, name=label))
         span = text(low) if low == high else f"{low:,} to {high:,}"
         rows.append((span, f"{number:,}"))
@@ -304,7 +300,7 @@ def _by_event(found: Statistics) -> Figure:
         Bar(0, 0, each.bytes, f"{shown(name)}: {total}", place, 0, shown(name), total)
         for place, name in enumerate(names[:_MOST_BARS])
         for each in (found.events[name],)
-        for total in (f"{size(each.bytes)}, {_of(each.events, 'event')}",)
+        for total in (f"{size(each.bytes)}, {counted(each.events, 'event')}",)
     ]
     return Figure(
         "Bytes by event type",

@@ -13,6 +13,7 @@ from tailrace.events import Event, GtidEvent, MariadbGtidEvent
 from tailrace.handlers import ByTable, Handler, Pipeline, Rename
 from tailrace.log.events import gtids_at
 from tailrace.log_name import LogName, base_and_number
+from tailrace.printable import counted
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.sql.logged import concerns
 from tailrace.transaction import Boundary
@@ -97,7 +98,7 @@ class RawOutput:
             raise
         if self._skipped:
             say(f"{self._skipped} statements that changed rows left out: their tables are unknown")
-        say(f"{self._into}: {self._transactions:,} transactions of {reader.name}")
+        say(f"{self._into}: {counted(self._transactions, 'transaction')} of {reader.name}")
         say_how_it_ended(reader)
 
     def _copy(self, reader: Reader) -> None:

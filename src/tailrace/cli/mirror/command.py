@@ -34,7 +34,7 @@ from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
 from tailrace.extras import importing
 from tailrace.live.scheme import names_server
-from tailrace.printable import size
+from tailrace.printable import counted, size
 from tailrace.schema.catalogue import NAMES_FROM
 from tailrace.storage import find_all
 
@@ -257,7 +257,7 @@ def _print(
         for table in report.tables
         if not table.dropped or table.changes or table.set_aside is not None
     ]
-    read = f"{report.changes:,} changes from {size(report.log_bytes)} of logs"
+    read = f"{counted(report.changes, 'change')} from {size(report.log_bytes)} of logs"
     title = f"{into}: {read if report.log_bytes else 'nothing new'}, {seconds:.1f} s"
     if starting := report.seconds.get("start"):
         title += f", of which {starting:.1f} s starting Spark"

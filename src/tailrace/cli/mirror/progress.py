@@ -9,7 +9,7 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.output import cut_to_width, lines_of, live_on_stderr, say
-from tailrace.printable import printable, size
+from tailrace.printable import counted, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -230,7 +230,7 @@ class _Lines:
             return
         self._next = now + LINE_SECONDS
         for source in moment.sources:
-            say(f"{_line(source)}  {size(int(moment.rate))}/s  {self._changes:,} changes")
+            say(f"{_line(source)}  {size(int(moment.rate))}/s  {counted(self._changes, 'change')}")
         if moment.set_aside:
             say(standing(moment.set_aside))
 
