@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from pymysql.constants import FIELD_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from tools.servers import Server
@@ -106,6 +106,19 @@ def raw_rows(server: Server, sql: str) -> tuple[list[list[str | None]], list[boo
         ]
         rows = [[_text(*cell) for cell in zip(row, binary, strict=True)] for row in cursor]
     return rows, binary
+
+
+def definitions(server: Server, database: str, tables: Iterable[str] | None = None) -> str:
+    """The CREATE TABLEs of a database, or of some tables, as mysqldump --no-data gives them."""
+    names = tables
+    if names is None:
+        names = [str(row[0]) for row in server.query(f"SHOW TABLES FROM {quoted(database)}")]
+    header = "-- MariaDB dump\n" if server.flavour == "mariadb" else ""
+    parts = [f"{header}USE {quoted(database)};"]
+    for table in names:
+        rows, _ = raw_rows(server, f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")
+        parts.append(f"{rows[0][1]};")
+    return "\n".join(parts)
 
 
 def _text(value: bytes | None, binary: bool) -> str | None:

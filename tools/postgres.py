@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-if TYPE_CHECKING:
-    from types import TracebackType
+from tools.servers.server import free_port
 
 _SECONDS: Final = 60.0
 _USER: Final = "nobody"
@@ -61,9 +59,7 @@ class Postgres:
             cwd=self._folder,
             **settings,
         )
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [
@@ -110,10 +106,5 @@ class Postgres:
             self._process = None
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

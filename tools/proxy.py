@@ -24,14 +24,10 @@ _CONNECT_SECONDS: Final = 60.0
 
 @dataclass
 class Counts:
-    """What passed a proxy: connections, bytes each way, and what was done to them."""
+    """What passed a proxy: connections, and bytes from the server."""
 
     connections: int = 0
-    refused: int = 0
     from_server: int = 0
-    from_client: int = 0
-    cuts: int = 0
-    stalls: int = 0
 
 
 @dataclass(eq=False)
@@ -64,7 +60,6 @@ class Proxy(Closing):
         self._ends: set[_End] = set()
         self._left: int | None = None  # bytes that may still come from the server before a cut
         self._reset_after = False
-        self._stall_new = False
         self._refusing = False
         self._then: Callable[[], object] = lambda: None  # what a cut does at its end
         self._orders: queue.SimpleQueue[tuple[Callable[[], object], threading.Event]] = (
@@ -95,25 +90,22 @@ class Proxy(Closing):
 
         self._order(listen)
 
-    def cut(self, *, reset: bool = True) -> int:
-        """End all connections now, by RST or FIN; gives how many there were.
+    def cut(self, *, reset: bool = True) -> None:
+        """End all connections now, by RST or FIN.
 
         Who still sends after the FIN gets RST all the same.
         """
-        found: list[int] = []
-        self._order(lambda: found.append(self._cut_all(reset=reset)))
-        return found[0]
+        self._order(lambda: self._cut_all(reset=reset))
 
-    def cut_after(self, count: int, *, reset: bool = False) -> threading.Event:
+    def cut_after(self, count: int) -> threading.Event:
         """End all connections when ``count`` more bytes came from the server, and no byte more.
 
-        Gives an event that is set when it was done. With ``reset``, bytes on their way may be lost.
+        Gives an event that is set when it was done.
         """
         done = threading.Event()
 
         def arm() -> None:
-            self._left, self._reset_after = count, reset
-            self._then = done.set
+            self._left, self._reset_after, self._then = count, False, done.set
 
         self._order(arm)
         return done
@@ -121,7 +113,8 @@ class Proxy(Closing):
     def cut_after_each(self, counts: Iterable[int]) -> list[int]:
         """As `cut_after`, again and again: each count begins where the one before cut.
 
-        Gives a list of those that were done, which grows. Even counts reset.
+        Gives a list of those that were done, which grows. Even counts reset: bytes on their way may
+        be lost then.
         """
         done: list[int] = []
 
@@ -134,30 +127,17 @@ class Proxy(Closing):
                 done.append(count)
                 again(left)
 
-            self._left, self._reset_after = count, count % 2 == 0
-            self._then = then
+            self._left, self._reset_after, self._then = count, count % 2 == 0, then
 
         self._order(lambda: again(iter(counts)))
         return done
 
-    def stall(self, *, new: bool = False) -> int:
-        """Keep the connections and pass nothing; with ``new``, also on those made from now on.
+    def stall(self) -> None:
+        """Keep the connections, and pass nothing on them.
 
-        Gives how many there were. What comes meanwhile waits in the kernel, as in a network that
-        is gone.
+        What comes meanwhile waits in the kernel, as in a network that is gone.
         """
-        found: list[int] = []
-
-        def hold() -> None:
-            self._stall_new = new
-            for end in self._ends:
-                end.stalled = True
-                self._watch(end)
-            self.counts.stalls += 1
-            found.append(len(self._ends) // 2)
-
-        self._order(hold)
-        return found[0]
+        self._order(lambda: self._set_stalled(True))
 
     def refuse(self) -> None:
         """Reset all connections, and each new one, until `go_on`."""
@@ -172,11 +152,8 @@ class Proxy(Closing):
         """Pass again what was stalled, take connections again, and forget a `cut_after`."""
 
         def resume() -> None:
-            self._stall_new = self._refusing = False
-            self._left = None
-            for end in list(self._ends):
-                end.stalled = False
-                self._watch(end)
+            self._refusing, self._left = False, None
+            self._set_stalled(False)
 
         self._order(resume)
 
@@ -189,11 +166,6 @@ class Proxy(Closing):
 
         self._order(note)
         return found
-
-    @property
-    def links(self) -> int:
-        """How many connections there are."""
-        return len(self._ends) // 2
 
     def close(self) -> None:
         """End all connections and the thread; may be called again."""
@@ -252,7 +224,6 @@ class Proxy(Closing):
                 raise ConnectionRefusedError
             server = socket.create_connection((self.host, self._target()), _CONNECT_SECONDS)
         except OSError:
-            self.counts.refused += 1
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             client.close()
             return
@@ -260,7 +231,6 @@ class Proxy(Closing):
         ends = _End(client, is_server=False), _End(server, is_server=True)
         ends[0].other, ends[1].other = ends[1], ends[0]
         for end in ends:
-            end.stalled = self._stall_new
             end.socket.setblocking(False)
             end.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._ends.add(end)
@@ -308,7 +278,6 @@ class Proxy(Closing):
         if end.is_server:
             self._from_server(other, piece)
         else:
-            self.counts.from_client += len(piece)
             self._pass(other, piece)
 
     def _from_server(self, client: _End, piece: bytes) -> None:
@@ -344,12 +313,14 @@ class Proxy(Closing):
         if end.other is not None:
             self._watch(end.other)
 
-    def _cut_all(self, *, reset: bool) -> int:
-        links = [end for end in self._ends if end.is_server]
-        for end in links:
+    def _set_stalled(self, stalled: bool) -> None:
+        for end in list(self._ends):
+            end.stalled = stalled
+            self._watch(end)
+
+    def _cut_all(self, *, reset: bool) -> None:
+        for end in [end for end in self._ends if end.is_server]:
             self._drop(end, reset=reset)
-        self.counts.cuts += len(links)
-        return len(links)
 
     def _drop(self, end: _End, *, reset: bool) -> None:
         """Close both ends of a link."""

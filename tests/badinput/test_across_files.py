@@ -1,7 +1,5 @@
 """Transactions that one file begins and the next one continues (relay logs), or makes void."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.columns import changes, plan_splits, read_split
@@ -11,12 +9,13 @@ from tests.badinput.test_verdicts import (
     GTID,
     MYSQL,
     QUERY,
-    ROTATE,
     TABLE_MAP,
     WRITE,
     XID,
+    a_rotate,
     both,
     index_of,
+    later_head,
     of,
     statement,
 )
@@ -30,19 +29,14 @@ def made():
     """Events to make files of: a head for the first file, heads for later ones, and the rest."""
     parsed = of(MYSQL, GTID, QUERY, TABLE_MAP, WRITE, XID)
     first = max(n for n, event in enumerate(parsed.events) if event[4] == GTID)
-    again = Parsed([bytearray(parsed.events[0])], parsed.tail)
-    again.events[0][19 + 52 : 19 + 56] = bytes(4)  # when its server was started: 0 in later files
-    again.seal(0)
-    relay = of("mysql-9.7.relay-log", ROTATE)
-    rotate = next(event for event in reversed(relay.events) if event[4] == ROTATE)
     gtid, begin, *rows, xid = parsed.events[first:]
     return {
         "head": parsed.events[:first],
         "begin": [gtid, begin],
         "rows": rows,
         "commit": [xid],
-        "rotate": [rotate],
-        "later": [again.events[0]] * 2,  # the relay log's and the source's
+        "rotate": [a_rotate()],
+        "later": [later_head(parsed)] * 2,  # the relay log's and the source's
         "restarted": [parsed.events[0]],
         **{
             sql.split(" `")[0]: [sealed(statement(parsed, sql.encode()), parsed.tail)]
@@ -64,6 +58,11 @@ def content(made, names):
 
 def series_of(made, *files):
     return verdicts.series_of(*(content(made, names) for names in files))
+
+
+def read_into(found, series):
+    for batch in changes(series, statements="skip"):
+        found.extend(batch.column("_seq").to_pylist())
 
 
 FIRST = ("head", "begin", "rows", "rotate")
@@ -123,13 +122,8 @@ def test_rows_before_an_error_are_given_once():
     events = [*good.events, *bad.events[begin:], *partial.events[index_of(partial, GTID) :]]
     series = verdicts.series_of(b"\xfebin" + b"".join(events))
     found = []
-
-    def read():
-        for batch in changes(series, statements="skip"):
-            found.extend(batch.column("_seq").to_pylist())
-
     with pytest.raises(EventDecodeError, match=r"corpus\.keyed: "):
-        read()
+        read_into(found, series)
     assert found
     assert len(found) == len(set(found))
 
@@ -139,11 +133,6 @@ def test_rows_without_an_end_before_damage(made):
     whole = content(made, ("head", "begin", "rows", "commit"))
     series = verdicts.series_of(whole[:-5], content(made, LATER))
     found = []
-
-    def read():
-        for batch in changes(series, statements="skip"):
-            found.extend(batch.column("_seq").to_pylist())
-
     with pytest.raises(TruncatedEvent):
-        read()
+        read_into(found, series)
     assert len(found) == len(verdicts.by_objects(series_of(made, ("head",)), verify=True).rows)

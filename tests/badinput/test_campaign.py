@@ -4,8 +4,6 @@ The long campaign is ``./run python -m tools.campaign badinput``; its results ar
 ``docs/evidence/badinput.md``.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tools.campaign import badinput

@@ -1,7 +1,5 @@
 """Files that are no log, or not all of one: what every way of reading says."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

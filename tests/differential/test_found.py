@@ -1,22 +1,20 @@
 """What the campaigns found, kept from coming back."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import pytest
 
 from tailrace.columns import plan_splits, read_split
 from tailrace.columns.read import walk
-from tailrace.errors import LogError, SchemaError
+from tailrace.errors import LogError
 from tailrace.schema.user_schema import parse
-from tailrace.storage import LogSeries, find
-from tailrace.storage.file import LogFile
+from tailrace.storage import find
 from tests.cases import each_case
 from tests.columns.oracle import assert_equal_paths
 from tests.columns.random_log import payload
 from tests.events.made import raw_event
 from tests.recorded import CORPUS
+from tests.values.replay import since
 from tools.campaign.mutate import Parsed
 from tools.campaign.witnesses import arrow_changes, json_changes, json_lines, typed_changes
 
@@ -58,9 +56,7 @@ def test_xa_transactions_taken_back(mysql97, compressed, end, partial):
         cursor.execute(f"INSERT INTO t VALUES (3, {document}, 'w')")
         cursor.execute("SELECT id FROM t")
         expected = {str(row[0]) for row in cursor.fetchall()}
-    last = mysql97.rotate().name
-    paths = [path for path in mysql97.binlogs() if first < path.name <= last]
-    series = LogSeries("found", tuple(LogFile.at(path) for path in paths))
+    series = since(mysql97, first)
     splits = [batch for split in plan_splits(series, target_bytes=1) for batch in read_split(split)]
     assert ids(arrow_changes(series, None, {})) == expected
     assert ids(typed_changes(splits, {})) == expected
@@ -123,9 +119,7 @@ def test_set_names_and_inet6_as_the_server_prints_them(mariadb118):
             cursor.execute(f"INSERT INTO s VALUES ({number}, {number}, '{address}')")
         cursor.execute("SELECT id, s, i FROM s")
         expected = {str(key): (names, address) for key, names, address in cursor.fetchall()}
-    last = mariadb118.rotate().name
-    paths = [path for path in mariadb118.binlogs() if first < path.name <= last]
-    series = LogSeries("found", tuple(LogFile.at(path) for path in paths))
+    series = since(mariadb118, first)
     found = {after["id"]: (after["s"], after["i"]) for *_, after in arrow_changes(series, None, {})}
     assert found == expected
 
@@ -134,10 +128,3 @@ def test_members_that_a_character_set_cannot_hold():
     """Servers keep them with question marks."""
     (table,) = parse("CREATE TABLE t (a SET('é', '日', 'Я')) CHARACTER SET sjis")
     assert table.definition.columns[0].members == ("?", "日", "Я")
-
-
-def test_a_schema_with_a_table_that_is_not_understood():
-    """It is refused, and not read without that table."""
-    good = "CREATE TABLE a (id INT);"
-    with pytest.raises(SchemaError, match="table b is not understood"):
-        parse(f"{good} CREATE TABLE b (v CHAR(9)) COLLATE nobody_knows_ci;")

@@ -1,7 +1,5 @@
 """The comparison itself: what differs is found."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cases import each_case

@@ -5,8 +5,6 @@ The long campaigns are ``./run python -m tools.campaign differential``, and the 
 --values full``; their results are in ``docs/evidence/differential.md``.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tools.campaign import characters, differential, documents

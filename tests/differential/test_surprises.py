@@ -1,7 +1,5 @@
 """Each statement of docs/surprises.md, on the servers that it is about."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

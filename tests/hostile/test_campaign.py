@@ -4,11 +4,8 @@ The scenarios are in ``tools/campaign/hostile``; the full run's result in
 ``docs/evidence/hostile.md``.
 """
 
-from __future__ import annotations
-
 import os
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,48 +13,45 @@ from tailrace.errors import MalformedPacket
 from tools.campaign.hostile import MODULES, scenarios
 from tools.campaign.hostile.scenario import Scenario, attempt, outside
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.mark.timeout(7200)  # each scenario has a bound of its own
 @pytest.mark.parametrize("module", MODULES)
-def test_scenarios(module: str):
+def test_scenarios(module):
     outcomes = [attempt(each) for each in scenarios("small", 1) if each.name.startswith(module)]
     assert len(outcomes) > 10
     assert [f"{each.name}: {each.failure}" for each in outcomes if each.failure] == []
 
 
-def _typed(folder: Path) -> None:
+def _typed(folder):
     raise MalformedPacket("this is no packet")
 
 
-def _two_lines(folder: Path) -> None:
+def _two_lines(folder):
     raise MalformedPacket("this is\nno packet")
 
 
-def _untyped(folder: Path) -> None:
+def _untyped(folder):
     raise IndexError
 
 
-def _writes_elsewhere(folder: Path) -> None:
+def _writes_elsewhere(folder):
     (outside(folder) / "x.000001").write_text("mine")
 
 
-def _sleeps(folder: Path) -> None:
+def _sleeps(folder):
     time.sleep(60)
 
 
-def _works(folder: Path) -> None:
+def _works(folder):
     while True:
         pass
 
 
-def _takes(folder: Path) -> None:
+def _takes(folder):
     bytearray(os.urandom(1)) * (128 << 20)
 
 
-def _dies(folder: Path) -> None:
+def _dies(folder):
     os._exit(3)
 
 

@@ -1,9 +1,6 @@
 """Files beyond 4 GiB: the header's position wraps, offsets must not."""
 
-from __future__ import annotations
-
 import struct
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +13,6 @@ from tailrace.position import Position
 from tailrace.storage import EventReader, find
 from tests.recorded import CORPUS
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 E = EventType
 
 
@@ -26,7 +20,7 @@ FILLER = 96 << 20
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, int]:
+def large(tmp_path_factory):
     """A real log, the same with 4.2 GiB of ignorable events (sparse) behind its head, and the shift."""
     source = CORPUS / "mysql-9.7.checksum-none" / "binlog.000001"
     path = tmp_path_factory.mktemp("large") / "binlog.000001"
@@ -57,7 +51,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, int]:
 
 
 @pytest.mark.slow
-def test_positions_past_4_gib_as_objects(large: tuple[Path, Path, int]) -> None:
+def test_positions_past_4_gib_as_objects(large):
     source, path, shift = large
     small = list(tailrace.open(source))
     log = tailrace.open(path)
@@ -94,7 +88,7 @@ def test_positions_past_4_gib_as_objects(large: tuple[Path, Path, int]) -> None:
 
 
 @pytest.mark.slow
-def test_positions_past_4_gib_in_columns(large: tuple[Path, Path, int]) -> None:
+def test_positions_past_4_gib_in_columns(large):
     source, path, shift = large
     small, big = list(changes(source, statements="skip")), list(changes(path, statements="skip"))
     wanted = [row for batch in small for row in batch.to_pylist()]

@@ -1,7 +1,5 @@
 """`tailrace stat --html`: the page as a browser gets it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

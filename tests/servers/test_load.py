@@ -1,7 +1,5 @@
 """The random load: what it leaves behind."""
 
-from __future__ import annotations
-
 import random
 import threading
 

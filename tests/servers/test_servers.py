@@ -1,7 +1,5 @@
 """The real servers start, log, and their own tools read what they logged."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 from contextlib import suppress
@@ -13,22 +11,15 @@ import pytest
 from tests.cases import each_case
 from tests.conftest import _require
 from tests.waiting import wait_for
-from tools.servers import NAMES, Server, ServersUnavailable, available, binlog_tool
+from tools.servers import NAMES, ServersUnavailable, available, binlog_tool
 from tools.servers import fetch as fetch_function
 from tools.servers.fetch import _one_line_source, _stanza_source
-from tools.servers.server import ServerStartError, option_list
+from tools.servers.server import ServerStartError
 
 MAGIC = b"\xfebin"
 
 
-def test_each_server_is_what_its_name_says(server: Server) -> None:
-    flavour, _, version = server.name.partition("-")
-    assert server.flavour == flavour
-    assert server.version.startswith(f"{version}.")
-    assert ("MariaDB" in server.version) == (flavour == "mariadb")
-
-
-def test_it_logs_rows_and_its_own_tool_reads_them(server: Server) -> None:
+def test_it_logs_rows_and_its_own_tool_reads_them(server):
     assert server.query("SELECT @@log_bin, @@binlog_format, @@time_zone") == [(1, "ROW", "+00:00")]
     server.execute("CREATE DATABASE probe")
     server.execute("CREATE TABLE probe.t (id INT PRIMARY KEY, v VARCHAR(20))")
@@ -44,9 +35,7 @@ def test_it_logs_rows_and_its_own_tool_reads_them(server: Server) -> None:
     assert b"CREATE DATABASE probe" in alone.stdout
 
 
-def test_options_are_the_servers_and_its_data_outlives_a_crash(
-    fresh_server, tmp_path: Path
-) -> None:
+def test_options_are_the_servers_and_its_data_outlives_a_crash(fresh_server, tmp_path):
     options = {"binlog_row_metadata": "FULL", "log_bin": "source"}
     server = fresh_server("mariadb-11.8", options, server_id=77, folder=tmp_path / "kept")
     assert server.query("SELECT @@server_id, @@binlog_row_metadata") == [(77, "FULL")]
@@ -62,18 +51,12 @@ def test_options_are_the_servers_and_its_data_outlives_a_crash(
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_a_start_that_fails_quotes_the_servers_log(fresh_server) -> None:
+def test_a_start_that_fails_quotes_the_servers_log(fresh_server):
     with pytest.raises(ServerStartError, match="no-such-option"):
         fresh_server("mariadb-10.11", ["--no-such-option=1"])
 
 
-def test_option_list() -> None:
-    assert option_list(None) == []
-    assert option_list(["--a"]) == ["--a"]
-    assert option_list({"a_b": 1, "c": True, "d": "x"}) == ["--a-b=1", "--c=ON", "--d=x"]
-
-
-def test_sources_are_found_in_both_ways_of_writing() -> None:
+def test_sources_are_found_in_both_ways_of_writing():
     line = "deb [arch=amd64 signed-by=/k.gpg] mirror:/x bookworm main contrib"
     assert _one_line_source(line) == ("mirror:/x", "/k.gpg")
     assert _one_line_source("# deb mirror:/x bookworm main") is None
@@ -86,7 +69,7 @@ def test_sources_are_found_in_both_ways_of_writing() -> None:
     assert _stanza_source(stanza.replace("trixie", "noble")) is None
 
 
-def test_a_machine_without_apt_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_machine_without_apt_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("TAILRACE_SERVERS", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     reason = available(NAMES[0])

@@ -1,7 +1,5 @@
 """What a test changes on a shared server is put back, or found."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.shared import Shared

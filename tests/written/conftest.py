@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.conftest import _require
+from tools.campaign.written import server_options
 from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
@@ -19,14 +20,6 @@ if TYPE_CHECKING:
 ORIGIN_ID: Final = 80
 TAKER_ID: Final = 90
 """No log that is written in these tests comes from this server id: it would be passed over."""
-
-
-def options(name: str) -> list[str]:
-    """What a server needs to take relay logs, and, MySQL, logs with GTIDs and without."""
-    chosen = ["--relay-log=relay"]
-    if name.startswith("mysql"):
-        chosen += ["--gtid-mode=ON_PERMISSIVE", "--enforce-gtid-consistency=ON"]
-    return chosen
 
 
 @pytest.fixture(scope="session", params=ONE_OF_EACH)
@@ -40,12 +33,12 @@ def release(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def origin(release: str) -> Iterator[Server]:
     """A server whose data others are to have."""
-    with Server(release, options(release), server_id=ORIGIN_ID) as running:
+    with Server(release, server_options(release), server_id=ORIGIN_ID) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def taker(release: str) -> Iterator[Server]:
     """A server of the same release that is given logs."""
-    with Server(release, options(release), server_id=TAKER_ID) as running:
+    with Server(release, server_options(release), server_id=TAKER_ID) as running:
         yield running

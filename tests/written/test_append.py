@@ -1,9 +1,5 @@
 """A log that a crash cut short, gone on with by `append`: servers take what was whole."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import tailrace
 from tailrace.constants import Flavour
 from tailrace.schema.table import Table
@@ -11,21 +7,12 @@ from tests.cases import each_case
 from tools.applied import as_relay_log, by_tool, forget, gtid_mode
 from tools.campaign.written_manner import WRITER_ID
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tailrace.writing.recover import Recovery
-    from tools.servers import Server
-
 UUID = "7a11ace0-0000-4000-8000-000000000008"
 SQL = "CREATE TABLE cut.t (id INT PRIMARY KEY, note VARCHAR(40)) CHARACTER SET utf8mb4"
 
 
 @each_case("way, lost", [(by_tool, 1), (as_relay_log, 30), (by_tool, 60)])
-def test_a_torn_log_goes_on(
-    taker: Server, tmp_path: Path, way: Callable[[Server, list[Path]], None], lost: int
-) -> None:
+def test_a_torn_log_goes_on(taker, tmp_path, way, lost):
     """``lost`` bytes of the last transaction are: of its XID, of its rows, of its table map."""
     flavour = Flavour(taker.flavour)
     uuid = UUID if flavour is Flavour.MYSQL else None
@@ -51,7 +38,7 @@ def test_a_torn_log_goes_on(
     log.close()
     (tmp_path / "cut.000001").write_bytes(torn)
 
-    said: list[Recovery] = []
+    said = []
     with (
         tailrace.append(tmp_path, server_uuid=uuid, recovered=said.append) as log,
         log.transaction() as trx,

@@ -2,8 +2,6 @@
 in it what they see in the source, and a real server makes the same tables of it.
 """
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

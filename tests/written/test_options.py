@@ -4,29 +4,22 @@ All of a flavour's combinations would take an hour; in these each *pair* of valu
 a random schema of its own (see `tools.campaign.written`); two go the other ways.
 """
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from tests.cases import each_case
-from tools.campaign.written import Campaign, Plan, Way
+from tools.campaign.written import Campaign, Plan
 from tools.campaign.written_manner import Manner
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tools.servers import Server
 
 Choice = dict[str, Any]
 
-_COMMON: Final[Mapping[str, Sequence[Any]]] = {
+_COMMON = {
     "form": ("rows", "dicts", "tuples", "arrow"),
     "image": ("full", "minimal", "noblob"),
     "checksum": ("crc32", "none"),
     "compress": (False, True),
 }
-VALUES: Final[Mapping[str, Mapping[str, Sequence[Any]]]] = {
+VALUES = {
     "mysql": {
         **_COMMON,
         "gtids": ("plain", "tagged", "anonymous"),
@@ -40,12 +33,12 @@ VALUES: Final[Mapping[str, Mapping[str, Sequence[Any]]]] = {
 }
 
 
-def pairs_of(choice: Choice) -> set[tuple[tuple[str, Any], tuple[str, Any]]]:
+def pairs_of(choice):
     """The pairs of values that meet in a choice."""
     return set(itertools.combinations(sorted(choice.items()), 2))
 
 
-def choices(values: Mapping[str, Sequence[Any]]) -> list[Choice]:
+def choices(values):
     """So many choices that each pair of values is in one: always the one with most new pairs."""
     every = [
         dict(zip(values, picked, strict=True)) for picked in itertools.product(*values.values())
@@ -59,17 +52,17 @@ def choices(values: Mapping[str, Sequence[Any]]) -> list[Choice]:
     return found
 
 
-def manner_of(choice: Choice) -> Manner:
+def manner_of(choice):
     options = {name: value for name, value in choice.items() if name not in {"form", "gtids"}}
     return Manner(choice["form"], choice["gtids"], {**options, "max_size": 4096})
 
 
-def test_pairs_of_options(origin: Server, taker: Server) -> None:
+def test_pairs_of_options(origin, taker):
     campaign = Campaign(origin, taker, Plan(0, seed=20261121))
     wrong = []
 
     for number, choice in enumerate(choices(VALUES[origin.flavour])):
-        way: Way = ("tool", "relay log")[number % 2]
+        way = ("tool", "relay log")[number % 2]
         wrong += campaign.one(number, manner=manner_of(choice), way=way)
 
     assert wrong == []
@@ -79,7 +72,7 @@ def test_pairs_of_options(origin: Server, taker: Server) -> None:
 
 
 @each_case("way, form", [("served by position", "dicts"), ("served by GTID", "arrow")])
-def test_the_other_ways(origin: Server, taker: Server, form: str, way: Way) -> None:
+def test_the_other_ways(origin, taker, form, way):
     choice = {"form": form, "gtids": "plain", "image": "full", "checksum": "crc32"}
     if form == "arrow":
         other = "tagged" if origin.flavour == "mysql" else "other domain"

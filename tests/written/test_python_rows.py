@@ -3,12 +3,10 @@
 What they ought to be says the server itself, told the same values as SQL literals.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, settings
@@ -22,13 +20,9 @@ from tools.applied import as_relay_log, by_tool, forget, gtid_mode, same_tables
 from tools.campaign.written_manner import Manner
 from tools.dumps import quoted
 
-if TYPE_CHECKING:
-    from tests.written.samples import Sample
-    from tools.servers import Server
-
 Row = dict[str, Any]
-WAYS: Final = {"tool": by_tool, "relay log": as_relay_log}
-SETTINGS: Final = settings(
+WAYS = {"tool": by_tool, "relay log": as_relay_log}
+SETTINGS = settings(
     max_examples=4,
     deadline=None,
     derandomize=True,
@@ -37,13 +31,13 @@ SETTINGS: Final = settings(
 )
 
 
-def create_statement(columns: dict[str, Sample], name: str) -> str:
+def create_statement(columns, name):
     """A table of these columns, and a key."""
     parts = [f"{quoted(column)} {sample.declared}" for column, sample in columns.items()]
     return f"CREATE TABLE {name} (id INT PRIMARY KEY, {', '.join(parts)})"
 
 
-def rows(columns: dict[str, Sample]) -> st.SearchStrategy[list[Row]]:
+def rows(columns):
     """Rows with numbers from 1 on; a fifth of the values are NULL."""
     row = st.fixed_dictionaries(
         {name: st.one_of(*[sample.values] * 4, st.none()) for name, sample in columns.items()}
@@ -56,15 +50,13 @@ def rows(columns: dict[str, Sample]) -> st.SearchStrategy[list[Row]]:
     )
 
 
-def literal(columns: dict[str, Sample], name: str, value: Any) -> str:
+def literal(columns, name, value):
     if value is None:
         return "NULL"
     return str(value) if name == "id" else columns[name].literal(value)
 
 
-def say_in_sql(
-    server: Server, columns: dict[str, Sample], inserted: list[Row], changed: list[Row]
-) -> None:
+def say_in_sql(server, columns, inserted, changed):
     """The same by statements: rows in, some changed, the first out."""
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SET sql_mode = ''")
@@ -82,14 +74,14 @@ def say_in_sql(
 class Shape:
     """The forms in which rows are given to the writer."""
 
-    def __init__(self, form: str, columns: dict[str, Sample]) -> None:
+    def __init__(self, form, columns):
         self._form = form
         self._schema = pa.schema(
             [("id", pa.int64()), *((name, sample.arrow) for name, sample in columns.items())]
         )
         self._columns = columns
 
-    def __call__(self, found: list[Row]) -> Any:
+    def __call__(self, found):
         if self._form == "dicts":
             return found
         if self._form == "tuples":
@@ -99,7 +91,7 @@ class Shape:
             self._schema,
         )
 
-    def _arrow(self, name: str, value: Any) -> Any:
+    def _arrow(self, name, value):
         """Text where Arrow has no type for what Python has: documents, decimals of 65 digits."""
         if value is None or name == "id" or self._schema.field(name).type != pa.string():
             return value
@@ -107,19 +99,19 @@ class Shape:
 
 
 @each_case("form", ["dicts", "tuples", "arrow"])
-def test_a_server_reads_what_python_made(origin: Server, taker: Server, form: str) -> None:
+def test_a_server_reads_what_python_made(origin, taker, form):
     columns = samples(origin)
     flavour = Flavour(origin.flavour)
     sql = create_statement(columns, "made.t")
     table = Table.parse(sql, flavour=flavour, server_version=origin.version)
     shape = Shape(form, columns)
-    tried: list[int] = []
+    tried = []
     if flavour is Flavour.MYSQL:
         gtid_mode(taker, "ON_PERMISSIVE")
 
     @SETTINGS
     @given(inserted=rows(columns), changes=rows(columns), seed=st.integers(0, 1 << 32))
-    def hold(inserted: list[Row], changes: list[Row], seed: int) -> None:
+    def hold(inserted, changes, seed):
         changed = changes[: len(inserted)]
         manner = Manner.choose(random.Random(seed), flavour)
         forget(taker, "made")

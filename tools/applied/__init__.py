@@ -1,9 +1,9 @@
 """Three ways by which real servers take log files: tool and client, relay log, a source's index."""
 
 from tools.applied.contents import differences, same_tables
-from tools.applied.failure import ApplyFailed
 from tools.applied.relay import as_relay_log
 from tools.applied.serve import insert_files, replicate
+from tools.applied.status import ApplyFailed
 from tools.applied.target import forget, gtid_mode
 from tools.applied.tool import by_tool
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tools.dumps import quoted, raw_rows, tables
+from tools.dumps import dump_table, quoted, tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -42,17 +42,9 @@ def differences(
 
 def _dump(server: Server, database: str, table: str) -> dict[str, Any]:
     """All that SELECT gives; rows in an order of their bytes: to some collations '' is ' '."""
-    described = server.query(
-        "SELECT column_name, column_type FROM information_schema.columns "
-        "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
-        (database, table),
-    )
-    columns = [str(name) for name, _ in described]
-    names = ", ".join(map(quoted, columns))
-    rows, _ = raw_rows(server, f"SELECT {names} FROM {quoted(database)}.{quoted(table)}")
-    rows.sort(key=lambda row: [(value is None, value or "") for value in row])
-    types = [str(kind) for _, kind in described]
-    return {"columns": columns, "types": types, "count": len(rows), "rows": rows}
+    dump = dump_table(server, database, table)
+    rows = sorted(dump["rows"], key=lambda row: [(value is None, value or "") for value in row])
+    return {"columns": dump["columns"], "types": dump["types"], "count": len(rows), "rows": rows}
 
 
 def _checksum(server: Server, database: str, table: str) -> int:

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.applied.failure import ApplyFailed
-from tools.applied.status import error_text, replica_status
+from tools.applied.status import ApplyFailed, error_text, replica_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +26,8 @@ _STOP: Final = 3
 _channels = itertools.count(1)
 
 
-def as_relay_log(server: Server, files: Sequence[Path], *, position: int = 4) -> None:
-    """Have a running server's applier thread run these files, from ``position`` of the first.
+def as_relay_log(server: Server, files: Sequence[Path]) -> None:
+    """Have a running server's applier thread run these files.
 
     A channel of its own (MariaDB: a named connection) takes them, so that the server need not
     be stopped: relay logs and their index are looked for under ``<relay_log>-<channel>`` at the
@@ -57,7 +56,7 @@ def as_relay_log(server: Server, files: Sequence[Path], *, position: int = 4) ->
     base = _relay_log(server)
     named = {f"{base.name}-{channel}.{at:06}": file for at, file in enumerate(files, 1)}
     _put(base, channel, named)
-    _change(server, channel, next(iter(named)), position)
+    _change(server, channel, next(iter(named)))
     try:
         _run(server, channel, {name: _end_of(file) for name, file in named.items()})
     finally:
@@ -81,17 +80,17 @@ def _put(base: Path, channel: str, named: dict[str, Path]) -> None:
     index.write_text("".join(f"./{name}\n" for name in named), encoding="utf-8")
 
 
-def _change(server: Server, channel: str, first: str, position: int) -> None:
+def _change(server: Server, channel: str, first: str) -> None:
     if server.flavour == "mysql":
         server.execute(
             f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='nobody', SOURCE_USER='nobody', "
-            f"RELAY_LOG_FILE='{first}', RELAY_LOG_POS={position} FOR CHANNEL '{channel}'"
+            f"RELAY_LOG_FILE='{first}', RELAY_LOG_POS=4 FOR CHANNEL '{channel}'"
         )
         server.execute(f"START REPLICA SQL_THREAD FOR CHANNEL '{channel}'")
     else:
         server.execute(
             f"CHANGE MASTER '{channel}' TO MASTER_HOST='nobody', MASTER_USER='nobody', "
-            f"MASTER_USE_GTID=NO, RELAY_LOG_FILE='{first}', RELAY_LOG_POS={position}"
+            f"MASTER_USE_GTID=NO, RELAY_LOG_FILE='{first}', RELAY_LOG_POS=4"
         )
         server.execute(f"START SLAVE '{channel}' SQL_THREAD")
 

@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.applied.failure import ApplyFailed
-from tools.applied.status import error_text, replica_status
+from tools.applied.status import ApplyFailed, error_text, replica_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,34 +72,38 @@ def replicate(source: Server, replica: Server, *, by_gtid: bool) -> None:
     source.settle()  # else what the source writes by itself may take the replica past the end
     where = "SHOW BINARY LOG STATUS" if source.flavour == "mysql" else "SHOW MASTER STATUS"
     file, position, *_ = source.query(where)[0]
-    _follow(replica, source, str(first), by_gtid=by_gtid)
+    follow(replica, by_gtid=by_gtid, first=str(first), **address(source))
     try:
         _wait(replica, (str(file), int(position)))
     finally:
         _leave(replica)
 
 
-def _follow(replica: Server, source: Server, first: str, *, by_gtid: bool) -> None:
-    host: dict[str, Any] = {"HOST": source.host, "PORT": source.port, "USER": source.user}
-    if replica.flavour == "mysql":
-        how = (
-            {"AUTO_POSITION": 1}
-            if by_gtid
-            else {"AUTO_POSITION": 0, "LOG_FILE": first, "LOG_POS": 4}
-        )
-        given = {f"SOURCE_{name}": value for name, value in {**host, **how}.items()}
-        replica.execute(f"CHANGE REPLICATION SOURCE TO {_assignments(given)}")
-        replica.execute("START REPLICA")
+def address(source: Server) -> dict[str, Any]:
+    """What `follow` is given to follow a server."""
+    return {"HOST": source.host, "PORT": source.port, "USER": source.user, "SSL": 0}
+
+
+def follow(
+    replica: Server, *, by_gtid: bool, first: str = "", thread: str = "", **given: Any
+) -> None:
+    """Have a replica follow a source, by GTID or from the beginning of its file ``first``.
+
+    ``given`` is what CHANGE REPLICATION SOURCE (CHANGE MASTER) takes, without SOURCE_ (MASTER_).
+    """
+    mysql = replica.flavour == "mysql"
+    word, verb = ("SOURCE", "REPLICA") if mysql else ("MASTER", "SLAVE")
+    if mysql:
+        given["AUTO_POSITION"] = int(by_gtid)
+    if not by_gtid:
+        given |= {"LOG_FILE": first, "LOG_POS": 4}
+    settings = ", ".join(f"{word}_{name} = {value!r}" for name, value in given.items())
+    if mysql:
+        replica.execute(f"CHANGE REPLICATION SOURCE TO {settings}")
     else:
-        how = {} if by_gtid else {"LOG_FILE": first, "LOG_POS": 4}
-        given = {f"MASTER_{name}": value for name, value in {**host, **how, "SSL": 0}.items()}
         gtid = "slave_pos" if by_gtid else "no"
-        replica.execute(f"CHANGE MASTER TO {_assignments(given)}, MASTER_USE_GTID={gtid}")
-        replica.execute("START SLAVE")
-
-
-def _assignments(given: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in given.items())
+        replica.execute(f"CHANGE MASTER TO {settings}, MASTER_USE_GTID = {gtid}")
+    replica.execute(f"START {verb} {thread}")
 
 
 def _wait(replica: Server, end: tuple[str, int]) -> None:

@@ -13,13 +13,18 @@ _NAMES: Final = {
     "sql_running": ("Replica_SQL_Running", "Slave_SQL_Running"),
     "sql_state": ("Replica_SQL_Running_State", "Slave_SQL_Running_State"),
     "sql_error": ("Last_SQL_Error", "Last_SQL_Error"),
-    "io_running": ("Replica_IO_Running", "Slave_IO_Running"),
+    "sql_errno": ("Last_SQL_Errno", "Last_SQL_Errno"),
+    "io_errno": ("Last_IO_Errno", "Last_IO_Errno"),
     "io_error": ("Last_IO_Error", "Last_IO_Error"),
     "relay_log_file": ("Relay_Log_File", "Relay_Log_File"),
     "relay_log_pos": ("Relay_Log_Pos", "Relay_Log_Pos"),
     "source_log_file": ("Relay_Source_Log_File", "Relay_Master_Log_File"),
     "source_log_pos": ("Exec_Source_Log_Pos", "Exec_Master_Log_Pos"),
 }
+
+
+class ApplyFailed(AssertionError):
+    """A server, its tool or its client refused a log; the message is theirs."""
 
 
 def replica_status(server: Server, channel: str = "") -> dict[str, Any]:

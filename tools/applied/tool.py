@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from tools.applied.failure import ApplyFailed
+from tools.applied.status import ApplyFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

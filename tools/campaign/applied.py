@@ -1,7 +1,5 @@
 """Logs of random load, applied to other servers by appliers that are killed.
 
-./run python -m tools.campaign applied --size full --seed 1 [--server mysql-9.7]
-
 A source of each flavour is put under random load (`tools.load`). Its log is then applied to a fresh
 server of the same release and of the other flavour, with 1 and 4 workers, to a real PostgreSQL and
 to SQLite. The applier is a process of its own, which is killed by SIGKILL at random moments and
@@ -15,20 +13,20 @@ those), and in other databases the tables of random types.
 from __future__ import annotations
 
 import random
+import re
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import sqlalchemy as sa
 
 from tools.applied import differences, gtid_mode
-from tools.campaign.report import Report, conclude
+from tools.campaign.process import TAILRACE, Process, Wrong
+from tools.campaign.report import Report
 from tools.dumps import quoted, tables
 from tools.load import Load
 from tools.postgres import Postgres
@@ -38,17 +36,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-HEADER: Final = (
-    "| Source | Target | Workers | Transactions of the last applier | Kills | before its end |"
-    " Tables | Failures |\n|---|---|---|---|---|---|---|---|"
-)
 DATABASE: Final = "random_load"
 SOURCES: Final = {"mysql-9.7": "mariadb-11.8", "mariadb-11.8": "mysql-9.7"}
 """Each source's release, and that of the other flavour."""
+SERVERS: Final = tuple(SOURCES)
 _OTHERS: Final = ("myisam_*", "aria_*")
 """The load's tables without transactions."""
-_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True)
@@ -66,12 +59,8 @@ SIZES: Final = {
         25,
         9,
         (
-            ("same", 1),
-            ("same", 4),
-            ("other", 1),
-            ("other", 4),
-            ("postgresql", 1),
-            ("sqlite", 1),
+            *(("same", 1), ("same", 4), ("other", 1), ("other", 4)),
+            *(("postgresql", 1), ("sqlite", 1)),
         ),
     ),
 }
@@ -81,6 +70,10 @@ SIZES: Final = {
 class AppliedReport(Report):
     """What came of one target."""
 
+    columns: ClassVar = (
+        "Source | Target | Workers | Transactions of the last applier | Kills | before its end |"
+        " Tables"
+    )
     source: str
     target: str
     workers: int
@@ -88,18 +81,6 @@ class AppliedReport(Report):
     kills: int = 0
     within: int = 0
     tables: int = 0
-
-    def cells(self) -> list[object]:
-        """See `HEADER`."""
-        return [
-            self.source,
-            self.target,
-            self.workers,
-            self.transactions,
-            self.kills,
-            self.within,
-            self.tables,
-        ]
 
 
 def run(name: str, size: Size, seed: int) -> Iterator[AppliedReport]:
@@ -115,10 +96,8 @@ def run(name: str, size: Size, seed: int) -> Iterator[AppliedReport]:
         for number, (kind, workers) in enumerate(size.targets):
             report = AppliedReport(name, kind, workers)
             rng = random.Random(f"{seed}/{name}/{number}")
-            try:
+            with report.noting(f"{kind}, {workers} workers"):
                 _apply(source, report, size, rng)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
-                report.failures.append(f"{type(error).__name__}: {error}")
             yield report
 
 
@@ -149,34 +128,27 @@ def _apply(source: Server, report: AppliedReport, size: Size, rng: random.Random
             exclude.append(f"{DATABASE}.own_*")
         options = [option for each in exclude for option in ("--exclude", each)]
         options += ["--workers", str(report.workers)]
-        line = [sys.executable, "-m", "tailrace", "apply", str(source.data), "--to", url, *options]
+        command = [*TAILRACE, "apply", str(source.data), "--to", url, *options]
         while report.kills < size.kills:
-            _kill(line, report, rng)
-        done = subprocess.run(
-            line, cwd=ROOT, capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
-        if done.returncode:
-            raise AssertionError(f"the last applier ended with {done.returncode}: {done.stderr}")
-        report.transactions += int(done.stdout.split()[0].replace(",", ""))
+            _kill(Process(place / f"applier {report.kills}", command), report, rng)
+        last = Process(place / "applier", command)
+        last.start()
+        last.finish("in the end")
+        (said,) = re.findall(r"([\d,]+) transactions? applied", last.said())
+        report.transactions += int(said.replace(",", ""))
         _compare(source, target, url, report)
 
 
-def _kill(line: list[str], report: AppliedReport, rng: random.Random) -> None:
+def _kill(applier: Process, report: AppliedReport, rng: random.Random) -> None:
     """Start an applier, and kill it at a random moment after it has begun."""
-    with subprocess.Popen(
-        line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        said = process.stderr.readline()
-        if "applying to" not in said:
-            raise AssertionError(f"the applier said {said + process.stderr.read()}")
-        time.sleep(rng.uniform(0, 2))
-        process.send_signal(signal.SIGKILL)
-        _, more = process.communicate()
-        if process.returncode not in {0, -signal.SIGKILL}:
-            raise AssertionError(f"an applier ended with {process.returncode}: {said}{more}")
-        report.kills += 1
-        report.within += process.returncode != 0
+    applier.start()
+    applier.wait(lambda: "applying to" in applier.said(), "does not begin")
+    time.sleep(rng.uniform(0, 2))
+    status = applier.kill()
+    if status not in {0, -signal.SIGKILL}:
+        raise Wrong(f"an applier ended with {status}: {applier.said()}")
+    report.kills += 1
+    report.within += status != 0
 
 
 def _wanted(source: Server, kind: str) -> list[str]:
@@ -238,26 +210,6 @@ def _text(value: Any) -> str | None:
     return text.rstrip("0").rstrip(".") if "." in text and text[-1].isdigit() else text
 
 
-def add_arguments(parser: Any) -> None:
-    """What the command takes."""
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--server", action="append", choices=[*SOURCES], help="only this source")
-    kinds = sorted({kind for kind, _ in SIZES["full"].targets})
-    parser.add_argument("--target", action="append", choices=kinds, help="only this target")
-
-
-def command(given: argparse.Namespace) -> int:
-    """Run it as the arguments say, and print what came of it."""
-    began = time.monotonic()
-    reports = []
-    for name in given.server or SOURCES:
-        size = SIZES[given.size]
-        chosen = tuple(each for each in size.targets if each[0] in (given.target or each))
-        for report in run(name, replace(size, targets=chosen), given.seed):
-            reports.append(report)
-            print(report.line(), flush=True)
-            for failure in report.failures:
-                print(f"FAILED {failure}", flush=True)
-    kills, seconds = sum(each.kills for each in reports), time.monotonic() - began
-    return conclude(HEADER, reports, f"seed {given.seed}: {kills} kills in {seconds:.0f} s")
+def reports(given: argparse.Namespace) -> Iterator[AppliedReport]:
+    for name in given.server:
+        yield from run(name, given.size, given.seed)

@@ -14,13 +14,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tools.campaign import endings, verdicts
 from tools.campaign.mutate import MUTATIONS
+from tools.campaign.process import ROOT
 from tools.campaign.report import Tries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ROOT: Final = Path(__file__).resolve().parents[2]
 CASES: Final = (
     "mysql-9.7.checksum-crc32",
     "mysql-9.7.checksum-none",
@@ -60,11 +61,9 @@ _ADDRESS_SPACE: Final = 8 << 30
 
 def logs() -> list[tuple[str, bytes]]:
     """The sound logs, by name."""
-    found = []
-    for case in CASES:
-        for path in sorted((_ROOT / "tests" / "corpus" / case).glob("*.0*")):
-            found.append((case, path.read_bytes()))  # noqa: PERF401 - reads better
-    return found
+    corpus = ROOT / "tests" / "corpus"
+    paths = [(case, path) for case in CASES for path in sorted((corpus / case).glob("*.0*"))]
+    return [(case, path.read_bytes()) for case, path in paths]
 
 
 def broken(
@@ -106,7 +105,7 @@ def _child(report: Tries, folder: Path, seed: int, first: int, last: int, second
     results.write_text("")
     argv = [sys.executable, "-m", "tools.campaign.badinput"]
     argv += [str(folder), str(seed), str(first), str(last), str(seconds)]
-    done = subprocess.run(argv, cwd=_ROOT, check=False, capture_output=True)
+    done = subprocess.run(argv, cwd=ROOT, check=False, capture_output=True)
     for line in results.read_text().splitlines():
         outcome = json.loads(line)
         report.outcomes.update(outcome["outcomes"])
@@ -153,6 +152,25 @@ def _work(folder: Path, seed: int, first: int, last: int, seconds: float) -> Non
             signal.setitimer(signal.ITIMER_REAL, 0)
             results.write(json.dumps(vars(trial)) + "\n")
             results.flush()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--verdicts", type=int, help="compare the two paths on so many small logs")
+    parser.add_argument(
+        "--endings", type=int, metavar="N", help="cut small logs at one in N places"
+    )
+    parser.add_argument("--first", type=int, default=0, help="number of the first")
+
+
+def command(given: argparse.Namespace) -> int:
+    if given.endings:
+        report: Tries = endings.run(given.seed, given.endings)
+    elif given.verdicts:
+        report = verdicts.run(given.seed, given.verdicts, first=given.first)
+    else:
+        report = run(given.seed, seconds=60 * given.minutes, first=given.first)
+    return report.conclude(f"{report.tried} broken logs in {report.seconds:.0f} s")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import random
 import re
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.columns import changes
 from tailrace.columns.text.row_json import images_to_json
@@ -62,6 +62,7 @@ Row = tuple[bytes, str]
 class CharactersReport(Report):
     """What came of one server."""
 
+    columns: ClassVar = "Server | Seed | Character sets | Values stored | With surrogates | Seconds"
     server: str
     seed: int
     values: dict[str, int] = field(default_factory=dict)
@@ -69,15 +70,8 @@ class CharactersReport(Report):
     seconds: float = 0.0
 
     def cells(self) -> list[object]:
-        """See `HEADER`."""
         counts = [len(self.values), sum(self.values.values()), self.surrogates]
         return [self.server, self.seed, *counts, f"{self.seconds:.0f}"]
-
-
-HEADER: Final = (
-    "| Server | Seed | Character sets | Values stored | With surrogates | Seconds | Failures |\n"
-    "|---|---|---|---|---|---|---|"
-)
 
 
 def codes_of(charset: str, rng: random.Random, most: int | None) -> list[bytes]:
@@ -130,11 +124,8 @@ def run(server: Server, seed: int, most: int | None) -> CharactersReport:
             stored = Stored(cursor, group)
             for charset in group:
                 stored.add(charset, codes_of(charset, random.Random(seed), most))
-            try:
+            with report.noting("check"):
                 stored.check(series())
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is looked for
-                text = str(error).encode("ascii", "backslashreplace").decode()
-                report.failures.append(f"{type(error).__name__}: {text[:500]}")
         for charset, rows in stored.rows.items():
             report.values[charset] = len(rows)
             report.surrogates += sum(has_surrogates(text) for _, text in rows.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tools.campaign import values
@@ -82,7 +83,7 @@ class Types:
         suffix = " UNSIGNED" if unsigned else ""
         if unsigned and rng.random() < 0.1:
             name, suffix = f"{name}({rng.randint(1, 20)})", " UNSIGNED ZEROFILL"
-        literal = lambda r: values.integer(r, bits, unsigned)  # noqa: E731 - one of its siblings
+        literal = partial(values.integer, bits=bits, unsigned=unsigned)
         return Kind(name + suffix, "number", literal, keyable=True)
 
     def number(self, rng: random.Random) -> Kind:
@@ -93,18 +94,14 @@ class Types:
             most_scale = 30 if self.mysql else 38
             precision = rng.choice((rng.randint(1, 65), rng.randint(1, 18), 65))
             scale = rng.choice((0, rng.randint(0, min(precision, most_scale))))
-            name = f"DECIMAL({precision},{scale})"
-            return Kind(
-                name + suffix,
-                "number",
-                lambda r: values.decimal(r, precision, scale, unsigned),
-                keyable=True,
-            )
+            name = f"DECIMAL({precision},{scale}){suffix}"
+            literal = partial(values.decimal, precision=precision, scale=scale, unsigned=unsigned)
+            return Kind(name, "number", literal, keyable=True)
         if pick < 0.8:
-            literal = lambda r: values.float32(r, unsigned)  # noqa: E731 - one of its siblings
             # The server writes a FLOAT's default with six digits when it copies a table.
+            literal = partial(values.float32, unsigned=unsigned)
             return Kind(f"FLOAT{suffix}", "float", literal, has_default=False)
-        return Kind(f"DOUBLE{suffix}", "float", lambda r: values.float64(r, unsigned))
+        return Kind(f"DOUBLE{suffix}", "float", partial(values.float64, unsigned=unsigned))
 
     def temporal(self, rng: random.Random) -> Kind:
         digits = rng.choice((0, 0, 3, 6, rng.randint(1, 6)))
@@ -112,17 +109,19 @@ class Types:
         last_year = 2105 if self.recent and not self.mysql else 2037
         literals: dict[str, Literal] = {
             "DATE": values.date,
-            "TIME": lambda r: values.time(r, digits),
-            "DATETIME": lambda r: values.datetime(r, digits),
-            "TIMESTAMP": lambda r: values.timestamp(r, digits, last_year),
+            "TIME": partial(values.time, digits=digits),
+            "DATETIME": partial(values.datetime, digits=digits),
+            "TIMESTAMP": partial(values.timestamp, digits=digits, last_year=last_year),
             "YEAR": values.year,
         }
         declared = name if name in {"DATE", "YEAR"} or not digits else f"{name}({digits})"
         return Kind(declared, "time", literals[name], keyable=True)
 
+    def _compressed(self, rng: random.Random) -> str:
+        return "" if self.mysql or rng.random() < 0.85 else " COMPRESSED"
+
     def characters(self, rng: random.Random) -> Kind:
-        collation = self.collation(rng)
-        compressed = "" if self.mysql or rng.random() < 0.85 else " COMPRESSED"
+        collation, compressed = self.collation(rng), self._compressed(rng)
         pick = rng.random()
         if pick < 0.3 and not compressed:
             size = rng.choice((0, 1, 10, 63, 64, rng.randint(1, 255)))
@@ -134,14 +133,17 @@ class Types:
             name, size = rng.choice(
                 (("TINYTEXT", 50), ("TEXT", 900), ("MEDIUMTEXT", 70_000), ("LONGTEXT", 300))
             )
-            literal = lambda r: values.text(r, size)  # noqa: E731 - one of its siblings
-            return Kind(f"{name}{compressed}{collation}", "text", literal, has_default=False)
-        literal = lambda r: values.text(r, size)  # noqa: E731
-        keyable = 0 < size <= 64 and not compressed
-        return Kind(f"{name}{compressed}{collation}", "text", literal, keyable=keyable)
+        short = not name.endswith("TEXT")
+        return Kind(
+            f"{name}{compressed}{collation}",
+            "text",
+            partial(values.text, longest=size),
+            keyable=short and 0 < size <= 64 and not compressed,
+            has_default=short,
+        )
 
     def bytes(self, rng: random.Random) -> Kind:
-        compressed = "" if self.mysql or rng.random() < 0.85 else " COMPRESSED"
+        compressed = self._compressed(rng)
         pick = rng.random()
         if pick < 0.4 and not compressed:
             size = rng.choice((1, 16, 20, 255, rng.randint(1, 255)))
@@ -153,22 +155,20 @@ class Types:
             name, size = rng.choice(
                 (("TINYBLOB", 255), ("BLOB", 3000), ("MEDIUMBLOB", 70_000), ("LONGBLOB", 300))
             )
-            return Kind(
-                name + compressed, "bytes", lambda r: values.binary(r, size), has_default=False
-            )
+        short = not name.endswith("BLOB")
         return Kind(
             name + compressed,
             "bytes",
-            lambda r: values.binary(r, size),
-            keyable=size <= 64 and not compressed,
-            has_default=self.mysql,  # MariaDB's SHOW CREATE TABLE gives such a default's bytes raw
+            partial(values.binary, longest=size),
+            keyable=short and size <= 64 and not compressed,
+            # MariaDB's SHOW CREATE TABLE gives such a default's bytes raw.
+            has_default=short and self.mysql,
         )
 
     def bits(self, rng: random.Random) -> Kind:
         size = rng.choice((1, 8, 9, 63, 64, rng.randint(1, 64)))
-        return Kind(
-            f"BIT({size})", "bits", lambda r: values.integer(r, size, unsigned=True), keyable=True
-        )
+        literal = partial(values.integer, bits=size, unsigned=True)
+        return Kind(f"BIT({size})", "bits", literal, keyable=True)
 
     def members(self, rng: random.Random) -> Kind:
         if rng.random() < 0.5:
@@ -183,37 +183,22 @@ class Types:
             )
         size = rng.choice((1, 3, 8, 9, 16, 17, 32, 33, 64))
         listed = ", ".join(f"'{['', 'é', '日'][n] if n < 3 else f's{n}'}'" for n in range(size))
-        return Kind(
-            f"SET({listed})",
-            "text",
-            lambda r: values.integer(r, size, unsigned=True),
-            has_default=False,
-        )
+        literal = partial(values.integer, bits=size, unsigned=True)
+        return Kind(f"SET({listed})", "text", literal, has_default=False)
 
-    def json(self, rng: random.Random) -> Kind:  # noqa: ARG002 - one of its siblings
-        return Kind(
-            "JSON",
-            "json",
-            lambda r: values.document(r, self.mysql),
-            has_default=False,
-            needs_ddl=not self.mysql,
-        )
+    def json(self, _rng: random.Random) -> Kind:
+        literal, own = partial(values.document, mysql=self.mysql), not self.mysql
+        return Kind("JSON", "json", literal, has_default=False, needs_ddl=own)
 
     def special(self, rng: random.Random) -> Kind:
         shape = rng.choice(("GEOMETRY", "POINT", "LINESTRING", "POLYGON"))
-        kinds = [Kind(shape, "bytes", lambda r: values.geometry(r, shape), has_default=False)]
+        literal: Literal = partial(values.geometry, kind=shape)
+        kinds = [Kind(shape, "bytes", literal, has_default=False)]
         if self.recent:
-            size = rng.choice((1, 3, 17))
-            literal = lambda r: values.vector(r, size, self.mysql)  # noqa: E731
-            kinds.append(
-                Kind(
-                    f"VECTOR({size})",
-                    "vector",
-                    literal,
-                    has_default=False,
-                    needs_ddl=not self.mysql,
-                )
-            )
+            size, own = rng.choice((1, 3, 17)), not self.mysql
+            literal = partial(values.vector, size=size, mysql=self.mysql)
+            name = f"VECTOR({size})"
+            kinds.append(Kind(name, "vector", literal, has_default=False, needs_ddl=own))
         if not self.mysql:
             kinds += [
                 Kind("UUID", "text", values.uuid, keyable=True, needs_ddl=True),

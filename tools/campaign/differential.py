@@ -5,15 +5,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-import traceback
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.columns.read.committed import committed_in
-from tools.campaign import second, selected, source
+from tools.campaign import characters, documents, second, selected, source
 from tools.campaign.replay import Replayed
 from tools.campaign.report import Report
 from tools.campaign.witnesses import (
@@ -25,9 +24,10 @@ from tools.campaign.witnesses import (
     typed_changes,
 )
 from tools.campaign.workload import Workload
-from tools.servers import Server
+from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
@@ -37,12 +37,20 @@ if TYPE_CHECKING:
     from tools.campaign.workload import Recorded, Selected
 
 
+SERVERS: Final = NAMES
+_VALUES: Final[dict[str, tuple[int | None, int]]] = {"small": (60, 2), "full": (None, 500)}
+"""Codes of each character set (None: all), and rounds of documents."""
+
+
 @dataclass
 class DifferentialReport(Report):
     """What a campaign on one server came to."""
 
+    columns: ClassVar = (
+        "Server | Seed | Schemas | Tables | Types | Inserts / updates / deletes | Rows at the end |"
+        " Values compared | Schemas checked by way | Seconds"
+    )
     server: str
-    version: str
     seed: int
     schemas: int = 0
     tables: int = 0
@@ -72,19 +80,11 @@ class DifferentialReport(Report):
             self.types.update(column.base for column in table.columns.values())
 
     def cells(self) -> list[object]:
-        """See `HEADER`."""
         changes = " / ".join(str(self.changes[name]) for name in ("insert", "update", "delete"))
         counted = {**self.ways, **+self.features}
         ways = ", ".join(f"{way} {count}" for way, count in counted.items())
         counts = [self.schemas, self.tables, len(self.types), changes, self.rows, self.cells_read]
-        return [self.version, self.seed, *counts, ways, f"{self.seconds:.0f}"]
-
-
-HEADER: Final = (
-    "| Server | Seed | Schemas | Tables | Types | Inserts / updates / deletes | Rows at the end | "
-    "Values compared | Schemas checked by way | Seconds | Failures |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|"
-)
+        return [self.server, self.seed, *counts, ways, f"{self.seconds:.0f}"]
 
 
 _FEATURES: Final = {
@@ -148,11 +148,11 @@ def check(recorded: Recorded, ways: Ways, report: DifferentialReport) -> None:
     if not altered:  # else earlier rows are brought to the newest columns
         chosen["typed source"] = (ways.typed_source, False)
     totals = []
-    for way, (give, documents) in chosen.items():
+    for way, (give, as_json) in chosen.items():
         tables = {
             name: Replayed(
                 f"{way} {name}",
-                _as_way(table, documents),
+                _as_way(table, as_json),
                 table.generated,
                 [dict(table.defaults)] if table.sequence else [],
                 table.sequence,
@@ -162,7 +162,7 @@ def check(recorded: Recorded, ways: Ways, report: DifferentialReport) -> None:
         for name, operation, before, after in give():
             tables[name].take(operation, before, recorded.tables[name].logged(after))
         for name, table in recorded.tables.items():
-            tables[name].compare([_as_way_row(table, row, documents) for row in table.rows])
+            tables[name].compare([_as_way_row(table, row, as_json) for row in table.rows])
         totals.append({name: table.changes for name, table in tables.items()})
         ways.changed = frozenset(name for name, table in tables.items() if table.changes)
         report.ways[way] += 1
@@ -219,10 +219,10 @@ class Plan:
     """Every n-th is made again and taken back by SQL on a second server (`second`)."""
 
 
-def run(server: Server, plan: Plan, *, say: Callable[[str], None] = print) -> DifferentialReport:
-    """Write and check schemas; failures are said and counted, the rest goes on."""
+def run(server: Server, plan: Plan) -> DifferentialReport:
+    """Write and check schemas; failures are noted, and the rest goes on."""
     workload = Workload(server, odd=True)
-    report = DifferentialReport(server.name, f"{server.name} ({server.version})", plan.seed)
+    report = DifferentialReport(f"{server.name} ({server.version})", plan.seed)
     spark = source.start() if plan.spark_every else None
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tailrace-campaign-") as folder, ExitStack() as stack:
@@ -231,15 +231,10 @@ def run(server: Server, plan: Plan, *, say: Callable[[str], None] = print) -> Di
             target = stack.enter_context(Server(server.name, server_id=2))
         for number in range(plan.first, plan.first + plan.schemas):
             with workload.record(plan.seed, number) as recorded:
-                try:
+                with report.noting(f"{recorded.label}, {recorded.settings}"):
                     _one(server, recorded, plan, number, Path(folder), spark, report)
                     if target is not None and number % plan.second_every == 0:
                         report.ways[second.check(server, target, recorded)] += 1
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is looked for
-                    where = traceback.extract_tb(error.__traceback__)[-1]
-                    text = f"{recorded.label}: {type(error).__name__}: {error} ({where.name})"
-                    report.failures.append(text)
-                    say(f"FAILED {text}\n  {recorded.settings}")
                 report.count(recorded)
     report.seconds = time.monotonic() - began
     return report
@@ -260,3 +255,22 @@ def _one(
     report.ways["Spark"] += bool(with_spark)
     if plan.witness_every and number % plan.witness_every == 0:
         report.ways["mysqlbinlog"] += witness(server, recorded, ways)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    number: dict[str, Any] = {"type": int, "default": 0}
+    parser.add_argument("--schemas", type=int, default=500, help="schemas on each server")
+    parser.add_argument("--first", **number, help="number of the first")
+    parser.add_argument("--spark-every", **number, help="read every n-th by Spark, too")
+    parser.add_argument("--second-every", **number, help="run every n-th's SQL on a second server")
+    parser.add_argument("--values", choices=_VALUES, default="small", help="character sets, JSON")
+
+
+def reports(given: argparse.Namespace) -> Iterator[Report]:
+    every = {"spark_every": given.spark_every, "second_every": given.second_every}
+    codes, rounds = _VALUES[given.values]
+    for name in given.server:
+        with Server(name) as server:
+            yield run(server, Plan(given.schemas, given.seed, given.first, **every))
+            yield characters.run(server, given.seed, codes)
+            yield documents.run(server, given.seed, rounds)

@@ -1,7 +1,5 @@
 """Logs that end anywhere, and what the ways of reading make of it: the same rows.
 
-    ./run python -m tools.campaign badinput --endings 10 [--seed 1]      # one in ten of them
-
 Each small log of `tools.campaign.verdicts`, those of MariaDB also as it encrypts them, is cut at
 each event's bounds and inside each event, and ends inside each event whose length is
 damaged; once with the flag of a log in use and once without: a
@@ -39,7 +37,7 @@ from tools.campaign.verdicts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from decimal import Decimal
 
     from tailrace.storage import LogSeries
@@ -114,9 +112,7 @@ def difference(log: LogSeries) -> tuple[str | None, Verdict]:
     return None, objects
 
 
-def run(
-    seed: int, every: int, *, say: Callable[[str], None] = lambda _text: None
-) -> VerdictsReport:
+def run(seed: int, every: int) -> VerdictsReport:
     """Compare one in ``every`` of all endings; with 1 each."""
     report, rng = VerdictsReport(seed), random.Random(f"endings/{seed}")
     for name, base in bases():
@@ -134,5 +130,5 @@ def run(
                     shown = objects.message or len(objects.rows)
                     kind = None if differs is None else differs.split(":")[0]
                     text = f"{name}, {way}, cut {where}, {len(files)} files: {differs}"
-                    report.take(objects, kind, f"{text}; objects: {shown}", say)
+                    report.take(objects, kind, f"{text}; objects: {shown}")
     return report

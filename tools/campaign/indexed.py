@@ -1,8 +1,5 @@
 """Indexers that are killed under load: the index must equal the tables.
 
-./run python -m tools.campaign indexed --size full --seed 1
-./run python -m tools.campaign indexed --spark --size small --seed 1
-
 A real server is under random load: rows with and without keys, changed keys, transactions of
 thousands of rows, rollbacks, XA, and statements that change, rename, empty, drop and create tables.
 Meanwhile `tailrace index --follow` runs, is killed by SIGKILL at random moments, and is started
@@ -20,39 +17,32 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import psutil
 import pymysql
 
 from tailrace.search import Index, index
-from tools.campaign.report import Report, conclude
+from tools.campaign.process import ROOT, TAILRACE, Process, Wrong
+from tools.campaign.report import Report
 from tools.servers import Server
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-HEADER: Final = (
-    "| Server | Kills | before the first commit | Transactions | Rows | Statements | Failures |\n"
-    "|---|---|---|---|---|---|---|"
-)
 SERVERS: Final = ("mysql-9.7", "mariadb-11.8")
 SIZES: Final = {"small": 4, "full": 50}
 """Kills on each server."""
-SPARK_SIZES: Final = {"small": 5, "full": 50}
-"""The same with Spark."""
 _SHARDS: Final = 2
-_PATIENCE: Final = 400.0
-"""Seconds in which Spark must have started, and published versions of the shards."""
+_JAVA_SECONDS: Final = 400.0
 _WORDS: Final = [f"{a}{b}" for a in ("lem", "tor", "äpf", "STO") for b in ("on", "el", "ane", "x")]
 
 
@@ -60,23 +50,15 @@ _WORDS: Final = [f"{a}{b}" for a in ("lem", "tor", "äpf", "STO") for b in ("on"
 class IndexedReport(Report):
     """What came of one server."""
 
+    columns: ClassVar = (
+        "Server | Kills | before the first commit | Transactions | Rows | Statements"
+    )
     server: str
     kills: int = 0
     early: int = 0
     transactions: int = 0
     rows: int = 0
-    did: Counter[str] = field(default_factory=Counter)
-
-    def cells(self) -> list[object]:
-        """See `HEADER`."""
-        return [
-            self.server,
-            self.kills,
-            self.early,
-            self.transactions,
-            self.rows,
-            self.did["statement"],
-        ]
+    statements: int = 0
 
 
 def run(name: str, kills: int, seed: int, *, spark: bool = False) -> IndexedReport:
@@ -92,7 +74,7 @@ def run(name: str, kills: int, seed: int, *, spark: bool = False) -> IndexedRepo
         url = f"mysql://root@127.0.0.1:{server.port}/?ssl-mode=DISABLED"
         into = Path(folder) / "index"
         stop = threading.Event()
-        line = [sys.executable, "-m", "tailrace", "index", url, "--tables", "load.*"]
+        line = [*TAILRACE, "index", url, "--tables", "load.*"]
         if spark:
             line += ["--shards", str(_SHARDS)]
         _index([*line, "--into", str(into)])
@@ -106,21 +88,18 @@ def run(name: str, kills: int, seed: int, *, spark: bool = False) -> IndexedRepo
         for each in loads:
             each.start()
         try:
-            while report.kills < kills:
-                fresh = report.kills % 5 == 4  # this one reads the tables
-                _kill(line, Path(folder) / "other" if fresh else into, report, rng, spark=spark)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
-            report.failures.append(f"{name}: {error!r}")
+            with report.noting(name):
+                while report.kills < kills:
+                    fresh = report.kills % 5 == 4  # this one reads the tables
+                    _kill(line, Path(folder) / "other" if fresh else into, report, rng, spark=spark)
         finally:
             stop.set()
             for each in loads:
                 each.join()
-        try:
+        with report.noting(name):
             _index([*line, "--into", str(into)])
             index(url, Path(folder) / "new", tables="load.*")
             _compare(server, Index(into), Index(Path(folder) / "new"), report)
-        except Exception as error:  # noqa: BLE001 - as above
-            report.failures.append(f"{name}: {error!r}")
     return report
 
 
@@ -146,7 +125,7 @@ def _load(
             try:
                 if seed.endswith("/0") and rng.random() < 0.08:
                     cursor.execute(_statement(rng))
-                    report.did["statement"] += 1
+                    report.statements += 1
                 elif seed.endswith("/1") and rng.random() < 0.03:
                     _xa(cursor, rng)
                 else:
@@ -234,51 +213,36 @@ def _kill(
     line: list[str], into: Path, report: IndexedReport, rng: random.Random, *, spark: bool
 ) -> None:
     """Start an indexer, and kill it at a random moment."""
-    with (
-        tempfile.TemporaryFile("w+") as said,
-        subprocess.Popen(
-            [*line, "--follow", "--into", str(into)], cwd=ROOT, stdout=said, stderr=said
-        ) as process,
-    ):
-        task = spark and report.kills % 2 == 1
-        below: dict[str, list[psutil.Process]] = {}
-        try:
-            if spark:
-                # while tasks make the first versions, or later ones: readers have seen some then
-                _wait_for(process, into / "shards" if rng.random() < 0.4 else into / "index.json")
-                time.sleep(rng.uniform(0, 3.0))
-            else:
-                time.sleep(rng.uniform(0.8, 4.0))
+    said = into.with_name(f"said {report.kills}")
+    indexer = Process(said, [*line, "--follow", "--into", str(into)])
+    indexer.start()
+    task = spark and report.kills % 2 == 1
+    below: dict[str, list[psutil.Process]] = {}
+    try:
+        if spark:
+            # while tasks make the first versions, or later ones: readers have seen some then
+            path = into / "shards" if rng.random() < 0.4 else into / "index.json"
+            before = _changed(path)
+            indexer.wait(lambda: _changed(path) != before, f"has nothing new in {path}", 0.05)
+            time.sleep(rng.uniform(0, 3.0))
+        else:
+            time.sleep(rng.uniform(0.8, 4.0))
+        process = indexer.running
+        with suppress(psutil.NoSuchProcess):
+            for each in psutil.Process(process.pid).children(recursive=True):
+                below.setdefault(each.name()[:6], []).append(each)
+        if task and "python" in below:
             with suppress(psutil.NoSuchProcess):
-                for each in psutil.Process(process.pid).children(recursive=True):
-                    below.setdefault(each.name()[:6], []).append(each)
-            task = task and process.poll() is None
-            if task and "python" in below:
-                with suppress(psutil.NoSuchProcess):
-                    rng.choice(below["python"]).kill()
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(rng.uniform(2.0, 10.0))
-        finally:
-            process.kill()
-            process.wait()
-        psutil.wait_procs(below.get("java", ()), _PATIENCE)
-        if process.returncode != -signal.SIGKILL and not task:
-            said.seek(0)
-            raise AssertionError(f"an indexer ended with {process.returncode}: {said.read()}")
+                rng.choice(below["python"]).kill()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(rng.uniform(2.0, 10.0))
+    finally:
+        status = indexer.kill()
+    psutil.wait_procs(below.get("java", ()), _JAVA_SECONDS)
+    if status != -signal.SIGKILL and not task:
+        raise Wrong(f"an indexer ended with {status}: {indexer.said()}")
     report.kills += 1
     report.early += not (into / "index.json").exists() or not Index(into).tables
-
-
-def _wait_for(process: subprocess.Popen[bytes], path: Path) -> None:
-    """Wait until a folder, or a file, is another one than it was."""
-    before = _changed(path)
-    until = time.monotonic() + _PATIENCE
-    while _changed(path) == before:
-        if process.poll() is not None:
-            return
-        if time.monotonic() > until:
-            raise AssertionError(f"nothing is new in {path}")
-        time.sleep(0.05)
 
 
 def _changed(path: Path) -> int | None:
@@ -325,24 +289,10 @@ def _found(index: Index, word: str) -> Counter[tuple[Any, ...]]:
     return found
 
 
-def add_arguments(parser: Any) -> None:
-    """What the command takes."""
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--seed", type=int, default=1)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--spark", action="store_true", help="indexers are Spark's drivers")
-    parser.add_argument("--server", action="append", choices=SERVERS, help="only this one")
 
 
-def command(given: argparse.Namespace) -> int:
-    """Run it as the arguments say, and print what came of it."""
-    began = time.monotonic()
-    reports = []
-    for name in given.server or SERVERS:
-        kills = (SPARK_SIZES if given.spark else SIZES)[given.size]
-        report = run(name, kills, given.seed, spark=given.spark)
-        reports.append(report)
-        for failure in report.failures:
-            print(f"FAILED {failure}", flush=True)
-    kills = sum(report.kills for report in reports)
-    says = f"seed {given.seed}: {kills} kills in {time.monotonic() - began:.0f} s"
-    return conclude(HEADER, reports, says)
+def reports(given: argparse.Namespace) -> Iterator[IndexedReport]:
+    for name in given.server:
+        yield run(name, given.size, given.seed, spark=given.spark)

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import tailrace
 from tailrace.events import WriteRowsEvent
@@ -31,18 +31,14 @@ from tools.campaign.killed_writer import (
     arguments,
     rows_of,
 )
+from tools.campaign.process import ROOT, Wrong
 from tools.campaign.report import Report
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from tailrace.transaction import Transaction
-
-ROOT: Final = Path(__file__).resolve().parents[2]
-HEADER: Final = (
-    "| Case | Kills | inside a transaction | opening | purging | closing | Transactions | Failures"
-    " |\n|---|---|---|---|---|---|---|---|"
-)
 
 
 @dataclass(frozen=True)
@@ -78,8 +74,10 @@ SIZES: Final = {
 class KilledReport(Report):
     """What a case came to."""
 
+    columns: ClassVar = (
+        "Case | Kills | inside a transaction | opening | purging | closing | Transactions"
+    )
     case: Case
-    seed: int
     phases: Counter[str] = field(default_factory=Counter)
     torn: int = 0
     transactions: int = 0
@@ -90,13 +88,8 @@ class KilledReport(Report):
         return self.phases.total()
 
     def cells(self) -> list[object]:
-        """See `HEADER`."""
         phases = [self.phases[name] for name in ("opening", "purging", "closing")]
         return [self.case, self.kills, self.torn, *phases, self.transactions]
-
-
-class Wrong(AssertionError):
-    """The log is not as it must be."""
 
 
 def run(size: Size, seed: int) -> list[KilledReport]:
@@ -116,7 +109,7 @@ def run_case(case: Case, place: Path, seed: int, kills: int) -> KilledReport:
         case = replace(case, keyring=str(ring))
     folder = place / "log"
     folder.mkdir()
-    report = KilledReport(case, seed)
+    report = KilledReport(case)
     look = _Look(case, folder, seed, report)
     with (
         (place / "errors").open("w+") as errors,
@@ -246,3 +239,7 @@ def _number(transaction: Transaction) -> int:
     if gtid is None:
         raise Wrong(f"a transaction without a GTID at {transaction.start}")
     return gtid.gno if isinstance(gtid, Gtid) else gtid.seq_no
+
+
+def reports(given: argparse.Namespace) -> list[KilledReport]:
+    return run(given.size, given.seed)

@@ -5,7 +5,6 @@ own. Their connections are killed by the server, cut by the proxies at once or i
 stalled without closing; the server is restarted, and killed by SIGKILL. In the end, all of what
 each was given is compared with the files, event by event.
 
-./run python -m tools.campaign live --size full --seed 1
 """
 
 from __future__ import annotations
@@ -16,31 +15,28 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pymysql
 
 from tailrace.position import Position
 from tools.campaign import live_files
 from tools.campaign.live_consumers import LAST, Consumer, Events, Gtids, Raw, Rows
-from tools.campaign.report import Report, conclude
+from tools.campaign.report import Report
 from tools.load import Load
 from tools.proxy import Proxy
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+SERVERS: Final = NAMES
 _KINDS: Final = ("killed", "reset", "ended", "in a packet", "stalled", "restarted", "SIGKILL")
 _OF_DUMPS: Final = ("killed", "stalled")
 """What ends a dump, or is noticed by its heartbeats: each reader has to have one."""
-HEADER: Final = (
-    f"| Server | Breaks | {' | '.join(_KINDS)} | Reconnections | Stall noticed after at most |"
-    " Events | MB | Transactions | Rows | Failures |\n" + "|---" * 16 + "|"
-)
 HEARTBEAT: Final = 1.0
 """The period that the readers ask for, in seconds."""
 _BACK_SECONDS: Final = 300.0
@@ -75,10 +71,12 @@ SIZES: Final = {
 class LiveReport(Report):
     """What came of one server."""
 
+    columns: ClassVar = (
+        f"Server | Breaks | {' | '.join(_KINDS)} | Reconnections | Stall noticed after at most |"
+        " Events | MB | Transactions | Rows"
+    )
     server: str
-    seed: int
     breaks: Counter[str] = field(default_factory=Counter)
-    load: Counter[str] = field(default_factory=Counter)
     reconnections: int = 0
     noticed: float = 0.0
     events: int = 0
@@ -87,7 +85,6 @@ class LiveReport(Report):
     rows: int = 0
 
     def cells(self) -> list[object]:
-        """See `HEADER`."""
         return [
             self.server,
             self.breaks.total(),
@@ -103,7 +100,7 @@ class LiveReport(Report):
 
 def run(name: str, size: Size, seed: int) -> LiveReport:
     """Read one server through all breaks. What goes wrong is in the report."""
-    report = LiveReport(name, seed)
+    report = LiveReport(name)
     options = {**_OPTIONS, **(_GTIDS if name.startswith("mysql") else {})}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-live-")))
@@ -132,7 +129,6 @@ def run(name: str, size: Size, seed: int) -> LiveReport:
             breaker.begun()
             breaker.run(size.breaks, random.Random(f"{seed}/{name}"))
             breaker.loaded(load)
-        report.load = load.counts
         report.reconnections = sum(proxy.counts.connections - 1 for proxy in proxies)
         _end(server, consumers)
         marks = set(server.query("SELECT client, n FROM random_load.marks"))
@@ -187,8 +183,8 @@ class _Breaker:
         self._report = report
         self._acts: dict[str, Callable[[random.Random], object]] = {
             "killed": self._kill,
-            "reset": lambda _: [proxy.cut() for proxy in proxies],
-            "ended": lambda _: [proxy.cut(reset=False) for proxy in proxies],
+            "reset": lambda _: self._cut(reset=True),
+            "ended": lambda _: self._cut(reset=False),
             "in a packet": self._cut_in_a_packet,
             "stalled": self._stall,
             "restarted": lambda _: server.restart(),
@@ -269,6 +265,10 @@ class _Breaker:
         ports = proxy.ports()
         return [thread for port, thread in self._server.dumps().items() if port in ports]
 
+    def _cut(self, *, reset: bool) -> None:
+        for proxy in self._proxies:
+            proxy.cut(reset=reset)
+
     def _cut_in_a_packet(self, rng: random.Random) -> None:
         """Each after another number of bytes; most of the time inside a packet."""
         done = [proxy.cut_after(rng.randint(1, 60_000)) for proxy in self._proxies]
@@ -294,30 +294,7 @@ class _Breaker:
         self._server.start()
 
 
-def add_arguments(parser: Any) -> None:
-    """What the command takes."""
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--breaks", type=int, help="breaks on each server, whatever the size")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--server", action="append", choices=NAMES, help="only this one")
-
-
-def command(given: argparse.Namespace) -> int:
-    """Run it as the arguments say, and print what came of it."""
-    size = SIZES[given.size]
-    if given.breaks:
-        size = replace(size, breaks=given.breaks)
-    began = time.monotonic()
+def reports(given: argparse.Namespace) -> Iterator[LiveReport]:
     logging.getLogger("tailrace.live").addHandler(logging.NullHandler())  # a line for each break
-    reports = []
-    for name in given.server or NAMES:
-        reports.append(run(name, size, given.seed))
-        for failure in reports[-1].failures:
-            print(f"FAILED {name}: {failure}", flush=True)
-    total = sum((report.load for report in reports), Counter[str]())
-    return conclude(
-        HEADER,
-        reports,
-        f"seed {given.seed}, {time.monotonic() - began:.0f} s; the load's actions:",
-        ", ".join(f"{kind} {count}" for kind, count in sorted(total.items())),
-    )
+    for name in given.server:
+        yield run(name, given.size, given.seed)

@@ -32,18 +32,8 @@ _WAIT = 0.2
 
 def raw_of(event: Event) -> bytes:
     """An event's bytes as they stand in the log."""
-    header = event.header
-    fixed = struct.pack(
-        "<IBIIIH",
-        header.timestamp,
-        header.type,
-        header.server_id,
-        header.length,
-        header.log_pos,
-        header.flags,
-    )
     checksum = b"" if event.checksum is None else struct.pack("<I", event.checksum)
-    return fixed + event.body + checksum
+    return event.header.encode() + event.body + checksum
 
 
 class Consumer(threading.Thread):

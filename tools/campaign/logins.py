@@ -7,6 +7,7 @@ byte, a login must work, and the process's memory and threads must not grow.
 
 from __future__ import annotations
 
+import logging
 import random
 import socket
 import subprocess
@@ -25,10 +26,12 @@ from pymysql import _auth
 import tailrace
 from tailrace.errors import MalformedPacket, TailraceError
 from tailrace.gtid import GtidSet
+from tailrace.replication.source.listener import Limits
 from tailrace.wire.authentication import METHODS
 from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag, RegisterReplica
 from tailrace.wire.handshake import Capability, Handshake, HandshakeResponse, TlsRequest
 from tailrace.wire.packets import ErrorPacket, frame, payloads
+from tools.campaign.process import ROOT
 from tools.campaign.report import Tries
 
 if TYPE_CHECKING:
@@ -37,8 +40,7 @@ if TYPE_CHECKING:
 
 PASSWORD: Final = "secret of the campaign"
 SIZES: Final = {"small": 1_500, "full": 1_000_000}
-_ROOT: Final = Path(__file__).resolve().parents[2]
-_LOGS: Final = _ROOT / "examples" / "shop" / "mysql"
+_LOGS: Final = ROOT / "examples" / "shop" / "mysql"
 _BASE: Final = (
     Capability.LONG_PASSWORD
     | Capability.PROTOCOL_41
@@ -50,6 +52,7 @@ _BASE: Final = (
 _GROWTH: Final = 24 << 20
 """Bytes by which the process may grow after its first tenth of the campaign."""
 _SECONDS: Final = 20.0
+_WORKERS: Final = 4
 _PAUSE: Final = 0.2
 """Seconds between two dumps of the other client: what it decodes would take most of the time."""
 
@@ -83,10 +86,10 @@ class Served:
         users.write_text("\n".join(lines), "utf-8")  # most accounts' method is the first asked
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "tools.campaign.logins_server", str(_LOGS), str(users)),
+                *(sys.executable, "-m", "tools.campaign.logins", str(_LOGS), str(users)),
                 *(str(seconds), str(cert or ""), str(key or "")),
             ],
-            cwd=_ROOT,
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -147,13 +150,7 @@ def _nothing(_rng: random.Random, _raw: bytearray) -> None:
 
 
 _CHANGES: Final[tuple[Callable[[random.Random, bytearray], None], ...]] = (
-    _flip,
-    _flip,
-    _flip,
-    _cut,
-    _more,
-    _insert,
-    _nothing,
+    *(_flip, _flip, _flip, _cut, _more, _insert, _nothing),
 )
 
 
@@ -293,12 +290,12 @@ def _reader(port: int, report: LoginsReport, stop: threading.Event) -> None:
         report.dumps += 1
 
 
-def run(count: int, seed: int, *, first: int = 0, workers: int = 4) -> LoginsReport:
+def run(count: int, seed: int) -> LoginsReport:
     """Try so many connections."""
     report = LoginsReport(seed)
     began = time.monotonic()
     lock = threading.Lock()
-    numbers = iter(range(first, first + count))
+    numbers = iter(range(count))
     with tempfile.TemporaryDirectory() as folder:
         served = Served(Path(folder))
         stop = threading.Event()
@@ -318,9 +315,7 @@ def run(count: int, seed: int, *, first: int = 0, workers: int = 4) -> LoginsRep
                     outcome = _one(random.Random(f"{seed}-{number}"), served.port)
                 except EOFError:
                     outcome = "ended without a word"
-                except ConnectionResetError:
-                    outcome = "ended by the source"
-                except BrokenPipeError:
+                except (ConnectionResetError, BrokenPipeError):
                     outcome = "ended by the source"
                 except (OSError, MalformedPacket) as error:
                     outcome = type(error).__name__
@@ -329,7 +324,7 @@ def run(count: int, seed: int, *, first: int = 0, workers: int = 4) -> LoginsRep
                     report.tried += 1
                     report.outcomes[outcome] += 1
 
-        threads = [threading.Thread(target=work) for _ in range(workers)]
+        threads = [threading.Thread(target=work) for _ in range(_WORKERS)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -367,18 +362,25 @@ def _after(served: Served, report: LoginsReport, base: int) -> None:
         report.failures.append(f"it grew by {report.grown} bytes")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The campaign's own."""
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--count", type=int, help="connections, whatever the size")
-    parser.add_argument("--first", type=int, default=0, help="number of the first")
-    parser.add_argument("--seed", type=int, default=1)
-
-
 def command(given: argparse.Namespace) -> int:
-    """Run it, and print the report."""
-    report = run(given.count or SIZES[given.size], given.seed, first=given.first)
+    report = run(given.size, given.seed)
     return report.conclude(
         f"{report.tried} connections in {report.seconds:.0f} s,"
         f" {report.dumps} whole dumps meanwhile, memory grew by {report.grown >> 10} KiB"
     )
+
+
+def serve(logs: str, users: str, seconds: str, cert: str = "", key: str = "") -> None:
+    """The source, in its process: prints its port, and for each line how many clients it has."""
+    logging.disable()  # a line for each
+    limits = Limits(failures=1 << 60, seconds=float(seconds))
+    with tailrace.serve(
+        logs, server_id=99, users=users, tls_cert=cert or None, tls_key=key or None, limits=limits
+    ) as server:
+        print(server.port, flush=True)
+        for _ in sys.stdin:
+            print(len(server.sessions) + server.pending_logins, flush=True)
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

@@ -10,44 +10,37 @@ the load stops, the last mirror comes to the end of the log and is ended by SIGT
   it makes the table;
 - each history, at every moment that was noted, is what SELECT said then.
 
-./run python -m tools.campaign mirrored --size full --format delta
-
 With ``--poison`` one table after another is poisoned instead (`tools.campaign.mirrored_aside`), and
 the others have to stay what SELECT says.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from tools.campaign.mirrored_aside import HEADER as POISON_HEADER
-from tools.campaign.mirrored_aside import Poisoned, run_poisoned
+from tools.campaign.mirrored_aside import run_poisoned
 from tools.campaign.mirrored_checks import MARKS, Found, Moments, check
-from tools.campaign.mirrored_lake import Wrong
 from tools.campaign.mirrored_process import PLACES, Mirror
-from tools.campaign.report import Report, conclude
+from tools.campaign.process import Wrong
+from tools.campaign.report import Report
 from tools.load import Load
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Iterator, Sequence
 
+SERVERS: Final = NAMES
 FORMATS: Final = ("parquet", "delta", "iceberg")
 KEEP: Final = ("changelog", "current", "history")
-HEADER: Final = (
-    "| Server | Format | Kills | in its start | in a batch | in a commit | prepared | Seconds each"
-    " | Batches | Tables equal | by verify | rejected | Changes | Changelogs replayed | Moments"
-    " | Rows at these | Failures |\n" + "|---" * 18 + "|"
-)
 _OPTIONS: Final = {"binlog_row_metadata": "FULL", "max_binlog_size": "4M"}
 _BETWEEN_SECONDS: Final = 0.7
 """What the load does between two moments."""
@@ -83,6 +76,11 @@ SIZES: Final = {
 class MirroredReport(Report):
     """What came of one server and format."""
 
+    columns: ClassVar = (
+        "Server | Format | Kills | in its start | in a batch | in a commit | prepared |"
+        " Seconds each | Batches | Tables equal | by verify | rejected | Changes |"
+        " Changelogs replayed | Moments | Rows at these"
+    )
     server: str
     format: str
     places: Counter[str] = field(default_factory=Counter)
@@ -91,7 +89,6 @@ class MirroredReport(Report):
     found: Found = field(default_factory=Found)
 
     def cells(self) -> list[object]:
-        """See `HEADER`."""
         found, kills = self.found, self.places.total()
         cells = [self.server, self.format, kills, *(self.places[place] for place in PLACES)]
         cells.append(f"{self.killing / kills:.1f}" if kills else "")
@@ -160,25 +157,8 @@ def _come_to_the_end(server: Server, mirror: Mirror) -> None:
     mirror.wait(lambda: f"{MARKS}.last" in mirror.manifest().tables, "has not come to the end", 0.1)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the campaign; gives 1 where something failed."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.campaign.mirrored",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_arguments(parser)
-    return command(parser.parse_args(arguments))
-
-
-def add_arguments(parser: Any) -> None:
-    """What the command takes."""
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--kills", type=int, help="kills of each, whatever the size")
-    parser.add_argument("--moments", type=int, help="moments of each, whatever the size")
-    parser.add_argument("--seed", type=int, default=1)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--poison", action="store_true", help="poison tables, and kill nothing")
-    parser.add_argument("--server", action="append", choices=NAMES, help="only this one")
     parser.add_argument("--format", action="append", choices=FORMATS, help="only this one")
 
 
@@ -187,52 +167,18 @@ def pairs(
 ) -> list[tuple[str, str]]:
     """The servers and formats of a campaign."""
     if size.all_servers or servers or formats:
-        return [(name, each) for each in formats or FORMATS for name in servers or NAMES]
-    return list(zip(NAMES, FORMATS, strict=True))
+        return [(name, each) for each in formats or FORMATS for name in servers or SERVERS]
+    return list(zip(SERVERS, FORMATS, strict=True))
 
 
-def command(given: argparse.Namespace) -> int:
-    """Run it as the arguments say, and print what came of it."""
-    size = SIZES[given.size]
-    if given.kills is not None:
-        size = replace(size, kills=given.kills)
-    if given.moments is not None:
-        size = replace(size, moments=given.moments)
-    if given.poison:
-        return _poison(given, size)
-    began = time.monotonic()
-    reports = []
-    for name, format in pairs(size, given.server, given.format):  # noqa: A001 - the command's word
-        report = run(name, format, size, given.seed)
-        reports.append(report)
-        print(report.line(), file=sys.stderr, flush=True)
-        for failure in report.failures:
-            print(f"FAILED {failure}", flush=True)
-    kills = sum(report.places.total() for report in reports)
-    seconds = time.monotonic() - began
-    return conclude(HEADER, reports, f"seed {given.seed}: {kills} kills in {seconds:.0f} s")
-
-
-def _poison(given: argparse.Namespace, size: Size) -> int:
-    """Poison tables as the arguments say, and print what came of it."""
-    lakes, rounds, rows = size.poisoned
-    began = time.monotonic()
-    reports: list[Poisoned] = []
-    for name, format in pairs(size, given.server, given.format):  # noqa: A001 - the command's word
+def reports(given: argparse.Namespace) -> Iterator[Report]:
+    size, servers = given.size, given.server if len(given.server) < len(SERVERS) else None
+    for name, format in pairs(size, servers, given.format):  # noqa: A001 - the command's word
+        if not given.poison:
+            yield run(name, format, size, given.seed)
+            continue
+        lakes, rounds, rows = size.poisoned
         with Server(name, {"binlog_row_metadata": "FULL"}) as server:
             for number in range(lakes):
                 rng = random.Random(f"{given.seed + number}/{name}/{format}")
-                reports.append(run_poisoned(server, format, rng, rounds=rounds, rows=rows))
-                print(reports[-1].line(), file=sys.stderr, flush=True)
-    print(POISON_HEADER)
-    for report in reports:
-        print(report.line())
-        for failure in report.failures:
-            print(f"FAILED {failure}", flush=True)
-    tables = sum(report.tables for report in reports)
-    print(f"seed {given.seed}: {tables} tables poisoned in {time.monotonic() - began:.0f} s")
-    return int(any(report.failures for report in reports))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+                yield run_poisoned(server, format, rng, rounds=rounds, rows=rows)

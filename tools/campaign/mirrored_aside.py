@@ -4,8 +4,6 @@ Each table of `tools.campaign.mirrored_poison` is poisoned between two batches, 
 tables that are not. Behind each batch every other table is what SELECT says, and each poisoned one
 is set aside (or has no current state, by a rule) with a reason that names it. `verify` says so too.
 In the end the causes are removed and the tables are taken up again: those that can be are equal.
-
-./run python -m tools.campaign mirrored --poison --size full
 """
 
 from __future__ import annotations
@@ -14,15 +12,19 @@ import shutil
 import tempfile
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
-from tools.campaign.mirrored_lake import LakeReader, Wrong, compare
+from tools.applied import forget
+from tools.campaign.mirrored_checks import check_seqs, logged_seqs
+from tools.campaign.mirrored_lake import LakeReader, compare
 from tools.campaign.mirrored_poison import DATABASE, POISONS, Poison
+from tools.campaign.process import Wrong
+from tools.campaign.report import Report
 from tools.dumps import dump_databases
 
 if TYPE_CHECKING:
@@ -34,17 +36,17 @@ if TYPE_CHECKING:
     from tools.servers import Server
 
 KEEP: Final = ("changelog", "current", "history")
-HEADER: Final = (
-    "| Server | Format | Poisoned | set aside | no current state | Batches | Other tables equal |"
-    " by verify | Taken up and equal | cannot be | Failures |\n" + "|---" * 11 + "|"
-)
 _HEALTHY: Final = 4
 
 
 @dataclass
-class Poisoned:
+class Poisoned(Report):
     """What came of one server and format."""
 
+    columns: ClassVar = (
+        "Server | Format | Poisoned | set aside | no current state | Batches | Other tables equal |"
+        " by verify | Taken up and equal | cannot be"
+    )
     server: str
     format: str
     tables: int = 0
@@ -55,13 +57,6 @@ class Poisoned:
     verified: int = 0
     mended: int = 0
     lost: int = 0
-    failures: list[str] = field(default_factory=list)
-
-    def line(self) -> str:
-        """A row under `HEADER`."""
-        cells = [self.server, self.format, self.tables, self.aside, self.refused, self.batches]
-        cells += [self.equal, self.verified, self.mended, self.lost, len(self.failures)]
-        return f"| {' | '.join(map(str, cells))} |"
 
 
 def run_poisoned(
@@ -113,8 +108,7 @@ class _Run:
     def run(self, rounds: int) -> None:
         """All of it; raises `Wrong`."""
         server, report = self._server, self._report
-        server.execute("RESET " + ("BINARY LOGS AND GTIDS" if _is_mysql(server) else "MASTER"))
-        server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+        forget(server, DATABASE)
         server.execute(f"CREATE DATABASE {DATABASE}")
         server.execute(f"USE {DATABASE}")
         for name in self._healthy:
@@ -141,7 +135,7 @@ class _Run:
         report.aside = report.tables - report.refused
         for poison in self._poisons:
             if poison.cure is not None:
-                poison.cure(self._lake, self._format)
+                poison.cure(self._lake, self._format, poison.name)
         self._land(retry=f"{DATABASE}.*")
         left = [each for each in self._poisons if not each.mends]
         self._check(left)
@@ -159,7 +153,7 @@ class _Run:
         server, first = self._server, self._next
         self._next += self._rows
         names = [*self._healthy, *(each.name for each in self._poisons)]
-        there = {table for _, table in _tables(server)}
+        there = {str(name) for (name,) in server.query("SHOW TABLES")}
         for name in self._rng.sample(names, len(names)):
             name = self._renamed.get(name, name)  # noqa: PLW2901 - what it is called by now
             if name not in there:
@@ -181,7 +175,7 @@ class _Run:
             server.execute(statement.format(table=poison.name))
         server.connection.commit()
         if poison.lake is not None:
-            poison.lake(self._lake, self._format)
+            poison.lake(self._lake, self._format, poison.name)
 
     def _rename(self) -> None:
         for poison in self._poisons:
@@ -277,37 +271,12 @@ class _Run:
 
     def _check_changelogs(self, left: Sequence[Poison]) -> None:
         """Of a table that was taken up, no change is missing or there twice."""
-        import tailrace  # noqa: PLC0415 - one place
-
         lost = {each.table for each in left if not each.refused}
-        wanted: dict[str, list[int]] = {}
-        for batch in tailrace.changes(
-            self._server.data, tables=f"{DATABASE}.*", exclude=sorted(lost), statements="skip"
-        ):
-            name = f"{DATABASE}.{batch.column('_table')[0].as_py()}"
-            wanted.setdefault(name, []).extend(map(int, batch.column("_seq").to_pylist()))
+        wanted = logged_seqs(self._server, tables=f"{DATABASE}.*", exclude=sorted(lost))
         reader = LakeReader(self._lake, self._format)
         for name, seqs in wanted.items():
-            table = reader.changelog(name, ["_seq"])
-            there = [] if table is None else sorted(map(int, table.column("_seq").to_pylist()))
-            if there != sorted(seqs):
-                twice = len(there) - len(set(there))
-                raise Wrong(
-                    f"the changelog of {name} has {len(there)} changes, {twice} of them twice, and "
-                    f"the log {len(seqs)}"
-                )
-
-
-def _is_mysql(server: Server) -> bool:
-    return server.flavour == "mysql"
+            check_seqs(name, reader.changelog(name, ["_seq"]), seqs)
 
 
 def _no_spark() -> Any:
     raise Wrong("what is small is done without Spark")
-
-
-def _tables(server: Server) -> list[tuple[str, str]]:
-    return [(DATABASE, str(name)) for (name,) in server.query("SHOW TABLES")]
-
-
-__all__ = ["HEADER", "Poisoned", "run_poisoned"]

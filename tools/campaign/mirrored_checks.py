@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 import tailrace
 from tailrace.spark import session
 from tailrace.spark.verify import verify
-from tools.campaign.mirrored_lake import Wrong, compare, variants
+from tools.campaign.mirrored_lake import compare, variants
 from tools.campaign.mirrored_log import Logged, logged
+from tools.campaign.process import Wrong
 from tools.dumps import dump_databases
 
 if TYPE_CHECKING:
@@ -142,26 +143,37 @@ def _check_current(reader: LakeReader, manifest: Manifest, expected: Dumps, foun
             raise Wrong(f"{name} is not in the lake")
 
 
-def _check_changelogs(server: Server, reader: LakeReader, said: Logged, found: Found) -> None:
-    """By mysqlbinlog's count each change is there once; by our reader of files, which ones."""
-    read: dict[str, Counter[int]] = {}
-    for batch in tailrace.changes(server.data, statements="skip"):
+def logged_seqs(server: Server, **selection: Any) -> dict[str, Counter[int]]:
+    """By table, the ``_seq`` of each change that a server's files hold, by our reader of files."""
+    found: dict[str, Counter[int]] = {}
+    for batch in tailrace.changes(server.data, statements="skip", **selection):
         first = batch.slice(0, 1)
         name = f"{first.column('_db')[0].as_py()}.{first.column('_table')[0].as_py()}"
-        read.setdefault(name, Counter()).update(map(int, batch.column("_seq").to_pylist()))
+        found.setdefault(name, Counter()).update(map(int, batch.column("_seq").to_pylist()))
+    return found
+
+
+def check_seqs(name: str, changelog: pa.Table | None, wanted: Counter[int]) -> None:
+    """Raise `Wrong` where a changelog lacks one of these changes, has another, or one twice."""
+    seqs = [] if changelog is None else changelog.column("_seq").to_pylist()
+    there = Counter(map(int, seqs))
+    twice = sum(count - 1 for count in there.values())
+    if twice or there != wanted:
+        raise Wrong(
+            f"the changelog of {name} lacks {len(wanted - there)} changes, has "
+            f"{len(there - wanted)} too many, {twice} of them twice"
+        )
+
+
+def _check_changelogs(server: Server, reader: LakeReader, said: Logged, found: Found) -> None:
+    """By mysqlbinlog's count each change is there once; by our reader of files, which ones."""
+    read = logged_seqs(server)
     counted: Counter[tuple[str, str]] = Counter()
     for name in sorted(read.keys() | set(reader.names())):
         table = reader.changelog(name, ["_seq", "_op"])
         if table is None:
             table = pa.table({"_seq": pa.array([], pa.int64()), "_op": pa.array([], pa.string())})
-        there = Counter(map(int, table.column("_seq").to_pylist()))
-        twice = sum(count - 1 for count in there.values())
-        wanted = read.get(name, Counter())
-        if twice or there != wanted:
-            raise Wrong(
-                f"the changelog of {name} lacks {len(wanted - there)} changes, has "
-                f"{len(there - wanted)} too many, {twice} of them twice"
-            )
+        check_seqs(name, table, read.get(name, Counter()))
         counted.update((name, operation) for operation in table.column("_op").to_pylist())
     keys = counted.keys() | said.changes.keys()
     if differing := [

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tools.campaign.process import Wrong
+from tools.campaign.selected import Declared, from_arrow
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
@@ -21,14 +24,9 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 3
 _LONGEST: Final = 60
-_SECOND: Final = 1_000_000
 _EXACT: Final = decimal.Context(prec=100)
 _MOMENTS: Final = {"date", "datetime", "timestamp"}
 _NUMBERS: Final = {"decimal", "int", "bigint", "smallint", "mediumint", "tinyint", "year"}
-
-
-class Wrong(Exception):
-    """The lake is not what it must be."""
 
 
 class LakeReader:
@@ -227,21 +225,11 @@ def _base(declared: str) -> str:
 
 def _wanted(text: str | None, declared: str, binary: bool) -> str:
     """What SELECT gave, in the one form in which both are compared."""
-    if text is None:
-        return "NULL"
-    base = _base(declared)
-    if binary:
-        data = base64.b64decode(text)
-        if base == "bit":
-            return str(int.from_bytes(data, "big"))
-        return data.hex()
-    if base == "json":
-        return _json(text)
-    if base == "float":
-        return f"{float(text):.6g}"
-    if base == "double":
-        return repr(float(text) + 0.0)
-    return _number(text) if base in _NUMBERS else text
+    if text is None or not binary:
+        return _text(text, declared, binary)
+    data = base64.b64decode(text)
+    value = int.from_bytes(data, "big") if _base(declared) == "bit" else data
+    return _text(value, declared, binary)
 
 
 def _text(value: Any, declared: str, binary: bool) -> str:
@@ -269,7 +257,7 @@ def _number(value: Any) -> str:
 def _hex(value: Any, base: str) -> str:
     if base == "bit":
         return str(int(value))
-    if base == "vector":
+    if base == "vector" and not isinstance(value, bytes):
         return struct.pack(f"<{len(value)}f", *value).hex()
     data: bytes = value if isinstance(value, bytes) else str(value).encode()
     return data.hex()
@@ -281,16 +269,6 @@ def _json(text: str) -> str:
 
 def _moment(value: Any, declared: str) -> str:
     """A date or time as SELECT prints it; a TIME is microseconds where a format lacks intervals."""
-    base = _base(declared)
-    digits = int(declared.split("(")[1].split(")", maxsplit=1)[0]) if "(" in declared else 0
-    if base == "date":
-        return str(value.isoformat())
-    if base == "time":
-        if isinstance(value, dt.timedelta):
-            value = (value.days * 86400 + value.seconds) * _SECOND + value.microseconds
-        whole, part = divmod(abs(int(value)), _SECOND)
-        sign = "-" if value < 0 else ""
-        text = f"{sign}{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
-    else:
-        text, part = f"{value:%Y-%m-%d %H:%M:%S}".rjust(19, "0"), value.microsecond
-    return text + (f".{part:06}"[: digits + 1] if digits else "")
+    if _base(declared) == "time" and not isinstance(value, dt.timedelta):
+        value = dt.timedelta(microseconds=int(value))
+    return from_arrow(Declared("", declared, binary=False))(value)

@@ -15,7 +15,6 @@ from unittest import mock
 
 from tailrace.columns.read.table import TableDecoder
 from tailrace.spark.current import build, jobs
-from tailrace.spark.history import build as history_build
 from tailrace.spark.history import jobs as history_jobs
 from tailrace.spark.lake import assemble, table_batch
 from tailrace.spark.lake.guarded import Guarded
@@ -35,7 +34,7 @@ class Poison:
     """A way to poison a table, which is called so.
 
     ``columns`` are those of its CREATE TABLE; without ``before`` it is created with the second
-    batch. ``sql`` are statements, ``lake`` is called with the lake's folder and the format,
+    batch. ``sql`` are statements, ``lake`` is called with the lake's folder, the format, the name;
     ``plant`` is a context in which batches run. ``says`` is part of the reason. Where it is
     ``refused``, the table has no current state, by a rule, and is not set aside. ``cure`` is called
     as ``lake`` is, before the table is taken up; ``mends`` says whether it is the server's then.
@@ -46,10 +45,10 @@ class Poison:
     columns: str = "id INT PRIMARY KEY, n INT, t VARCHAR(40)"
     before: bool = True
     sql: tuple[str, ...] = ()
-    lake: Callable[[Path, str], None] | None = None
+    lake: Callable[[Path, str, str], None] | None = None
     plant: Callable[[str], Any] | None = None
     refused: bool = False
-    cure: Callable[[Path, str], None] | None = None
+    cure: Callable[[Path, str, str], None] | None = None
     mends: bool = True
     formats: tuple[str, ...] = ALL
     flavours: tuple[str, ...] = ("mysql", "mariadb")
@@ -76,69 +75,50 @@ def _data_files(lake: Path, format: str, name: str) -> list[Path]:  # noqa: A002
     return sorted(_current(lake, format, name).glob("part-*.parquet"))
 
 
-def _truncate(name: str) -> Callable[[Path, str], None]:
-    def work(lake: Path, format: str) -> None:  # noqa: A002
-        for path in _data_files(lake, format, name):
-            content = path.read_bytes()
-            path.unlink()  # other versions have the same file
-            path.write_bytes(content[: len(content) // 2])
-
-    return work
+def _truncate(lake: Path, format: str, name: str) -> None:  # noqa: A002
+    for path in _data_files(lake, format, name):
+        content = path.read_bytes()
+        path.unlink()  # other versions have the same file
+        path.write_bytes(content[: len(content) // 2])
 
 
-def _folder_for_a_file(name: str) -> Callable[[Path, str], None]:
-    def work(lake: Path, format: str) -> None:  # noqa: A002
-        for path in _data_files(lake, format, name):
-            path.unlink()
-            path.mkdir()
-
-    return work
+def _folder_for_a_file(lake: Path, format: str, name: str) -> None:  # noqa: A002
+    for path in _data_files(lake, format, name):
+        path.unlink()
+        path.mkdir()
 
 
-def _remove(name: str) -> Callable[[Path, str], None]:
-    def work(lake: Path, format: str) -> None:  # noqa: A002
-        folder = lake / f"{DATABASE}.{name}"
-        for each in folder.resolve().iterdir() if format == "parquet" else (folder,):
-            shutil.rmtree(each)
-
-    return work
+def _remove(lake: Path, format: str, name: str) -> None:  # noqa: A002
+    folder = lake / f"{DATABASE}.{name}"
+    for each in folder.resolve().iterdir() if format == "parquet" else (folder,):
+        shutil.rmtree(each)
 
 
-def _in_the_way(name: str) -> Callable[[Path, str], None]:
-    def work(lake: Path, format: str) -> None:  # noqa: A002
-        where = lake / f"{DATABASE}.{name}"
-        if format == "iceberg":
-            _catalog(lake).create_table((DATABASE, name), _foreign())
-        elif format == "delta":
-            where.write_text("a file")
-        else:
-            where.mkdir()
-
-    return work
+def _in_the_way(lake: Path, format: str, name: str) -> None:  # noqa: A002
+    where = lake / f"{DATABASE}.{name}"
+    if format == "iceberg":
+        _catalog(lake).create_table((DATABASE, name), _foreign())
+    elif format == "delta":
+        where.write_text("a file")
+    else:
+        where.mkdir()
 
 
-def _out_of_the_way(name: str) -> Callable[[Path, str], None]:
-    def work(lake: Path, format: str) -> None:  # noqa: A002
-        where = lake / f"{DATABASE}.{name}"
-        if format == "iceberg":
-            _catalog(lake).drop_table((DATABASE, name))
-            shutil.rmtree(where, ignore_errors=True)
-        elif format == "delta":
-            where.unlink()
-        else:
-            where.rmdir()
-
-    return work
+def _out_of_the_way(lake: Path, format: str, name: str) -> None:  # noqa: A002
+    where = lake / f"{DATABASE}.{name}"
+    if format == "iceberg":
+        _catalog(lake).drop_table((DATABASE, name))
+        shutil.rmtree(where, ignore_errors=True)
+    elif format == "delta":
+        where.unlink()
+    else:
+        where.rmdir()
 
 
-def _drop_from_catalogue(name: str) -> Callable[[Path, str], None]:
+def _drop_from_catalogue(lake: Path, format: str, name: str) -> None:  # noqa: A002
     """Whose files are gone, a catalogue's table cannot even be loaded."""
-
-    def work(lake: Path, format: str) -> None:  # noqa: A002
-        if format == "iceberg":
-            _catalog(lake).drop_table((DATABASE, name))
-
-    return work
+    if format == "iceberg":
+        _catalog(lake).drop_table((DATABASE, name))
 
 
 def _catalog(lake: Path) -> Any:
@@ -153,28 +133,21 @@ def _foreign() -> Any:
     return pa.schema([("x", pa.int32())])
 
 
-def _damage_the_log(name: str) -> Callable[[Path, str], None]:
+def _damage_the_log(lake: Path, format: str, name: str) -> None:  # noqa: A002
     """What a format keeps of a table's history is nonsense."""
-
-    def work(lake: Path, format: str) -> None:  # noqa: A002
-        if format == "delta":
-            (lake / f"{DATABASE}.{name}" / "_delta_log" / "_last_checkpoint").write_text('{"x": 1}')
-        else:
-            with _catalog(lake).load_table((DATABASE, name)).transaction() as change:
-                change.set_properties({"tailrace.batch": "x"})
-
-    return work
+    if format == "delta":
+        (lake / f"{DATABASE}.{name}" / "_delta_log" / "_last_checkpoint").write_text('{"x": 1}')
+    else:
+        with _catalog(lake).load_table((DATABASE, name)).transaction() as change:
+            change.set_properties({"tailrace.batch": "x"})
 
 
-def _mend_the_log(name: str) -> Callable[[Path, str], None]:
-    def work(lake: Path, format: str) -> None:  # noqa: A002
-        if format == "delta":
-            (lake / f"{DATABASE}.{name}" / "_delta_log" / "_last_checkpoint").unlink()
-        else:
-            with _catalog(lake).load_table((DATABASE, name)).transaction() as change:
-                change.set_properties({"tailrace.batch": "1"})
-
-    return work
+def _mend_the_log(lake: Path, format: str, name: str) -> None:  # noqa: A002
+    if format == "delta":
+        (lake / f"{DATABASE}.{name}" / "_delta_log" / "_last_checkpoint").unlink()
+    else:
+        with _catalog(lake).load_table((DATABASE, name)).transaction() as change:
+            change.set_properties({"tailrace.batch": "1"})
 
 
 # --- mistakes of ours -------------------------------------------------------------------------
@@ -207,10 +180,8 @@ def _fold(name: str) -> Any:
     return _raises(jobs, "fold", _has_column(f"own_{name}"))
 
 
-@contextmanager
-def _history(name: str) -> Iterator[None]:
-    with _raises(history_jobs, "make", _has_column(f"own_{name}")):
-        yield
+def _history(name: str) -> Any:
+    return _raises(history_jobs, "make", _has_column(f"own_{name}"))
 
 
 def _decode(name: str) -> Any:
@@ -221,17 +192,7 @@ def _alter(name: str) -> Any:
     def concerns(_split: Any, change: Any) -> bool:
         return bool(change.table == f"{DATABASE}.{name}")
 
-    return _both(build, history_build, "alterations", concerns)
-
-
-@contextmanager
-def _both(one: Any, other: Any, attribute: str, concerns: Callable[..., bool]) -> Iterator[None]:
-    with _raises(one, attribute, concerns):
-        if hasattr(other, attribute):
-            with _raises(other, attribute, concerns):
-                yield
-        else:
-            yield
+    return _raises(build, "alterations", concerns)
 
 
 @contextmanager
@@ -278,8 +239,8 @@ POISONS: Final = (
         "in_the_way",
         "in_the_way",
         before=False,
-        lake=_in_the_way("in_the_way"),
-        cure=_out_of_the_way("in_the_way"),
+        lake=_in_the_way,
+        cure=_out_of_the_way,
     ),
     Poison(
         "retyped",
@@ -289,14 +250,14 @@ POISONS: Final = (
         refused=True,
         mends=False,
     ),
-    Poison("truncated", "cannot read", lake=_truncate("truncated")),
-    Poison("a_folder", "", lake=_folder_for_a_file("a_folder")),
-    Poison("removed", "", lake=_remove("removed"), cure=_drop_from_catalogue("removed")),
+    Poison("truncated", "cannot read", lake=_truncate),
+    Poison("a_folder", "", lake=_folder_for_a_file),
+    Poison("removed", "", lake=_remove, cure=_drop_from_catalogue),
     Poison(
         "log_damaged",
         "cannot be read",
-        lake=_damage_the_log("log_damaged"),
-        cure=_mend_the_log("log_damaged"),
+        lake=_damage_the_log,
+        cure=_mend_the_log,
         formats=TABLES,
     ),
     Poison("no_key", "no primary key", columns="n INT, t VARCHAR(40), id INT", refused=True,

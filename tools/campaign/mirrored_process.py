@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.spark.manifest.manifest import NAME, Manifest
-from tools.campaign.mirrored_lake import LakeReader, Wrong
+from tools.campaign.mirrored_lake import LakeReader
+from tools.campaign.process import TAILRACE, Process
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from tools.servers import Server
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 PLACES: Final = {"start": 2, "batch": 3, "commit": 3, "prepared": 2}
 """Where a mirror is killed, and how often.
 
@@ -29,11 +27,10 @@ PLACES: Final = {"start": 2, "batch": 3, "commit": 3, "prepared": 2}
 begun to place files. ``prepared``: as a commit is prepared, and tables take their steps (of a
 Parquet lake, which has no such step, as a version is placed).
 """
-_PATIENCE: Final = 300.0
 _REFUSED: Final = re.compile(r"^(?:tailrace: )?(\S+): no current state: ", re.MULTILINE)
 
 
-class Mirror:
+class Mirror(Process):
     """A mirror of a server into ``folder / "lake"``, started again and again."""
 
     def __init__(
@@ -44,28 +41,21 @@ class Mirror:
         *,
         keep: Sequence[str],
         trigger: str = "500ms",
-        more: Sequence[str] = (),
     ) -> None:
         self.url = f"mysql://root@{server.host}:{server.port}/?ssl_mode=DISABLED"
         self.lake = folder / "lake"
         self.reader = LakeReader(self.lake, format)
-        self._log = folder / "output"
-        self._process: subprocess.Popen[bytes] | None = None
-        self._command = [
-            *(sys.executable, "-m", "tailrace", "mirror", self.url),
-            *("--into", str(self.lake), "--format", format, "--follow", "--trigger", trigger),
-            *("--statements", "skip", "--cores", "2", "--keep", ",".join(keep), *more),
+        command = [
+            *(*TAILRACE, "mirror", self.url, "--into", str(self.lake), "--format", format),
+            *("--follow", "--trigger", trigger, "--statements", "skip", "--cores", "2"),
+            *("--keep", ",".join(keep)),
         ]
+        super().__init__(folder / "output", command)
 
     @property
     def pid(self) -> int:
         """The process, which is the first of its group."""
-        return self._running().pid
-
-    @property
-    def runs(self) -> bool:
-        """Whether it was started, and has not ended."""
-        return self._process is not None and self._process.poll() is None
+        return self.running.pid
 
     def version(self) -> str:
         """Which version is committed; an empty text before the first."""
@@ -88,22 +78,6 @@ class Mirror:
         """The tables that it ever said had no state."""
         return set(_REFUSED.findall(self.said()))
 
-    def said(self) -> str:
-        """All that the processes printed."""
-        return self._log.read_text("utf-8", "replace")
-
-    def start(self) -> None:
-        """Begin to follow."""
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
     def start_and_kill(self, rng: random.Random) -> str:
         """Start one and kill it with all of its group; which of `PLACES` that was."""
         before = self.version()
@@ -112,7 +86,7 @@ class Mirror:
         place = rng.choices(list(PLACES), list(PLACES.values()))[0]
         if place == "start":
             time.sleep(rng.uniform(0, 3))
-            self._running()
+            _ = self.running
         else:
             self.wait(lambda: self.version() != before, "has committed nothing")
         if place == "batch":
@@ -120,7 +94,7 @@ class Mirror:
         elif place in {"commit", "prepared"}:
             self._wait_for_a_commit(prepared=place == "prepared")
             time.sleep(rng.choice([0, rng.uniform(0, 0.02), rng.uniform(0, 0.2)]))
-        self._running()
+        _ = self.running
         self.kill()
         return place
 
@@ -130,35 +104,11 @@ class Mirror:
         there = _names(inner, folders)
         self.wait(lambda: _names(inner, folders) - there, "has begun no commit", 0.001)
 
-    def stop(self) -> None:
-        """End it as a service manager does. Raises `Wrong`."""
-        process = self._running()
-        process.send_signal(signal.SIGTERM)
-        status = process.wait(_PATIENCE)
-        if status:
-            raise Wrong(f"the status after SIGTERM is {status}: {self.said()[-2000:]}")
-
-    def kill(self) -> None:
+    def kill(self) -> int | None:
         """Kill what runs, and its group: a crash leaves nothing of it."""
-        if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-    def wait(self, condition: Callable[[], object], what: str, every: float = 0.01) -> None:
-        """Wait until a condition holds; raises `Wrong`."""
-        deadline = time.monotonic() + _PATIENCE
-        while not condition():
-            self._running()
-            if time.monotonic() > deadline:
-                said = self.said()[-2000:]
-                raise Wrong(f"the mirror {what} in {_PATIENCE:.0f} s: {said}")
-            time.sleep(every)
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        """The process; raises `Wrong` where it ended by itself."""
-        if self._process is None or self._process.poll() is not None:
-            raise Wrong(f"the mirror ended by itself: {self.said()[-2000:]}")
-        return self._process
+        if self.runs:
+            os.killpg(self.running.pid, signal.SIGKILL)
+        return super().kill()
 
 
 def _names(inner: Path, folders: Sequence[str]) -> set[str]:

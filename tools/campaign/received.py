@@ -4,36 +4,32 @@
 as it starts, some time after it has written, or as a new file of the copy appears. After each kill
 the copy must hold the source's bytes, from the first on, and no others; the next receiver goes on
 with it. In the end all files and the index must be the source's.
-
-./run python -m tools.campaign received --size full --seed 1
 """
 
 from __future__ import annotations
 
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from tailrace.storage import keyring
-from tools.campaign.received_copy import Copy, Wrong
-from tools.campaign.report import Report, conclude
+from tools.campaign.process import TAILRACE, Process, Wrong
+from tools.campaign.received_copy import Copy
+from tools.campaign.report import Report
 from tools.load import Load
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+SERVERS: Final = NAMES
 PLACES: Final = (
     "its start",
     "a file's begin",
@@ -42,13 +38,8 @@ PLACES: Final = (
     "no transaction",
     "a file's end",
 )
-HEADER: Final = (
-    f"| Server | Receiver | Kills | {' | '.join(f'in {place}' for place in PLACES)} | Files | MB |"
-    " Failures |\n" + "|---" * (6 + len(PLACES)) + "|"
-)
 _KEY: Final = "MySQLReplicationKey_896e7882-18fe-11ef-ab88-22222d34d411_1"
 _OPTIONS: Final = {"max_binlog_size": "2M"}
-_PATIENCE: Final = 300.0
 _LOOK: Final = 0.002
 _TIMES: Final = 5
 
@@ -86,6 +77,9 @@ SIZES: Final = {
 class ReceivedReport(Report):
     """What came of one case."""
 
+    columns: ClassVar = (
+        f"Server | Receiver | Kills | {' | '.join(f'in {place}' for place in PLACES)} | Files | MB"
+    )
     server: str
     case: Case
     places: Counter[str] = field(default_factory=Counter)
@@ -93,7 +87,6 @@ class ReceivedReport(Report):
     size: int = 0
 
     def cells(self) -> list[object]:
-        """See `HEADER`."""
         places = [self.places[place] for place in PLACES]
         counts = [self.places.total(), *places, self.files, round(self.size / 1e6)]
         return [self.server, self.case, *counts]
@@ -147,12 +140,12 @@ def kill_receivers(server: Server, case: Case, place: Path, rng: random.Random) 
         if rng.random() < 0.4:  # the next one has something to catch up with
             _wait_for_bytes(server, _bytes(server) + rng.randrange(8 << 20), seconds=3)
         try:
-            report.places[receiver.kill(rng)] += 1
+            report.places[receiver.start_and_kill(rng)] += 1
         except Wrong as error:
             report.failures.append(f"{case} kill {number}: {error}")
             break
         finally:
-            receiver.end()
+            receiver.kill()
     return report
 
 
@@ -173,21 +166,19 @@ def finish(server: Server, report: ReceivedReport, place: Path) -> None:
     except Wrong as error:
         report.failures.append(f"{report.case} at the end: {error}")
     finally:
-        receiver.end()
+        receiver.kill()
     report.files = len(receiver.copy.names())
     report.size = receiver.copy.bytes_there()
 
 
-class _Receiver:
+class _Receiver(Process):
     """``tailrace receive`` into ``place / "copy"``."""
 
     def __init__(self, server: Server, case: Case, place: Path) -> None:
-        self._log = place / "output"
-        self._process: subprocess.Popen[bytes] | None = None
         self._start_seconds = 1.5
         key = b""
-        self._command = [
-            *(sys.executable, "-m", "tailrace", "receive"),
+        command = [
+            *(*TAILRACE, "receive"),
             f"mysql://root@{server.host}:{server.port}/?ssl_mode=DISABLED",
             *("--into", str(place / "copy"), "--sync", case.sync),
         ]
@@ -196,27 +187,27 @@ class _Receiver:
             if not ring.exists():
                 keyring.make(ring, _KEY)
             key = keyring.open(ring).key(_KEY)
-            self._command += ["--encrypt", "--keyring", str(ring)]
+            command += ["--encrypt", "--keyring", str(ring)]
+        super().__init__(place / "output", command)
         self.copy = Copy(place / "copy", server.data, key, case.encrypt)
 
-    def kill(self, rng: random.Random) -> str:
+    def start_and_kill(self, rng: random.Random) -> str:
         """Start one, kill it, look at what it left; where that was. Raises `Wrong`."""
         before = self._state()
-        began = self._start("--follow")
+        began = time.monotonic()
+        self.start("--follow")
         kind = rng.choices(["start", "written", "file"], [2, 5, 3])[0]
         if kind == "start":
             self._sleep(rng.uniform(0, self._start_seconds))
         elif kind == "written":
-            self._wait(lambda: self._state() != before, "has written nothing")
+            self.wait(lambda: self._state() != before, "has written nothing", _LOOK)
             self._start_seconds = 0.5 * self._start_seconds + 0.5 * (time.monotonic() - began)
             self._sleep(rng.choice([rng.uniform(0, 0.03), rng.expovariate(1 / 0.4)]))
         else:
             names = self.copy.names()
-            self._wait(lambda: self.copy.names() != names, "has begun no file")
+            self.wait(lambda: self.copy.names() != names, "has begun no file", _LOOK)
             self._sleep(rng.choice([0, rng.uniform(0, 0.02)]))
-        process = self._running()
-        process.kill()
-        process.wait()
+        self.kill()
         where = self.copy.after_a_kill()
         return where if self._state() != before else "its start"
 
@@ -226,10 +217,9 @@ class _Receiver:
         A server at rest may write once more into its new log (MariaDB its checkpoints).
         """
         for _ in range(_TIMES):
-            self._start("--follow")
-            self._wait(lambda: self.copy.bytes_there() >= self._source_size(), "is not at the end")
-            self._running().send_signal(signal.SIGTERM)
-            self._finished("after SIGTERM")
+            self.start("--follow")
+            self.wait(lambda: self.copy.bytes_there() >= self._source_size(), "is not at the end")
+            self.stop()
             wanted = self._source_size()
             try:
                 return self.copy.at_the_end()
@@ -243,8 +233,8 @@ class _Receiver:
         for _ in range(_TIMES):
             before, wanted = self._state(), self._source_size()
             rested = self.copy.bytes_there() >= wanted
-            self._start()
-            self._finished("a receiver that does not follow")
+            self.start()
+            self.finish("without --follow")
             if self._state() == before:
                 return
             if rested and self._source_size() == wanted:
@@ -257,50 +247,10 @@ class _Receiver:
         paths = [self.copy.source / name for name in self.copy.source_names()]
         return sum(path.stat().st_size + head for path in paths)
 
-    def end(self) -> None:
-        """Kill what runs still."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-
-    def _start(self, *more: str) -> float:
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [*self._command, *more],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        return time.monotonic()
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        """The process; raises `Wrong` where it ended by itself."""
-        if self._process is None or self._process.poll() is not None:
-            raise Wrong(f"the receiver ended by itself: {self._said()}")
-        return self._process
-
-    def _finished(self, what: str) -> None:
-        try:
-            status = self._process.wait(_PATIENCE) if self._process is not None else None
-        except subprocess.TimeoutExpired:
-            status = None
-        if status != 0:
-            raise Wrong(f"the receiver's status {what} is {status}: {self._said()}")
-
-    def _wait(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + _PATIENCE
-        while not condition():
-            self._running()
-            if time.monotonic() > deadline:
-                raise Wrong(f"the receiver {what} in {_PATIENCE:.0f} s: {self._said()}")
-            time.sleep(_LOOK)
-
     def _sleep(self, seconds: float) -> None:
         """The moment is what is random here; nothing is waited for."""
         time.sleep(seconds)
-        self._running()
+        _ = self.running
 
     def _state(self) -> list[tuple[str, int]]:
         """The copy's log files and their sizes."""
@@ -310,36 +260,7 @@ class _Receiver:
                 found.append((name, (self.copy.folder / name).stat().st_size))
         return found
 
-    def _said(self) -> str:
-        return self._log.read_text("utf-8", "replace")[-2000:]
 
-
-def add_arguments(parser: Any) -> None:
-    """What the command takes."""
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--kills", type=int, help="kills of each case, whatever the size")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--server", action="append", choices=NAMES, help="only this one")
-
-
-def command(given: argparse.Namespace) -> int:
-    """Run it as the arguments say, and print what came of it."""
-    size = SIZES[given.size]
-    if given.kills:
-        size = replace(size, cases=tuple(replace(case, kills=given.kills) for case in size.cases))
-    began = time.monotonic()
-    reports, total = [], Counter[str]()
-    for name in given.server or NAMES:
-        found, counts = run(name, size, given.seed)
-        reports += found
-        total += counts
-        for report in found:
-            for failure in report.failures:
-                print(f"FAILED {name} {failure}", flush=True)
-    kills = sum(report.places.total() for report in reports)
-    return conclude(
-        HEADER,
-        reports,
-        f"seed {given.seed}: {kills} kills in {time.monotonic() - began:.0f} s; the load:",
-        ", ".join(f"{kind} {count}" for kind, count in sorted(total.items())),
-    )
+def reports(given: argparse.Namespace) -> Iterator[ReceivedReport]:
+    for name in given.server:
+        yield from run(name, given.size, given.seed)[0]

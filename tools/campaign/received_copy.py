@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from tools.campaign.process import Wrong
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -28,10 +30,6 @@ _ROTATE, _STOP = 4, 3
 _GTIDS: Final = frozenset({33, 34, 42, 162})
 _BETWEEN: Final = frozenset({_ROTATE, _STOP, 35, 161, 163})
 """Events that stand in no transaction: ends of files, and what is behind their begins."""
-
-
-class Wrong(AssertionError):
-    """The copy is not what it must be."""
 
 
 def plain(raw: bytes, key: bytes) -> bytes:

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import traceback
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 @dataclass
-class Report(ABC):
-    """What came of one part; subclasses count what was done."""
+class Report:
+    """What came of one part; subclasses count what was done. ``columns`` are the table's."""
 
+    columns: ClassVar[str]
     failures: list[str] = field(default_factory=list, kw_only=True)
 
-    @abstractmethod
+    @contextmanager
+    def noting(self, what: object) -> Iterator[None]:
+        """Note an error inside as a failure, and go on: whatever it is, it is looked for."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - see above
+            where = traceback.extract_tb(error.__traceback__)[-1].name
+            text = f"{what}: {type(error).__name__}: {error!s:.2000} ({where})"
+            self.failures.append(text.encode("ascii", "backslashreplace").decode())
+
     def cells(self) -> list[object]:
         """The cells of its row of the table, but for the last: the number of failures."""
+        found = [getattr(self, each.name) for each in fields(self) if each.name != "failures"]
+        return [f"{each:.0f}" if isinstance(each, float) else each for each in found]
 
     def line(self) -> str:
         """Its row of the table."""
@@ -47,13 +60,14 @@ class Tries:
         return int(bool(self.failures))
 
 
-def conclude(header: str, reports: Sequence[Report], *says: str) -> int:
-    """Print the table and what else there is to say; gives the command's status."""
-    print(header)
-    for report in reports:
-        print(report.line())
-    for text in says:
-        print(text)
+def conclude(reports: Sequence[Report], says: str) -> int:
+    """Print a table of each kind of report, and ``says``; gives the command's status."""
+    for kind in dict.fromkeys(type(report) for report in reports):
+        head = f"{kind.columns} | Failures |"
+        print(f"\n| {head}\n{'|---' * head.count('|')}|")
+        for report in reports:
+            if type(report) is kind:
+                print(report.line())
     failures = sum(len(report.failures) for report in reports)
-    print(f"{failures} failures")
+    print(f"{says}\n{failures} failures")
     return int(bool(failures))

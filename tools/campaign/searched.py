@@ -18,27 +18,22 @@ from __future__ import annotations
 import random
 import re
 import tempfile
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pymysql
 
 from tailrace.errors import UsageError
 from tailrace.search import Analyser, Index, index
-from tools.campaign.report import Report, conclude
+from tools.campaign.report import Report
 from tools.servers import Server
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-HEADER: Final = (
-    "| Collation | Shortest | Stop words | Columns | Rows | Queries | found none | rejected |"
-    " Failures |\n|---|---|---|---|---|---|---|---|---|"
-)
 _TEXT: Final = """
     apple banana cherry quick brown fox jumps over lazy dog river stone light water paper green the
     and to of with about ab x y zz a i 12 x12 5678 2024 foo_bar _under under_ cafe CAFE café Café
@@ -103,12 +98,14 @@ SIZES: Final = {
 class SearchedReport(Report):
     """What came of one case."""
 
+    columns: ClassVar = (
+        "Collation | Shortest | Stop words | Columns | Rows | Queries | found none | rejected"
+    )
     case: Case
     rows: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def cells(self) -> list[object]:
-        """See `HEADER`."""
         case, found = self.case, self.outcomes
         return [
             case.collation,
@@ -237,19 +234,5 @@ def _item(rng: random.Random, depth: int) -> str:
     return rng.choice(_ODD)
 
 
-def add_arguments(parser: Any) -> None:
-    """What the command takes."""
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--seed", type=int, default=1)
-
-
-def command(given: argparse.Namespace) -> int:
-    """Run it as the arguments say, and print what came of it."""
-    began = time.monotonic()
-    reports = []
-    for report in run(SIZES[given.size], given.seed):
-        reports.append(report)
-        print(report.line(), flush=True)
-        for failure in report.failures:
-            print(f"FAILED {failure}", flush=True)
-    return conclude(HEADER, reports, f"seed {given.seed}: {time.monotonic() - began:.0f} s")
+def reports(given: argparse.Namespace) -> Iterator[SearchedReport]:
+    return run(given.size, given.seed)

@@ -18,7 +18,7 @@ from tailrace.schema import Catalogue
 from tailrace.schema.user_schema import parse
 from tailrace.selection import Selection
 from tailrace.sql import script, statements, undo
-from tools.dumps import dump_databases, quoted, raw_rows
+from tools.dumps import definitions, dump_databases, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,19 +71,6 @@ def _place(text: bytes, message: str) -> str:
     return b"\n".join(lines).decode(errors="replace")[:2000]
 
 
-def definitions(server: Server, database: str, tables: Iterable[str] | None = None) -> str:
-    """The CREATE TABLEs of a database, or of some tables, as mysqldump --no-data gives them."""
-    names = tables
-    if names is None:
-        names = [str(row[0]) for row in server.query(f"SHOW TABLES FROM {quoted(database)}")]
-    header = "-- MariaDB dump\n" if server.flavour == "mariadb" else ""
-    parts = [f"{header}USE {quoted(database)};"]
-    for table in names:
-        rows, _ = raw_rows(server, f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")
-        parts.append(f"{rows[0][1]};")
-    return "\n".join(parts)
-
-
 def changes(
     series: LogSeries,
     schema: str,
@@ -96,10 +83,7 @@ def changes(
     catalogue = Catalogue()
     if schema:
         catalogue.given(parse(schema))
-    selection = Selection(
-        start,
-        end,
-    )
+    selection = Selection(start, end)
     return Changes(Reader(series, selection=selection, catalogue=catalogue), statements=statements)
 
 

@@ -4,17 +4,12 @@
 real replicas with parallel appliers follow it, one by GTID and one by file and position. In turn
 each of the processes is killed by SIGKILL at random moments, and started again. The replicas must
 report nothing but that they reconnect. In the end all of their tables have the primary's checksums.
-
-./run python -m tools.campaign served --size full --seed 1
 """
 
 from __future__ import annotations
 
-import os
 import random
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,25 +17,23 @@ from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import pymysql
 
-from tools.campaign.report import Report, conclude
-from tools.servers import NAMES, Server
+from tools.applied.serve import follow
+from tools.applied.status import replica_status
+from tools.campaign.process import TAILRACE, Process, Wrong
+from tools.campaign.report import Report
+from tools.servers import NAMES, Server, free_port
 
 if TYPE_CHECKING:
     import argparse
-    from types import TracebackType
+    from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+SERVERS: Final = NAMES
 VICTIMS: Final = ("source", "receiver", "replica by GTID", "replica by file", "primary")
 _WEIGHTS: Final = (4, 3, 1, 1, 1)
-HEADER: Final = (
-    f"| Server | Kills | {' | '.join(VICTIMS)} | Transactions | MB | Failures |\n"
-    + "|---" * (5 + len(VICTIMS))
-    + "|"
-)
 _PASSWORD: Final = "secret"
 _TABLES: Final = 3
 _PATIENCE: Final = 300.0
@@ -89,10 +82,6 @@ already. The transaction is skipped then, as an operator would. By GTID it does 
 """
 
 
-class Wrong(Exception):
-    """What must not be."""
-
-
 @dataclass(frozen=True)
 class Size:
     """Kills on each server, and clients of the load."""
@@ -108,13 +97,13 @@ SIZES: Final = {"small": Size(5), "full": Size(34)}
 class ServedReport(Report):
     """What came of one server."""
 
+    columns: ClassVar = f"Server | Kills | {' | '.join(VICTIMS)} | Transactions | MB"
     server: str
     kills: Counter[str] = field(default_factory=Counter)
     transactions: int = 0
     size: int = 0
 
     def cells(self) -> list[object]:
-        """See `HEADER`."""
         counts = [self.kills[victim] for victim in VICTIMS]
         cells = [self.server, self.kills.total(), *counts, self.transactions]
         return [*cells, round(self.size / 1e6)]
@@ -143,12 +132,7 @@ class Load:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ending.set()
         for thread in self._threads:
             thread.join()
@@ -187,39 +171,6 @@ class Load:
         self._ending.wait(chance.uniform(0, 0.02))
 
 
-class _Process:
-    """A process of ours, which can be killed and started again."""
-
-    def __init__(self, log: Path, environment: dict[str, str] | None = None) -> None:
-        self._log = log
-        self._environment = os.environ | (environment or {})
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self, *arguments: str) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tailrace", *arguments],
-                cwd=ROOT,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def said(self) -> str:
-        return self._log.read_text("utf-8", "replace")[-2000:]
-
-
 class _Chain:
     """All processes of one server's trial."""
 
@@ -232,11 +183,14 @@ class _Chain:
             "replica by GTID": stack.enter_context(Server(name, options, server_id=71)),
             "replica by file": stack.enter_context(Server(name, options, server_id=72)),
         }
-        self.port = _free_port()
+        self.port = free_port()
         self._resumed: dict[str, tuple[str, int]] = {}
         """The position up to which a replica that was killed says that it has executed."""
-        self.receiver = _Process(folder / "receiver.log")
-        self.source = _Process(folder / "source.log", {"TAILRACE_SERVE_PASSWORD": _PASSWORD})
+        self.receiver = Process(folder / "receiver.log", [*TAILRACE, "receive", "--follow"])
+        listen = ("--listen", f"127.0.0.1:{self.port}", "--server-id", "4242", "--user", "repl")
+        command = [*TAILRACE, "serve", str(self._copy), *listen]
+        secret = {"TAILRACE_SERVE_PASSWORD": _PASSWORD}
+        self.source = Process(folder / "source.log", command, secret)
         stack.callback(self.receiver.kill)
         stack.callback(self.source.kill)
 
@@ -246,17 +200,13 @@ class _Chain:
         return sum(path.stat().st_size for path in self._copy.glob("binlog.*[0-9]"))
 
     def start_receiver(self) -> None:
-        url = f"mysql://root@127.0.0.1:{self.primary.port}/?ssl_mode=DISABLED&start=oldest&skip_torn_tail=1"
-        self.receiver.start("receive", "--follow", url, "--into", str(self._copy))
+        url = f"mysql://root@127.0.0.1:{self.primary.port}/?ssl_mode=DISABLED&start=oldest"
+        self.receiver.start(f"{url}&skip_torn_tail=1", "--into", str(self._copy))
 
     def start_source(self) -> None:
-        _wait(lambda: any(self._copy.glob("binlog.*[0-9]")), "the copy does not begin")
-        listen = f"127.0.0.1:{self.port}"
-        self.source.start(
-            *("serve", str(self._copy), "--listen", listen, "--server-id", "4242"),
-            *("--user", "repl"),
-        )
-        _wait(self._listens, lambda: f"the source does not listen: {self.source.said()}")
+        self.receiver.wait(lambda: any(self._copy.glob("binlog.*[0-9]")), "does not begin a copy")
+        self.source.start()
+        self.source.wait(self._listens, "does not listen")
 
     def _listens(self) -> bool:
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
@@ -266,28 +216,12 @@ class _Chain:
     def attach(self) -> None:
         """Let both replicas follow our source."""
         for how, replica in self.replicas.items():
-            by_gtid = how == "replica by GTID"
-            mysql = replica.flavour == "mysql"
-            word = "SOURCE" if mysql else "MASTER"
-            given = {
-                "HOST": "127.0.0.1",
-                "PORT": self.port,
-                "USER": "repl",
-                "PASSWORD": _PASSWORD,
-                "SSL": 0,
-                "CONNECT_RETRY": 1,
-            }
-            if not by_gtid:
-                given |= {"LOG_FILE": "binlog.000001", "LOG_POS": 4}
-            settings = ", ".join(f"{word}_{key} = {value!r}" for key, value in given.items())
-            if mysql:
-                extra = f"SOURCE_AUTO_POSITION = {by_gtid:d}, SOURCE_RETRY_COUNT = 100000"
-                replica.execute(f"CHANGE REPLICATION SOURCE TO {settings}, {extra}")
-                replica.execute("START REPLICA")
-            else:
-                gtid = "slave_pos" if by_gtid else "no"
-                replica.execute(f"CHANGE MASTER TO {settings}, MASTER_USE_GTID = {gtid}")
-                replica.execute("START SLAVE")
+            user: dict[str, Any] = {"HOST": "127.0.0.1", "PORT": self.port, "USER": "repl"}
+            if replica.flavour == "mysql":
+                user["RETRY_COUNT"] = 100_000
+            by_gtid, first = how == "replica by GTID", "binlog.000001"
+            user |= {"PASSWORD": _PASSWORD, "SSL": 0, "CONNECT_RETRY": 1}
+            follow(replica, by_gtid=by_gtid, first=first, **user)
 
     def kill(self, victim: str) -> None:
         """Kill one of them, and start it again."""
@@ -306,24 +240,20 @@ class _Chain:
             replica = self.replicas[victim]
             replica.kill()
             replica.start()
-            self._resumed[victim] = _executed(_status(replica))
+            self._resumed[victim] = _executed(replica_status(replica))
             replica.execute("START REPLICA" if replica.flavour == "mysql" else "START SLAVE")
 
     def check(self) -> None:
         """Raise `Wrong` for what the replicas say beside that they reconnect."""
-        for process, name in ((self.receiver, "receiver"), (self.source, "source")):
-            if not process.is_running:
-                raise Wrong(f"the {name} ended by itself: {process.said()}")
+        _ = self.receiver.running, self.source.running
         for how, replica in self.replicas.items():
-            status = _status(replica)
-            number = int(status["Last_IO_Errno"])
+            status = replica_status(replica)
+            number = int(status["io_errno"])
             if number == _IN_A_STATEMENT and _ENDS_MISSING in replica.log():
                 replica.execute("START SLAVE")
             elif number not in _RECONNECTS:
-                raise Wrong(
-                    f"{how}: error {number}: {status['Last_IO_Error']}\n{replica.log()[-1500:]}"
-                )
-            if not int(status["Last_SQL_Errno"]):
+                raise Wrong(f"{how}: error {number}: {status['io_error']}\n{replica.log()[-1500:]}")
+            if not int(status["sql_errno"]):
                 continue
             if (
                 replica.flavour == _KEPT_APART
@@ -333,7 +263,7 @@ class _Chain:
                 replica.execute("SET GLOBAL sql_slave_skip_counter = 1")
                 replica.execute("START SLAVE SQL_THREAD")
             else:
-                raise Wrong(f"{how}: {status['Last_SQL_Error']}\n{replica.log()[-1500:]}")
+                raise Wrong(f"{how}: {status['sql_error']}\n{replica.log()[-1500:]}")
 
     def compare(self) -> None:
         """Wait until all tables are equal. Raises `Wrong`."""
@@ -344,7 +274,7 @@ class _Chain:
             while (found := _checksums(replica, tables)) != wanted:
                 self.check()
                 if time.monotonic() > deadline:
-                    raise Wrong(f"{how}: {found} and not {wanted}; {_status(replica)}")
+                    raise Wrong(f"{how}: {found} and not {wanted}; {replica_status(replica)}")
                 time.sleep(0.2)
 
 
@@ -355,30 +285,7 @@ def _checksums(server: Server, tables: str) -> list[tuple[Any, ...]]:
 
 
 def _executed(status: dict[str, Any]) -> tuple[str, int]:
-    """The position of the source up to which a replica has executed, by its status."""
-    word = "Source" if "Exec_Source_Log_Pos" in status else "Master"
-    file = f"Relay_{word}_Log_File"
-    return str(status[file]), int(status[f"Exec_{word}_Log_Pos"])
-
-
-def _status(replica: Server) -> dict[str, Any]:
-    sql = "SHOW REPLICA STATUS" if replica.flavour == "mysql" else "SHOW SLAVE STATUS"
-    with replica.connection.cursor(pymysql.cursors.DictCursor) as cursor:
-        cursor.execute(sql)
-        return dict(cursor.fetchone() or {})
-
-
-def _wait(met: Any, what: Any) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while not met():
-        if time.monotonic() > deadline:
-            raise Wrong(what() if callable(what) else what)
-        time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+    return str(status["source_log_file"]), int(status["source_log_pos"])
 
 
 def run(name: str, size: Size, seed: int) -> ServedReport:
@@ -387,7 +294,7 @@ def run(name: str, size: Size, seed: int) -> ServedReport:
     chance = random.Random(f"{seed}/{name}")
     with tempfile.TemporaryDirectory(prefix="tailrace-served-") as folder, ExitStack() as stack:
         chain = _Chain(name, Path(folder), stack)
-        try:
+        with report.noting(name):
             with Load(chain.primary, size.clients, f"{seed}/{name}") as load:
                 chain.start_receiver()
                 chain.start_source()
@@ -395,37 +302,18 @@ def run(name: str, size: Size, seed: int) -> ServedReport:
                 for number in range(size.kills):
                     time.sleep(chance.uniform(0.2, 3))  # the moment is what is random here
                     chain.check()
-                    victim = VICTIMS[number % 5] if number < 5 else _chosen(chance)
+                    victim = (
+                        VICTIMS[number % 5] if number < 5 else chance.choices(VICTIMS, _WEIGHTS)[0]
+                    )
                     chain.kill(victim)
                     report.kills[victim] += 1
             report.transactions = load.transactions
             chain.compare()
             chain.check()
-        except Wrong as error:
-            report.failures.append(f"after {report.kills.total()} kills: {error}")
         report.size = chain.size
     return report
 
 
-def _chosen(chance: random.Random) -> str:
-    return chance.choices(VICTIMS, _WEIGHTS)[0]
-
-
-def add_arguments(parser: Any) -> None:
-    """What the command takes."""
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--server", action="append", choices=NAMES, help="only this one")
-
-
-def command(given: argparse.Namespace) -> int:
-    """Run it as the arguments say, and print what came of it."""
-    began = time.monotonic()
-    reports = []
-    for name in given.server or NAMES:
-        reports.append(run(name, SIZES[given.size], given.seed))
-        for failure in reports[-1].failures:
-            print(f"FAILED {name} {failure}", flush=True)
-    kills = sum(report.kills.total() for report in reports)
-    seconds = time.monotonic() - began
-    return conclude(HEADER, reports, f"seed {given.seed}: {kills} kills in {seconds:.0f} s")
+def reports(given: argparse.Namespace) -> Iterator[ServedReport]:
+    for name in given.server:
+        yield run(name, given.size, given.seed)

@@ -1,7 +1,5 @@
 """Broken logs read by the object path and by the column path: one verdict.
 
-    ./run python -m tools.campaign badinput --verdicts 500000 --seed 1 [--first 4711]
-
 A verdict is, for a whole log read through, either the rows that it gives, in the log's order, or
 the class of the error that ends it and where that stands; of several errors it is the first in the
 log, also inside a payload. What was given before an error is no part of it, but that the column
@@ -14,10 +12,8 @@ from __future__ import annotations
 import random
 import time
 import zlib
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -39,16 +35,19 @@ from tailrace.storage import LogFile, LogSeries
 from tailrace.storage.memory import MemoryFolder
 from tailrace.values.image import ABSENT
 from tools.campaign.mutate import AIMED, flip_sealed
+from tools.campaign.process import ROOT
+from tools.campaign.report import Tries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from decimal import Decimal
+    from pathlib import Path
 
     from tailrace.log.changes import Change
     from tailrace.storage.keyring import Keyring
     from tailrace.values.schema import TableSchema
 
-_CORPUS: Final = Path(__file__).resolve().parents[2] / "tests" / "corpus"
+_CORPUS: Final = ROOT / "tests" / "corpus"
 _LARGEST: Final = 6000
 """Bytes of a small log, at most."""
 _SAYS_EVERY: Final = 5000
@@ -277,35 +276,22 @@ def _marks(events: Iterator[Any]) -> set[Any]:
 
 
 @dataclass
-class VerdictsReport:
+class VerdictsReport(Tries):
     """What a comparison came to: how many logs, and those that differ."""
 
-    seed: int
-    tried: int = 0
-    seconds: float = 0.0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    differences: list[str] = field(default_factory=list)
-    kinds: Counter[str] = field(default_factory=Counter)
     _began: float = field(default_factory=time.monotonic)
 
-    def line(self) -> str:
-        """How far it is."""
-        found = f"{len(self.differences)} differences"
-        return f"seed {self.seed}: {self.tried} broken logs in {self.seconds:.0f} s, {found}"
-
-    def take(
-        self, objects: Verdict, kind: str | None, text: str, say: Callable[[str], None]
-    ) -> None:
+    def take(self, objects: Verdict, kind: str | None, text: str) -> None:
         """Count a log by the object path's verdict; with ``kind``, as a difference of that kind."""
         self.tried += 1
         self.outcomes[objects.error or "accepted"] += 1
         if kind is not None:
-            self.kinds[kind] += 1
-            self.differences.append(text)
-            say(f"DIFFERENT {text}")
+            self.outcomes[f"DIFFERENT: {kind}"] += 1
+            self.failures.append(text)
+            print(f"DIFFERENT {text}", flush=True)
         self.seconds = time.monotonic() - self._began
         if self.tried % _SAYS_EVERY == 0:
-            say(self.line())
+            print(f"{self.tried} broken logs in {self.seconds:.0f} s", flush=True)
 
 
 def broken(seed: int, number: int) -> tuple[str, bytes, bool]:
@@ -330,16 +316,8 @@ def compare(seed: int, number: int) -> tuple[Verdict, Verdict, str]:
     return by_objects(log, verify=verify), by_columns(log, verify=verify), what
 
 
-def run(
-    seed: int,
-    count: int,
-    *,
-    first: int = 0,
-    say: Callable[[str], None] = lambda _text: None,
-) -> VerdictsReport:
-    """Compare so many broken logs from ``first`` on; ``say`` is told of each difference, and how
-    far it is at times.
-    """
+def run(seed: int, count: int, *, first: int = 0) -> VerdictsReport:
+    """Compare so many broken logs from ``first`` on."""
     report = VerdictsReport(seed)
     for number in range(first, first + count):
         objects, columns, what = compare(seed, number)
@@ -349,5 +327,5 @@ def run(
             f"    objects: {objects.message or len(objects.rows)}\n"
             f"    columns: {columns.message or len(columns.rows)}"
         )
-        report.take(objects, difference, text, say)
+        report.take(objects, difference, text)
     return report

@@ -16,7 +16,7 @@ from tools.campaign.replay import UNKNOWN
 from tools.campaign.selected import Declared, canonical, expression
 from tools.campaign.settings import Settings, choose
 from tools.campaign.tables import RandomTable, Shape
-from tools.dumps import quoted, raw_rows
+from tools.dumps import definitions, quoted, raw_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,14 +136,13 @@ class Workload:
         self._change(rng, cursor, tables, recorded, alters=logged and settings.image == "FULL")
         for table in tables:
             recorded.tables[f"{database}.{table.name}"] = self._select(cursor, database, table)
-            if settings.names == "given":
-                recorded.schema += self._definition(database, table.name)
         if made is not None:
             rows, _ = raw_rows(self.server, f"SELECT * FROM {database}.{_SEQUENCE}")
             made.rows = [dict(zip(made.columns, rows[0], strict=True))]
             recorded.tables[f"{database}.{_SEQUENCE}"] = made
-            if settings.names == "given":
-                recorded.schema += self._definition(database, _SEQUENCE)
+        if settings.names == "given":
+            names = [name.partition(".")[2] for name in recorded.tables]
+            recorded.schema = definitions(self.server, database, names)
 
     def _sequence(
         self, rng: random.Random, cursor: Cursor, database: str, recorded: Recorded
@@ -268,13 +267,6 @@ class Workload:
         if resets and pick < 0.93:  # MariaDB's other images leave out what REPLACE resets
             return table.insert("REPLACE")
         return table.upsert() if resets else table.insert("INSERT IGNORE")
-
-    def _definition(self, database: str, table: str) -> str:
-        """The table as mysqldump --no-data would write it."""
-        place = f"{quoted(database)}.{quoted(table)}"
-        rows, _ = raw_rows(self.server, f"SHOW CREATE TABLE {place}")
-        header = "" if self.types.mysql else "-- MariaDB dump\n"
-        return f"{header}USE {database};\n{rows[0][1]};\n"
 
     def _select(self, cursor: Cursor, database: str, table: RandomTable) -> Selected:
         documents = {c.name for c in table.columns if c.kind.family == "json"}

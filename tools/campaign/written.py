@@ -12,11 +12,10 @@ import random
 import shutil
 import tempfile
 import time
-import traceback
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from tailrace.constants import Flavour
 from tailrace.storage import LogSeries
@@ -34,20 +33,18 @@ from tools.applied import (
 from tools.campaign.report import Report
 from tools.campaign.workload import Workload
 from tools.campaign.written_manner import Manner, Written, full_images, parse_again, write
-from tools.servers import Server
+from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
+    from collections.abc import Iterator
 
     from tools.applied.target import GtidMode
     from tools.campaign.workload import Recorded
 
 Way = Literal["tool", "relay log", "served by position", "served by GTID"]
 
-HEADER: Final = (
-    "| Server | Seed | Schemas | Tables | Types | Rows at the end | Written | Taken by |"
-    " Seconds | Failures |\n|---|---|---|---|---|---|---|---|---|---|"
-)
+SERVERS: Final = NAMES
 _END: Final = "end_of_logs"
 
 
@@ -55,6 +52,9 @@ _END: Final = "end_of_logs"
 class WrittenReport(Report):
     """What a campaign on one release came to."""
 
+    columns: ClassVar = (
+        "Server | Seed | Schemas | Tables | Types | Rows at the end | Written | Taken by | Seconds"
+    )
     version: str
     seed: int
     schemas: int = 0
@@ -74,7 +74,6 @@ class WrittenReport(Report):
             self.types.update(column.base for column in table.columns.values())
 
     def cells(self) -> list[object]:
-        """See `HEADER`."""
         ways = ", ".join(f"{way} {count}" for way, count in sorted(self.ways.items()))
         written = ", ".join(f"{what} {count}" for what, count in sorted(self.counts.items()))
         counts = [self.schemas, self.tables, len(self.types), self.rows]
@@ -118,16 +117,14 @@ class Campaign:
         self.report = WrittenReport(f"{origin.name} ({origin.version})", plan.seed)
         self._workload = Workload(origin)
 
-    def run(self, say: Callable[[str], None] = print) -> WrittenReport:
-        """Write and compare schemas; failures are said and counted, the rest goes on."""
+    def run(self) -> WrittenReport:
+        """Write and compare schemas; failures are noted, and the rest goes on."""
         began = time.monotonic()
         plan = self.plan
         for number in range(plan.first, plan.first + plan.schemas):
             if time.monotonic() - began > plan.seconds:
                 break
-            for text in self.one(number):
-                self.report.failures.append(text)
-                say(f"FAILED {text}")
+            self.one(number)
         self.report.seconds = time.monotonic() - began
         return self.report
 
@@ -147,12 +144,11 @@ class Campaign:
             with self._workload.record(plan.seed, number, full_images) as recorded:
                 self.report.count(recorded)
                 what = f"{recorded.label}, {way}, {manner}"
-                try:
+                before = len(self.report.failures)
+                with self.report.noting(what):
                     found = self._compare(recorded, manner, way, folder)
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is looked for
-                    where = traceback.extract_tb(error.__traceback__)[-1]
-                    found = [f"{type(error).__name__}: {error} ({where.name})"]
-                return [f"{what}: {line}" for line in found]
+                    self.report.failures += [f"{what}: {line}" for line in found]
+                return self.report.failures[before:]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -261,11 +257,18 @@ class Campaign:
         return database
 
 
-def run(name: str, plan: Plan, *, say: Callable[[str], None] = print) -> WrittenReport:
-    """A campaign on two servers of that release."""
-    options = server_options(name)
-    with (
-        Server(name, options, server_id=80) as origin,
-        Server(name, options, server_id=90) as taker,
-    ):
-        return Campaign(origin, taker, plan).run(say)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--schemas", type=int, help="schemas on each server, whatever the size")
+    parser.add_argument("--first", type=int, default=0, help="number of the first")
+
+
+def reports(given: argparse.Namespace) -> Iterator[WrittenReport]:
+    count = given.schemas or given.size.schemas
+    plan = replace(given.size, seed=given.seed, first=given.first, schemas=count)
+    for name in given.server:
+        options = server_options(name)
+        with (
+            Server(name, options, server_id=80) as origin,
+            Server(name, options, server_id=90) as taker,
+        ):
+            yield Campaign(origin, taker, plan).run()

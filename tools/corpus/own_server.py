@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tools import dumps
+from tools.applied.serve import address, follow
 from tools.corpus.case import DATABASE, MARIADB, MYSQL, Recorder, Recording, add_own, log_files
 from tools.corpus.images import changes
 from tools.corpus.statements import load_data
@@ -164,20 +165,8 @@ def relay_log(name: str) -> Recording:
         Recorder(source).run(_TABLE, "INSERT INTO t (v) VALUES ('before rotation')")
         source.rotate()
         Recorder(source).run("INSERT INTO t (v) VALUES ('after')", "DELETE FROM t WHERE id = 1")
-        if source.flavour == "mysql":
-            replica.execute(
-                "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_USER = 'root', "
-                f"SOURCE_PORT = {source.port}, SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1"
-            )
-        else:
-            replica.execute(
-                "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_USER = 'root', "
-                f"MASTER_PORT = {source.port}, MASTER_USE_GTID = slave_pos, MASTER_SSL = 0"
-            )
         # MySQL removes relay logs that are applied: only the receiver is started.
-        replica.execute(
-            "START REPLICA IO_THREAD" if source.flavour == "mysql" else "START SLAVE IO_THREAD"
-        )
+        follow(replica, by_gtid=True, thread="IO_THREAD", **address(source))
         _wait_for_relay_log(replica, b"after")
         replica.execute("FLUSH RELAY LOGS")
         done = _recording(source, relay=True)

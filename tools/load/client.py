@@ -62,7 +62,6 @@ class Client:
         self.plan = plan
         self.mysql = server.flavour == "mysql"
         self.counts: Counter[str] = Counter()
-        self.errors: Counter[str] = Counter()
         self.acknowledged: list[int] = []
         self.own: dict[str, RandomTable] = {}
         """Its tables of random columns, by name; nobody else uses them."""
@@ -163,8 +162,6 @@ class Client:
             self._drop()
 
     def _failed(self, error: Exception) -> None:
-        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        self.errors[str(code) if code else type(error).__name__] += 1
         self.counts["errors"] += 1
         if self._is_lost(error) or self._connection is None or not self._connection.open:
             self._drop()

@@ -14,7 +14,6 @@ from tools.load.client import Client, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from tools.servers import Server
 
@@ -112,14 +111,6 @@ class Load:
             found.update(client.counts.copy())
         return found
 
-    @property
-    def errors(self) -> Counter[str]:
-        """What the servers and the network answered instead, by error code."""
-        found: Counter[str] = Counter()
-        for client in self._clients:
-            found.update(client.errors.copy())
-        return found
-
     def acknowledged(self) -> set[tuple[int, int]]:
         """The (client, n) of each row of ``marks`` whose commit the server said was done.
 
@@ -131,12 +122,7 @@ class Load:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _run(self, client: Client, turn: threading.Lock) -> None:

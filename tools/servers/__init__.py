@@ -10,7 +10,13 @@ from tools.servers.prefix import (
     ServersUnavailable,
     root_folder,
 )
-from tools.servers.server import Options, Server, ServerStartError
+from tools.servers.server import (
+    Options,
+    Server,
+    ServerStartError,
+    dies_with_parent,
+    free_port,
+)
 
 __all__ = [
     "NAMES",
@@ -24,7 +30,9 @@ __all__ = [
     "ServersUnavailable",
     "available",
     "binlog_tool",
+    "dies_with_parent",
     "fetch",
+    "free_port",
     "prefix",
     "root_folder",
 ]

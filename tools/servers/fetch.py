@@ -98,8 +98,9 @@ def _say(text: str) -> None:
 # --- the machine's own sources -------------------------------------------------------------------
 
 
-def _debian_source(folder: Path = Path("/etc/apt")) -> tuple[str, str]:
+def _debian_source() -> tuple[str, str]:
     """The address and the keyring of the Debian archive that the machine itself uses."""
+    folder = Path("/etc/apt")
     lists = [folder / "sources.list", *sorted(folder.glob("sources.list.d/*.list"))]
     for path in lists:
         if path.is_file():

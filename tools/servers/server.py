@@ -23,8 +23,6 @@ from tools.servers import datadir
 from tools.servers.fetch import prefix
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pymysql.connections import Connection
     from pymysql.cursors import Cursor
 
@@ -120,12 +118,7 @@ class Server:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.discard()
 
     @property
@@ -155,7 +148,7 @@ class Server:
         if not self.data.is_dir():
             datadir.make(self.prefix, self.data, self.init_options)
         for attempt in range(3):
-            self.port = _free_port()
+            self.port = free_port()
             self._spawn()
             if self._wait():
                 break
@@ -225,8 +218,9 @@ class Server:
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     def _spawn(self) -> None:
+        main = threading.main_thread()
         argv = [
-            *_dies_with_parent(),
+            *(dies_with_parent() if threading.current_thread() is main else []),
             *self.prefix.server(),
             *datadir.user_option(),
             *_BASE_OPTIONS,
@@ -365,12 +359,10 @@ class Server:
             rows = cursor.fetchall()
         return {int(row[2].rpartition(":")[2]): row[0] for row in rows if "Binlog Dump" in row[4]}
 
-    def mysqlbinlog(
-        self, *arguments: str | Path, check: bool = True
-    ) -> subprocess.CompletedProcess[bytes]:
+    def mysqlbinlog(self, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
         """Run this server's own mysqlbinlog; its output is in bytes."""
         argv = [*self.prefix.binlog_tool(), *map(str, arguments)]
-        return subprocess.run(argv, capture_output=True, check=check)
+        return subprocess.run(argv, capture_output=True, check=True)
 
 
 _running: weakref.WeakSet[Server] = weakref.WeakSet()
@@ -393,14 +385,13 @@ def _stop_all() -> None:
         each.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _dies_with_parent() -> list[str]:
-    """A wrapper that ends the server when we are killed: the kernel watches the starting thread."""
-    if threading.current_thread() is threading.main_thread() and shutil.which("setpriv"):
-        return ["setpriv", "--pdeathsig", "KILL", "--"]
-    return []
+def dies_with_parent() -> list[str]:
+    """What to put before a command so that it ends with the thread that starts it."""
+    return ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 import uuid
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tools.shop import words
+from tools.shop import Day, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tools.servers import Server
 
 OPTIONS: dict[str, str | int | bool] = {"log_bin_compress_min_len": 64}
@@ -62,32 +59,15 @@ CREATE TABLE warehouse.deliveries (
 _OPENED = datetime(2026, 3, 2, 5, 30, 0)  # noqa: DTZ001 - MariaDB's DATETIME has no zone
 
 
-class _Warehouse:
+class _Warehouse(Day):
     """The warehouse's day: each method is one transaction or a row of them."""
 
     def __init__(self, server: Server) -> None:
-        self._connection = server.connection
-        self._cursor = server.connection.cursor()
-        self._random = random.Random(20260303)
-        self._now = _OPENED
+        super().__init__(server, 20260303, _OPENED)
         self._skus = [f"SKU-{number:05d}" for number in range(1, 121)]
 
-    def _do(self, *statements: tuple[str, Sequence[Any]]) -> None:
-        self._connection.begin()
-        for sql, values in statements:
-            if values and isinstance(values[0], tuple):
-                self._cursor.executemany(sql, values)
-            else:
-                self._cursor.execute(sql, values)
-        self._connection.commit()
-
     def _tick(self) -> datetime:
-        self._now += timedelta(milliseconds=self._random.randrange(1, 300_000))
-        return self._now
-
-    def ddl(self, *statements: str) -> None:
-        for sql in statements:
-            self._cursor.execute(sql)
+        return self._later(300_000, "milliseconds")
 
     def suppliers(self, count: int) -> None:
         pick = self._random

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tools.shop import words
+from tools.shop import Day, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tools.servers import Server
 
 OPTIONS: dict[str, str | int | bool] = {
@@ -88,37 +85,19 @@ CREATE TABLE shop.reviews (
 _OPENED = datetime(2026, 3, 2, 8, 0, 0)  # noqa: DTZ001 - MySQL's DATETIME has no zone
 
 
-class _Shop:
+class _Shop(Day):
     """The shop's day: each method is one thing that happens, in one transaction."""
 
     def __init__(self, server: Server) -> None:
-        self._cursor = server.connection.cursor()
-        self._connection = server.connection
-        self._random = random.Random(20260302)
-        self._now = _OPENED
+        super().__init__(server, 20260302, _OPENED)
         self._prices: dict[int, Decimal] = {}
         self._open_orders: list[tuple[int, Decimal]] = []
         self._customers = 0
         self._orders = 0
         self._weights = False
 
-    def _do(self, *statements: tuple[str, Sequence[Any]]) -> None:
-        """Run statements as one transaction; a list of tuples makes one multi-row statement."""
-        self._connection.begin()
-        for sql, values in statements:
-            if values and isinstance(values[0], tuple):
-                self._cursor.executemany(sql, values)
-            else:
-                self._cursor.execute(sql, values)
-        self._connection.commit()
-
     def _tick(self) -> datetime:
-        self._now += timedelta(microseconds=self._random.randrange(1, 900_000_000))
-        return self._now
-
-    def ddl(self, *statements: str) -> None:
-        for sql in statements:
-            self._cursor.execute(sql)
+        return self._later(900_000_000, "microseconds")
 
     def join(self, count: int) -> None:
         """New customers, in one transaction."""

@@ -15,22 +15,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
+from contextlib import closing
 from email.utils import formatdate
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final
 
-from tools.s3 import dies_with_parent, free_port
+from tools.s3 import LocalStore
 from tools.servers import ServersUnavailable
 from tools.servers.fetch import locked
 from tools.servers.prefix import root_folder
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
 _HERE: Final = Path(__file__).parent
-_START_SECONDS: Final = 120.0
-_STARTS: Final = 3
 _HOST: Final = "127.0.0.1"
 _ACCOUNT: Final = "tailrace"
 _BUCKET: Final = "landing"
@@ -40,27 +35,16 @@ _VERSION: Final = "2021-12-02"
 """Of Azure's protocol, for creating a container."""
 
 
-class OtherStore:
-    """A server of one bucket; a context manager."""
+class OtherStore(LocalStore):
+    """A server of one bucket."""
 
     name: str
     scheme: str
-
-    def __init__(self) -> None:
-        self._work = Path(tempfile.mkdtemp(prefix="tailrace-store-"))
-        self._log = self._work / "log"
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = 0
 
     @property
     def url(self) -> str:
         """The bucket's URL."""
         return f"{self.scheme}://{_BUCKET}"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment variables by which a client finds it and is let in."""
-        raise NotImplementedError
 
     @classmethod
     def program(cls) -> list[str]:
@@ -107,64 +91,18 @@ class OtherStore:
         """Create the bucket."""
         raise NotImplementedError
 
-    def __enter__(self) -> Self:
-        for _ in range(_STARTS):
-            self.port = free_port()  # which another process may take before the server does
-            self._spawn()
-            if self._answers():
-                return self
-            self._stop()
-        said = self._log.read_text(encoding="utf-8", errors="replace")[-1000:]
-        shutil.rmtree(self._work, ignore_errors=True)
-        raise ServersUnavailable(f"{self.name} did not start: {said}")
+    def argv(self) -> list[str]:
+        return [*self.program(), *self.options()]
 
-    def _spawn(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*dies_with_parent(), *self.program(), *self.options()],
-                cwd=self._work,
-                env={"HOME": str(self._work), "PATH": os.environ.get("PATH", "/usr/bin:/bin")}
-                | self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def _answers(self) -> bool:
-        deadline = time.monotonic() + _START_SECONDS
-        while self._process and self._process.poll() is None and time.monotonic() < deadline:
-            try:
-                self.create()
-            except (OSError, ServersUnavailable):
-                time.sleep(0.05)
-            else:
-                return True
-        return False
-
-    def _stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            self._process = None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop()
-        shutil.rmtree(self._work, ignore_errors=True)
+    def answers(self) -> bool:
+        self.create()
+        return True
 
     def put(self, path: str, headers: dict[str, str], expected: int) -> None:
         """A request without content. Raises ServersUnavailable for another status."""
-        connection = http.client.HTTPConnection(_HOST, self.port, timeout=30)
-        try:
+        with closing(http.client.HTTPConnection(_HOST, self.port, timeout=30)) as connection:
             connection.request("PUT", path, headers={"Content-Length": "0", **headers})
             status = connection.getresponse().status
-        finally:
-            connection.close()
         if status != expected:
             raise ServersUnavailable(f"{self.name}: creating the bucket was answered with {status}")
 

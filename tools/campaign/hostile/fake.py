@@ -148,11 +148,11 @@ class FakeServer:
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
 
-    def url(self, options: str = "", *, password: str = PASSWORD) -> str:
+    def url(self, options: str = "") -> str:
         """The URL of this server: it is given up after its ``connect_timeout``, and not retried."""
         times = f"connect_timeout={self.connect_timeout:g}&heartbeat=0.25&retry=0"
         more = f"&{options}" if options else ""
-        return f"mysql://u:{password}@127.0.0.1:{self.port}/?{times}{more}"
+        return f"mysql://u:{PASSWORD}@127.0.0.1:{self.port}/?{times}{more}"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._listen, daemon=True).start()
@@ -402,11 +402,15 @@ def rotate(log: bytes | str, offset: int, *, artificial: bool = True, end: int =
 @functools.cache
 def shop_events(flavour: str) -> list[bytes]:
     """The events of the first log of `SHOP`, the description first."""
-    raw = min((SHOP / flavour).glob("*.000001")).read_bytes()
+    return split(min((SHOP / flavour).glob("*.000001")).read_bytes())
+
+
+def split(log: bytes) -> list[bytes]:
+    """The events of a log file."""
     events, at = [], 4
-    while at < len(raw):
-        size = int.from_bytes(raw[at + 9 : at + 13], "little")
-        events.append(raw[at : at + size])
+    while at < len(log):
+        size = int.from_bytes(log[at + 9 : at + 13], "little")
+        events.append(log[at : at + size])
         at += size
     return events
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 import tailrace
 from tailrace.errors import TailraceError
 from tailrace.log_name import LogName
+from tailrace.storage.memory import memory_folder
 from tailrace.storage.purge import purge
 from tools.campaign.hostile.cli import said
 from tools.campaign.hostile.naming import Names, NamingServer, events_of
-from tools.campaign.hostile.scenario import Scenario, outside
+from tools.campaign.hostile.scenario import Scenario, flipped, outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ _LINKS: Final = (
     *("binlog.000002", "binlog.000003", "binlog.000003.new", "binlog.index", "binlog.index.new"),
     *("binlog.~rec~", "receiver.json", "receiver.json.new", "receiver.lock", "binlog.000001.idx"),
 )
-_PIECES: Final = (b"../", b"/", b"\n", b"\0", b"\x1b[2J", b"..", b"\\", b'"', b"[" * 9999)
+_PIECES: Final = (b"../", b"/", b"\n", b"\0", b"\x1b[2J", b"..", b"\\", b'"')
 _FILES: Final = ("binlog.index", "binlog.~rec~", "receiver.json")
 
 
@@ -84,7 +85,7 @@ def scenarios(size: str, seed: int) -> Iterator[Scenario]:
 
 
 @cache
-def _logs() -> dict[str, bytes]:
+def logs() -> dict[str, bytes]:
     """Two files of one log, and the index, of a server that is still writing the second."""
     with tailrace.create("memory:indexes/binlog.000001", flavour="mysql", server_id=77) as log:
         table = tailrace.Table.parse("CREATE TABLE shop.t (id INT PRIMARY KEY)", flavour="mysql")
@@ -93,8 +94,6 @@ def _logs() -> dict[str, bytes]:
                 transaction.insert(table, [(number,)])
             if number == 1:
                 log.rotate()
-    from tailrace.storage.memory import memory_folder  # noqa: PLC0415 - for this alone
-
     folder = memory_folder("indexes")
     return {name: folder.read(name, 0, folder.size(name)) for name in folder.names()}
 
@@ -110,7 +109,7 @@ def _copy(folder: Path) -> Path:
     """A copy of the log, as a receiver left it, and files of others in its folder."""
     copy = folder / "copy"
     copy.mkdir()
-    for name, content in _logs().items():
+    for name, content in logs().items():
         (copy / name).write_bytes(content)
     (copy / "receiver.json").write_bytes(_STATE)
     for name in ("keys", "other.000001"):
@@ -153,27 +152,10 @@ def _large(folder: Path) -> None:
 
 
 def _drawn(file: str, seed: int, folder: Path) -> None:
-    """Bytes changed, cut out, doubled."""
     copy = _copy(folder)
-    drawn = random.Random(seed)
     path = copy / file
-    content = bytearray(
-        path.read_bytes() if path.exists() else b"./binlog.000000\n./binlog.000001\n"
-    )
-    for _ in range(drawn.randint(1, 6)):
-        at = drawn.randrange(len(content) + 1)
-        kind = drawn.randrange(4)
-        if kind == 0:
-            content[at : at + 1] = bytes([drawn.randrange(256)])
-        elif kind == 1:
-            del content[at : at + drawn.randint(1, 9)]
-        elif kind == 2:
-            content[at:at] = drawn.choice(
-                [b"../", b"/", b"\n", b"\0", b"\x1b[2J", b"..", b"\\", b'"']
-            )
-        else:
-            content[at:at] = content[: drawn.randrange(len(content) + 1)]
-    path.write_bytes(content)
+    content = path.read_bytes() if path.exists() else b"./binlog.000000\n./binlog.000001\n"
+    path.write_bytes(flipped(content, random.Random(seed), _PIECES))
     _use(copy)
 
 
@@ -198,8 +180,7 @@ def _read(copy: Path) -> None:
 
 
 def _receive(copy: Path) -> None:
-    logs = _logs()
-    events = events_of(logs["binlog.000001"])
+    events = events_of(logs()["binlog.000001"])
     with NamingServer(events, Names(listed=b"binlog.000002")) as server:
         said("receive", server.address, "--into", copy, "--retain", "1kB")
 

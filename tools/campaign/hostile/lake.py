@@ -29,16 +29,15 @@ from tailrace.spark.stream_saved import SavedIndices
 from tailrace.spark.tasks import Sealed, cause_of
 from tailrace.storage import find
 from tools.campaign.hostile.mirroring import mirrored
-from tools.campaign.hostile.scenario import Scenario, outside
+from tools.campaign.hostile.scenario import Scenario, flipped, outside
+from tools.campaign.process import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-_ROOT: Final = Path(__file__).parents[3]
-_GOLDEN: Final = _ROOT / "tests" / "spark" / "lake" / "golden"
-_LOGS: Final = _ROOT / "examples" / "shop" / "mariadb"
+_GOLDEN: Final = ROOT / "tests" / "spark" / "lake" / "golden"
+_LOGS: Final = ROOT / "examples" / "shop" / "mariadb"
 FORMATS: Final = ("parquet", "delta", "iceberg")
-_READ: Final = 11169
 _COUNTS: Final = {"small": 4, "full": 150}
 """Mutations of each kind and format."""
 _SECONDS: Final = 60
@@ -193,21 +192,6 @@ def _altered(value: Any, rng: random.Random) -> Any:
     return made
 
 
-def _flipped(data: bytes, rng: random.Random) -> bytes:
-    """Some bytes changed, taken out, or cut off."""
-    found = bytearray(data)
-    for _ in range(rng.randint(1, 6)):
-        at = rng.randrange(len(found) or 1)
-        match rng.randrange(3):
-            case 0:
-                found[at : at + 1] = bytes([rng.randrange(256)])
-            case 1:
-                del found[at : at + rng.randrange(1, 40)]
-            case _:
-                found[at:at] = found[:40]
-    return bytes(found)
-
-
 def _mutated(folder: Path, kind: str, seed: str, layout: int) -> None:
     rng = random.Random(seed)
     lake = _lake(folder, kind, layout=layout)
@@ -215,7 +199,7 @@ def _mutated(folder: Path, kind: str, seed: str, layout: int) -> None:
         content = json.loads(_manifest(lake).read_text())
         _manifest(lake).write_text(json.dumps(_altered(content, rng)))
     else:
-        _manifest(lake).write_bytes(_flipped(_manifest(lake).read_bytes(), rng))
+        _manifest(lake).write_bytes(flipped(_manifest(lake).read_bytes(), rng))
     _use(lake, kind)
 
 
@@ -319,7 +303,7 @@ def _index(folder: Path, seed: str) -> None:
     (series,) = find(_LOGS)
     log = series.files[0]
     data = (_GOLDEN / "index.layout-2.npz").read_bytes()
-    (folder / f"{log.name}.npz").write_bytes(_flipped(data, rng))
+    (folder / f"{log.name}.npz").write_bytes(flipped(data, rng))
     SavedIndices(folder).load(log)
 
 

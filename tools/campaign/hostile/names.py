@@ -7,7 +7,7 @@ go through each command, and into a lake of each format.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import tailrace
@@ -17,6 +17,7 @@ from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.log_name import LogName
 from tailrace.spark.lake.reading import LakeView
 from tools.campaign.hostile.cli import said
+from tools.campaign.hostile.indexes import logs
 from tools.campaign.hostile.mirroring import mirrored
 from tools.campaign.hostile.naming import Names, NamingServer, events_of
 from tools.campaign.hostile.scenario import Scenario, command, outside
@@ -80,19 +81,9 @@ def _of_servers(size: str) -> Iterator[Scenario]:
         yield Scenario(f"mirror of a server, {name!r:.60}", partial(_mirrored, name), seconds=120)
 
 
-@cache
 def _events() -> list[bytes]:
-    """A log's events, in this process's memory."""
-    table = tailrace.Table.parse("CREATE TABLE shop.t (id INT PRIMARY KEY)", flavour="mysql")
-    with tailrace.create("memory:hostile/binlog.000001", flavour="mysql", server_id=77) as log:
-        for number in range(3):
-            with log.transaction() as transaction:
-                transaction.insert(table, [(number,)])
-    from tailrace.storage.memory import memory_folder  # noqa: PLC0415 - for this alone
-
-    folder = memory_folder("hostile")
-    events = events_of(folder.read("binlog.000001", 0, folder.size("binlog.000001")))
-    return events[:-1]  # without its STOP
+    """A log's events, without its ROTATE."""
+    return events_of(logs()["binlog.000001"])[:-1]
 
 
 def _wire(name: str | bytes, folder: Path) -> bytes:

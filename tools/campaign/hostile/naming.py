@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import EventFlag, EventType
-from tools.campaign.hostile.fake import END, FakeServer, event, rotate
+from tools.campaign.hostile.fake import END, FakeServer, event, rotate, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,11 +70,7 @@ class NamingServer(FakeServer):
 
 def events_of(log: bytes) -> list[bytes]:
     """The events of a log file as its server sends them: IN_USE cleared."""
-    events, at = [], 4
-    while at < len(log):
-        size = int.from_bytes(log[at + 9 : at + 13], "little")
-        events.append(log[at : at + size])
-        at += size
+    events = split(log)
     first = bytearray(events[0])
     first[_FLAGS_AT] &= ~EventFlag.IN_USE & 0xFF
     return [bytes(first), *events[1:]]

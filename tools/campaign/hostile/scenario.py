@@ -26,6 +26,7 @@ from pyspark import cloudpickle
 from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
@@ -104,6 +105,23 @@ def command(*arguments: str | Path, accept: tuple[int, ...] = _EXIT_STATUSES) ->
         errors = [line for line in text.splitlines() if line.strip()]
         assert len(errors) >= 1, "exit status 2 without a message"
     return text
+
+
+def flipped(data: bytes, rng: random.Random, pieces: tuple[bytes, ...] = ()) -> bytes:
+    """Some bytes changed, taken out, cut off or doubled, or with pieces put in."""
+    found = bytearray(data)
+    for _ in range(rng.randint(1, 6)):
+        at = rng.randrange(len(found) + 1)
+        match rng.randrange(3 + bool(pieces)):
+            case 0:
+                found[at : at + 1] = bytes([rng.randrange(256)])
+            case 1:
+                del found[at : at + rng.randrange(1, 40)]
+            case 2:
+                found[at:at] = found[: rng.randrange(len(found) + 1)]
+            case _:
+                found[at:at] = rng.choice(pieces)
+    return bytes(found)
 
 
 def attempt(scenario: Scenario) -> Outcome:

@@ -12,8 +12,6 @@ import random
 import signal
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -39,6 +37,7 @@ from tools.campaign.hostile.fake import (
     reaching,
 )
 from tools.campaign.hostile.scenario import Scenario, command
+from tools.campaign.process import TAILRACE, Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -118,14 +117,6 @@ def _announced(talk: Talk) -> None:
     talk.wait()
 
 
-def _cut(talk: Talk) -> None:
-    talk.raw(header(100, talk.sequence) + b"\x00" * 10)
-
-
-def _cut_header(talk: Talk) -> None:
-    talk.raw(b"\x07\x00")
-
-
 def _chain(talk: Talk) -> None:
     """Packets that go on with one another, without end."""
     end, piece = time.monotonic() + _FLOOD, bytes(_LARGEST)
@@ -191,8 +182,8 @@ _ANYWHERE: Final[dict[str, Turn]] = {
     "sends a wrong sequence number": _wrong_sequence,
     "sends the sequence number 0": _sequence_zero,
     "announces 16 MiB": _announced,
-    "ends inside a packet": _cut,
-    "ends inside a header": _cut_header,
+    "ends inside a packet": lambda talk: talk.raw(header(100, talk.sequence) + bytes(10)),
+    "ends inside a header": lambda talk: talk.raw(b"\x07\x00"),
     "sends packets without end": _chain,
     "drips": _drip,
     "sends an OK of one byte": _sends(b"\x00"),
@@ -271,27 +262,12 @@ def _asks(*payloads: bytes) -> Turn:
 
 
 def _own_key(*before: bytes) -> Turn:
-    """Ask for the password in full, encrypted by a key of its own."""
+    """After these, send a key of its own for the password in full."""
 
-    def turn(talk: Talk) -> bool:
-        for each in before:
-            talk.send(each)
-            _reply(talk)
-        talk.send(b"\x01\x04")
-        _reply(talk)
-        talk.send(b"\x01" + fake.public_key())
-        _reply(talk)
-        talk.send(OK)
-        return True
+    def turn(talk: Talk) -> object:
+        return _asks(*before, b"\x01" + fake.public_key())(talk)
 
     return turn
-
-
-def _key_at_once(talk: Talk) -> bool:
-    talk.send(b"\x01" + fake.public_key())
-    _reply(talk)
-    talk.send(OK)
-    return True
 
 
 def _asks_on(payload: bytes) -> Turn:
@@ -306,12 +282,12 @@ def _asks_on(payload: bytes) -> Turn:
 
 _CLEAR_WAYS: Final = (b"mysql_clear_password", b"dialog", b"mysql_old_password")
 _LOGINS: Final[dict[str, Turn]] = {
-    "wants the password by its own key": _own_key(),
+    "wants the password by its own key": _own_key(b"\x01\x04"),
     "wants the password by its own key, after a switch": _own_key(
-        _switch(b"caching_sha2_password")
+        _switch(b"caching_sha2_password"), b"\x01\x04"
     ),
-    "wants sha256_password by its own key": _own_key(_switch(b"sha256_password")),
-    "sends its own key unasked": _key_at_once,
+    "wants sha256_password by its own key": _own_key(_switch(b"sha256_password"), b"\x01\x04"),
+    "sends its own key unasked": _own_key(),
     **{f"asks for {way.decode()}": _asks(_switch(way)) for way in _CLEAR_WAYS},
     **{
         f"asks for {way.decode()} with a prompt": _asks(_switch(way, b"\x04Password: "))
@@ -422,10 +398,6 @@ def _head(columns: int = 1) -> tuple[bytes, ...]:
     return (fake.integer(columns), *[fake.column("c")] * columns, END)
 
 
-def _more_results(talk: Talk) -> None:
-    _flood(b"\x00\x00\x00\x0a\x00\x00\x00")(talk)
-
-
 _ROWS: Final[dict[str, Turn]] = {
     "no rows": _sends(*_head(3), END),
     "NULLs": _row(None, None, None),
@@ -462,7 +434,7 @@ _ROWS: Final[dict[str, Turn]] = {
         cell("1") * 64, (fake.integer(64), *[fake.column("c", 246)] * 64, END)
     ),
     "rows of a megabyte without end": _flood(cell("x" * (1 << 16)), _head()),
-    "results without end": _more_results,
+    "results without end": _flood(b"\x00\x00\x00\x0a\x00\x00\x00"),
     "rows that drip": _drip,
     "an error among the rows": _sends(*_head(), cell("1"), fake.error(1317, "70100", "killed")),
 }
@@ -637,29 +609,20 @@ _EVENTS: Final[dict[str, Turn]] = {
 # --- readers -------------------------------------------------------------------------------------
 
 
-def _events(server: FakeServer, folder: Path) -> None:
-    del folder
-    for event in itertools.islice(tailrace.open(server.url()), _MOST_EVENTS):
-        str(event)
+def _opens(name: str, options: str = "") -> Reader:
+    def read(server: FakeServer, folder: Path) -> None:
+        del folder
+        with tailrace.open(server.url(options)) as log:
+            for event in itertools.islice(log, _MOST_EVENTS):
+                str(event)
+
+    read.__name__ = name
+    return read
 
 
-def _by_gtid(server: FakeServer, folder: Path) -> None:
-    del folder
-    with tailrace.open(server.url("gtid=")) as log:
-        for _ in itertools.islice(log, _MOST_EVENTS):
-            pass
-
-
-def _zlib(server: FakeServer, folder: Path) -> None:
-    del folder
-    for _ in itertools.islice(tailrace.open(server.url("compress=zlib")), _MOST_EVENTS):
-        pass
-
-
-def _zstd(server: FakeServer, folder: Path) -> None:
-    del folder
-    for _ in itertools.islice(tailrace.open(server.url("compress=zstd")), _MOST_EVENTS):
-        pass
+_events, _by_gtid = _opens("events"), _opens("by_gtid", "gtid=")
+_zlib, _zstd = _opens("zlib", "compress=zlib"), _opens("zstd", "compress=zstd")
+_now = _opens("now", "start=now")
 
 
 def _several_hosts(server: FakeServer, folder: Path) -> None:
@@ -667,12 +630,6 @@ def _several_hosts(server: FakeServer, folder: Path) -> None:
     del folder
     url = server.url().replace("/?", f",localhost:{server.port}/?")
     for _ in itertools.islice(tailrace.open(url), _MOST_EVENTS):
-        pass
-
-
-def _now(server: FakeServer, folder: Path) -> None:
-    del folder
-    for _ in itertools.islice(tailrace.open(server.url("start=now")), _MOST_EVENTS):
         pass
 
 
@@ -699,17 +656,17 @@ def _log_command(server: FakeServer, folder: Path) -> None:
     assert PASSWORD not in text
 
 
-def _stat_command(server: FakeServer, folder: Path) -> None:
-    del folder
-    command("stat", server.url())
+def _runs(verb: str, into: str = "") -> Reader:
+    def run(server: FakeServer, folder: Path) -> None:
+        more: tuple[str | Path, ...] = ("--into", folder / into) if into else ()
+        command(verb, server.url(), *more)
+
+    run.__name__ = f"{verb}_command"
+    return run
 
 
-def _receive_command(server: FakeServer, folder: Path) -> None:
-    command("receive", server.url(), "--into", folder / "copy")
-
-
-def _mirror_command(server: FakeServer, folder: Path) -> None:
-    command("mirror", server.url(), "--into", folder / "lake")
+_stat_command = _runs("stat")
+_receive_command, _mirror_command = _runs("receive", "copy"), _runs("mirror", "lake")
 
 
 _OF_MARIADB: Final[dict[str, Reader]] = {
@@ -741,18 +698,16 @@ def _stopped(verb: tuple[str, ...], point: str) -> Callable[[Path], None]:
 
         with FakeServer({point: reached}) as server:
             url = f"mysql://u@127.0.0.1:{server.port}/?connect_timeout=300"
-            argv = [sys.executable, "-m", "tailrace", *verb, url]
-            if verb[0] != "log":
-                argv += ["--follow", "--into", str(folder / "copy")]
-            with subprocess.Popen(
-                argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-            ) as own:
-                try:
-                    assert there.wait(60), f"it does not come to {point}"
-                    own.send_signal(signal.SIGTERM)
-                    assert own.wait(30) in {0, -signal.SIGTERM}
-                finally:
-                    own.kill()
+            more = [] if verb[0] == "log" else ["--follow", "--into", str(folder / "copy")]
+            own = Process(folder / "said", [*TAILRACE, *verb, url, *more])
+            own.start()
+            try:
+                assert there.wait(60), f"it does not come to {point}"
+                process = own.running
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(30) in {0, -signal.SIGTERM}
+            finally:
+                own.kill()
 
     return run
 
@@ -863,12 +818,9 @@ def _dumping(*, full: bool, draw: random.Random) -> Iterator[Scenario]:
 
 def _through_commands(*, full: bool) -> Iterator[Scenario]:
     """Some through the commands: each starts a process."""
+    own_key = "wants the password by its own key"
     chosen: list[tuple[str, str, Turn]] = [
-        (
-            "wants the password by its own key",
-            "login",
-            _LOGINS["wants the password by its own key"],
-        ),
+        (own_key, "login", _LOGINS[own_key]),
         ("rows without end", "SHOW REPLICAS", _ROWS["rows without end"]),
         ("an error of many lines", "SHOW REPLICAS", _ANYWHERE["sends an ERR packet of many lines"]),
         ("an event that announces 1 GiB", "dump", _EVENTS["an event that announces 1 GiB"]),
