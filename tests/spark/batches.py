@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.position import sequence
+from tailrace.spark.changelog import ChangelogFiles
 
 OPERATIONS = ["insert", "update", "delete", "snapshot"]
 
@@ -23,14 +24,13 @@ def batch(
     database="shop",
     table="orders",
     source="mysql",
-    names="log",
     number=1,
-    gtid="3e11fa47-71ca-11e1-9e33-c80aa9429562:1",
+    seq=None,
 ):
     """A batch of ``changes``: (operation, before, after), images as dicts or None.
 
     A column that an image lacks is absent from it. ``columns`` is an Arrow schema. Change n is the
-    n-th row of the event at ``start``.
+    n-th row of the event at ``start``; with ``seq`` their places begin there.
     """
     image = pa.struct(list(columns))
     partial = any(
@@ -48,6 +48,7 @@ def batch(
         return bits
 
     rows = len(changes)
+    seqs = [sequence(number, start, row) if seq is None else seq + row for row in range(rows)]
     values = {
         "_op": pa.DictionaryArray.from_arrays(
             pa.array([OPERATIONS.index(op) for op, _, _ in changes], pa.int8()), OPERATIONS
@@ -55,12 +56,10 @@ def batch(
         "_db": constant(database, rows),
         "_table": constant(table, rows),
         "_ts": pa.array([1_700_000_000_000_000 + start] * rows, pa.timestamp("us", "UTC")),
-        "_gtid": constant(gtid, rows, pa.int32()),
+        "_gtid": constant("3e11fa47-71ca-11e1-9e33-c80aa9429562:1", rows),
         "_file": constant(f"binlog.{number:06}", rows),
         "_pos": pa.array([start] * rows, pa.int64()),
-        "_seq": pa.array(
-            [Decimal(sequence(number, start, row)) for row in range(rows)], pa.decimal128(38, 0)
-        ),
+        "_seq": pa.array(list(map(Decimal, seqs)), pa.decimal128(38, 0)),
         "_server_id": pa.array([1] * rows, pa.int64()),
         "_present": pa.array(
             [present(change) if partial else None for change in changes],
@@ -75,13 +74,21 @@ def batch(
         "tailrace.table": f"{database}.{table}",
         "tailrace.source": source,
         "tailrace.key": json.dumps(list(key)),
-        "tailrace.names": names,
+        "tailrace.names": "log",
     }
     return pa.RecordBatch.from_arrays(
         [values[field.name] for field in fields], schema=pa.schema(fields, metadata)
     )
 
 
-def constant(text, rows, index=None):
-    indices = pa.array([0] * rows, index or pa.int32())
-    return pa.DictionaryArray.from_arrays(indices, pa.array([text]))
+def changelog(folder, *batches, **options):
+    """The changelog files that batches become."""
+    folder.mkdir(parents=True, exist_ok=True)
+    writer = ChangelogFiles(folder, **options)
+    for each in batches:
+        writer.add(each)
+    return writer.finish()
+
+
+def constant(text, rows):
+    return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from tailrace.spark import session
+from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.spark.following import FLAVOURS
 from tests.storage.objects.conftest import bucket, s3_server  # noqa: F401 - fixtures
 from tools.s3 import available
@@ -28,6 +29,12 @@ def running(fresh_server):
 def source(request, running):
     """A server of the file's own: a MySQL, or where it matters a server of `BOTH` flavours."""
     return running(getattr(request, "param", FLAVOURS[0]))
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Where a test may create a lake."""
+    return tmp_path / "lake"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,6 +14,7 @@ from tailrace.spark.lake.reading import LakeView
 from tests.spark.replay import differences
 from tests.waiting import DEADLINE, wait_for
 
+LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
 FLAVOURS = ("mysql-9.7", "mariadb-11.8")
 """A server of each: what is above the log does not see which release wrote it."""
 BOTH = pytest.mark.parametrize("source", FLAVOURS, indirect=True)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import decimal
 import json
 import re
 import shutil
-import struct
+from functools import partial
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,6 +17,8 @@ from tailrace.spark.splits import SplitJob, write_split
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter
 from tests.recorded import ROOT
+from tools.campaign.mirrored_lake import compare
+from tools.campaign.process import Wrong
 
 SHOP = ROOT / "examples" / "shop"
 SHOP_TABLES = {
@@ -71,17 +70,36 @@ def tell(server, database, statements, folder, image="FULL"):
     return folder
 
 
-def current_states(source, folder, statements="skip", **planning):
-    """The current state of each table of a source, by name."""
+def current_states(source, folder, statements="skip", *, keys=None, patches=None, every=False):
+    """The current state of each table of a source, by name: in one batch, or ``every`` split's.
+
+    With ``patches`` changes may be put beside files.
+    """
     states = {}
     for series in find(source):
-        place = folder / series.name.replace("/", "_")
-        place.mkdir(parents=True)
-        splits = plan_splits(series, **planning)
-        files = change_files(splits, place / "changelog", statements)
-        changes = SourceChanges(splits, files, {})
-        states |= build([changes], lambda _name: True, run, place)
+        splits = plan_splits(series, **({"target_bytes": 1} if every else {}))
+        built = {}
+        for number, some in enumerate([[each] for each in splits] if every else [splits]):
+            place = folder / series.name.replace("/", "_") / str(number)
+            place.mkdir(parents=True)
+            files = change_files(some, place / "changelog", statements)
+            committed = {name: (each.current, each.paths) for name, each in built.items()}
+            changes = SourceChanges(some, files, committed)
+            built = build([changes], lambda _name: True, run, place, keys or {}, patches)
+        states |= built
     return states
+
+
+batches = partial(current_states, statements="error", every=True)
+
+
+def check_rows(rows, wanted, case):
+    """Rows are what SELECT gave; of a table that is gone, or empty, there are none."""
+    if rows is None or wanted is None or not wanted["count"]:
+        assert not (rows is not None and rows.num_rows), case
+        assert wanted is None or not wanted["count"], case
+        return
+    assert differences(rows, wanted) == [], case
 
 
 def rows_of(built):
@@ -99,86 +117,12 @@ def rows_of(built):
 def differences(table, expected):
     """How rows in the lake differ from what SELECT gave; an empty list is what is wanted.
 
-    ``expected`` is a table of an expected.json. Rows are matched by key, or by all their values.
-    Generated columns of tools.campaign's tables may be missing: MariaDB logs no virtual ones.
+    ``expected`` is a table of an expected.json. Generated columns of tools.campaign's tables may be
+    missing: MariaDB logs no virtual ones.
     """
-    expected = _without(
-        expected,
-        {name for name in expected["columns"] if re.fullmatch(r"g\d+", name)}
-        - set(table.schema.names),
-    )
-    names, types = expected["columns"], expected["types"]
-    if missing := [name for name in names if name not in table.schema.names]:
-        return [f"columns {missing} are missing"]
-    if table.num_rows != expected["count"]:
-        return [f"{table.num_rows} rows, and {expected['count']} by SELECT"]
-    binary = [name in expected["binary"] for name in names]
-    columns = [table.column(name).to_pylist() for name in names]
-    raws = [dict(each or ()) for each in table.column("_raw").to_pylist()]
-    left = [
-        [raw.get(name, value) for name, value in zip(names, values, strict=True)]
-        for raw, values in zip(raws, zip(*columns, strict=True), strict=True)
-    ]
-    key = [names.index(name) for name in expected["key"]] or range(len(names))
-    found = []
-    for row in expected["rows"]:
-        match = next(
-            (each for each in left if all(same(each[i], row[i], types[i], binary[i]) for i in key)),
-            None,
-        )
-        if match is None:
-            found.append(f"no row {[row[i] for i in key]}")
-            continue
-        left.remove(match)
-        found += [
-            f"{names[i]} {types[i]}: {match[i]!r}, by SELECT {row[i]!r}"
-            for i in range(len(names))
-            if not same(match[i], row[i], types[i], binary[i])
-        ]
-    return found
-
-
-def _without(expected, gone):
-    kept = [at for at, name in enumerate(expected["columns"]) if name not in gone]
-    lists = {name: [expected[name][at] for at in kept] for name in ("columns", "types")}
-    rows = [[row[at] for at in kept] for row in expected["rows"]]
-    return expected | lists | {"rows": rows}
-
-
-def same(value, text, declared, binary):
-    """Is a typed value what SELECT gave as text (base64 where ``binary``)?"""
-    if value is None or text is None:
-        return value is None and text is None
-    base = declared.split("(")[0].split()[0]
-    if binary:
-        data = base64.b64decode(text)
-        if base == "bit":
-            return int.from_bytes(data, "big") == int(value)
-        if base == "vector":
-            return list(struct.unpack(f"<{len(data) // 4}f", data)) == value
-        return data == (value if isinstance(value, bytes) else str(value).encode())
-    if isinstance(value, str):
-        return json.loads(value) == json.loads(text) if base == "json" else value == text
-    if base == "float":
-        return np.isclose(float(text), value, rtol=1e-5)
-    if isinstance(value, float):
-        return float(text) == value
-    if isinstance(value, int | decimal.Decimal):
-        return decimal.Decimal(text) == value
-    return temporal(value, declared) == text
-
-
-def temporal(value, declared):
-    """A date or time as SELECT prints it, with as many digits as the type has."""
-    base = declared.split("(")[0].split()[0]
-    digits = int(declared.split("(")[1].split(")")[0]) if "(" in declared else 0
-    if base == "date":
-        return value.isoformat()
-    if base == "time":
-        micros = (value.days * 86400 + value.seconds) * 1_000_000 + value.microseconds
-        seconds, part = divmod(abs(micros), 1_000_000)
-        sign = "-" if micros < 0 else ""
-        text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    else:
-        text, part = f"{value:%Y-%m-%d %H:%M:%S}".rjust(19, "0"), value.microsecond
-    return text + (f".{part:06}"[: digits + 1] if digits else "")
+    generated = {name for name in expected["columns"] if re.fullmatch(r"g\d+", name)}
+    try:
+        compare("it", table, expected, optional=generated - set(table.schema.names))
+    except Wrong as error:
+        return [str(error)]
+    return []

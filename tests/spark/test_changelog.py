@@ -1,7 +1,5 @@
 """Changelog files: what goes into which, how they are written, and how Spark reads them."""
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 
@@ -14,7 +12,7 @@ from tailrace.position import sequence
 from tailrace.spark.changelog import ChangelogFiles
 from tailrace.spark.parquet.file import ParquetFile, with_spark_types
 from tailrace.spark.types import plain_type, spark_schema
-from tests.spark.batches import batch
+from tests.spark.batches import batch, changelog
 
 COLUMNS = pa.schema([("id", pa.int32()), ("v", pa.string())])
 
@@ -46,10 +44,8 @@ def test_one_file_a_table_with_figures(tmp_path):
 
 
 def test_row_groups(tmp_path):
-    files = ChangelogFiles(tmp_path, group_rows=10)
-    for number in range(7):
-        files.add(batch(inserts(4, number * 4), COLUMNS, start=100 + number))
-    (written,) = files.finish()
+    batches = (batch(inserts(4, 4 * number), COLUMNS, start=100 + number) for number in range(7))
+    (written,) = changelog(tmp_path / "c", *batches, group_rows=10)
     found = pq.ParquetFile(written.path)
     assert [found.metadata.row_group(n).num_rows for n in range(found.num_row_groups)] == [
         12,
@@ -67,30 +63,36 @@ def test_what_is_kept_is_bounded(tmp_path):
 
 
 def test_open_files_are_bounded(tmp_path):
-    files = ChangelogFiles(tmp_path, group_rows=1, open_files=2)
-    for number, table in enumerate("abcab"):
-        files.add(batch(inserts(1), COLUMNS, table=table, start=100 + number))
-    written = files.finish()
+    batches = (
+        batch(inserts(1), COLUMNS, table=table, start=100 + number)
+        for number, table in enumerate("abcab")
+    )
+    written = changelog(tmp_path / "c", *batches, group_rows=1, open_files=2)
     assert [each.table for each in written] == ["a", "b", "c", "a", "b"]
     assert len({each.path for each in written}) == 5
 
 
 def test_other_columns_or_another_key_begin_another_file(tmp_path):
     more = COLUMNS.append(pa.field("w", pa.int64()))
-    files = ChangelogFiles(tmp_path)
-    files.add(batch(inserts(1), COLUMNS, start=100))
-    files.add(batch([("insert", None, {"id": 2, "v": None, "w": 5})], more, start=200))
-    files.add(batch([("insert", None, {"id": 3, "v": "", "w": 5})], more, key=("w",), start=300))
-    first, second, third = files.finish()
+    first, second, third = changelog(
+        tmp_path / "c",
+        batch(inserts(1), COLUMNS, start=100),
+        batch([("insert", None, {"id": 2, "v": None, "w": 5})], more, start=200),
+        batch([("insert", None, {"id": 3, "v": "", "w": 5})], more, key=("w",), start=300),
+    )
     assert (first.columns, second.columns, third.columns) == (COLUMNS, more, more)
     assert (second.key, third.key) == (("id",), ("w",))
 
 
 def test_partial_images_and_moved_keys_are_noted(tmp_path):
-    files = ChangelogFiles(tmp_path)
-    files.add(batch([("update", {"id": 1}, {"v": "x"})], COLUMNS, table="a"))
-    files.add(batch([("update", {"id": 1}, {"id": 2})], COLUMNS, table="b"))
-    stays, moves = files.finish()
+    changes = {"a": {"v": "x"}, "b": {"id": 2}}
+    stays, moves = changelog(
+        tmp_path / "c",
+        *(
+            batch([("update", {"id": 1}, new)], COLUMNS, table=table)
+            for table, new in changes.items()
+        ),
+    )
     assert (stays.partial, stays.moved) == (True, False)
     assert (moves.partial, moves.moved) == (True, True)
 

@@ -1,7 +1,5 @@
 """A lake does not call current what lacks rows from before the log that was read."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest
@@ -114,17 +112,6 @@ def begun(fresh_server):
     return server
 
 
-def test_formats_keep_the_mark(begun, tmp_path):
-    for kind in ("delta", "iceberg"):
-        lake = tmp_path / kind
-
-        def marked(lake=lake):
-            return LakeView.is_there(lake) and states(lake).get("shop.orders") == ["incomplete"]
-
-        with Follow(url_of(begun), lake, format=kind, incomplete="accept") as follow:
-            follow.wait_for(marked)
-
-
 def test_a_user_who_must_not_know_where_the_log_ends(begun, tmp_path):
     """Then a mirror that follows says that it cannot look for tables with older rows."""
     begun.execute("CREATE USER few@'127.0.0.1' IDENTIFIED BY 's3cret'")
@@ -134,7 +121,7 @@ def test_a_user_who_must_not_know_where_the_log_ends(begun, tmp_path):
         follow.wait_for(lambda: any("where the log ends" in each for each in said))
 
 
-def test_a_table_that_is_created_while_the_server_is_asked(fresh_server, tmp_path, monkeypatch):
+def test_a_table_that_is_created_while_the_server_is_asked(fresh_server, lake, monkeypatch):
     """Its CREATE TABLE comes in a later batch: nothing is missing of it."""
     server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
     server.execute("CREATE DATABASE shop")
@@ -148,7 +135,6 @@ def test_a_table_that_is_created_while_the_server_is_asked(fresh_server, tmp_pat
         return tables.tables_of(connection)
 
     monkeypatch.setattr(complete, "tables_of", tables_of)
-    lake = tmp_path / "lake"
     with Follow(url_of(server), lake, batch_bytes=100_000) as follow:
         follow.wait_for(lambda: LakeView.is_there(lake) and "shop.later" in states(lake))
     assert states(lake) == {"shop.orders": [], "shop.later": []}

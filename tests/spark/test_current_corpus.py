@@ -1,14 +1,11 @@
 """Current states out of recorded logs, against what the servers' own SELECT said at the end."""
 
-from __future__ import annotations
-
 import json
 
 from tailrace.errors import TailraceError
-from tests.recorded import ROOT, case_of, folders, has
+from tests.recorded import case_of, folders, has
 from tests.spark.replay import current_states, differences, rows_of
 
-SHOP = ROOT / "examples" / "shop"
 NEWER = {case_of(each) for each in folders() if each.name.startswith("mariadb-11.8")}
 CASES = [
     each
@@ -63,18 +60,3 @@ def test_current_states_are_what_select_gave(tmp_path):
     assert len(CASES) > 150
     wrong = [each for case in CASES for each in wrong_in(case, tmp_path / case.name)]
     assert wrong == []
-
-
-def test_the_shop_in_large_and_small_splits_and_in_buckets(monkeypatch, tmp_path):
-    expected = json.loads((SHOP / "expected.json").read_text())
-    for target_bytes, bucket in ((64 << 20, None), (20_000, None), (50_000, 20_000)):
-        if bucket:
-            monkeypatch.setattr("tailrace.spark.current.plan.BUCKET_BYTES", bucket)
-        for flavour, dump in expected.items():
-            folder = tmp_path / f"{flavour} {target_bytes}"
-            states = current_states(SHOP / flavour, folder, "error", target_bytes=target_bytes)
-            assert set(states) == set(dump["tables"])
-            assert bucket is None or max(len(each.paths) for each in states.values()) >= 8
-            for name, table in dump["tables"].items():
-                assert states[name].current.refused is None
-                assert differences(rows_of(states[name]), table) == [], (name, target_bytes)

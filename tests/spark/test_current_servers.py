@@ -1,7 +1,5 @@
 """Current states and histories after DDL on real servers: what is left is what SELECT says."""
 
-from __future__ import annotations
-
 import datetime as dt
 from itertools import product
 
@@ -9,10 +7,9 @@ import pytest
 
 import tailrace.spark.current.plan as planning
 from tailrace.spark.current.patching import Patches
-from tests.spark.current.test_given_keys import batches
 from tests.spark.following import FLAVOURS
 from tests.spark.history.making import EPOCH, Histories
-from tests.spark.replay import current_states, differences, rows_of, tell
+from tests.spark.replay import batches, check_rows, current_states, differences, rows_of, tell
 from tools.dumps import dump_databases
 from tools.servers import NAMES
 
@@ -184,15 +181,6 @@ def test_current_states_and_histories_after_ddl(server, tmp_path):
             for name, built in made.built.items():
                 assert name not in wanted or built.history.refused is None, (case, name)
                 check_rows(made.at(name, FUTURE), wanted.get(name), (case, "history", name))
-
-
-def check_rows(rows, wanted, case):
-    """Rows are what SELECT gave; of a table that is gone, or empty, there are none."""
-    if rows is None or wanted is None or not wanted["count"]:
-        assert not (rows is not None and rows.num_rows), case
-        assert wanted is None or not wanted["count"], case
-        return
-    assert differences(rows, wanted) == [], case
 
 
 def test_what_the_log_cannot_tell_is_refused(server, tmp_path):

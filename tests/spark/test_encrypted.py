@@ -1,9 +1,6 @@
 """Encrypted logs on Spark, against what the server's SELECT said when they were recorded."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,13 +10,10 @@ from tailrace.errors import KeyMissing
 from tailrace.spark import mirror, register
 from tests.recorded import CORPUS
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 NAMES = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
 
 
-def recorded(name: str) -> tuple[Path, Path, list[list[str]]]:
+def recorded(name):
     folder = CORPUS / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
     rows = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]

@@ -1,7 +1,5 @@
 """The examples for Declarative Pipelines and for a cluster do what their pages say."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy
@@ -19,6 +17,7 @@ from pyspark.pipelines.graph_element_registry import (
 from tailrace.spark.java import java_home
 from tests.spark.following import read
 from tests.spark.replay import differences
+from tests.spark.streaming import run_all
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHOP = EXAMPLES / "shop"
@@ -52,9 +51,8 @@ def test_a_declarative_pipeline(spark, tmp_path, monkeypatch):
     assert graph.outputs == ["order_changes", "order_counts"]
     changes = graph.flows["order_changes"]()
     assert changes.isStreaming
-    query = changes.writeStream.format("memory").queryName("order_changes")
-    query = query.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query.trigger(availableNow=True).start().awaitTermination()
+    writer = changes.writeStream.format("memory").queryName("order_changes")
+    run_all(writer, tmp_path / "checkpoint")
     last = spark.sql("SELECT id, max_by(status, _seq) status FROM order_changes GROUP BY id")
     table = EXPECTED["shop.orders"]
     place = table["columns"].index("status")
@@ -68,9 +66,8 @@ def test_a_declarative_pipeline(spark, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_cluster_in_miniature(tmp_path):
+def test_a_cluster_in_miniature(lake):
     """Master, two workers and their executors are processes of their own."""
-    lake = tmp_path / "lake"
     environment = {
         **os.environ,
         "JAVA_HOME": str(java_home()),

@@ -1,15 +1,11 @@
 """``exclude`` of `mirror` and of the data source: a way around a table that cannot be decoded."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 
 from tailrace.errors import PipelineError, TailraceError
 from tailrace.spark import mirror, register
-from tailrace.spark.manifest.manifest import Manifest
 from tests.cli.damaged import damaged, sound
+from tests.spark.streaming import run_all
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +18,7 @@ def others():
     return sound()
 
 
-def test_mirror(logs, others, spark, tmp_path):
-    lake = tmp_path / "lake"
+def test_mirror(logs, others, spark, lake, tmp_path):
     with pytest.raises(TailraceError):
         mirror(logs, tmp_path / "none", spark=spark)
     report = mirror(logs, lake, spark=spark, exclude="stock")
@@ -38,16 +33,6 @@ def test_mirror(logs, others, spark, tmp_path):
             mirror(logs, lake, spark=spark, **again)
 
 
-def test_a_lake_of_before_had_no_exclude(tmp_path):
-    Manifest(version=1, patterns=("a.*",), exclude=("a.b",)).write(tmp_path)
-    path = tmp_path / "manifest.json"
-    assert Manifest.read(tmp_path).mirrored("a", "b") is False
-    content = json.loads(path.read_text())
-    del content["exclude"]
-    path.write_text(json.dumps(content))
-    assert Manifest.read(tmp_path).mirrored("a", "b") is True
-
-
 def test_data_source(logs, others, spark, tmp_path):
     register(spark)
     for load in (spark.read, spark.readStream):
@@ -55,14 +40,7 @@ def test_data_source(logs, others, spark, tmp_path):
             load.format("binlog").option("path", str(logs)).option("exclude", "a.b, stock").load()
         )
         if found.isStreaming:
-            query = (
-                found.writeStream.format("memory")
-                .queryName("kept")
-                .option("checkpointLocation", str(tmp_path / "state"))
-                .trigger(availableNow=True)
-                .start()
-            )
-            query.awaitTermination()
+            run_all(found.writeStream.format("memory").queryName("kept"), tmp_path / "state")
             found = spark.table("kept")
         rows = found.groupBy("_db", "_table").count().collect()
         assert {f"{row._db}.{row._table}": row["count"] for row in rows} == others

@@ -1,25 +1,26 @@
-"""Folding random changes in bulk, against doing them one after another in a dict."""
+"""Folding random changes in bulk, and their versions, against doing them one after another."""
 
-from __future__ import annotations
-
+import datetime as dt
 import shutil
 import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tailrace.spark.current.plan as planning
 from tailrace.position import sequence
-from tailrace.spark.changelog import ChangelogFiles
 from tailrace.spark.current.build import SourceChanges, build
-from tests.spark.batches import batch
+from tests.spark.batches import batch, changelog
+from tests.spark.history.making import EPOCH, Histories
 from tests.spark.replay import run
 
 COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
 KEY = ("b", "a")
+NAME = "shop.orders"
 
 
 def key_of(row):
@@ -28,7 +29,7 @@ def key_of(row):
 
 @st.composite
 def histories(draw, partial):
-    """Changes that a server could have logged, in events, and the rows that they leave."""
+    """Changes that a server could have logged, in events."""
     rows = {}
     events = []
     keys = st.tuples(st.sampled_from(["", "x", "y" * 9]), st.integers(0, 3))
@@ -56,7 +57,7 @@ def histories(draw, partial):
             rows[key_of(new)] = new
             changes.append(("update", minimal(old, {}, partial), minimal(new, old, partial)))
         events.append(changes)
-    return events, rows
+    return events
 
 
 def minimal(image, before, partial):
@@ -72,57 +73,86 @@ def batched(items, size):
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def fold_in_runs(events, runs, folder, per_file):
-    """Fold events in several runs, each upon the current state of the one before."""
-    committed = {}
-    size = -(-len(events) // runs)
-    numbered = list(enumerate(events, 1))
-    for number, part in enumerate(batched(numbered, size)):
-        place = folder / str(number)
-        files = []
-        for index, some in enumerate(batched(part, per_file)):
-            inner = place / "changelog" / str(index)
-            inner.mkdir(parents=True)
-            writer = ChangelogFiles(inner, group_rows=4)
-            for offset, changes in some:
-                writer.add(batch(changes, COLUMNS, key=KEY, start=offset * 100))
-            files += writer.finish()
-        source = SourceChanges([], {"shop.orders": files}, committed)
-        built = build([source], lambda _name: True, run, place)["shop.orders"]
-        assert built.current.refused is None, built.current.refused
-        committed = {"shop.orders": (built.current, built.paths)}
-    return built
-
-
-def check(history, runs, per_file, bucket_bytes):
-    events, rows = history
+def check(events, runs, per_file, bucket_bytes):
+    """Current states and histories over several runs, each upon what the one before left."""
     folder = Path(tempfile.mkdtemp())
     before = planning.BUCKET_BYTES
     planning.BUCKET_BYTES = bucket_bytes
     try:
-        built = fold_in_runs(events, runs, folder, per_file)
-        tables = [pq.read_table(path) for path in built.paths if path is not None]
-        found = {key_of(row): row for table in tables for row in table.to_pylist()}
-        assert sum(table.num_rows for table in tables) == len(found) == built.current.rows
-        assert {key: {n: row[n] for n in COLUMNS.names} for key, row in found.items()} == rows
-        assert built.current.unseen == 0
-        for key, row in found.items():
-            last = last_change(events, key)
-            assert row["_seq"] == last
+        made, committed = Histories(folder / "history"), {}
+        for number, part in enumerate(batched(list(enumerate(events, 1)), -(-len(events) // runs))):
+            place = folder / str(number)
+            files = {NAME: files_of(place, part, per_file)}
+            built = build([SourceChanges([], files, committed)], lambda _name: True, run, place)
+            committed = {NAME: (built[NAME].current, built[NAME].paths)}
+            made.take(lambda _, known, files=files: SourceChanges([], files, {}, known))
+        wanted = one_by_one(events)
+        check_current(built[NAME], wanted)
+        check_versions(made, wanted)
     finally:
         planning.BUCKET_BYTES = before
         shutil.rmtree(folder)
 
 
-def last_change(events, key):
-    """The place of the change that left the row as it is; only known where images are full."""
-    for offset in range(len(events), 0, -1):
-        for row in range(len(events[offset - 1]) - 1, -1, -1):
-            operation, before, after = events[offset - 1][row]
-            whole = (before or {}) | (after or {})
-            if operation != "delete" and key_of(whole) == key:
-                return sequence(1, offset * 100, row)
-    raise AssertionError(key)
+def files_of(place, part, per_file):
+    """Changelog files of so many events each."""
+    return [
+        file
+        for index, some in enumerate(batched(part, per_file))
+        for file in changelog(
+            place / "changelog" / str(index),
+            *(batch(changes, COLUMNS, key=KEY, start=offset * 100) for offset, changes in some),
+            group_rows=4,
+        )
+    ]
+
+
+def check_current(built, wanted):
+    assert built.current.refused is None, built.current.refused
+    assert built.current.unseen == 0
+    tables = [pq.read_table(path) for path in built.paths if path is not None]
+    found = [(row, int(row["_seq"])) for table in tables for row in table.to_pylist()]
+    assert built.current.rows == len(found)
+    left = [(row, seq) for row, _, ended, seq in wanted if ended is None]
+    assert sorted(map(repr, map(ordered, found))) == sorted(map(repr, map(ordered, left)))
+
+
+def check_versions(made, wanted):
+    history = made.built[NAME].history
+    assert history.refused is None, history.refused
+    assert history.unseen == 0
+    found = [] if (table := made.versions(NAME)) is None else table.to_pylist()
+    assert all(row["_is_current"] == (row["_valid_to"] is None) for row in found)
+    stated = [
+        (row, micros(row["_valid_from"]), micros(row["_valid_to"]), int(row["_seq"]))
+        for row in found
+    ]
+    assert sorted(map(repr, map(ordered, stated))) == sorted(map(repr, map(ordered, wanted)))
+
+
+def ordered(version):
+    row, *more = version
+    return {name: row[name] for name in COLUMNS.names}, *more
+
+
+def micros(time):
+    return None if time is None else (time - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def one_by_one(events):
+    """All versions as (row, from, to, seq), found by doing the changes one after another."""
+    rows, done = {}, []
+    for offset, changes in enumerate(events, 1):
+        time = 1_700_000_000_000_000 + offset * 100  # as `batch` has it
+        for place, (_, before, after) in enumerate(changes):
+            kept = {}
+            if before is not None:
+                kept, begun, seq = rows.pop(key_of(before))
+                done.append((kept, begun, time, seq))
+            if after is not None:
+                row = kept | after
+                rows[key_of(row)] = (row, time, sequence(1, offset * 100, place))
+    return done + [(row, begun, None, seq) for row, begun, seq in rows.values()]
 
 
 SHAPES = {
@@ -134,15 +164,13 @@ SHAPES = {
 
 @settings(max_examples=50, deadline=None)
 @given(st.one_of(histories(partial=False), histories(partial=True)), *SHAPES.values())
-def test_images_that_are_full_or_of_key_and_changes(history, runs, per_file, bucket_bytes):
-    check(history, runs, per_file, bucket_bytes)
+def test_images_that_are_full_or_of_key_and_changes(events, runs, per_file, bucket_bytes):
+    check(events, runs, per_file, bucket_bytes)
 
 
-def fold_one(changes, folder, columns=COLUMNS, key=KEY):
-    writer = ChangelogFiles(folder)
-    writer.add(batch(changes, columns, key=key))
-    source = SourceChanges([], {"shop.orders": writer.finish()}, {})
-    return build([source], lambda _name: True, run, folder)["shop.orders"]
+def fold_one(changes, folder):
+    files = changelog(folder / "changelog", batch(changes, COLUMNS, key=KEY))
+    return build([SourceChanges([], {NAME: files}, {})], lambda _name: True, run, folder)[NAME]
 
 
 ROW = {"a": 1, "b": "x", "n": 5, "t": "here"}
@@ -167,16 +195,8 @@ REFUSED = (
 
 def test_what_refuses_a_table(tmp_path):
     for number, (*change, reason) in enumerate(REFUSED):
-        (tmp_path / str(number)).mkdir()
         built = fold_one([tuple(change)], tmp_path / str(number))
         assert reason in built.current.refused
-    (tmp_path / "key").mkdir()
-    built = fold_one([("insert", None, ROW)], tmp_path / "key", key=())
-    assert built.current.refused == "it has no primary key"
-    columns = pa.schema([("id", pa.int32()), ("_SEQ", pa.int32())])
-    (tmp_path / "name").mkdir()
-    built = fold_one([("insert", None, {"id": 1, "_SEQ": 2})], tmp_path / "name", columns, ("id",))
-    assert "_SEQ has a name" in built.current.refused
 
 
 def test_no_duplicates_only_takes_the_rest_from_the_before_image(tmp_path):
@@ -202,21 +222,52 @@ def test_an_empty_table_can_be_read(tmp_path):
 def test_a_change_of_type_that_loses_nothing_is_carried_over(tmp_path):
     small = pa.schema([("id", pa.int32()), ("v", pa.int16())])
     large = pa.schema([("id", pa.int64()), ("v", pa.decimal128(10, 2))])
-    writer = ChangelogFiles(tmp_path)
-    writer.add(batch([("insert", None, {"id": 1, "v": 7})], small, start=100))
-    writer.add(batch([("insert", None, {"id": 2, "v": None})], large, start=200))
-    source = SourceChanges([], {"shop.orders": writer.finish()}, {})
-    built = build([source], lambda _name: True, run, tmp_path)["shop.orders"]
+    files = changelog(
+        tmp_path / "changelog",
+        batch([("insert", None, {"id": 1, "v": 7})], small, start=100),
+        batch([("insert", None, {"id": 2, "v": None})], large, start=200),
+    )
+    source = SourceChanges([], {NAME: files}, {})
+    built = build([source], lambda _name: True, run, tmp_path)[NAME]
     table = pq.read_table(built.paths[0])
     assert table.schema.field("id").type == pa.int64()
     assert [str(value) for value in table.column("v").to_pylist()] == ["7.00", "None"]
 
 
-def test_a_change_of_type_that_is_not_sure_refuses_the_table(tmp_path):
-    writer = ChangelogFiles(tmp_path)
-    for start, arrow, value in ((100, pa.float64(), 1.5), (200, pa.string(), "1.5")):
-        columns = pa.schema([("id", pa.int32()), ("v", arrow)])
-        writer.add(batch([("insert", None, {"id": start, "v": value})], columns, start=start))
-    source = SourceChanges([], {"shop.orders": writer.finish()}, {})
-    built = build([source], lambda _name: True, run, tmp_path)["shop.orders"]
-    assert "v was changed from double to string" in built.current.refused
+def take(made, *batches):
+    """A batch of a history."""
+
+    def source(place, committed):
+        files = {NAME: changelog(place / "changelog", *batches)}
+        return SourceChanges([], files, {}, committed)
+
+    return made.take(source)
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_times_do_not_go_back(runs, tmp_path):
+    """Places of events go up, the clock does not."""
+    first, second, third = (ROW | {"n": number} for number in (1, 2, 3))
+    changes = [(900, "insert", None, first), (500, "update", first, second)]
+    changes.append((700, "update", second, third))
+    batches = [
+        batch([tuple(change)], COLUMNS, key=KEY, start=clock, number=place)
+        for place, (clock, *change) in enumerate(changes, 1)
+    ]
+    made = Histories(tmp_path)
+    for part in batched(batches, -(-3 // runs)):
+        take(made, *part)
+    found = made.versions(NAME).sort_by("n").to_pylist()
+    time = EPOCH + dt.timedelta(microseconds=1_700_000_000_000_900)
+    assert [(row["n"], row["_valid_from"], row["_valid_to"]) for row in found] == [
+        (1, time, time),
+        (2, time, time),
+        (3, time, None),
+    ]
+
+
+def test_a_row_that_is_not_known_of(tmp_path):
+    made = Histories(tmp_path)
+    rows = batch([("update", ROW, ROW | {"n": 2})], COLUMNS, key=KEY, start=100)
+    assert take(made, rows)[NAME].history.unseen == 1
+    assert [row["n"] for row in made.versions(NAME).to_pylist()] == [2]

@@ -1,18 +1,19 @@
 """`mirror` that follows: real servers under load, against what their SELECT says."""
 
-from __future__ import annotations
-
+import ctypes
 import shutil
 import threading
 
+import psutil
 import pytest
 
 from tailrace.errors import ConnectionLost, LakeChanged, LogReset, PipelineError, UsageError
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
+from tailrace.spark.memory import Tidy, give_back
 from tests.spark.following import (
     BOTH,
-    FLAVOURS,
+    LOAD,
     Follow,
     batches,
     caught_up,
@@ -29,12 +30,10 @@ from tools.dumps import dump_databases
 from tools.load import Load
 from tools.proxy import Proxy
 
-LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
 REASONS = ("primary key", "row", "column", "statement", "default", "changed from", "partition")
 
 
-def test_a_backlog_is_worked_off_in_steps(tmp_path):
-    lake = tmp_path / "lake"
+def test_a_backlog_is_worked_off_in_steps(lake):
     with Follow(SHOP, lake, batch_bytes=100_000) as following:
         following.wait_for(lambda: caught_up(following, 2))
     assert following.report.changes == 6232
@@ -46,8 +45,7 @@ def test_a_backlog_is_worked_off_in_steps(tmp_path):
     assert check(lake, following.report, SHOP_TABLES) == len(SHOP_TABLES)
 
 
-def test_the_servers_own_folder(source, tmp_path):
-    lake = tmp_path / "lake"
+def test_the_servers_own_folder(source, lake):
     with Follow(source.data, lake, tables=["follow.*"], spark=no_spark) as following:
         following.wait_for_mark(source)
         source.rotate()
@@ -88,8 +86,7 @@ def test_lag_has_what_came_during_the_batch(source, tmp_path, monkeypatch):
 
 
 @BOTH
-def test_an_xa_transaction_holds_up_what_is_behind_it(source, tmp_path):
-    lake = tmp_path / "lake"
+def test_an_xa_transaction_holds_up_what_is_behind_it(source, lake):
     source.execute("CREATE DATABASE IF NOT EXISTS held")
     source.execute("CREATE TABLE IF NOT EXISTS held.t (a INT PRIMARY KEY) ENGINE=InnoDB")
     with Follow(url_of(source), lake, tables=["held.t", "follow.marks"]) as following:
@@ -111,51 +108,6 @@ def test_an_xa_transaction_holds_up_what_is_behind_it(source, tmp_path):
     assert read(lake, "held.t", "changelog").column("_op").to_pylist() == ["insert"]
 
 
-def test_a_table_that_is_refused_alone(source, tmp_path):
-    lake = tmp_path / "lake"
-    source.execute("CREATE DATABASE IF NOT EXISTS refused")
-    source.execute("DROP TABLE IF EXISTS refused.t")
-    with Follow(url_of(source), lake, tables=["refused.*", "follow.*"]) as following:
-        following.wait_for_mark(source)
-        source.execute("CREATE TABLE refused.t (a INT)")
-        source.execute("INSERT INTO refused.t VALUES (1)")
-        source.connection.commit()
-        following.wait_for_mark(source)
-    reports = {table.name: table for table in following.report.tables}
-    assert reports["refused.t"].refused == "it has no primary key"
-    assert reports["follow.marks"].refused is None
-    assert len(read(lake, "refused.t", "changelog")) == 1
-
-
-def test_shards(fresh_server, tmp_path):
-    servers = [fresh_server(name, {"binlog_row_metadata": "FULL"}) for name in FLAVOURS]
-    lake = tmp_path / "lake"
-    for number, server in enumerate(servers):
-        server.execute("CREATE DATABASE d")
-        server.execute("CREATE TABLE d.t (a INT PRIMARY KEY, b VARCHAR(9))")
-        server.execute(f"INSERT INTO d.t VALUES (1, 'from {number}'), ({number + 2}, 'own')")
-        server.connection.commit()
-    urls = [url_of(server) for server in servers]
-    with pytest.raises(PipelineError, match="begin a lake with --shards"):
-        mirror(urls, tmp_path / "other", tables=["d.t"], keep=["changelog"])
-    with Follow(urls, lake, shards=True, tables=["d.*"]) as following:
-        following.wait_for(lambda: sum(len(m.sources) == 2 for m in following.moments) > 2)
-        following.wait_for(lambda: len(read(lake, "d.t", "changelog") or ()) == 4)
-        servers[0].execute("DELETE FROM d.t WHERE a = 1")
-        servers[0].connection.commit()
-        following.wait_for(lambda: len(read(lake, "d.t", "changelog")) == 5)
-    changes = read(lake, "d.t", "changelog").to_pylist()
-    names = {f"127.0.0.1_{server.port}" for server in servers}
-    assert {change["_source"] for change in changes} == names
-    deleted = next(change for change in changes if change["_op"] == "delete")
-    assert deleted["_source"] == f"127.0.0.1_{servers[0].port}"
-    rows = {(row["_source"], row["a"], row["b"]) for row in read(lake, "d.t").to_pylist()}
-    one, two = (f"127.0.0.1_{server.port}" for server in servers)
-    assert rows == {(one, 2, "own"), (two, 1, "from 1"), (two, 3, "own")}
-    with pytest.raises(PipelineError, match="created with --shards"):
-        mirror(urls, lake, shards=False)
-
-
 def fails(following, error, match):
     """Wait until an error ends a mirror that follows."""
     with pytest.raises(error, match=match):
@@ -163,9 +115,8 @@ def fails(following, error, match):
     following.error = None
 
 
-def test_a_source_that_fails_ends_it(fresh_server, tmp_path):
+def test_a_source_that_fails_ends_it(fresh_server, lake, tmp_path):
     server = fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"})
-    lake = tmp_path / "lake"
     with Follow(url_of(server), lake, tables=["follow.*"]) as following:
         following.wait_for_mark(server)
     server.execute("RESET BINARY LOGS AND GTIDS")
@@ -199,9 +150,8 @@ def test_a_source_that_is_down_is_waited_for(fresh_server, tmp_path, caplog, mon
             following.wait_for(lambda: caplog.text.count("trying again") > 1)
 
 
-def test_a_folder_whose_log_is_gone(tmp_path):
+def test_a_folder_whose_log_is_gone(lake, tmp_path):
     logs = shutil.copytree(SHOP / "mysql", tmp_path / "mysql")
-    lake = tmp_path / "lake"
     with Follow(logs, lake, tables=["shop.orders"]) as following:
         following.wait_for(lambda: caught_up(following))
         for path in [logs / "binlog.index", *sorted(logs.glob("binlog.0*"), reverse=True)[:2]]:
@@ -223,7 +173,7 @@ def test_what_makes_no_sense(tmp_path):
             mirror(SHOP, tmp_path / "lake", follow=True, **options)
 
 
-def test_others_that_keep_writing_to_the_lake_are_waited_for(source, tmp_path, monkeypatch):
+def test_others_that_keep_writing_to_the_lake_are_waited_for(source, lake, monkeypatch):
     """What was read is tried again at later triggers, and nothing of it is left out or twice."""
     failed = []
     run = Batches.run
@@ -236,7 +186,6 @@ def test_others_that_keep_writing_to_the_lake_are_waited_for(source, tmp_path, m
 
     source.execute("CREATE DATABASE IF NOT EXISTS follow")
     monkeypatch.setattr(Batches, "run", refused)
-    lake = tmp_path / "lake"
     with Follow(url_of(source), lake, tables=["follow.*"], spark=no_spark) as following:
         following.wait_for(lambda: len(failed) >= 2)
         mark(source)
@@ -249,9 +198,8 @@ def test_others_that_keep_writing_to_the_lake_are_waited_for(source, tmp_path, m
 
 
 @BOTH
-def test_under_load_stopped_and_gone_on_with(source, tmp_path):
+def test_under_load_stopped_and_gone_on_with(source, lake):
     """The last one: logs of a load are more than a batch that needs no Spark."""
-    lake = tmp_path / "lake"
     options = {"spark": no_spark, "statements": "skip"}
     with Load(source, seed=1, **LOAD):
         with Follow(url_of(source), lake, **options) as first:
@@ -266,3 +214,32 @@ def test_under_load_stopped_and_gone_on_with(source, tmp_path):
     assert check(lake, last.report, expected) >= 6
     for table in last.report.tables:
         assert table.refused is None or any(each in table.refused for each in REASONS)
+
+
+CHUNK, CHUNKS = 64 << 10, 1600
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="not glibc")
+def test_what_was_freed_below_what_is_used_goes_back():
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.malloc.argtypes = [ctypes.c_size_t]
+    libc.free.argtypes = [ctypes.c_void_p]
+    places = [libc.malloc(CHUNK) for _ in range(CHUNKS)]
+    for place in places:
+        ctypes.memset(place, 1, CHUNK)
+    last = libc.malloc(CHUNK)
+    for place in places:
+        libc.free(place)
+    held = psutil.Process().memory_info().rss
+    give_back()
+    assert held - psutil.Process().memory_info().rss > CHUNK * CHUNKS * 0.8
+    libc.free(last)
+
+
+def test_now_and_then():
+    rarely = Tidy(every=1e6)
+    assert not rarely()
+    always = Tidy(every=0.0)
+    assert always()
+    assert always()

@@ -1,15 +1,18 @@
-"""Settings of a Spark that goes on from a lake; tests/spark/lake/test_spark.py runs with them."""
-
-from __future__ import annotations
+"""What fits together: settings of a Spark that goes on from a lake, and installed versions."""
 
 import fcntl
+import importlib.metadata
+import re
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pyspark
 import pytest
 
-from tailrace.errors import PipelineError
-from tailrace.spark import jars, settings
+from tailrace.errors import MissingExtra, PipelineError
+from tailrace.extras import hint
+from tailrace.spark import fit, jars, mirror, settings
+from tailrace.spark.options import FORMATS
 from tailrace.spark.session import one_at_a_time
 
 
@@ -17,6 +20,8 @@ def test_an_iceberg_lake_is_the_catalogue_lake(tmp_path):
     found = settings("iceberg", tmp_path)
     assert found["spark.sql.catalog.lake.uri"] == f"jdbc:sqlite:{tmp_path}/catalog.db"
     assert found["spark.sql.catalog.lake.warehouse"] == tmp_path.as_uri()
+    found = settings("iceberg", tmp_path / "my lake")
+    assert found["spark.sql.catalog.lake.warehouse"] == f"file://{tmp_path}/my lake"
     with pytest.raises(PipelineError, match="say which folder"):
         settings("iceberg")
 
@@ -64,3 +69,46 @@ def test_packages_are_fetched_by_one_session_at_a_time(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with (tmp_path / "ivy/lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_what_is_installed_fits():
+    for name in FORMATS:
+        fit.check(name)
+    fit.check_spark(java=True)
+
+
+def test_versions_are_those_of_the_extra(monkeypatch):
+    for package, found, fits in (
+        ("deltalake", "0.25.5", False),
+        ("deltalake", "1.5.9", False),
+        ("deltalake", "1.6.0", True),
+        ("deltalake", "2.0.0rc1", False),
+        ("pyspark", "3.5.6", False),
+        ("pyspark", "4.2.0.dev1", True),
+        ("pyspark", "5.0.0", False),
+    ):
+        versions = {"pyspark": "4.1.4", "deltalake": "1.6.6"} | {package: found}
+        monkeypatch.setattr(importlib.metadata, "version", versions.__getitem__)
+        extra = {"deltalake": "delta", "pyspark": "spark"}[package]
+
+        def check(extra=extra):
+            fit.check("delta") if extra == "delta" else fit.check_spark(java=False)
+
+        if fits:
+            check()
+            continue
+        with pytest.raises(MissingExtra, match=rf"needs {package}.*, and {found} is") as said:
+            check()
+        assert str(said.value).endswith(hint(extra))
+
+
+def test_what_is_missing_is_said_before_anything_runs(tmp_path, monkeypatch):
+    def version(package):
+        if package == "pyiceberg":
+            raise PackageNotFoundError
+        return "4.1.4"
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    with pytest.raises(MissingExtra, match=re.escape(hint("iceberg"))):
+        mirror("mysql://root@127.0.0.1:1", tmp_path / "lake", format="iceberg", follow=True)
+    assert not (tmp_path / "lake").exists()

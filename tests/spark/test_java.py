@@ -1,7 +1,5 @@
 """Which Java Spark is started with, and the script that starts it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -89,27 +87,24 @@ SPARK = ["--add-modules=jdk.incubator.vector", "-Xmx1g", "org.apache.spark.deplo
 OPENS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 
 
-def test_the_script_shares_classes_from_the_second_run_on(machine, monkeypatch):
+@pytest.fixture
+def home(machine, monkeypatch):
+    """A Java's home of ours, and where its archive will be."""
     program = fake_java(machine / "a path" / "it's", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(program.parents[1]))
-    home = java.java_home(machine / "cache")
+    return java.java_home(machine / "cache"), java._archive(machine / "cache" / "java", program)
+
+
+def test_the_script_shares_classes_from_the_second_run_on(machine, home):
+    home, archive = home
     assert home == java.java_home(machine / "cache")
     assert arguments(home, *LAUNCHER) == LAUNCHER
     first = arguments(home, *SPARK, "a b", "")
     assert first[0].startswith("-XX:DumpLoadedClassList=")
     assert first[1:] == ["-Xlog:disable", *SPARK[1:], "a b", ""]
-    (archive,) = (machine / "cache" / "java").glob("*.jsa")
-    assert not list((machine / "cache" / "java").glob("*.jsa.*"))
+    assert list(archive.parent.glob("*.jsa*")) == [archive]
     second = arguments(home, *SPARK, OPENS)
     assert second == [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", *SPARK[1:], OPENS]
-
-
-@pytest.fixture
-def home(machine, monkeypatch):
-    """A Java's home of ours, and where its archive will be."""
-    program = fake_java(machine / "home", "17.0.1")
-    monkeypatch.setenv("JAVA_HOME", str(program.parents[1]))
-    return java.java_home(machine / "cache"), java._archive(machine / "cache" / "java", program)
 
 
 def test_what_killed_runs_left_over_goes_away(home):

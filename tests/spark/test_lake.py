@@ -1,7 +1,5 @@
 """The lake's versions: what is seen before, at and after each step of a commit."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -24,14 +22,16 @@ from tailrace.spark.manifest.manifest import (
     TableState,
 )
 from tailrace.spark.manifest.names import Folders, folder_name
+from tailrace.spark.manifest.status import SET_ASIDE, Status
+from tests.spark.lake.test_killed import CrashError, Fatal
 
 COLUMNS = pa.schema([("id", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
 
 
-def commit(path, content, *, version=None):
+def commit(path, content):
     """Commit a version with one table of two files that hold ``content``."""
     with Lake(path) as lake:
-        number = version or lake.manifest.version + 1
+        number = lake.manifest.version + 1
         old = lake.folder("shop.orders") / "changelog"
         files = TableFiles()
         if lake.manifest.version:
@@ -70,10 +70,6 @@ def test_versions(tmp_path):
 STEPS = ["symlink_to", "replace", "hardlink_to", "mkdir", "write_text", "write_bytes", "unlink"]
 
 
-class CrashError(Exception):
-    """Stands for the end of the process."""
-
-
 def test_a_crash_at_any_step_leaves_one_version_or_the_other(tmp_path):
     fatal, undone = 0, 0
     while not (after := crashed(tmp_path / str(fatal), fatal))[0]:
@@ -85,18 +81,7 @@ def test_a_crash_at_any_step_leaves_one_version_or_the_other(tmp_path):
 def crashed(path, fatal):
     """A commit that ends before a step: whether it has fewer steps, and what a reader sees then."""
     commit(path, "one")
-    count = 0
-
-    def dying(original):
-        def step(*arguments, **options):
-            nonlocal count
-            count += 1
-            if count > fatal:
-                raise CrashError
-            return original(*arguments, **options)
-
-        return step
-
+    dying = Fatal(fatal)
     with pytest.MonkeyPatch.context() as patch:
         for name in STEPS:
             patch.setattr(Path, name, dying(getattr(Path, name)))
@@ -137,8 +122,7 @@ def test_what_a_run_left_over_goes_away(tmp_path):
     assert seen(path) == FIRST
 
 
-def test_only_one_process_writes(tmp_path):
-    path = tmp_path / "lake"
+def test_only_one_process_writes(lake):
     code = (
         "import sys\n"
         "from pathlib import Path\n"
@@ -148,15 +132,15 @@ def test_only_one_process_writes(tmp_path):
         "    sys.stdin.read()\n"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    other = subprocess.Popen([sys.executable, "-c", code, path], **pipes, text=True)
+    other = subprocess.Popen([sys.executable, "-c", code, lake], **pipes, text=True)
     try:
         assert other.stdout.readline() == "open\n"
-        with pytest.raises(PipelineError, match=rf"another process \({other.pid}\)"), Lake(path):
+        with pytest.raises(PipelineError, match=rf"another process \({other.pid}\)"), Lake(lake):
             pass
     finally:
         other.kill()
         other.wait()
-    with Lake(path):
+    with Lake(lake):
         pass
 
 
@@ -190,16 +174,17 @@ def test_manifest_comes_back(tmp_path):
     table = TableState("shop", "orders", "mysql", "log", COLUMNS, (file,), current, folder="a.b")
     refused = replace(current, files=(), refused="no key")
     past = History(COLUMNS, (), (None,), (file,), "a type was changed")  # ended, then refused
+    source = SourceState("binlog.000002", 500, {"binlog.000001": 9}, "h", "t", {"version": 1})
+    point = replace(source, offset=7)
+    parts = {"current": "binlog.000002:7"}
+    status = Status(SET_ASIDE, "why", "binlog.000002:7", "what", parts, (), 3)
     manifest = Manifest(
         3,
         ("shop.*",),
         ("changelog", "current", "history"),
+        {"mysql": source},
         {
-            "mysql": SourceState(
-                "binlog.000002", 500, {"binlog.000001": 9}, "h", "t", {"version": 1}
-            )
-        },
-        {
+            "shop.aside": replace(table, table="aside", folder="a.aside", states=(status,)),
             "shop.orders": table,
             "shop.old": replace(table, table="old", folder="a.old", current=None, dropped=True),
             "shop.none": replace(table, table="none", folder="a.none", current=refused),
@@ -208,6 +193,7 @@ def test_manifest_comes_back(tmp_path):
                 table, table="gone", folder="a.gone", history=replace(past, refused=None)
             ),
         },
+        points={"mysql": {"binlog.000002:7": point}},
     )
     manifest.write(tmp_path)
     assert Manifest.read(tmp_path) == manifest

@@ -1,7 +1,5 @@
 """`mirror` on Spark, against what the servers' own SELECT said when the logs were recorded."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest
@@ -9,6 +7,7 @@ import pytest
 from tailrace.columns import plan_splits
 from tailrace.errors import BadMagic, ChecksumMismatch, PipelineError, UsageError
 from tailrace.spark import mirror
+from tailrace.spark.lake.open import format_of, open_store
 from tailrace.storage import find
 from tests.spark.replay import SHOP, SHOP_TABLES, differences
 
@@ -78,17 +77,13 @@ def test_types_as_spark_reads_them(spark, shop):
     image = deliveries.schema["after"].dataType
     assert "interval day to second" in image.simpleString()
     assert deliveries.where("after.id is not null").count() == 205
-
-
-def test_a_changelog_whose_columns_changed_is_read_with_all_of_them(spark, shop):
-    lake, _, _ = shop
     products = spark.read.parquet(str(lake / "shop.products" / "changelog"))
-    assert "weight_grams" in products.schema["after"].dataType.names
+    assert "weight_grams" in products.schema["after"].dataType.names  # a column that came later
     assert products.count() == 241
     assert products.where("after.weight_grams is not null").count() > 0
 
 
-def test_a_log_that_grows_is_gone_on_with(spark, tmp_path):
+def test_a_log_that_grows_is_gone_on_with(spark, lake, tmp_path):
     mysql, mariadb = copied("mysql", tmp_path), copied("mariadb", tmp_path, "mariadb")
     (series,) = find(mysql)
     bounds = [s for s in plan_splits(series, target_bytes=30_000) if s.file == "binlog.000003"]
@@ -98,7 +93,6 @@ def test_a_log_that_grows_is_gone_on_with(spark, tmp_path):
     part = bytearray(whole["binlog.000003"][: bounds[2].start + 100])
     part[4 + 17] |= 1  # it is being written, and ends inside an event
     (mysql / "binlog.000003").write_bytes(part)
-    lake = tmp_path / "lake"
     first = mirror([mysql, mariadb], lake, spark=spark)
     assert first.positions["mysql"] == f"binlog.000003:{bounds[2].start}"
     # The rest comes, and what was read is purged.
@@ -112,20 +106,12 @@ def test_a_log_that_grows_is_gone_on_with(spark, tmp_path):
     check(spark, lake)
 
 
-def test_a_table_in_two_sources(spark, tmp_path):
-    one, two = copied("mysql", tmp_path, "east"), copied("mysql", tmp_path, "west")
-    with pytest.raises(PipelineError, match="logs of east and west"):
-        mirror([one, two], tmp_path / "lake", spark=spark, tables=["shop.reviews"])
-    assert not (tmp_path / "lake" / "shop.reviews").exists()
-
-
-def test_a_damaged_log_leaves_the_lake_as_it_was(spark, tmp_path):
+def test_a_damaged_log_leaves_the_lake_as_it_was(spark, lake, tmp_path):
     mysql = copied("mysql", tmp_path)
     damaged = mysql / "binlog.000004"
     data = damaged.read_bytes()
     damaged.unlink()
     (mysql / "binlog.index").unlink()
-    lake = tmp_path / "lake"
     mirror(mysql, lake, spark=spark, tables=["shop.orders"])
     before = sorted(path.name for path in (lake / "shop.orders" / "changelog").iterdir())
     damaged.write_bytes(data[:20_000] + bytes([data[20_000] ^ 1]) + data[20_001:])
@@ -143,10 +129,6 @@ def test_only_a_changelog(spark, tmp_path):
     (table,) = report.tables
     assert (table.name, table.rows, table.dropped) == ("shop.reviews", None, False)
     assert [each.name for each in (tmp_path / "lake" / "shop.reviews").iterdir()] == ["changelog"]
-    with pytest.raises(PipelineError, match="created with --keep changelog"):
-        mirror(SHOP / "mysql", tmp_path / "lake", keep=["changelog", "current"])
-    with pytest.raises(PipelineError, match="created with --tables"):
-        mirror(SHOP / "mysql", tmp_path / "lake", tables=["orders"])
 
 
 def test_options_that_make_no_sense_and_what_is_no_log(tmp_path):
@@ -156,3 +138,54 @@ def test_options_that_make_no_sense_and_what_is_no_log(tmp_path):
     (tmp_path / "binlog.000001").write_bytes(b"not a log at all" * 10)
     with pytest.raises(BadMagic):
         mirror(tmp_path / "binlog.000001", tmp_path / "lake")
+
+
+ASKED = {
+    "tables": ["shop.orders", "shop.customers"],
+    "exclude": "shop.x",
+    "keep": ["current", "history"],
+    "keys": {"shop.orders": ["id"]},
+    "shards": True,
+    "update_mode": "copy-on-write",
+}
+
+
+def state(lake, kind):
+    with open_store(lake, kind) as store:
+        return store.manifest
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_the_options_are_the_lakes(kind, lake):
+    assert format_of(lake) is None
+    mirror(SHOP / "mysql", lake, format=kind, **ASKED)
+    before = state(lake, kind)
+    assert (before.format, before.shards, before.keep) == (kind, True, ("current", "history"))
+    assert format_of(lake) == kind
+    for again in ({}, {"format": kind}, ASKED, {"tables": ["shop.customers", "shop.orders"]}):
+        assert mirror(SHOP / "mysql", lake, **again).log_bytes == 0
+    other = "delta" if kind == "parquet" else "parquet"
+    for differs, says in (
+        ({"format": other}, f"with --format {kind}, and --format {other} is given"),
+        ({"keep": ["current"]}, "with --keep current,history, and --keep current is given"),
+        (
+            {"tables": "shop.*"},
+            r"with --tables shop.customers,shop.orders, and --tables shop.\* is given",
+        ),
+        ({"exclude": "shop.y"}, "with --exclude shop.x, and --exclude shop.y is given"),
+        ({"shards": False}, "with --shards, and no --shards is given"),
+        (
+            {"keys": {"shop.orders": ["id", "n"]}},
+            "with --keys shop.orders=id, and --keys shop.orders=id,n is given",
+        ),
+    ):
+        with pytest.raises(PipelineError, match=f"was created {says}: leave that out"):
+            mirror(SHOP / "mysql", lake, **differs)
+    assert state(lake, kind) == before
+
+
+def test_a_folder_that_an_earlier_tailrace_left_has_no_format(lake):
+    (lake / "_tailrace" / "versions").mkdir(parents=True)
+    (lake / "_tailrace" / "lock").touch()
+    mirror(SHOP / "mysql", lake, format="delta", tables="shop.orders")
+    assert format_of(lake) == "delta"

@@ -4,22 +4,17 @@ TAILRACE_KILLS makes it more than one kill of each; ``--size full`` of the campa
 each format.
 """
 
-from __future__ import annotations
-
 import os
-from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tools.campaign.mirrored import SIZES, pairs, run
-from tools.campaign.mirrored_checks import at, replay
-from tools.campaign.mirrored_lake import LakeReader, Wrong, compare, delta_rows
-from tools.campaign.mirrored_log import logged
+from tools.campaign.mirrored_checks import replay
+from tools.campaign.mirrored_lake import Wrong, compare
 from tools.servers import available
 
 SMALL = replace(SIZES["small"], kills=int(os.environ.get("TAILRACE_KILLS", "1")))
@@ -49,12 +44,6 @@ def test_killed_under_load(name, format):  # noqa: A002 - what the campaign call
     assert report.found.verified == report.found.tables
     assert report.found.replayed >= 4
     assert report.found.versions > 0
-
-
-def test_a_campaign_has_all_formats_and_servers():
-    assert len(pairs(SIZES["full"], None, None)) == 9
-    assert len({name for name, _ in pairs(SMALL, None, None)}) == 3
-    assert len({name for _, name in pairs(SMALL, None, None)}) == 3
 
 
 # --- what it would find --------------------------------------------------------------------------
@@ -150,80 +139,3 @@ def test_changes_that_are_missing_or_there_twice():
     for number in (0, 1, 2, 4, 5):
         with pytest.raises(Wrong):
             pytest.fail(f"{number}: {played(FIRST, *STEPS[: number + 1], *STEPS[number:])}")
-
-
-def test_versions_at_a_moment():
-    micros = pa.timestamp("us", "UTC")
-    versions = pa.table(
-        {
-            "id": [1, 1, 2],
-            "_valid_from": pa.array([10, 20, 15], micros),
-            "_valid_to": pa.array([20, None, 16], micros),
-        }
-    )
-    expected = {9: [], 10: [1], 15: [1, 2], 16: [1], 20: [1]}
-    for moment, ids in expected.items():
-        assert at(versions, moment).column("id").to_pylist() == ids
-    assert at(versions, 20).column("_valid_to").to_pylist() == [None]
-
-
-def test_a_lakes_own_readers(tmp_path):
-    folder = tmp_path / "a.t" / "changelog"
-    folder.mkdir(parents=True)
-    log = changes(FIRST, *STEPS)
-    once = log.set_column(0, "_file", log.column("_file").dictionary_encode())
-    pq.write_table(once.slice(0, 3), folder / "1.parquet")
-    pq.write_table(log.slice(3), folder / "2.parquet")
-    reader = LakeReader(tmp_path, "parquet")
-    assert reader.names() == ["a.t"]
-    assert reader.names("history") == []
-    found = reader.changelog("a.t")
-    assert found.sort_by("_seq").select(log.schema.names).to_pylist() == log.to_pylist()
-    assert reader.current("a.t") is None
-
-
-def test_delta_is_read_in_plain_types(tmp_path):
-    deltalake = pytest.importorskip("deltalake")
-    deltalake.write_deltalake(tmp_path, rows((1, "one"), (2, None)))
-    found = delta_rows(tmp_path)
-    assert found.schema.field("name").type == pa.string()
-    compare("t", found, DUMP)
-    assert delta_rows(tmp_path, ["id"]).schema.names == ["id"]
-
-
-def test_what_mysqlbinlog_counts(fresh_server):
-    """Rows that are taken back do not count, by whatever statement."""
-    for name in ("mysql-9.7", "mariadb-11.8"):
-        server = fresh_server(name, {"binlog_row_metadata": "FULL"})
-        for sql in (
-            "CREATE DATABASE d",
-            "USE d",
-            "CREATE TABLE t (a INT PRIMARY KEY) ENGINE=InnoDB",
-            "CREATE TABLE m (a INT PRIMARY KEY) ENGINE=MyISAM",
-            "INSERT INTO t VALUES (1), (2), (3)",
-            "UPDATE t SET a = a + 10 WHERE a < 3",
-            *("BEGIN", "INSERT INTO t VALUES (20)", "SAVEPOINT s"),
-            *(["INSERT INTO m VALUES (1)"] if server.flavour == "mariadb" else []),
-            *("INSERT INTO t VALUES (21)", "ROLLBACK TO s", "INSERT INTO t VALUES (22)", "COMMIT"),
-            *("XA START 'x'", "INSERT INTO t VALUES (30)", "XA END 'x'", "XA PREPARE 'x'"),
-            "XA ROLLBACK 'x'",
-            *("XA START 'y'", "INSERT INTO t VALUES (31)", "XA END 'y'", "XA PREPARE 'y'"),
-            "XA COMMIT 'y'",
-            *("XA START 'z'", "INSERT INTO t VALUES (32)", "XA END 'z'", "XA COMMIT 'z' ONE PHASE"),
-            "DELETE FROM t WHERE a = 3",
-            "INSERT INTO m VALUES (2)",
-            "TRUNCATE TABLE m",
-        ):
-            server.execute(sql)
-        found = logged(server)
-        assert found.changes == Counter(
-            {
-                ("d.t", "insert"): 3 + 2 + 2,
-                ("d.t", "update"): 2,
-                ("d.t", "delete"): 1,
-                ("d.m", "insert"): 2 if server.flavour == "mariadb" else 1,
-            }
-        ), name
-        assert [word for word, _, _ in found.statements["m"]] == ["CREATE", "TRUNCATE"]
-        assert [word for word, _, _ in found.statements["t"]] == ["CREATE"]
-        assert found.unread == set()

@@ -1,7 +1,5 @@
 """A lake is not begun for tables that are not there, and nothing is left of it then."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.errors import AccessDenied, ConnectionLost, UsageError

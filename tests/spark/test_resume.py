@@ -1,7 +1,5 @@
 """Going on with a log where the lake ends, and noticing when it is another log."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,14 +64,6 @@ def test_a_log_that_grew(logs):
     assert again == read(whole)
 
 
-def test_files_before_may_be_purged(logs):
-    names = sorted(logs.content)
-    state = read(logs())
-    series, after, _ = resume(logs(**{names[0]: None, names[1]: None}), state)
-    assert after == Position(names[2], len(logs.content[names[2]]))
-    assert [file.name for file in series.files] == [names[2]]
-
-
 def test_nothing_new_keeps_the_state(logs):
     series = logs()
     state = read(series)
@@ -94,14 +84,6 @@ def test_another_log(logs):
         series = logs(**{name: change(logs.content[name])})
         with pytest.raises(PipelineError, match=message):
             resume(series, state)
-
-
-def test_the_flag_of_a_log_being_written_does_not_make_it_another(logs):
-    names = sorted(logs.content)
-    data = bytearray(logs.content[names[2]])
-    data[4 + 17] |= 1
-    state = read(logs(**{names[2]: bytes(data)}))
-    resume(logs(), replace(state))
 
 
 def test_the_flag_is_passed_over_wherever_the_lake_ends(logs):

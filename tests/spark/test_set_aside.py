@@ -1,7 +1,5 @@
 """One table fails, and the others go on: it is set aside, told of, and taken up again."""
 
-from __future__ import annotations
-
 import errno
 import random
 import shutil
@@ -11,7 +9,6 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
 from tailrace.cli.mirror.command import mirror as command
 from tailrace.cli.mirror.progress import _Lines, notes
@@ -25,19 +22,16 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.spark import mirror
-from tailrace.spark.current import jobs
 from tailrace.spark.failure import failure, of_one_table
 from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
-from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tailrace.spark.workers import Workers
 from tests.spark.following import read, url_of
-from tests.spark.history.landing import land, parquet_rows
-from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
-from tests.spark.lake.test_killed import crashing, seen
-from tests.spark.lake.test_tables import READERS, as_rows, expected
+from tests.spark.history.landing import READERS, failing, land, parquet_rows
+from tests.spark.lake.test_foreign import two_tables
+from tests.spark.lake.test_killed import kills, seen
+from tests.spark.lake.test_tables import as_rows, expected
 from tests.spark.replay import differences
 from tools.campaign.mirrored_aside import run_poisoned
 from tools.dumps import dump_databases
@@ -46,15 +40,10 @@ DATABASE = "aside"
 BAD, GOOD = f"{DATABASE}.bad", f"{DATABASE}.good"
 
 
-@pytest.fixture(scope="module")
-def mysql(fresh_server):
-    return fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"})
-
-
 @pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
-def test_tables_are_poisoned_in_many_ways(mysql, name):
+def test_tables_are_poisoned_in_many_ways(source, name):
     """The campaign's small size: all other tables are the server's after each batch."""
-    report = run_poisoned(mysql, name, random.Random(1), rounds=1, rows=12)
+    report = run_poisoned(source, name, random.Random(1), rounds=1, rows=12)
     assert report.failures == []
     assert report.aside >= 12
     assert report.mended >= report.aside - 1
@@ -105,20 +94,8 @@ class Story:
 
 
 @pytest.fixture
-def story(mysql, tmp_path):
-    return Story(mysql, tmp_path / "logs")
-
-
-def failing(error=None, shard=None):
-    """Folds of the bad table fail; with a ``shard`` only of that one."""
-    real = jobs.fold
-
-    def fold(job, report=None):
-        if "a_bad_column" in job.target.columns.names and shard in {None, job.target.shard}:
-            raise error or ZeroDivisionError("so it goes")
-        return real(job, report)
-
-    return mock.patch.object(jobs, "fold", fold)
+def story(source, tmp_path):
+    return Story(source, tmp_path / "logs")
 
 
 def aside(lake):
@@ -126,9 +103,8 @@ def aside(lake):
     return {name: table.set_aside for name, table in manifest.tables.items() if table.set_aside}
 
 
-def test_a_mistake_of_ours_stops_one_table(story, tmp_path):
+def test_a_mistake_of_ours_stops_one_table(story, lake):
     """Its current state stands still, its changelog goes on; taken up, it is the server's."""
-    lake = tmp_path / "lake"
     land(story.logs, lake)
     before = LakeView.open(lake).manifest.sources["logs"]
     story.change()
@@ -155,13 +131,12 @@ def test_a_mistake_of_ours_stops_one_table(story, tmp_path):
     story.check(lake, GOOD, BAD)
 
 
-def test_what_fails_again_stays_as_it_was(story, tmp_path):
-    lake = tmp_path / "lake"
+def test_what_fails_again_stays_as_it_was(story, lake):
     land(story.logs, lake)
     story.change()
     with failing():
         first = land(story.logs, lake).set_aside[BAD]
-    with failing(KeyError("other")):
+    with failing(error=KeyError("other")):
         second = land(story.logs, lake, retry_tables="aside.*").set_aside[BAD]
     assert second.reason == f"{BAD}: KeyError: 'other'"
     assert (second.since, second.parts) == (first.since, first.parts)
@@ -170,23 +145,12 @@ def test_what_fails_again_stays_as_it_was(story, tmp_path):
         land(story.logs, lake, retry_tables=GOOD)
 
 
-def test_a_table_that_is_new_fails(story, tmp_path):
-    """Nothing of it but its changelog is in the lake; it is taken up from the log's begin."""
-    lake = tmp_path / "lake"
+@pytest.mark.parametrize("keep", [("changelog", "current"), ("current",)])
+def test_a_table_that_is_new_fails(story, lake, keep):
+    """Nothing but its changelog is in the lake; it is taken up from the log's begin, also without."""
     with failing():
-        assert land(story.logs, lake).set_aside[BAD].since == ""
-    assert LakeView.open(lake).manifest.tables[BAD].current is None
-    story.change()
-    land(story.logs, lake)
-    land(story.logs, lake, retry_tables=BAD)
-    story.check(lake, GOOD, BAD)
-
-
-def test_a_lake_without_changelogs(story, tmp_path):
-    """What came since is read again all the same."""
-    lake = tmp_path / "lake"
-    with failing():
-        land(story.logs, lake, keep=["current"])
+        assert land(story.logs, lake, keep=keep).set_aside[BAD].since == ""
+        assert LakeView.open(lake).manifest.tables[BAD].current is None
         story.change()
         assert list(land(story.logs, lake).set_aside) == [BAD]
     assert land(story.logs, lake, retry_tables=BAD).set_aside == {}
@@ -242,8 +206,7 @@ def test_a_table_that_took_over_rows_of_the_lake(story, tmp_path):
     story.check(lake, new, GOOD)
 
 
-def test_the_log_is_no_longer_there(story, tmp_path):
-    lake = tmp_path / "lake"
+def test_the_log_is_no_longer_there(story, lake):
     land(story.logs, lake)
     story.change()
     with failing():
@@ -319,68 +282,63 @@ def run(url, lake, **options):
         return mirror(url, lake, **options)
 
 
+@pytest.fixture
+def shards(story, tmp_path):
+    """A function that mirrors the logs as those of two sources."""
+
+    def shards(**more):
+        shutil.copytree(story.logs, tmp_path / "other", dirs_exist_ok=True)
+        return land([story.logs, tmp_path / "other"], tmp_path / "lake", shards=True, **more)
+
+    return shards
+
+
+def by_source(name, lake, table):
+    """How many rows of a table are of each source."""
+    return Counter(READERS[name](lake, table)["_source"].to_pylist())
+
+
 @pytest.mark.parametrize("name", ["parquet", "delta"])
-def test_of_shards_one_stands_still(story, tmp_path, name):
+def test_of_shards_one_stands_still(story, shards, tmp_path, name):
     """The rows that the other source has in the same table go on."""
-    lake, other = tmp_path / "lake", tmp_path / "other"
-    options = {"shards": True, "keep": ["changelog", "current", "history"], "format": name}
-
-    def run_both(**more):
-        shutil.copytree(story.logs, other, dirs_exist_ok=True)
-        return land([story.logs, other], lake, **options, **more)
-
-    def counts():
-        rows = parquet_rows(lake, BAD, "current") if name == "parquet" else delta(lake)
-        return Counter(rows["_source"].to_pylist())
-
-    run_both()
-    before = counts()
+    lake, options = tmp_path / "lake", {"keep": ["changelog", "current", "history"], "format": name}
+    shards(**options)
+    before = by_source(name, lake, BAD)
     story.change()
     with failing(shard="other"):
-        assert list(run_both().set_aside) == [f"other/{BAD}"]
-    now = counts()
+        assert list(shards(**options).set_aside) == [f"other/{BAD}"]
+    now = by_source(name, lake, BAD)
     assert now["logs"] != before["logs"]
     assert now["other"] == before["other"]
     story.change()
-    assert list(run_both().set_aside) == [f"other/{BAD}"]
-    assert run_both(retry_tables=BAD).set_aside == {}
-    found = counts()
+    assert list(shards(**options).set_aside) == [f"other/{BAD}"]
+    assert shards(retry_tables=BAD, **options).set_aside == {}
+    found = by_source(name, lake, BAD)
     assert found["logs"] == found["other"] == dump_databases(story.server, DATABASE)[BAD]["count"]
 
 
-def test_a_table_of_a_shard_is_renamed_while_it_stands_still(story, tmp_path):
+def test_a_table_of_a_shard_is_renamed_while_it_stands_still(story, shards, tmp_path):
     """The tables that it waits for are called as those of the lake, and both are taken up."""
-    lake, other, new = tmp_path / "lake", tmp_path / "other", f"{DATABASE}.renamed"
-
-    def run_both(**more):
-        shutil.copytree(story.logs, other, dirs_exist_ok=True)
-        return land([story.logs, other], lake, shards=True, **more)
-
-    run_both()
+    lake, new = tmp_path / "lake", f"{DATABASE}.renamed"
+    shards()
     with failing(shard="other"):
         story.change()
-        run_both()
+        shards()
         story.server.execute(f"RENAME TABLE {BAD} TO {new}")
         story.rotate()
-        assert sorted(run_both().set_aside) == [f"other/{BAD}", f"other/{new}"]
+        assert sorted(shards().set_aside) == [f"other/{BAD}", f"other/{new}"]
     assert aside(lake)[f"other/{new}"].origins == (f"other/{BAD}",)
-    assert run_both(retry_tables=f"{DATABASE}.*").set_aside == {}
-    counts = Counter(parquet_rows(lake, new, "current")["_source"].to_pylist())
-    assert counts["logs"] == counts["other"]
-    assert counts["logs"] == dump_databases(story.server, DATABASE)[new]["count"]
+    assert shards(retry_tables=f"{DATABASE}.*").set_aside == {}
+    found = by_source("parquet", lake, new)
+    assert found["logs"] == found["other"] == dump_databases(story.server, DATABASE)[new]["count"]
 
 
-def delta(lake):
-    return pa.table(DeltaTable(str(lake / BAD)).to_pyarrow_table())
-
-
-def test_what_is_not_one_tables_stops_the_mirror(story, tmp_path):
+def test_what_is_not_one_tables_stops_the_mirror(story, lake):
     """A full disk: nothing is set aside, and the lake is as it was."""
-    lake = tmp_path / "lake"
     land(story.logs, lake)
     story.change()
     full = OSError(errno.ENOSPC, "No space left on device")
-    with failing(full), pytest.raises(OSError, match="No space left"):
+    with failing(error=full), pytest.raises(OSError, match="No space left"):
         land(story.logs, lake)
     assert aside(lake) == {}
     assert LakeView.open(lake).manifest.version == 1
@@ -424,9 +382,8 @@ def test_the_line():
             failure(error)
 
 
-def test_in_tasks_of_spark(story, tmp_path, spark):
+def test_in_tasks_of_spark(story, lake, spark):
     """A file that is cut off: the failure comes back from the task, and the others' results."""
-    lake = tmp_path / "lake"
     mirror(story.logs, lake, spark=spark)
     (path,) = (lake / BAD / "current").resolve().glob("part-*")
     content = path.read_bytes()
@@ -446,8 +403,7 @@ def test_in_tasks_of_spark(story, tmp_path, spark):
 # --- what a person sees ---------------------------------------------------------------------------
 
 
-def test_the_command_line(story, tmp_path, capsys, monkeypatch):
-    lake = tmp_path / "lake"
+def test_the_command_line(story, lake, capsys, monkeypatch):
     monkeypatch.setattr("tailrace.spark.mirror", run_as)
     with failing():
         assert command(str(story.logs), into=str(lake)) == 0
@@ -498,8 +454,7 @@ def test_it_is_said_at_every_trigger(story, tmp_path, capsys):
     lake, moments = tmp_path / "lake", []
     with failing():
         land(story.logs, lake)
-    with mock.patch("tests.spark.history.landing.mirror", lambda *a, **k: collect(moments, a, k)):
-        land(story.logs, lake)
+    land(story.logs, lake, moments)
     assert [list(moment.set_aside) for moment in moments] == [[BAD]] * len(moments)
     shown = _Lines()
     for moment in moments * 2:
@@ -510,91 +465,36 @@ def test_it_is_said_at_every_trigger(story, tmp_path, capsys):
     assert sum(line.endswith(f"1 table is set aside: {BAD}") for line in lines) == 2 * len(moments)
 
 
-def collect(moments, arguments, options):
-    told = options["on_moment"]
-
-    def on_moment(moment):
-        moments.append(moment)
-        told(moment)
-
-    return mirror(*arguments, **{**options, "on_moment": on_moment})
-
-
 # --- commits that are killed ----------------------------------------------------------------------
-
-
-def with_a_bad_one(store, number):
-    """A batch of two tables that are alike."""
-    work = batch(store, number)
-    other = batch_of(store, number)
-    return made(
-        {**work.files, "shop.bad": other.files["shop.bad"]},
-        {**work.built, "shop.bad": other.built["shop.bad"]},
-        100 * (number + 1),
-    )
-
-
-def batch_of(store, number):
-
-    new = [row(each) for each in range(number * 10, (number + 1) * 10)]
-    every = [row(each) for each in range((number + 1) * 10)]
-    return made(
-        {
-            "shop.bad": [
-                changes(store.staging / "c", new, COLUMNS, number * 10 + 1, name="shop.bad")
-            ]
-        },
-        {"shop.bad": state(store.staging / "s", every, COLUMNS, prefix="bad")},
-        100 * (number + 1),
-    )
 
 
 def test_killed_while_a_table_is_set_aside(tmp_path, monkeypatch):
     """At each step of a commit: the other table has each batch once; the bad one has it to come."""
-    lake = tmp_path / "lake"
+    lake, bad = tmp_path / "lake", "shop.sales"
     with open_store(lake, "delta") as store:
-        store.commit(with_a_bad_one(store, 0))
+        store.commit(two_tables(store, 0))
     real = DeltaTables.commit
 
     def commit(self, step, number):
-        if step.table == "shop.bad":
+        if step.table == bad:
             raise RuntimeError("not this one")
         real(self, step, number)
 
     monkeypatch.setattr(DeltaTables, "commit", commit)
-    done, fatal, waited = 1, 0, 0
-    while crashing(lake, "delta", fatal, with_a_bad_one) is None:
+    for now in kills(lake, "delta", two_tables):
         with open_store(lake, "delta") as store:
-            now = store.manifest.version
-            status = store.manifest.tables["shop.bad"].set_aside
-        assert now in {done, done + 1}
+            status = store.manifest.tables[bad].set_aside
         assert (status is not None) == (now > 1)
         if status is not None:
             assert status.batch == 2
             assert "not this one" in status.reason
-            waited += 1
         log, rows = seen(lake, "delta")
         assert log == list(range(1, 10 * now + 1))
         assert rows == expected(range(10 * now))
-        done = now
-        fatal += 1
-    assert waited > 5
     monkeypatch.undo()
     with open_store(lake, "delta") as store:
         for _ in range(2):
-            assert store.take_rest(["shop.bad"]) == {}
-    there = READERS["delta"](lake, "shop.bad_changelog")["_seq"].to_pylist()
+            assert store.take_rest([bad]) == {}
+    there = READERS["delta"](lake, f"{bad}_changelog")["_seq"].to_pylist()
     assert sorted(map(int, there)) == list(range(1, 21))
-    assert as_rows(READERS["delta"](lake, "shop.bad")) == expected(range(20))
-
-
-def test_a_status_is_kept(tmp_path):
-    point = SourceState("b.000001", 7, {}, "h", "t", {"version": 1})
-    status = Status(SET_ASIDE, "why", "b.000001:7", "what", {"current": "b.000001:7"}, (), 3)
-    table = TableState("d", "t", "s", "log", pa.schema([]), folder="d.t", states=(status,))
-    manifest = Manifest(
-        4, None, ("current",), {"s": point}, {"d.t": table}, points={"s": {"b.000001:7": point}}
-    )
-    manifest.write(tmp_path)
-    assert Manifest.read(tmp_path) == manifest
-    assert Path(tmp_path, "manifest.json").is_file()
+    assert as_rows(READERS["delta"](lake, bad)) == expected(range(20))

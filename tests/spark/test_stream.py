@@ -1,7 +1,5 @@
 """Streams of the data source ``binlog`` on Spark, over logs that real servers are writing."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -12,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
-import tailrace
-from tailrace.spark import register
+from tailrace.replication.receiver import Receiver
+from tailrace.spark import mirror, register
 from tailrace.spark.stream import BASES
 from tests.recorded import ROOT
-from tests.spark.following import BOTH, FLAVOURS, mark, url_of
+from tests.spark.following import BOTH, FLAVOURS, LOAD, mark, url_of, values
 from tests.spark.killing import kill
+from tests.spark.streaming import come, expected, keys, run_all, running
 from tests.waiting import DEADLINE, wait_for, wait_for_steps
 from tools.load import Load
 
-LOAD = {"rate": 40, "large": 0, "huge": 0, "clients": 3, "tables": 2}
 KILLS = int(os.environ.get("TAILRACE_KILLS", "1"))
 """Each takes a start of Spark's; tools.campaign kills mirrors by the hundred."""
 
@@ -38,29 +36,10 @@ def stream(spark):
     return load
 
 
-def expected(path):
-    """What `tailrace.changes` reads: (_seq, _op, table) of every row."""
-    return sorted(
-        (int(row["_seq"]), row["_op"], row["_table"])
-        for batch in tailrace.changes(path, statements="skip")
-        for row in batch.select(["_seq", "_op", "_table"]).to_pylist()
-    )
-
-
 def run_now(frame, spark, checkpoint, name):
     """Run a query over all there is into memory; its rows, as `expected` has them."""
-    query = (
-        frame.select(frame["_seq"].cast("string").alias("seq"), "_op", "_table")
-        .writeStream.format("memory")
-        .queryName(name)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        assert query.awaitTermination(DEADLINE)
-    finally:
-        query.stop()
+    frame = frame.select(frame["_seq"].cast("string").alias("seq"), "_op", "_table")
+    run_all(frame.writeStream.format("memory").queryName(name), checkpoint)
     rows = spark.sql(f"SELECT * FROM {name}").collect()
     return sorted((int(row.seq), row._op, row._table) for row in rows)
 
@@ -78,6 +57,7 @@ def test_all_there_is_is_what_a_batch_reads(stream, spark, source, tmp_path):
 
 
 def test_a_server_directly(stream, spark, source, tmp_path):
+    """As a stream, and as a batch, whose copy is there already the second time and goes on."""
     mark(source)
     frame = stream(url_of(source), spool=str(tmp_path / "spool"))
     found = run_now(frame, spark, tmp_path / "checkpoint", "direct")
@@ -85,19 +65,13 @@ def test_a_server_directly(stream, spark, source, tmp_path):
     mark(source)
     again = run_now(frame, spark, tmp_path / "other", "again")
     assert again == expected(source.data) != found
-
-
-def test_a_batch_of_a_server(spark, source, tmp_path):
-    register(spark)
-    mark(source)
     read = spark.read.format("binlog").option("statements", "skip")
     with pytest.raises(PySparkException, match="a server is read through a copy of its log"):
         read.load(url_of(source)).count()
-    for _ in range(2):  # the copy is there already the second time, and goes on
+    for _ in range(2):
         mark(source)
-        rows = read.option("spool", str(tmp_path / "spool")).load(url_of(source)).collect()
-        found = sorted((int(row["_seq"]), row["_op"], row["_table"]) for row in rows)
-        assert found == expected(source.data)
+        rows = read.option("spool", str(tmp_path / "batch")).load(url_of(source)).collect()
+        assert sorted(keys(rows)) == expected(source.data)
 
 
 @BOTH
@@ -108,26 +82,13 @@ def test_now_and_each_batch_once(stream, source, tmp_path):
         batches.append((number, [json.loads(row.after)["n"] for row in frame.collect()]))
 
     value = mark(source)
-    query = (
-        stream(
-            source.data,
-            start="now",
-            tables="follow.marks",
-            images="json",
-            index=str(tmp_path / "index"),
-        )
-        .writeStream.foreachBatch(take)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(processingTime="100 milliseconds")
-        .start()
-    )
-    try:
+    options = {"start": "now", "images": "json", "index": str(tmp_path / "index")}
+    writer = stream(source.data, tables="follow.marks", **options).writeStream.foreachBatch(take)
+    with running(writer, tmp_path / "checkpoint") as query:
         come(query, lambda: batches)  # it knows where it began
         for number in range(1, 4):
             mark(source)
             come(query, lambda number=number: sum(len(rows) for _, rows in batches) == number)
-    finally:
-        query.stop()
     assert [n for _, rows in batches for n in rows] == [value + 1, value + 2, value + 3]
     offsets = sorted(
         (tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda p: int(p.name)
@@ -141,30 +102,13 @@ def test_now_and_each_batch_once(stream, source, tmp_path):
     assert offset["gtid"] == said
 
 
-def come(query, what):
-    def met():
-        if query.exception() is not None:
-            raise query.exception()
-        return what()
-
-    wait_for(met, lambda: query.lastProgress)
-
-
 def run_into(folder, frame, checkpoint):
     """Run a query over all there is into Parquet files; its error, or None."""
-    query = (
-        frame.drop("_present", "_raw")
-        .writeStream.format("parquet")
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start(str(folder))
-    )
+    writer = frame.drop("_present", "_raw").writeStream.format("parquet")
     try:
-        assert query.awaitTermination(DEADLINE)
+        run_all(writer.option("path", str(folder)), checkpoint)
     except StreamingQueryException as error:
         return str(error)
-    finally:
-        query.stop()
     return None
 
 
@@ -207,20 +151,12 @@ def test_columns_that_come_end_the_query(stream, spark, mysql97, tmp_path):
 def test_a_log_that_is_reset_stops_it(stream, fresh_server, tmp_path):
     server = fresh_server("mysql-9.7", {"binlog_row_metadata": "FULL"})
     mark(server)
-    query = (
-        stream(server.data, index=str(tmp_path / "index"))
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(processingTime="100 milliseconds")
-        .start()
-    )
-    try:
+    writer = stream(server.data, index=str(tmp_path / "index")).writeStream.format("noop")
+    with running(writer, tmp_path / "checkpoint") as query:
         come(query, lambda: query.lastProgress and query.lastProgress["numInputRows"])
         server.execute("RESET BINARY LOGS AND GTIDS")
         with pytest.raises(StreamingQueryException, match=r"LogReset: .*were reset"):
             come(query, lambda: False)
-    finally:
-        query.stop()
 
 
 @pytest.mark.slow
@@ -258,5 +194,51 @@ def test_the_driver_is_killed_under_load(source, tmp_path):
     subprocess.run([*command, last], cwd=ROOT, check=True, timeout=DEADLINE)
     files = sorted(out.glob("*.parquet"), key=lambda path: int(path.stem))
     rows = [row for file in files for row in pq.read_table(file).to_pylist()]
-    found = [(int(row["seq"]), row["_op"], row["_table"]) for row in rows]
-    assert sorted(found) == expected(source.data)
+    assert sorted(keys(row | {"_seq": row["seq"]} for row in rows)) == expected(source.data)
+
+
+@pytest.fixture
+def landing(source, bucket):
+    """A function that receives what the source has now; the landing zone's URL."""
+
+    def receive():
+        """The last file is in segments, and the files before it are objects."""
+        Receiver(url_of(source), f"{bucket.url}/logs", follow=False).run()
+        logs = [log.name for log in source.binlogs()]
+        there = bucket.names("logs")
+        assert {*logs[:-1], f"{logs[-1]}.segments-v1"} < {*there}
+        assert logs[-1] not in there
+        return f"{bucket.url}/logs"
+
+    return receive
+
+
+def test_a_bucket(spark, source, landing, tmp_path):
+    """A batch, a stream and a mirror.
+
+    These two continue inside a file that was in segments, and is one object or has more of them now.
+    """
+    register(spark)
+    found = []
+
+    def run():
+        url, wanted = landing(), expected(source.data)
+        read = spark.read.format("binlog").option("statements", "skip")
+        assert sorted(keys(read.load(url).collect())) == wanted
+        stream = spark.readStream.format("binlog").options(statements="skip")
+        stream = stream.option("index", str(tmp_path / "index")).load(url).writeStream
+        writer = stream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
+        run_all(writer, tmp_path / "checkpoint")
+        assert sorted(keys(found)) == wanted
+        mirror(url, tmp_path / "lake", tables="follow.marks", statements="skip")
+        there = [number for (number,) in source.query("SELECT n FROM follow.marks ORDER BY n")]
+        assert sorted(values(tmp_path / "lake", "follow.marks", "n")) == there
+
+    mark(source)
+    run()
+    mark(source)
+    run()
+    mark(source)
+    source.rotate()
+    mark(source)
+    run()

@@ -1,7 +1,5 @@
 """The listener of streaming queries, with real ones: what it tells, and of which it does not."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 
@@ -13,7 +11,8 @@ from tailrace.spark import listener, register
 from tailrace.spark.stream_listener import StreamMoment
 from tailrace.storage import find
 from tests.spark import replay
-from tests.waiting import DEADLINE, Said, wait_for
+from tests.spark.streaming import come, running
+from tests.waiting import DEADLINE, Said
 
 SHOP = replay.SHOP / "mysql"
 
@@ -39,22 +38,9 @@ def run(spark, tmp_path, name, until, **options):
     """Run a query until a condition holds."""
     options |= {"path": str(SHOP), "statements": "skip", "index": str(tmp_path / "index")}
     frame = spark.readStream.format("binlog").options(**options).load()
-    query = (
-        frame.writeStream.format("noop")
-        .queryName(name)
-        .option("checkpointLocation", str(tmp_path / name))
-        .trigger(processingTime="50 milliseconds")
-        .start()
-    )
-
-    def met():
-        assert query.exception() is None, query.exception()
-        return until()
-
-    try:
-        wait_for(met, lambda: query.lastProgress)
-    finally:
-        query.stop()
+    writer = frame.writeStream.format("noop").queryName(name)
+    with running(writer, tmp_path / name, "50 milliseconds") as query:
+        come(query, until)
 
 
 def test_each_batch_is_told(spark, listening, tmp_path):
@@ -110,20 +96,10 @@ def test_lines_on_stderr(spark, listening, tmp_path, monkeypatch):
 def test_queries_without_our_source_are_passed_over(spark, listening, tmp_path):
     moments = []
     listening(moments.append)
-    query = (
-        spark.readStream.format("rate-micro-batch")
-        .option("rowsPerBatch", 5)
-        .load()
-        .writeStream.format("noop")
-        .queryName("other")
-        .option("checkpointLocation", str(tmp_path / "other"))
-        .trigger(processingTime="50 milliseconds")
-        .start()
-    )
-    try:
-        wait_for(lambda: query.lastProgress is not None and query.lastProgress["batchId"] >= 2)
-    finally:
-        query.stop()
+    frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+    writer = frame.writeStream.format("noop").queryName("other")
+    with running(writer, tmp_path / "other", "50 milliseconds") as query:
+        come(query, lambda: query.lastProgress and query.lastProgress["batchId"] >= 2)
     run(spark, tmp_path, "ours", lambda: moments)
     assert {moment.query for moment in moments} == {"ours"}
 

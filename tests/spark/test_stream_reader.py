@@ -1,30 +1,29 @@
 """The streaming reader without Spark, over recorded logs: offsets, limits, ranges, what is gone."""
 
-from __future__ import annotations
-
 import random
 import shutil
-from itertools import pairwise
+from itertools import chain, pairwise, product
 from pathlib import Path
 
 import pytest
 
 import tailrace
-from tailrace.columns import changes
+from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import LogPurged, LogReset, PipelineError, StorageError, UsageError
 from tailrace.position import Position
 from tailrace.spark import stream_backlog, stream_log
-from tailrace.spark.datasource import BinlogDataSource, Options
-from tailrace.spark.shape import JSON_SCHEMA
-from tailrace.spark.stream import StreamReader
+from tailrace.spark.datasource import BinlogDataSource
+from tailrace.spark.inflow import Inflow
 from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
 from tailrace.times import Time
 from tailrace.transaction import Boundary, BoundaryParser
 from tailrace.transports.gtids import ReadGtids
 from tests.recorded import CORPUS
+from tests.spark.following import Follow, caught_up, check
+from tests.spark.replay import SHOP, SHOP_TABLES
+from tests.spark.streaming import expected, keys, read_range, stream_reader
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 CASES = [
     f"{server}.{case}"
     for server in ("mysql-9.7", "mariadb-11.8")
@@ -40,18 +39,13 @@ def reader(tmp_path):
     def make(folder, **options):
         given = {"path": str(folder), "statements": "skip", "index": str(tmp_path / "index")}
         given |= options
-        return StreamReader(Options.of(given), StreamOptions.of(given), JSON_SCHEMA)
+        return stream_reader(**given)
 
     return make
 
 
 def read(reader, start, end):
-    """The rows of a range."""
-    found = []
-    for partition in reader.partitions(start, end):
-        for batch in reader.read(partition):
-            found += batch.to_pylist()
-    return sorted(found, key=lambda row: row["_seq"])
+    return sorted(read_range(reader, start, end), key=lambda row: row["_seq"])
 
 
 def run(reader):
@@ -61,15 +55,6 @@ def run(reader):
         batches.append(read(reader, offsets[-1], end))
         offsets.append(end)
     return offsets, batches
-
-
-def whole(folder):
-    """(_seq, _op, _table) of all changes."""
-    return sorted(
-        (int(row["_seq"]), row["_op"], row["_table"])
-        for batch in changes(folder, statements="skip")
-        for row in batch.select(["_seq", "_op", "_table"]).to_pylist()
-    )
 
 
 def transaction_ends(folder):
@@ -82,10 +67,6 @@ def transaction_ends(folder):
             yield Position(event.file, event.end_offset), taken.gtids.copy()
 
 
-def keys(batches):
-    return [(int(row["_seq"]), row["_op"], row["_table"]) for batch in batches for row in batch]
-
-
 LIMITS = (
     {},
     {"maxTransactionsPerTrigger": "1"},
@@ -96,11 +77,11 @@ LIMITS = (
 
 def test_batches_are_the_log(reader):
     for number, case in enumerate(CASES):
-        rows, ends = whole(CORPUS / case), list(transaction_ends(CORPUS / case))
+        rows, ends = expected(CORPUS / case), list(transaction_ends(CORPUS / case))
         for limits in LIMITS if number < 5 else (LIMITS[1], LIMITS[2 + number % 2]):
             offsets, batches = run(reader(CORPUS / case, **limits))
-            assert sorted(keys(batches)) == rows, (case, limits)
-            assert keys(batches) == sorted(keys(batches)), (case, limits)
+            assert sorted(keys(chain(*batches))) == rows, (case, limits)
+            assert keys(chain(*batches)) == sorted(keys(chain(*batches))), (case, limits)
             for offset in offsets[1:]:
                 place = Position(offset["file"], offset["position"])
                 gtids = [gtids for end, gtids in ends if end <= place][-1]
@@ -154,7 +135,7 @@ def grown(reader, case, rng, folder):
             while (end := following.latestOffset(place)) != place:
                 ranges.append((place, end, read(following, place, end)))
                 place = end
-    assert sorted(keys(rows for _, _, rows in ranges)) == whole(folder), case
+    assert sorted(keys(row for _, _, rows in ranges for row in rows)) == expected(folder), case
     for start, end, rows in ranges:
         assert read(reader(folder, index=kept), start, end) == rows, case
         assert read(reader(folder, index=other), start, end) == rows, case
@@ -220,13 +201,8 @@ def test_what_is_gone_stops_it(reader, tmp_path):
     with pytest.raises(LogReset, match="is not the log that was read"):
         reader(folder).latestOffset(inside)
     files[0].unlink()
-    if len(files) > 1:
-        with pytest.raises(LogPurged, match="is gone"):
-            reader(folder).latestOffset(inside)
-    else:
-        files[0].with_name("binlog.000000").write_bytes(content)
-        with pytest.raises(LogReset, match="were reset"):
-            reader(folder).latestOffset(inside)
+    with pytest.raises(LogPurged, match="is gone"):
+        reader(folder).latestOffset(inside)
 
 
 def test_a_log_that_is_away_while_it_is_reset(reader, tmp_path, monkeypatch):
@@ -265,7 +241,7 @@ def test_a_bucket(reader, bucket):
     assert following.partitions(place, place) == []
     end = following.latestOffset()
     rest = read(following, place, end)
-    assert keys([*batches, rest]) == whole(SHOP / "mysql")
+    assert keys([*chain(*batches), *rest]) == expected(SHOP / "mysql")
     assert [read(reader(url), *pair) for pair in pairwise(offsets)] == batches
     bucket.remove(f"logs/{files[0].name}")
     with pytest.raises(LogPurged, match="is gone"):
@@ -277,14 +253,14 @@ def test_starts(reader):
     folder = CORPUS / "mysql-9.7.several-tables"
     offsets, batches = run(reader(folder, maxTransactionsPerTrigger="1"))
     number = next(n for n, rows in enumerate(batches) if n > 3 and rows)
-    rest = keys(batches[number:])
+    rest = keys(chain(*batches[number:]))
     place = offsets[number]
     for start in (f"{place['file']}:{place['position']}", place["gtid"]):
         found = reader(folder, start=start)
-        assert keys(run(found)[1]) == rest
+        assert keys(chain(*run(found)[1])) == rest
     first = min(row["_ts"] for row in batches[number])
-    at_time = keys(run(reader(folder, start=first.isoformat()))[1])
-    assert at_time == [key for key in keys(batches) if key in at_time]
+    at_time = keys(chain(*run(reader(folder, start=first.isoformat()))[1]))
+    assert at_time == [key for key in keys(chain(*batches)) if key in at_time]
     assert set(rest) <= set(at_time)
     assert run(reader(folder, start="now"))[1] == []
     inside = reader(folder, start=f"{place['file']}:{place['position'] + 79}")
@@ -315,3 +291,59 @@ def test_options_that_make_no_sense(reader):
         batch.reader(batch.schema())
     with pytest.raises(PipelineError, match="none of format binlog"):
         reader(SHOP / "mysql").latestOffset({"n": 5})
+
+
+CUT = [
+    *(CORPUS / f"{server}.savepoints" for server in ("mysql-9.7", "mariadb-11.8")),
+    SHOP / "mysql",
+    SHOP / "mariadb",
+]
+
+
+@pytest.fixture
+def each_statement(monkeypatch):
+    """All planners cut at each statement."""
+    monkeypatch.setitem(SplitPlanner.__init__.__kwdefaults__, "target_bytes", 1)
+
+
+def ranges(folder, tmp_path, split):
+    """A log's last file by a stream, in one batch: its partitions, and the rows by ``_seq``."""
+    given = {"path": str(folder), "statements": "skip", "index": str(tmp_path / f"index-{split}")}
+    given |= {"split": str(split), "start": f"{find(folder)[0].files[-1].name}:4"}
+    for _ in range(2):  # by an index made now, and by one that was kept
+        reader = stream_reader(**given)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start)
+        rows = sorted(read_range(reader, start, end), key=lambda row: int(row["_seq"]))
+        yield [each.split for each in reader.partitions(start, end)], rows
+
+
+def test_a_range_of_a_stream(tmp_path):
+    for number, folder in enumerate(CUT[:3]):
+        whole, expected = next(ranges(folder, tmp_path / f"{number} whole", 1 << 30))
+        assert not any(split.inside for split in whole)
+        for splits, rows in ranges(folder, tmp_path / f"{number} parts", 1):
+            assert rows == expected, folder
+            assert any(split.inside for split in splits)
+            assert len(splits) > len(whole)
+
+
+def test_batches_end_where_transactions_do(each_statement):
+    for folder, most in product(CUT, (1, 5000, None)):
+        (series,) = find(folder)
+        inflow = Inflow(series, None, (), hold=True)
+        inflow.look(series)
+        waiting = list(inflow._waiting)
+        assert any(split.inside for split in waiting)
+        taken = []
+        while (batch := inflow.take(most)) is not None:
+            assert batch.splits[0].inside is None, (folder, most)
+            taken += batch.splits
+        assert taken == waiting, (folder, most)
+
+
+def test_a_lake_of_them(lake, each_statement):
+    with Follow(SHOP / "mariadb", lake, batch_bytes=100_000) as following:
+        following.wait_for(lambda: caught_up(following))
+    expected = {name: SHOP_TABLES[name] for name in SHOP_TABLES if name.startswith("warehouse.")}
+    assert check(lake, following.report, expected) == len(expected)

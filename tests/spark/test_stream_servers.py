@@ -1,16 +1,12 @@
 """The streaming reader without Spark, over servers: restarts, purged and reset logs, starts."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.errors import LogReset, SchemaChanged, UsageError
-from tailrace.spark.datasource import BinlogDataSource, Options
-from tailrace.spark.shape import JSON_SCHEMA
-from tailrace.spark.stream import StreamReader
-from tailrace.spark.stream_options import StreamOptions
+from tailrace.spark.datasource import BinlogDataSource
 from tailrace.storage import find
 from tests.spark.following import BOTH, mark, url_of
+from tests.spark.streaming import read_range, stream_reader
 from tests.waiting import wait_for
 
 
@@ -22,7 +18,7 @@ def reader(source, tmp_path):
     def make(**options):
         given = {"path": url_of(source), "tables": "follow.*", "spool": str(tmp_path / "spool")}
         given |= options
-        made.append(StreamReader(Options.of(given), StreamOptions.of(given), JSON_SCHEMA))
+        made.append(stream_reader(**given))
         return made[-1]
 
     yield make
@@ -30,20 +26,12 @@ def reader(source, tmp_path):
         each.stop()
 
 
-def read(reader, start, end):
-    found = []
-    for partition in reader.partitions(start, end):
-        for batch in reader.read(partition):
-            found += batch.to_pylist()
-    return found
-
-
 def come(reader, start, rows):
     """Look until so many rows have come; the offset behind them."""
 
     def there():
         end = reader.latestOffset(start)
-        return end if len(read(reader, start, end)) >= rows else None
+        return end if len(read_range(reader, start, end)) >= rows else None
 
     return wait_for(there)
 
@@ -56,7 +44,7 @@ def test_restarted_purged_and_reset(reader, source, tmp_path):
     for _ in range(3):
         mark(source)
     end = come(first, start, 3)
-    rows = read(first, start, end)
+    rows = read_range(first, start, end)
     source.rotate()
     kept = source.query("SHOW BINARY LOGS")[-1][0]
     wait_for(lambda: find(tmp_path / "spool")[0].files[-1].name == kept)
@@ -66,9 +54,9 @@ def test_restarted_purged_and_reset(reader, source, tmp_path):
     assert second.partitions(end, end) == []
     mark(source)
     later = come(second, end, 1)
-    assert read(second, start, end) == rows
+    assert read_range(second, start, end) == rows
     behind = reader(start="oldest", spool=str(tmp_path / "other"))
-    assert len(read(behind, behind.initialOffset(), behind.latestOffset())) >= 1
+    assert len(read_range(behind, behind.initialOffset(), behind.latestOffset())) >= 1
     reset = {"mysql": "RESET BINARY LOGS AND GTIDS", "mariadb": "RESET MASTER"}[source.flavour]
     second.stop()
     source.execute(reset)
@@ -125,15 +113,15 @@ def test_a_table_that_gets_other_columns(source):
         ignoring, some = begun(schemaChange="ignore"), begun(columns="id")
         start = early[0].initialOffset()
         for each in early:
-            assert len(read(each, start, each.latestOffset())) == 2
+            assert len(read_range(each, start, each.latestOffset())) == 2
         source.execute(f"ALTER TABLE {table} {statement}")
         row = {"new": "(3, 3, 3)", "gone": "(3)", "type": "(3, 'x')"}.get(change, "(3, 3)")
         source.execute(f"INSERT INTO {table} VALUES {row}")
         source.connection.commit()
         for each in early:
             with pytest.raises(SchemaChanged, match="start the query again") as raised:
-                read(each, start, each.latestOffset())
+                read_range(each, start, each.latestOffset())
             assert said in str(raised.value)
         reading = [some, begun("row"), begun("both"), *([ignoring] if change != "type" else [])]
         for each in reading:
-            assert len(read(each, start, each.latestOffset())) == 3, change
+            assert len(read_range(each, start, each.latestOffset())) == 3, change

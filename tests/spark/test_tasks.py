@@ -1,7 +1,5 @@
 """Jobs as Spark tasks: results in order, progress, and errors that come back as they were."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """Tables whose columns the log does not name: the server is asked, and its answer is checked."""
 
-from __future__ import annotations
-
 from functools import cache
 from unittest import mock
 
@@ -82,9 +80,8 @@ def not_asked():
 
 
 @BOTH
-def test_the_server_is_asked_once(server, database, tmp_path):
+def test_the_server_is_asked_once(server, database, lake):
     """What was learned is in the lake, and statements that come later change it."""
-    lake = tmp_path / "lake"
     server.execute(ROWS.format(database))
     server.execute(f"INSERT INTO {database}.t VALUES (4294967295, 'y')")
     server.execute(f"ALTER TABLE {database}.t ADD INDEX (b)")  # changes no column
@@ -110,9 +107,8 @@ def test_the_server_is_asked_once(server, database, tmp_path):
     assert values(lake, f"{database}.t", "d").count(None) == 1
 
 
-def test_a_definition_that_is_no_longer_the_same(server, database, tmp_path):
+def test_a_definition_that_is_no_longer_the_same(server, database, lake):
     """A statement between the rows and now: also where the shape is the same, nothing is read."""
-    lake = tmp_path / "lake"
     server.execute(ROWS.format(database))
     server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
     server.execute(f"ALTER TABLE {database}.wide DROP COLUMN note")
@@ -171,8 +167,7 @@ def test_taken_up_once_they_are_told(server, database, tmp_path):
         server.execute(f"DROP USER {host}")
 
 
-def test_killed_before_it_was_asked(server, database, tmp_path, monkeypatch, capsys):
-    lake = tmp_path / "lake"
+def test_killed_before_it_was_asked(server, database, lake, monkeypatch, capsys):
     kept = {"format": "delta", "keep": ["changelog", "current", "history"]}
     server.execute(ROWS.format(database))
     dies = mock.patch("tailrace.spark.once.take_up_named", side_effect=KeyboardInterrupt)
@@ -192,9 +187,8 @@ def test_killed_before_it_was_asked(server, database, tmp_path, monkeypatch, cap
     check(server, lake)
 
 
-def test_while_the_log_goes_on(server, database, tmp_path):
+def test_while_the_log_goes_on(server, database, lake, tmp_path):
     """Rows that come until the server is asked are read before; of a table that follows as well."""
-    lake = tmp_path / "lake"
     asked = unnamed.definitions_of
 
     def late(source, tables):
@@ -217,9 +211,8 @@ def test_while_the_log_goes_on(server, database, tmp_path):
     assert follow.report.set_aside == {}
 
 
-def test_a_table_that_is_gone(server, database, tmp_path):
+def test_a_table_that_is_gone(server, database, lake):
     """Nobody can name the columns of its rows any more: they stay as the log has them."""
-    lake = tmp_path / "lake"
     server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
     server.execute(f"INSERT INTO {database}.wide (region, id, kind) VALUES ('a', 1, 'b')")
     server.execute(f"DROP TABLE {database}.t, {database}.wide")
@@ -233,9 +226,8 @@ def test_a_table_that_is_gone(server, database, tmp_path):
 
 
 @BOTH
-def test_a_table_that_was_renamed(server, database, tmp_path):
+def test_a_table_that_was_renamed(server, database, lake):
     """It is asked for by its new name; the one that took its name is not it."""
-    lake = tmp_path / "lake"
     server.execute(ROWS.format(database))
     server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
     server.execute(f"CREATE TABLE {database}.fresh (k INT UNSIGNED PRIMARY KEY, v VARCHAR(20))")
@@ -256,9 +248,8 @@ def test_a_table_that_was_renamed(server, database, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["parquet", "delta"])
-def test_renamed_before_its_first_rows(server, database, tmp_path, name):
+def test_renamed_before_its_first_rows(server, database, lake, name):
     """There are no rows of its earlier name: the next runs read the lake, and go on with it."""
-    lake = tmp_path / "lake"
     kept = {"format": name, "keep": ["changelog", "current", "history"]}
     server.execute(f"RENAME TABLE {database}.t TO {database}.r")
     server.execute(f"INSERT INTO {database}.r VALUES (2, 'y')")
@@ -274,9 +265,8 @@ def test_renamed_before_its_first_rows(server, database, tmp_path, name):
     check(server, lake)
 
 
-def test_renamed_while_its_server_is_not_to_be_asked(server, database, tmp_path):
+def test_renamed_while_its_server_is_not_to_be_asked(server, database, lake):
     """Rows under both names, in different batches: the later ones wait for the earlier ones."""
-    lake = tmp_path / "lake"
     kept = {"keep": ["changelog", "current", "history"]}
     lost = mock.patch.object(unnamed, "definitions_of", side_effect=ConnectionLost("gone"))
     with lost:

@@ -1,7 +1,5 @@
 """`verify` against real servers: what is equal, what is not, and what cannot be told."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,21 +7,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tailrace.cli import main
 from tailrace.errors import PipelineError, UsageError
+from tailrace.live.connect import ServerConnection
 from tailrace.live.url import Source
 from tailrace.spark import mirror
+from tailrace.spark.tasks import Report
 from tailrace.spark.verify import verify
+from tailrace.spark.verify_digest import SideJob, look
 from tailrace.spark.verify_server import (
     Range,
+    ServerColumn,
     ServerTable,
     columns_of,
     reading,
     rows,
 )
-from tests.spark.following import BOTH, Follow, batches, loaded, no_spark, url_of
+from tailrace.spark.verify_values import Values, checksums
+from tests.spark.following import BOTH, Follow, no_spark, url_of
 from tests.waiting import DEADLINE
-from tools.load import Load
+from tools.campaign.hostile.fake import OK, FakeServer
 from tools.servers import NAMES
 
 DATABASE = "verified"
@@ -267,22 +269,6 @@ def test_while_it_is_written_to(source, lake):
 
 
 @BOTH
-def test_a_random_load(source, lake):
-    tables = ["random_load.*"]
-    load = Load(source, seed=5, rate=40, large=0, huge=0, clients=3, tables=2)
-    options = {"tables": tables, "statements": "skip"}
-    with Follow(url_of(source), lake, **options) as following:
-        with load:
-            following.wait_for(lambda: loaded(lake) >= 3 and batches(following) >= 5)
-        report = verify(url_of(source), lake, spark=no_spark, tables=tables, wait=DEADLINE)
-    compared = [table for table in report.tables if table.compared]
-    assert len(compared) >= 3
-    assert [(table.name, table.reason, table.first) for table in compared if table.reason] == []
-    assert [(table.name, table.first[:2]) for table in compared if table.differing] == []
-    assert sum(table.server_rows for table in compared) > 0
-
-
-@BOTH
 def test_the_year_0_and_a_float_that_is_printed_with_fewer_digits(source, lake):
     """A FLOAT that is declared with decimals keeps its values, whatever SELECT prints of them."""
     source.execute(f"CREATE TABLE {DATABASE}.f (id INT PRIMARY KEY, f FLOAT)")
@@ -327,16 +313,6 @@ def test_text_that_is_not_utf8(source, lake):
     assert (row.lake["v"], row.server["v"]) == (r"\ude00", r"\ud83d")
 
 
-def test_by_tasks(source, lake, spark, monkeypatch):
-    monkeypatch.setattr("tailrace.spark.workers.SMALL_BYTES", 0)
-    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v VARCHAR(20))")
-    rows = ", ".join(f"({n}, 'value {n}')" for n in range(500))
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
-    land(source, lake)
-    report = verify(url_of(source), lake, spark=spark, tables=[f"{DATABASE}.*"], range_rows=100)
-    assert (report.verdict, report.tables[0].lake_rows) == ("equal", 500)
-
-
 def test_rows_of_many_megabytes(source, lake):
     """More than an answer may have that is held as a whole; a row, and rows together."""
     for name in ("one", "three"):
@@ -378,7 +354,7 @@ def test_a_table_that_cannot_be_read_stops_no_other(source, lake, monkeypatch):
     assert (short.reason, short.server_rows, short.differing) == (None, 1, 0)
 
 
-def test_tables_that_are_not_there(source, lake, capsys, monkeypatch):
+def test_tables_that_are_not_there(source, lake):
     source.execute(f"CREATE TABLE {DATABASE}.orders (id INT PRIMARY KEY)")
     source.execute(f"CREATE TABLE {DATABASE}.vacant (id INT PRIMARY KEY)")
     source.execute(f"INSERT INTO {DATABASE}.orders VALUES (1)")
@@ -403,15 +379,6 @@ def test_tables_that_are_not_there(source, lake, capsys, monkeypatch):
         "nothing is excluded by gone",
     ]
     assert verify(url, lake, tables="vacant").notes == ()
-    monkeypatch.setattr(
-        "sys.argv", ["tailrace", "verify", url, "--into", str(lake), "--tables", "p.nope"]
-    )
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert "no table fits p.nope" in said.err
 
 
 def test_a_key_that_is_twice_in_the_lake(source, lake):
@@ -426,36 +393,21 @@ def test_a_key_that_is_twice_in_the_lake(source, lake):
     assert (report.verdict, report.tables[0].doubled) == ("differs", 1)
 
 
-def test_the_command(source, lake, capsys, monkeypatch):
+def test_the_command(source, lake, run):
     source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v VARCHAR(9))")
     source.execute(f"INSERT INTO {DATABASE}.t VALUES (1, 'a'), (2, NULL)")
     land(source, lake)
-    command = [
-        "tailrace",
-        "verify",
-        url_of(source),
-        "--into",
-        str(lake),
-        "--tables",
-        f"{DATABASE}.*",
-    ]
-
-    def run():
-        monkeypatch.setattr("sys.argv", command)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code, capsys.readouterr()
-
-    status, said = run()
-    assert (status, "equal to the server" in said.out) == (0, True)
+    command = ("verify", url_of(source), "--into", lake, "--tables", f"{DATABASE}.*")
+    said = run(*command)
+    assert (said.status, "equal to the server" in said.out) == (0, True)
     change_unlogged(source, f"UPDATE {DATABASE}.t SET v = 'b' WHERE id = 2")
-    status, said = run()
-    assert status == 1
+    said = run(*command)
+    assert said.status == 1
     assert f"{DATABASE}.t id=2: v b on the server, NULL in the lake" in said.out
     source.execute(f"INSERT INTO {DATABASE}.t VALUES (3, '')")
     source.connection.commit()
-    status, said = run()
-    assert status == 2
+    said = run(*command)
+    assert said.status == 2
     assert "the lake is behind the server" in said.err
 
 
@@ -470,3 +422,48 @@ def test_a_lake_that_is_not_begun_is_waited_for(source, lake):
         with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"]):
             report = waiting.result()
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 1)
+
+
+def test_values_of_any_length_have_a_checksum_of_their_own():
+    texts = [None, "", *("a" * size for size in (1, 1023, 1024, 1025, 5000, 2_000_000))]
+    texts += ["a" * 1024 + "b", "b" + "a" * 1024, "a" * 1_999_999 + "b"]
+    one = checksums([Values(pa.array(texts))])
+    assert len(set(one.tolist())) == len(texts)
+    assert one.tolist() == checksums([Values(pa.array(["-" * 2000, *texts]).slice(1))]).tolist()
+    alone = [int(checksums([Values(pa.array([each], pa.string()))])[0]) for each in texts]
+    assert one.tolist() == alone
+
+
+def no_memory(*_, **__):
+    raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("tailrace.live.connect.read_exactly", "there is not enough memory for it"),
+        ("tailrace.spark.verify_digest.checksums", "there is not enough memory for its rows"),
+    ],
+)
+def test_a_table_whose_rows_are_larger_than_memory(where, told, tmp_path, monkeypatch):
+    def short(talk):
+        talk.result(["id"], [["x"]])
+        return True
+
+    def begun(talk):
+        talk.send(OK)
+        return True
+
+    def then_full(connection, cursor, count, size):
+        monkeypatch.setattr(where, no_memory)
+        return parsed_rows(connection, cursor, count, size)
+
+    parsed_rows = ServerConnection.parsed_rows
+    monkeypatch.setattr(ServerConnection, "parsed_rows", then_full)
+    column = ServerColumn("id", "varchar", nullable=False)
+    table = ServerTable("d", "t", (column,), (pa.string(),), ("id",))
+    with FakeServer({"START": begun, "SELECT `id`": short}) as server:
+        job = SideJob(table, Source.parse(server.url()), Range(0), out=tmp_path / "out")
+        result = look(job, Report(tmp_path / "done"))
+    assert result.unread
+    assert result.refused.endswith(told)

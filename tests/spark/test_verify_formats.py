@@ -1,19 +1,23 @@
 """`verify` of lakes of each format, with rows hidden beside their files, and of shards."""
 
-from __future__ import annotations
+from collections import Counter
 
 import pyarrow.compute as pc
 import pytest
 
+from tailrace.errors import PipelineError
+from tailrace.spark import mirror
 from tailrace.spark.current import patching
 from tailrace.spark.current.patching import Patches
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.parquet import hidden
 from tailrace.spark.verify import verify
-from tests.spark.following import BOTH, FLAVOURS, Follow, no_spark, url_of
+from tests.spark.following import BOTH, FLAVOURS, LOAD, Follow, batches, loaded, no_spark, url_of
+from tests.spark.history.landing import READERS
 from tests.spark.test_verify import DATABASE, change_unlogged, check
 from tests.waiting import DEADLINE
+from tools.load import Load
 
 
 @pytest.fixture
@@ -123,11 +127,18 @@ def test_shards(running, tmp_path, kind):
     def begun():
         return LakeView.is_there(lake) and len(LakeView.open(lake).manifest.sources) == 2
 
+    with pytest.raises(PipelineError, match="begin a lake with --shards"):
+        mirror(urls, tmp_path / "other", tables=tables, keep=["changelog"], format=kind)
     with Follow(urls, lake, tables=tables, format=kind, shards=True) as following:
         following.wait_for(begun)  # a first batch may be of one of them
+        servers[0].execute(f"DELETE FROM {DATABASE}.t WHERE id = 1")
+        servers[0].connection.commit()
         reports = [verify(url, lake, spark=no_spark, wait=DEADLINE) for url in urls]
     assert [report.verdict for report in reports] == ["equal", "equal"]
-    assert [report.tables[0].lake_rows for report in reports] == [50, 51]
+    assert [report.tables[0].lake_rows for report in reports] == [49, 51]
+    log = READERS[kind](lake, f"{DATABASE}.t", "changelog")
+    counts = dict(zip((f"127.0.0.1_{server.port}" for server in servers), (51, 51), strict=True))
+    assert Counter(log["_source"].to_pylist()) == counts
     change_unlogged(servers[1], f"UPDATE {DATABASE}.t SET v = -1 WHERE id = 7")
     reports = [verify(url, lake, spark=no_spark) for url in urls]
     assert [report.verdict for report in reports] == ["equal", "differs"]
@@ -152,3 +163,59 @@ def test_an_account_with_the_guides_grants_alone(source, lake):
         source.execute(f"GRANT SELECT ON {DATABASE}.* TO lander")
         report = verify(url, lake, wait=DEADLINE, **options)
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("mysql-9.7", "delta"), ("mariadb-11.8", "iceberg")],
+)
+def test_a_random_load(name, kind, fresh_server, tmp_path, monkeypatch):
+    monkeypatch.setattr(patching, "DEFAULT_PATCHES", Patches(least=0, share=1, together=2))
+    source = fresh_server(name, {"binlog_row_metadata": "FULL"})
+    lake = tmp_path / "lake"
+    url = url_of(source)
+    options = {"spark": no_spark, "statements": "skip", "format": kind}
+    patched = set()
+
+    def look(following):
+        """Which tables have rows beside their files now; whether there were some batches of most."""
+        if LakeView.is_there(lake):
+            for key, table in LakeView.open(lake).manifest.tables.items():
+                if table.current is not None and any(file.hidden for file in table.current.data):
+                    patched.add(key)
+        return patched and batches(following) >= 8 and loaded(lake) >= 5
+
+    with Load(source, seed=11, **LOAD), Follow(url, lake, **options) as following:
+        following.wait_for(lambda: look(following))
+    with Follow(url, lake, **options):
+        report = verify(url, lake, spark=no_spark, wait=DEADLINE)
+    compared = [table for table in report.tables if table.compared]
+    assert len(compared) >= 5
+    assert [(table.name, table.reason, table.first) for table in compared if table.reason] == []
+    assert [(table.name, table.first[:2]) for table in compared if table.differing] == []
+    assert sum(table.server_rows for table in compared) > 0
+
+
+def test_by_tasks_of_spark(mysql97, spark, tmp_path, monkeypatch):
+    """Each run is one batch then, and all jobs are Spark's."""
+    monkeypatch.setattr(patching, "DEFAULT_PATCHES", Patches(least=0, share=2, together=3))
+    lake, url = tmp_path / "lake", url_of(mysql97)
+    mysql97.execute("DROP DATABASE IF EXISTS by_tasks")
+    mysql97.execute("CREATE DATABASE by_tasks")
+    mysql97.execute("CREATE TABLE by_tasks.t (id INT PRIMARY KEY, v VARCHAR(20))")
+    rows = ", ".join(f"({number}, 'value {number}')" for number in range(300))
+    for statement in (
+        f"INSERT INTO by_tasks.t VALUES {rows}",
+        "UPDATE by_tasks.t SET v = 'other' WHERE id % 50 = 7",
+        "DELETE FROM by_tasks.t WHERE id % 60 = 7",
+    ):
+        mysql97.execute(statement)
+        mysql97.connection.commit()
+        mirror(url, lake, spark=spark, format="delta", tables=["by_tasks.*"], statements="skip")
+    current = LakeView.open(lake).manifest.tables["by_tasks.t"].current
+    assert current.rows == 295
+    assert len(current.tails) == 1
+    assert sum(hidden.count(file.hidden) for file in current.data) == 6 + 5
+    monkeypatch.setattr("tailrace.spark.workers.SMALL_BYTES", 0)
+    report = verify(url, lake, spark=spark, tables=["by_tasks.*"], range_rows=100)
+    assert (report.verdict, report.tables[0].lake_rows) == ("equal", 295)

@@ -1,12 +1,7 @@
 """What `verify` says of all tables together, and its status."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
-import pytest
-
-from tailrace.cli import main
 from tailrace.spark.verify_report import TableVerdict, VerifyReport
 
 KINDS = {
@@ -55,15 +50,13 @@ HEADLINES = (
 )
 
 
-def test_the_headline_is_true_of_all_tables(capsys, monkeypatch):
+def test_the_headline_is_true_of_all_tables(run, monkeypatch):
     for kinds, status, title in HEADLINES:
         found = tuple(KINDS[kind] for kind in kinds.split())
         report = VerifyReport(found, "binlog.000001:4", "binlog.000001:4", seconds={"all": 1.0})
         monkeypatch.setattr(
             import_module("tailrace.spark.verify"), "verify", lambda *_, r=report, **__: r
         )
-        monkeypatch.setattr("sys.argv", ["tailrace", "verify", "mysql://u@h", "--into", "lake"])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code == status, kinds
-        assert f"lake: {title}, 1.0 s\n" in capsys.readouterr().out
+        ran = run("verify", "mysql://u@h", "--into", "lake")
+        assert ran.status == status, kinds
+        assert f"lake: {title}, 1.0 s\n" in ran.out

@@ -1,21 +1,16 @@
 """XA transactions that are prepared in compressed payloads: the stream and a mirror wait for them."""
 
-from __future__ import annotations
-
 import json
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from tailrace.constants import EventType
 from tailrace.log import Log
 from tailrace.position import Position
-from tailrace.spark.datasource import Options
-from tailrace.spark.shape import JSON_SCHEMA
-from tailrace.spark.stream import StreamReader
-from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
 from tests.spark.following import Follow, mark, read, url_of, values
+from tests.spark.streaming import read_range, stream_reader
 
 
 @pytest.fixture(scope="module")
@@ -41,74 +36,58 @@ def prepared(server, name, table, value):
         yield cursor
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_a_mirror_that_follows(server, tmp_path, restarted):
-    lake = tmp_path / "lake"
-    name = f"t{restarted:d}"
-    server.execute(f"CREATE TABLE held.{name} (a INT PRIMARY KEY)")
+STORY = ((1, "ROLLBACK", False), (2, "COMMIT", False), (3, "ROLLBACK", True), (4, "COMMIT", True))
+"""Values, how their transactions end, and whether the reader is restarted while they are prepared."""
+
+
+def test_a_mirror_that_follows(server, lake):
+    server.execute("CREATE TABLE held.t (a INT PRIMARY KEY)")
 
     def following():
-        return Follow(url_of(server), lake, tables=[f"held.{name}", "follow.marks"])
+        return Follow(url_of(server), lake, tables=["held.t", "follow.marks"])
 
-    for value, end in ((1, "ROLLBACK"), (2, "COMMIT"), (3, "ROLLBACK")):
-        with following() as mirror:
+    for value, end, restarted in STORY:
+        with ExitStack() as stack:
+            mirror = stack.enter_context(following())
             mirror.wait_for_mark(server)
-            with prepared(server, f"{name}-{value}", name, value) as cursor:
-                behind = mark(server)
+            cursor = stack.enter_context(prepared(server, f"t{value}", "t", value))
+            behind = mark(server)
+            for again in (False, True)[: 1 + restarted]:
+                if again:
+                    mirror.stop()
+                    mirror = stack.enter_context(following())
                 mirror.wait_for(lambda m=mirror: m.held)
                 assert behind not in values(lake, "follow.marks", "n")
-                if restarted:
-                    mirror.stop()
-                    mirror = following()  # noqa: PLW2901 - the one that goes on
-                    with mirror:
-                        mirror.wait_for(lambda m=mirror: m.held)
-                        assert behind not in values(lake, "follow.marks", "n")
-                        cursor.execute(f"XA {end} '{name}-{value}'")
-                        mirror.wait_for(lambda b=behind: b in values(lake, "follow.marks", "n"))
-                else:
-                    cursor.execute(f"XA {end} '{name}-{value}'")
-                    mirror.wait_for(lambda b=behind: b in values(lake, "follow.marks", "n"))
-                    mirror.wait_for(lambda m=mirror: m.held is None)
-    assert [row[0] for row in server.query(f"SELECT a FROM held.{name}")] == [2]
-    assert values(lake, f"held.{name}", "a") == [2]
-    assert read(lake, f"held.{name}", "changelog").column("_op").to_pylist() == ["insert"]
+            cursor.execute(f"XA {end} 't{value}'")
+            mirror.wait_for(lambda b=behind: b in values(lake, "follow.marks", "n"))
+            mirror.wait_for(lambda m=mirror: m.held is None)
+    assert [row[0] for row in server.query("SELECT a FROM held.t")] == [2, 4]
+    assert values(lake, "held.t", "a") == [2, 4]
+    assert read(lake, "held.t", "changelog").column("_op").to_pylist() == ["insert"] * 2
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_a_stream(server, tmp_path, restarted):
-    name = f"s{restarted:d}"
-    server.execute(f"CREATE TABLE held.{name} (a INT PRIMARY KEY)")
-    given = {
-        "path": str(server.data),
-        "tables": f"held.{name}",
-        "images": "json",
-        "index": str(tmp_path / "index"),
-    }
-    given["start"] = "now"
-
-    def reader():
-        return StreamReader(Options.of(given), StreamOptions.of(given), JSON_SCHEMA)
-
-    stream = reader()
+def test_a_stream(server, tmp_path):
+    server.execute("CREATE TABLE held.s (a INT PRIMARY KEY)")
+    given = {"path": str(server.data), "tables": "held.s", "images": "json", "start": "now"}
+    given["index"] = str(tmp_path / "index")
+    stream = stream_reader(**given)
     place = stream.initialOffset()
     found = []
-    for value, end in ((1, "ROLLBACK"), (2, "COMMIT"), (3, "ROLLBACK")):
-        with prepared(server, f"{name}-{value}", name, value) as cursor:
-            server.execute(f"INSERT INTO held.{name} VALUES ({10 + value})")
+    for value, end, restarted in STORY:
+        with prepared(server, f"s{value}", "s", value) as cursor:
+            server.execute(f"INSERT INTO held.s VALUES ({10 + value})")
             server.connection.commit()
             assert stream.latestOffset(place) == place
             if restarted:
-                stream = reader()
+                stream = stream_reader(**given)
                 assert stream.partitions(place, place) == []
                 assert stream.latestOffset() == place
-            cursor.execute(f"XA {end} '{name}-{value}'")
+            cursor.execute(f"XA {end} 's{value}'")
         before, place = place, stream.latestOffset(place)
         assert Position(place["file"], place["position"]) > Position(
             before["file"], before["position"]
         )
         if restarted:
-            stream = reader()
-        for partition in stream.partitions(before, place):
-            for batch in stream.read(partition):
-                found += [json.loads(text)["a"] for text in batch.column("after").to_pylist()]
-    assert sorted(found) == [row[0] for row in server.query(f"SELECT a FROM held.{name}")]
+            stream = stream_reader(**given)
+        found += [json.loads(row["after"])["a"] for row in read_range(stream, before, place)]
+    assert sorted(found) == [row[0] for row in server.query("SELECT a FROM held.s")]

@@ -1,28 +1,19 @@
 """A mirror carries out what foreign keys do below the log: the lake is what SELECT gives."""
 
-from __future__ import annotations
-
 import random
 import shutil
-from unittest import mock
 
 import pyarrow.parquet as pq
 import pytest
-from deltalake.exceptions import TableNotFoundError
-from pyiceberg.exceptions import NoSuchTableError
 
 from tailrace.cli.mirror.command import mirror as command
-from tailrace.columns import read_split
-from tailrace.columns.read.planner import SplitPlanner
-from tailrace.constants import RowsFlag
 from tailrace.errors import PipelineError, UsageError
-from tailrace.log import Log
 from tailrace.spark import mirror, verify
-from tailrace.spark.current import jobs
 from tailrace.storage import find
-from tests.spark.cascade.workload import Workload, plain
+from tests.spark.cascade.workload import Workload
 from tests.spark.following import read
-from tests.spark.history.landing import FORMATS, READERS, land
+from tests.spark.history.landing import FORMATS, failing, land
+from tools.campaign.mirrored_lake import LakeReader
 
 DATABASE = "carried"
 ALL = ("changelog", "current", "history")
@@ -72,6 +63,11 @@ AGAIN = (
 )
 
 
+def plain(value):
+    """A value as both sides have it."""
+    return bytes(value).hex() if isinstance(value, bytes | bytearray) else str(value)
+
+
 class Story:
     """A server, and a lake that is made of its log."""
 
@@ -102,9 +98,9 @@ class Story:
     def rows(self, table, part="current"):
         """A table's rows in the lake."""
         name = f"{DATABASE}.{table}"
-        try:
-            found = READERS[self.kind](self.lake, name, part)
-        except (FileNotFoundError, TableNotFoundError, NoSuchTableError):
+        reader = LakeReader(self.lake, self.kind)
+        found = reader.current(name) if part == "current" else reader.history(name)
+        if found is None:
             return []  # it has not had a row yet
         if part == "history":
             found = found.filter(found.column("_is_current"))
@@ -123,9 +119,14 @@ class Story:
                 assert self.rows(table, part) == wanted, (table, part)
 
 
-@pytest.fixture(scope="module")
-def mariadb(fresh_server):
-    return fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
+@pytest.fixture
+def mariadb(running):
+    return running("mariadb-11.8")
+
+
+@pytest.fixture
+def story(mariadb, lake):
+    return Story(mariadb, lake)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -188,9 +189,8 @@ def marked(story, table):
     return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 
-def test_changes_are_in_the_changelog(mariadb, tmp_path):
+def test_changes_are_in_the_changelog(story):
     """Each next to the change that made it, whose place and time it has, and with its key."""
-    story = Story(mariadb, tmp_path / "lake")
     story.run(*TABLES, *ROWS, *WORK, *AGAIN)
     story.land()
     made = [row for row in marked(story, "c") if row["_raw"]]
@@ -227,8 +227,7 @@ def test_changes_are_in_the_changelog(mariadb, tmp_path):
 
 
 @pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
-def test_images_that_are_not_full(mariadb, tmp_path, image):
-    story = Story(mariadb, tmp_path / "lake")
+def test_images_that_are_not_full(story, image):
     story.run(f"SET SESSION binlog_row_image = '{image}'", *TABLES, *ROWS)
     story.land()
     story.run("UPDATE c SET p = 3 WHERE id = 10", "UPDATE c SET v = 'z' WHERE id = 10")
@@ -245,9 +244,8 @@ def test_images_that_are_not_full(mariadb, tmp_path, image):
         story.check()
 
 
-def test_keys_that_change_between(mariadb, tmp_path):
+def test_keys_that_change_between(story):
     """Each key counts from the statement that makes it to the one that drops it, in one run."""
-    story = Story(mariadb, tmp_path / "lake")
     story.run(*TABLES, *ROWS)
     story.run("DELETE FROM p WHERE id = 1", "ALTER TABLE c DROP FOREIGN KEY cp")
     story.run("DELETE FROM p WHERE id = 2", "DELETE FROM c WHERE p = 2")
@@ -305,9 +303,8 @@ def test_what_cannot_be_carried_out_is_named(mariadb, tmp_path):
     assert line.startswith(f"{DATABASE}.o, {DATABASE}.of_day: foreign keys change rows there")
 
 
-def test_text_of_which_it_is_not_known_what_it_is_equal_to(mariadb, tmp_path):
+def test_text_of_which_it_is_not_known_what_it_is_equal_to(story):
     """Only what a batch would need of it counts; then the table is set aside, and those after it."""
-    story = Story(mariadb, tmp_path / "lake")
     story.run(*TABLES, *ROWS, "INSERT INTO p VALUES (6, 'é', 6)", "INSERT INTO s VALUES (6,'é',1)")
     story.land()
     assert story.report.set_aside == {}
@@ -319,22 +316,9 @@ def test_text_of_which_it_is_not_known_what_it_is_equal_to(mariadb, tmp_path):
     story.check("p")
 
 
-def failing(table_column):
-    """Folds of the table that has a column fail."""
-    real = jobs.fold
-
-    def fold(job, report=None):
-        if table_column in job.target.columns.names:
-            raise ZeroDivisionError("so it goes")
-        return real(job, report)
-
-    return mock.patch.object(jobs, "fold", fold)
-
-
 @pytest.mark.parametrize("keep", [ALL, ("current",)])
-def test_a_table_that_failed_is_taken_up(mariadb, tmp_path, keep):
+def test_a_table_that_failed_is_taken_up(story, tmp_path, keep):
     """It gets what its parents' changes did meanwhile; and those that follow it wait for it."""
-    story = Story(mariadb, tmp_path / "lake")
     story.first["keep"] = keep
     story.run(*TABLES, *ROWS)
     story.land()
@@ -362,9 +346,8 @@ def test_a_table_that_failed_is_taken_up(mariadb, tmp_path, keep):
         assert made == sum(bool(row["_raw"]) for name in "cgs" for row in marked(whole, name))
 
 
-def test_a_table_whose_keys_changed_is_taken_up(mariadb, tmp_path):
+def test_a_table_whose_keys_changed_is_taken_up(story):
     """Part by part, as when it was read first."""
-    story = Story(mariadb, tmp_path / "lake")
     story.run(*TABLES, *ROWS)
     story.land()
     with failing("v"):
@@ -377,9 +360,8 @@ def test_a_table_whose_keys_changed_is_taken_up(mariadb, tmp_path):
     story.check()
 
 
-def test_a_key_that_a_table_gets_while_it_stands_still(mariadb, tmp_path):
+def test_a_key_that_a_table_gets_while_it_stands_still(story):
     """Its changelog stands still from there on, and has what the key did once it is taken up."""
-    story = Story(mariadb, tmp_path / "lake")
     story.run(*TABLES, "ALTER TABLE c DROP FOREIGN KEY cp", *ROWS)
     story.land()
     with failing("v"):
@@ -417,13 +399,13 @@ def test_shards(mariadb, tmp_path):
 
 
 @pytest.mark.parametrize(("seed", "altering"), [(9, 0.0), (35, 0.0), (5, 0.06)])
-def test_random_tables(mariadb, tmp_path, seed, altering):
+def test_random_tables(story, mariadb, seed, altering):
     """What the server made of random statements; `tests.spark.cascade.workload`."""
     rng = random.Random(seed)
-    story = Story(mariadb, tmp_path / "lake")
     story.run(f"DROP DATABASE {DATABASE}")
     work = Workload(mariadb, DATABASE, rng)
-    work.make(4)
+    for number in range(4):
+        work.make(f"t{number}")
     for _ in range(3):
         for _ in range(rng.choice((3, 15, 40))):
             if rng.random() < altering:
@@ -436,23 +418,3 @@ def test_random_tables(mariadb, tmp_path, seed, altering):
         assert report.cascades == {}
         story.check(*work.tables)
     assert any(row["_raw"] for name in work.tables for row in marked(story, name))
-
-
-def test_which_changes_do_nothing_to_others(mariadb):
-    """As the flags of their events say, read event by event."""
-    story = Story(mariadb, None)
-    story.run(*TABLES, *ROWS, *WORK, *AGAIN)
-    (series,) = find(str(mariadb.data))
-    wanted = {
-        (event.offset, 0)
-        for event in Log(series)
-        if getattr(event, "table_map", None) is not None
-        and event.flags & (RowsFlag.NO_FOREIGN_KEY_CHECKS | RowsFlag.USE_SQL_FOREIGN_KEY)
-        and "Write" not in type(event).__name__
-    }
-    found = []
-    for split in SplitPlanner().plan(series):
-        for _ in read_split(split, no_cascades=found.append):
-            pass
-    assert {(row[1], row[2]) for part in found for row in part.tolist()} == wanted
-    assert wanted

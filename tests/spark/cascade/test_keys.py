@@ -1,7 +1,5 @@
 """Which foreign keys a mirror can carry out, by what statements say of tables."""
 
-from __future__ import annotations
-
 from tailrace.constants import Flavour
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.cascade.keys import links_of

@@ -1,7 +1,5 @@
 """Foreign keys that change rows below the log: `mirror` says which tables they concern."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.cli.mirror.command import mirror as command

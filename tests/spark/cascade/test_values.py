@@ -1,7 +1,5 @@
 """What collations hold equal, measured on the servers: all printable ASCII, and pairs of it."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -27,6 +27,8 @@ ACTIONS = (
     "ON DELETE CASCADE ON UPDATE SET NULL",
     "ON DELETE RESTRICT ON UPDATE RESTRICT",
 )
+UNIQUE = (("id",), ("k",), ("n", "id"), ("n",))
+"""What foreign keys refer to."""
 
 
 class Workload:
@@ -41,7 +43,6 @@ class Workload:
         self.keys = {}
         """By name, the foreign keys: columns, table, its columns, and by which name."""
         self.done = 0
-        self.failed = 0
         self.run(f"CREATE DATABASE {database}")
         self.run(f"USE {database}")
 
@@ -50,17 +51,12 @@ class Workload:
         try:
             self.server.execute(sql)
         except pymysql.MySQLError:
-            self.failed += 1
             return False
         self.done += 1
         return True
 
-    def make(self, count):
-        """Create so many tables, each with foreign keys to those before, or to itself."""
-        for number in range(count):
-            self.make_one(f"t{number}")
-
-    def make_one(self, name):
+    def make(self, name):
+        """Create a table with foreign keys to those before, or to itself."""
         rng = self.rng
         main = rng.choice(list(KINDS))
         columns = {"id": "int", "k": main, "n": "int"}
@@ -69,7 +65,7 @@ class Workload:
         key = "PRIMARY KEY (id), UNIQUE (k)"
         for number in range(rng.choice((0, 1, 1, 2)) if self.tables else 0):
             parent = rng.choice(list(self.tables))
-            theirs = rng.choice(self.tables_unique(parent))
+            theirs = rng.choice(UNIQUE)
             own = tuple(f"f{number}{each}" for each in range(len(theirs)))
             for mine, their in zip(own, theirs, strict=True):
                 kind = self.tables[parent][their]
@@ -93,10 +89,6 @@ class Workload:
         if self.run(f"CREATE TABLE {name} ({', '.join(parts)}, {key}) ENGINE=InnoDB"):
             self.tables[name] = columns
             self.keys[name] = keys
-
-    @staticmethod
-    def tables_unique(_name):
-        return [("id",), ("k",), ("n", "id"), ("n",)]
 
     def value(self, kind, *, null=0.0):
         return "NULL" if self.rng.random() < null else KINDS[kind][1](self.rng)
@@ -212,16 +204,4 @@ class Workload:
         ) and self.run(f"DROP TABLE {name}"):
             self.tables.pop(name)
             self.keys.pop(name)
-            self.make_one(f"n{self.done}")
-
-    def rows(self, name):
-        """A table's rows, as texts of bytes, in order."""
-        found = self.server.query(f"SELECT * FROM {self.database}.{name}")
-        return sorted(tuple(map(plain, row)) for row in found)
-
-
-def plain(value):
-    """A value as both sides have it."""
-    if isinstance(value, bytes | bytearray):
-        return bytes(value).hex()
-    return str(value)
+            self.make(f"n{self.done}")

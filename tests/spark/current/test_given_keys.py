@@ -1,37 +1,19 @@
 """Keys that a user gave, on real servers and where they are wrong; and tables without any."""
 
-from __future__ import annotations
-
 from itertools import product
 
+import pyarrow as pa
+
 import tailrace.spark.current.plan as planning
-from tailrace.columns import plan_splits
-from tailrace.spark.current.build import SourceChanges, build
-from tailrace.storage import find
+from tailrace.spark.current.keys import buckets, dense
+from tailrace.spark.current.patching import Patches
 from tests.spark.history.making import Histories
-from tests.spark.replay import change_files, differences, rows_of, run, tell
+from tests.spark.replay import batches, differences, rows_of, tell
 from tools.dumps import dump_databases
 
 DATABASE = "given"
 NAME = f"{DATABASE}.t"
-
-
-def batches(source, folder, keys=None, shard=None, every=True, patches=None):
-    """Current states of a log in batches, one a split; all splits together unless ``every``.
-
-    With ``patches`` changes may be put beside files.
-    """
-    (series,) = find(source)
-    splits = plan_splits(series, **({"target_bytes": 1} if every else {}))
-    built = {}
-    for number, some in enumerate([[each] for each in splits] if every else [splits]):
-        place = folder / str(number)
-        place.mkdir(parents=True)
-        files = change_files(some, place / "changelog")
-        committed = {name: (each.current, each.paths) for name, each in built.items()}
-        changes = SourceChanges(some, files, committed, shard=shard)
-        built = build([changes], lambda _name: True, run, place, keys or {}, patches)
-    return built
+PATCHES = Patches(least=0, share=1, together=2)
 
 
 CHANGES = """
@@ -50,7 +32,7 @@ def test_a_key_given_for_a_table_without_one(server, tmp_path, monkeypatch):
     keys = {NAME: ("A", "b")}
     for bucket_bytes in (1 << 27, 64):
         monkeypatch.setattr(planning, "BUCKET_BYTES", bucket_bytes)
-        built = batches(logs, tmp_path / str(bucket_bytes), keys)[NAME]
+        built = batches(logs, tmp_path / str(bucket_bytes), keys=keys)[NAME]
         assert built.current.key == ("a", "b")
         assert built.current.refused is None
         assert differences(rows_of(built), wanted) == []
@@ -74,41 +56,70 @@ def test_no_key_or_a_wrong_one_is_refused(mysql97, tmp_path):
     logs = tell(mysql97, DATABASE, CHANGES, tmp_path / "logs")
     for (key, reason), every in product(WRONG.items(), (True, False)):
         folder, keys = tmp_path / f"{key} {every}", {} if key is None else {NAME: key}
-        built = batches(logs, folder / "one", keys, every=every)[NAME]
+        built = batches(logs, folder / "one", keys=keys, every=every)[NAME]
         assert built.current.refused == reason
         made = Histories(folder / "history", keys).take_log(logs, sizes=[1] if every else None)
         assert made.built[NAME].history.refused == reason
 
 
 def test_a_given_key_that_two_batches_break(mysql97, tmp_path):
-    story = "CREATE TABLE t (a INT); INSERT INTO t VALUES (5); COMMIT; INSERT INTO t VALUES (5)"
+    values = ", ".join(f"({number})" for number in range(20))
+    story = (
+        f"CREATE TABLE t (a INT); INSERT INTO t VALUES {values}; COMMIT; INSERT INTO t VALUES (5)"
+    )
     logs = tell(mysql97, DATABASE, story, tmp_path / "logs")
     reason = "the key given for it is not unique: two rows had a = 5"
-    built = batches(logs, tmp_path / "one", {NAME: ("a",)})[NAME]
-    assert built.current.refused == reason
+    for patches in (None, PATCHES):
+        built = batches(logs, tmp_path / str(patches), keys={NAME: ("a",)}, patches=patches)[NAME]
+        assert built.current.refused == reason
     made = Histories(tmp_path / "history", {NAME: ("a",)}).take_log(logs, sizes=[1])
     assert made.built[NAME].history.refused == reason
 
 
 def test_a_key_with_zero_dates_stays_in_its_bucket(mysql97, tmp_path, monkeypatch):
-    monkeypatch.setattr(planning, "BUCKET_BYTES", 16)
     mysql97.execute("SET SESSION sql_mode = ''")
-    days = ", ".join(f"('2020-01-{day:02}', 1)" for day in range(1, 20))
-    story = f"""CREATE TABLE t (d DATE, n INT, PRIMARY KEY (d, n)); INSERT INTO t VALUES {days};
-        COMMIT; INSERT INTO t VALUES ('0000-00-00', 1), ('2021-00-01', 1); COMMIT;
-        DELETE FROM t WHERE d BETWEEN '2020-01-05' AND '2020-01-11'; COMMIT;
+    days = ", ".join(f"('2020-01-{n % 19 + 1:02}', {n // 19 + 1}, 'a')" for n in range(76))
+    story = f"""CREATE TABLE t (d DATE, n INT, v VARCHAR(9), PRIMARY KEY (d, n));
+        INSERT INTO t VALUES {days}; COMMIT;
+        INSERT INTO t VALUES ('0000-00-00', 1, 'b'), ('2021-00-01', 1, 'c'), ('2020-00-00', 1, 'd');
+        COMMIT; UPDATE t SET v = 'e' WHERE d IN ('0000-00-00', '2020-01-02', '2021-00-01'); COMMIT;
+        DELETE FROM t WHERE d = '2020-00-00'; UPDATE t SET v = 'f' WHERE d = '2021-00-01'; COMMIT;
+        DELETE FROM t WHERE d BETWEEN '2020-01-05' AND '2020-01-11' AND n = 1; COMMIT;
         DELETE FROM t WHERE d IN ('0000-00-00', '2020-01-03')"""
     logs = tell(mysql97, DATABASE, story, tmp_path / "logs")
     mysql97.execute("SET SESSION sql_mode = DEFAULT")
-    built = batches(logs, tmp_path / "one")[NAME]
-    assert len(built.paths) > 1
-    assert differences(rows_of(built), dump_databases(mysql97, DATABASE)[NAME]) == []
+    wanted = dump_databases(mysql97, DATABASE)[NAME]
+    for bucket_bytes, patches in ((16, None), (1 << 27, PATCHES)):
+        monkeypatch.setattr(planning, "BUCKET_BYTES", bucket_bytes)
+        built = batches(logs, tmp_path / str(bucket_bytes), patches=patches)[NAME]
+        assert len(built.paths) > 1
+        assert differences(rows_of(built), wanted) == []
+        assert built.current.unseen == 0
+        assert any(file.hidden for file in built.current.data) == bool(patches)
 
 
-def test_rows_of_a_shard(mysql97, tmp_path):
-    story = "CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)"
-    logs = tell(mysql97, DATABASE, story, tmp_path / "logs")
-    built = batches(logs, tmp_path / "one", shard="west")[NAME]
-    rows = rows_of(built)
-    assert rows.schema.names == ["a", "_source", "_ts", "_seq", "_raw"]
-    assert rows.column("_source").to_pylist() == ["west", "west"]
+DAYS = pa.array([1, None, 2, None, 1], pa.date32())
+
+
+TEXTS = pa.array([None, "0000-00-00", None, "2026-00-01", None])
+
+
+def test_nulls_in_several_chunks_are_numbered():
+    """As a base and the changes upon it come: in chunks of their own."""
+    days = pa.chunked_array([DAYS[:2], DAYS[2:]])
+    texts = pa.chunked_array([TEXTS[:2], TEXTS[2:]])
+    numbers, count = dense([days, texts])
+    assert (
+        numbers.tolist() == dense([pa.chunked_array([DAYS]), pa.chunked_array([TEXTS])])[0].tolist()
+    )
+    assert len(set(numbers.tolist())) == 4
+    assert numbers[0] == numbers[4]
+    assert count >= 4
+
+
+def test_a_column_of_texts_without_texts_changes_no_bucket():
+    """Only some files have one beside a key's column."""
+    days = pa.chunked_array([pa.array(range(1000), pa.date32())])
+    nulls = pa.chunked_array([pa.nulls(1000, pa.string())])
+    assert buckets([days, nulls], 16).tolist() == buckets([days], 16).tolist()
+    assert len(set(buckets([days], 16).tolist())) == 16

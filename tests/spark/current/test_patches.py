@@ -1,7 +1,5 @@
 """Changes put beside a table's files, against doing them one after another in a dict."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import tempfile
@@ -13,15 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tailrace.spark.current.plan as planning
-from tailrace.spark.changelog import ChangelogFiles
 from tailrace.spark.current.build import SourceChanges, build
 from tailrace.spark.current.patching import Patches, swallowed
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet import hidden
-from tests.spark.batches import batch
-from tests.spark.current.test_given_keys import batches
-from tests.spark.replay import differences, rows_of, run, tell
-from tools.dumps import dump_databases
+from tests.spark.batches import batch, changelog
+from tests.spark.replay import rows_of, run
 
 COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
 KEY = ("b", "a")
@@ -65,10 +60,9 @@ class Table:
         """A batch of changes; the state behind it."""
         self.batches += 1
         place = self.folder / str(self.batches)
-        (place / "log").mkdir(parents=True)
-        writer = ChangelogFiles(place / "log", group_rows=4)
-        writer.add(batch(changes, COLUMNS, key=KEY, start=self.batches * 100))
-        source = SourceChanges([], {NAME: writer.finish()}, self.committed)
+        rows = batch(changes, COLUMNS, key=KEY, start=self.batches * 100)
+        files = {NAME: changelog(place / "log", rows, group_rows=4)}
+        source = SourceChanges([], files, self.committed)
         built = build([source], lambda _name: True, run, place, patches=self.patches)[NAME]
         assert built.current.refused is None, built.current.refused
         self.committed = {NAME: (built.current, built.paths)}
@@ -186,41 +180,6 @@ def test_rows_that_the_log_does_not_know_are_counted(tmp_path):
         table.check(built)
     assert states["beside"].current.unseen == states["anew"].current.unseen == 1
     assert states["beside"].current.tails
-
-
-def test_a_given_key_that_is_not_unique_is_refused(tmp_path):
-    table = Table(LIMITS, random.Random(6), tmp_path)
-    table.begun(20)
-    row = next(iter(table.rows.values()))
-    (tmp_path / "log").mkdir()
-    writer = ChangelogFiles(tmp_path / "log")
-    writer.add(batch([("insert", None, row)], COLUMNS, key=KEY, start=900))
-    source = SourceChanges([], {NAME: writer.finish()}, table.committed)
-    built = build([source], lambda _name: True, run, tmp_path, {NAME: KEY}, LIMITS)[NAME]
-    assert "the key given for it is not unique" in built.current.refused
-
-
-MANY = ", ".join(f"('2021-01-01', {number}, 'm')" for number in range(40))
-ZEROS = f"""
-    CREATE TABLE t (d DATE NOT NULL, n INT NOT NULL, v VARCHAR(9), PRIMARY KEY (d, n));
-    INSERT INTO t VALUES ('0000-00-00', 1, 'a'), ('2020-01-01', 1, 'b'), ('2020-00-00', 1, 'c');
-    INSERT INTO t VALUES {MANY};
-    UPDATE t SET v = 'g' WHERE d = '0000-00-00';
-    UPDATE t SET v = 'h' WHERE d = '2020-01-01';
-    DELETE FROM t WHERE d = '2020-00-00';
-    UPDATE t SET v = 'i' WHERE d = '0000-00-00'
-"""
-
-
-def test_keys_that_are_no_typed_values(mysql97, tmp_path):
-    logs = tell(
-        mysql97, "given", f"SET sql_mode = ''; {ZEROS}; SET sql_mode = DEFAULT", tmp_path / "logs"
-    )
-    wanted = dump_databases(mysql97, "given")["given.t"]
-    built = batches(logs, tmp_path / "states", patches=LIMITS)["given.t"]
-    assert differences(rows_of(built), wanted) == []
-    assert any(file.hidden for file in built.current.data)
-    assert built.current.unseen == 0
 
 
 def test_tails_are_few_whatever_a_batch_has():

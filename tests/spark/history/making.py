@@ -6,7 +6,6 @@ import datetime as dt
 import shutil
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
@@ -14,6 +13,7 @@ from tailrace.spark.current.build import SourceChanges
 from tailrace.spark.history.build import build_history
 from tailrace.storage import find
 from tests.spark.replay import change_files, run
+from tools.campaign.mirrored_checks import at
 from tools.dumps import dump_databases
 
 OURS = ("_valid_from", "_valid_to", "_is_current", "_seq", "_raw")
@@ -111,10 +111,7 @@ class Histories:
         """The rows of a table at a moment; without the columns that no row has then."""
         if name not in self.built or (found := self.versions(name)) is None:
             return None
-        moment = pa.scalar(EPOCH + dt.timedelta(microseconds=micros), pa.timestamp("us", "UTC"))
-        begun = pc.less_equal(found.column("_valid_from"), moment)
-        ended = pc.fill_null(pc.less_equal(found.column("_valid_to"), moment), False)
-        return found.filter(pc.and_(begun, pc.invert(ended)))
+        return at(found, micros)
 
 
 def plain(table):

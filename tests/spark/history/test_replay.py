@@ -1,13 +1,11 @@
 """Histories of real servers' tables, replayed at moments, against what SELECT said then."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
 
 from tests.spark.history.making import OURS, Histories, Told, plain
-from tests.spark.replay import differences, tell
+from tests.spark.replay import check_rows, tell
 
 DATABASE = "replayed"
 MILLION = 1_000_000
@@ -93,18 +91,12 @@ def check(made, story):
         names = {name for name in made.built if name.startswith(f"{DATABASE}.")}
         assert set(tables) <= names
         for name in names:
-            found = made.at(name, micros)
-            expected = tables.get(name)
-            if expected is None or found is None:
-                assert not (found.num_rows if found is not None else expected["count"])
-                continue
-            if not expected["count"]:
-                assert found.num_rows == 0
-                continue
-            assert differences(found, expected) == [], (name, micros)
-            compared += found.num_rows
-            for column in set(found.schema.names) - {*expected["columns"], *OURS}:
-                assert found.column(column).null_count == found.num_rows, (name, column)
+            found, expected = made.at(name, micros), tables.get(name)
+            check_rows(found, expected, (name, micros))
+            if found is not None and expected is not None:
+                compared += found.num_rows
+                for column in set(found.schema.names) - {*expected["columns"], *OURS}:
+                    assert found.column(column).null_count == found.num_rows, (name, column)
     assert compared > 50
 
 

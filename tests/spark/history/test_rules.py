@@ -1,14 +1,10 @@
 """The rules of docs/guide/lake-types.md and lake-history.md, row by row: each has tables of its own."""
 
-from __future__ import annotations
-
-import shutil
-
 import pyarrow as pa
 import pytest
 
 from tests.spark.history.landing import FORMATS, READERS, land
-from tests.spark.replay import differences
+from tests.spark.replay import differences, tell
 from tools.dumps import dump_databases
 
 DATABASE, GONE = "ruled", "ruled_gone"
@@ -119,26 +115,16 @@ class Told:
 
     def __init__(self, server, folder, kind):
         self.lake, self.kind = folder / "lake", kind
-        for database in (DATABASE, GONE):
-            server.execute(f"DROP DATABASE IF EXISTS {database}")
-            server.execute(f"CREATE DATABASE {database}")
-        server.rotate()
-        server.execute(f"USE {GONE}")
+        server.execute(f"DROP DATABASE IF EXISTS {GONE}")
+        server.execute(f"CREATE DATABASE {GONE}")
         told = {name: rule[0] for name, rule in RULES.items()} | OTHERS
-        statements = f"{BOTH.replace('@', '')} DROP DATABASE {GONE}; USE {DATABASE}"
+        statements = f"USE {GONE}; {BOTH.replace('@', '')} DROP DATABASE {GONE}; USE {DATABASE}"
         for name, text in told.items():
             statements += f"; {text.replace('@t', f't_{name}').replace('@u', f'u_{name}')}"
-        for statement in filter(str.strip, statements.split(";")):
-            server.execute(statement)
-        server.connection.commit()
-        log = server.rotate()
-        (folder / "logs").mkdir()
-        shutil.copy(log, folder / "logs" / log.name)
+        logs = tell(server, DATABASE, statements, folder / "logs")
         keep = ["changelog", "current", "history"]
         options = {"format": kind, "keep": keep, "tables": [f"{DATABASE}.*", f"{GONE}.*"]}
-        self.tables = {
-            each.name: each for each in land(folder / "logs", self.lake, **options).tables
-        }
+        self.tables = {each.name: each for each in land(logs, self.lake, **options).tables}
         self.said = dump_databases(server, DATABASE)
 
     def rows(self, part, table):

@@ -1,7 +1,5 @@
 """Columns of a lake's table as files with others come in."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema

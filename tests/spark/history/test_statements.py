@@ -1,14 +1,14 @@
 """Histories that a statement stops, begins anew or renames; see test_current_servers.py, too."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import tailrace
 from tailrace.events import GtidEvent
+from tests.spark.following import BOTH, Follow, no_spark, read, url_of
 from tests.spark.history.making import EPOCH, Histories
-from tests.spark.replay import tell
-from tests.spark.test_current_servers import DATABASE, FUTURE
+from tests.spark.replay import differences, tell
+from tests.spark.test_current_servers import DATABASE
+from tools.dumps import dump_databases
 
 STOPPED = {
     "at the first row of another type": (
@@ -69,29 +69,6 @@ def commits(logs):
     return found
 
 
-def test_a_refused_table_that_is_made_anew(mysql97, tmp_path):
-    statements = """
-        CREATE TABLE t (id INT PRIMARY KEY);
-        INSERT INTO t VALUES (1);
-        DELETE FROM t WHERE id = 1;
-        ALTER TABLE t ADD v INT DEFAULT (40 + 2);
-        INSERT INTO t VALUES (2, 2);
-        ALTER TABLE t ADD w INT DEFAULT (40 + 2);
-        INSERT INTO t VALUES (3, 3, 3);
-        DROP TABLE t;
-        CREATE TABLE t (id INT PRIMARY KEY, z INT);
-        INSERT INTO t VALUES (4, 4)
-    """
-    logs = tell(mysql97, DATABASE, statements, tmp_path / "logs")
-    for sizes in (None, [1]):
-        made = Histories(tmp_path / str(sizes)).take_log(logs, sizes=sizes)
-        assert made.built[f"{DATABASE}.t"].history.refused is None
-        found = made.at(f"{DATABASE}.t", FUTURE).to_pylist()
-        assert [(row["id"], row["z"]) for row in found] == [(4, 4)]
-        ids = [row["id"] for row in made.versions(f"{DATABASE}.t").to_pylist()]
-        assert 1 in ids
-
-
 def test_a_table_that_was_not_mirrored_under_its_name_before(mysql97, tmp_path):
     statements = """
         CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1);
@@ -120,3 +97,31 @@ def test_the_key_of_a_table_without_rows_is_replaced(server, tmp_path):
     assert made.built[f"{DATABASE}.t"].history.refused is None
     rows = made.versions(f"{DATABASE}.t").sort_by("_seq").to_pylist()
     assert [(row["b"], row["_is_current"]) for row in rows] == [(2, False), (1, True)]
+
+
+@BOTH
+def test_a_rename_alone_in_its_batch(source, lake):
+    options = {"tables": ["renamed.*", "follow.*"], "keep": ["current", "history"]}
+    with Follow(url_of(source), lake, spark=no_spark, **options) as following:
+        source.execute("CREATE DATABASE renamed")
+        source.execute("CREATE TABLE renamed.t (id INT PRIMARY KEY, v INT)")
+        source.execute("INSERT INTO renamed.t VALUES (1, 1), (2, 2)")
+        source.connection.commit()
+        following.wait_for_mark(source)
+        source.execute("RENAME TABLE renamed.t TO renamed.u")
+        following.wait_for_mark(source)
+        assert read(lake, "renamed.u").num_rows == 2
+        source.execute("UPDATE renamed.u SET v = 9 WHERE id = 2")
+        source.connection.commit()
+        following.wait_for_mark(source)
+    wanted = dump_databases(source, "renamed")["renamed.u"]
+    assert differences(read(lake, "renamed.u"), wanted) == []
+    found = read(lake, "renamed.u", "history")
+    assert differences(found.filter(found.column("_is_current")), wanted) == []
+    assert sorted(found.column("v").to_pylist()) == [1, 2, 9]
+    ended = read(lake, "renamed.t", "history")
+    assert ended.num_rows == 2
+    assert not any(ended.column("_is_current").to_pylist())
+    (moment,) = set(ended.column("_valid_to").to_pylist())
+    begun = found.sort_by("_seq").to_pylist()[:2]  # MariaDB's times are seconds
+    assert [(row["_valid_from"], row["_seq"]) for row in begun] == [(moment, begun[0]["_seq"])] * 2

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.columns.arrays import METADATA_FIELDS
-from tailrace.spark.changelog import ChangeFile
 from tailrace.spark.current.build import Built
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW
 from tailrace.spark.lake.assemble import Made
+from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.manifest import Current, DataFile, SourceState
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.table_filter import TableFilter
+from tests.spark.batches import batch as rows_of
+from tests.spark.batches import changelog
 
 BEGIN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 MAP = pa.map_(pa.string(), pa.string())
@@ -60,54 +62,14 @@ def row(number, columns=COLUMNS, **values):
     return {name: values.get(name, made.get(name)) for name in columns.names}
 
 
-def changes(folder, rows, columns, first, name="shop.orders", source="mysql"):
+def changes(folder, rows, columns, first, name="shop.orders", source="mysql", shard=None):
     """A changelog file of inserts of the rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    count = len(rows)
-    image = pa.struct(list(columns))
-    seqs = [decimal.Decimal(first + number) for number in range(count)]
     database, table = name.split(".")
-
-    def few(text):
-        return pa.array([text] * count).dictionary_encode()
-
-    arrays = {
-        "_op": few("insert").cast(pa.dictionary(pa.int8(), pa.string())),
-        "_db": few(database),
-        "_table": few(table),
-        "_ts": pa.array([BEGIN] * count, pa.timestamp("us", "UTC")),
-        "_gtid": pa.nulls(count, pa.string()).dictionary_encode(),
-        "_file": few("binlog.000001"),
-        "_pos": pa.array([first] * count, pa.int64()),
-        "_seq": pa.array(seqs, pa.decimal128(38, 0)),
-        "_server_id": pa.array([1] * count, pa.int64()),
-        "_present": pa.nulls(count, METADATA_FIELDS[9].type),
-        "_raw": pa.nulls(count, MAP),
-        "before": pa.nulls(count, image),
-        "after": pa.array(rows, image),
-    }
-    path = folder / f"{name}-{first}.parquet"
-    file = ParquetFile(path)
-    file.write(pa.table(arrays))
-    return ChangeFile(
-        database,
-        table,
-        source,
-        str(path),
-        count,
-        file.close(),
-        100,
-        {"insert": count},
-        columns,
-        ("id",),
-        "log",
-        first,
-        first + count - 1,
-        False,
-        False,
-        (),
-        0.0,
-    )
+    inserts = [("insert", None, row) for row in rows]
+    where = {"database": database, "table": table, "source": source}
+    rows = rows_of(inserts, columns, start=first, seq=first, **where)
+    (file,) = changelog(folder / f"{name}-{first}", rows, source=shard)
+    return file
 
 
 def state(folder, rows, columns, count=2, keep=(), known=None, prefix="x"):
@@ -152,4 +114,16 @@ def batch(store, number, columns=COLUMNS, rows=10, **more):
     return made(files, built, 100 * (number + 1))
 
 
-__all__ = ["BEGIN", "COLUMNS", "batch", "changes", "made", "name_of", "row", "state"]
+def begun(folder, name, **more):
+    """A lake of a format that has a first batch."""
+    with open_store(folder / "lake", name) as store:
+        store.commit(batch(store, 0, **more))
+    return folder / "lake"
+
+
+@contextmanager
+def reopened(lake, name):
+    """The lake's store as who comes next has it, who has looked at what others did."""
+    with open_store(lake, name) as store:
+        store.refresh()
+        yield store

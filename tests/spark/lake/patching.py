@@ -7,9 +7,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from tailrace.spark.current.build import Built
-from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.parquet import hidden
 from tailrace.spark.parquet.footer import row_groups
+from tests.spark.history.landing import iceberg_rows
 from tests.spark.lake.making import COLUMNS, changes, made, name_of, row, state
 
 NAME = "shop.orders"
@@ -19,10 +19,6 @@ def delta_rows(lake, table):
     """A table's rows by delta-rs' query engine, which knows deletion vectors."""
     found = QueryBuilder().register("t", DeltaTable(str(lake / table)))
     return pa.table(found.execute("SELECT * FROM t").read_all())
-
-
-def iceberg_rows(lake, table):
-    return own_catalog(lake).load_table(table).scan().to_arrow()
 
 
 READERS = {"delta": delta_rows, "iceberg": iceberg_rows}

@@ -1,20 +1,14 @@
 """A lake in a catalogue of pyiceberg's configuration."""
 
-from __future__ import annotations
-
-import sys
-
-import pyarrow as pa
 import pyiceberg.catalog
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.utils.config import Config
 
-from tailrace.cli import main
-from tailrace.errors import PipelineError, UsageError
+from tailrace.errors import UsageError
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
-from tests.spark.lake.making import COLUMNS, batch
+from tests.spark.lake.making import batch, reopened
 from tests.spark.lake.test_tables import as_rows, expected
 
 
@@ -35,8 +29,7 @@ def test_a_schema_of_a_catalogue(tmp_path, configured):
     warehouse = tmp_path / "warehouse"
     configured(warehouse.as_uri())
     for number in range(2):
-        with open_store("work.mirror", "iceberg") as store:
-            store.refresh()
+        with reopened("work.mirror", "iceberg") as store:
             store.commit(batch(store, number))
     catalog = load_catalog("work")
     names = {each[-1] for each in catalog.list_tables("mirror")}
@@ -52,17 +45,12 @@ def test_a_schema_of_a_catalogue(tmp_path, configured):
     assert all(file.path.startswith(str(warehouse)) for file in files)
 
 
-def test_a_schema_of_a_catalogue_is_a_lake_to_the_index(tmp_path, configured, monkeypatch, capsys):
+def test_a_schema_of_a_catalogue_is_a_lake_to_the_index(tmp_path, configured, run):
     """Without ``--shards``, too: this one lacks what an index needs, as its message says."""
     configured((tmp_path / "warehouse").as_uri())
-    with open_store("work.mirror", "iceberg") as store:
-        store.refresh()
+    with reopened("work.mirror", "iceberg") as store:
         store.commit(batch(store, 0))
-    into = str(tmp_path / "index")
-    monkeypatch.setattr(sys, "argv", ["tailrace", "index", "work.mirror", "--into", into])
-    with pytest.raises(SystemExit):
-        main()
-    assert "a new lake" in capsys.readouterr().err
+    assert "a new lake" in run("index", "work.mirror", "--into", tmp_path / "index").err
 
 
 def test_a_warehouse_that_is_no_folder(configured):
@@ -72,18 +60,3 @@ def test_a_warehouse_that_is_no_folder(configured):
         open_store("work.mirror", "iceberg"),
     ):
         pass
-
-
-def test_reading_beside_the_writer(tmp_path):
-    for name in ("parquet", "delta", "iceberg"):
-        path = tmp_path / name
-        with pytest.raises(PipelineError, match="no lake"):
-            LakeView.open(path)
-        with open_store(path, name) as store:
-            store.commit(batch(store, 0))
-            lake = LakeView.open(path)
-            assert lake.manifest == store.manifest
-            files = lake.current(lake.manifest.tables["shop.orders"])
-            assert {file.path for file in files} == set(store.current_paths("shop.orders"))
-            rows = pa.concat_tables(part for file in files for part in file.rows(COLUMNS.names))
-            assert sorted(rows.column("id").to_pylist()) == list(range(10))

@@ -1,7 +1,5 @@
 """Others write to a lake's tables between batches: it is noticed, kept, and gone on with."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -14,16 +12,17 @@ from tailrace.spark.lake.iceberg import IcebergTables
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.parquet.footer import row_groups
-from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
-from tests.spark.lake.test_tables import READERS, as_rows, expected
+from tests.spark.history.landing import READERS
+from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, reopened, row, state
+from tests.spark.lake.test_tables import as_rows, expected
 
 
-def delta_delete(lake, table, key):
-    DeltaTable(str(lake / table)).delete(f"id = {key}")
+def delta_delete(lake, table, key, column="id"):
+    DeltaTable(str(lake / table)).delete(f"{column} = {key}")
 
 
-def iceberg_delete(lake, table, key):
-    own_catalog(lake).load_table(table).delete(f"id = {key}")
+def iceberg_delete(lake, table, key, column="id"):
+    own_catalog(lake).load_table(table).delete(EqualTo(column, key))
 
 
 def delta_compact(lake, table):
@@ -44,23 +43,9 @@ def iceberg_append(lake, table, rows):
     own_catalog(lake).load_table(table).append(rows)
 
 
-def delta_delete_change(lake, table, seq):
-    DeltaTable(str(lake / table)).delete(f"_seq = {seq}")
-
-
-def iceberg_delete_change(lake, table, seq):
-    own_catalog(lake).load_table(table).delete(EqualTo("_seq", seq))
-
-
-DELETE_CHANGE = {"delta": delta_delete_change, "iceberg": iceberg_delete_change}
 DELETE = {"delta": delta_delete, "iceberg": iceberg_delete}
 COMPACT = {"delta": delta_compact, "iceberg": iceberg_compact}
 APPEND = {"delta": delta_append, "iceberg": iceberg_append}
-
-
-@pytest.fixture(params=["delta", "iceberg"])
-def name(request):
-    return request.param
 
 
 def by_bucket(store):
@@ -79,15 +64,12 @@ def by_bucket(store):
 
 
 def test_rows_that_others_deleted_or_added_stay_so(tmp_path, name):
-    lake = tmp_path / "lake"
-    with open_store(lake, name) as store:
-        store.commit(batch(store, 0))
+    lake = begun(tmp_path, name)
     DELETE[name](lake, "shop.orders", 3)
     more = READERS[name](lake, "shop.orders").slice(0, 1)
     more = more.set_column(0, more.schema.field(0), pa.array([77], more.schema.field(0).type))
     APPEND[name](lake, "shop.orders", more)
-    with open_store(lake, name) as store:
-        store.refresh()
+    with reopened(lake, name) as store:
         assert store.manifest.version == 2
         assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 77]
         current = store.manifest.tables["shop.orders"].current
@@ -101,13 +83,10 @@ def test_rows_that_others_deleted_or_added_stay_so(tmp_path, name):
 
 
 def test_files_that_others_compacted_are_buckets_again(tmp_path, name):
-    lake = tmp_path / "lake"
-    with open_store(lake, name) as store:
-        store.commit(batch(store, 0))
+    lake = begun(tmp_path, name)
     COMPACT[name](lake, "shop.orders")
     COMPACT[name](lake, "shop.orders_changelog") if name == "iceberg" else None
-    with open_store(lake, name) as store:
-        store.refresh()
+    with reopened(lake, name) as store:
         assert by_bucket(store) == list(range(10))
         store.commit(batch(store, 1))
     assert as_rows(READERS[name](lake, "shop.orders")) == expected(range(20))
@@ -128,10 +107,8 @@ def replacing(store):
 
 def test_others_while_a_batch_is_made(tmp_path, name):
     """Nothing of the batch comes in; made again, it is upon what they did."""
-    lake = tmp_path / "lake"
-    with open_store(lake, name) as store:
-        store.commit(batch(store, 0))
-        store.refresh()
+    lake = begun(tmp_path, name)
+    with reopened(lake, name) as store:
         work = replacing(store)
         DELETE[name](lake, "shop.orders", 3)
         with pytest.raises(LakeChanged, match=r"others have written to shop\.orders"):
@@ -139,6 +116,7 @@ def test_others_while_a_batch_is_made(tmp_path, name):
         assert store.manifest.version == 1
         assert READERS[name](lake, "shop.orders_changelog").num_rows == 10
         store.discard()
+        assert list(store.staging.iterdir()) == []
         store.refresh()
         assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
         store.commit(batch(store, 1))
@@ -147,12 +125,10 @@ def test_others_while_a_batch_is_made(tmp_path, name):
 
 def test_others_to_a_changelog_while_a_batch_is_made(tmp_path, name):
     """They are welcome to: a batch only adds to it."""
-    lake = tmp_path / "lake"
-    with open_store(lake, name) as store:
-        store.commit(batch(store, 0))
-        store.refresh()
+    lake = begun(tmp_path, name)
+    with reopened(lake, name) as store:
         work = batch(store, 1)
-        DELETE_CHANGE[name](lake, "shop.orders_changelog", 3)
+        DELETE[name](lake, "shop.orders_changelog", 3, "_seq")
         store.commit(work)
     assert as_rows(READERS[name](lake, "shop.orders")) == expected(range(20))
     log = READERS[name](lake, "shop.orders_changelog")
@@ -176,10 +152,8 @@ def committing(monkeypatch, before):
 
 def test_others_between_the_last_look_and_the_commit(tmp_path, name, monkeypatch):
     """No table has the batch yet: it is taken back."""
-    lake = tmp_path / "lake"
-    with open_store(lake, name) as store:
-        store.commit(batch(store, 0))
-        store.refresh()
+    lake = begun(tmp_path, name)
+    with reopened(lake, name) as store:
         work = replacing(store)
 
         def others(table, count):
@@ -202,9 +176,8 @@ def test_others_between_the_last_look_and_the_commit(tmp_path, name, monkeypatch
 
 def test_others_before_who_comes_next_finishes_a_batch(tmp_path, name, monkeypatch):
     """As above, with the process dead in between."""
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
-        store.commit(batch(store, 0))
         work = batch(store, 1)
         with monkeypatch.context() as patch:
             patch.setattr(type(store._tables), "commit", interrupted)
@@ -238,9 +211,8 @@ def two_tables(store, number):
     return made(files, built, 100 * (number + 1))
 
 
-def test_others_when_some_tables_have_a_batch(tmp_path, name, monkeypatch):
+def test_others_when_some_tables_have_a_batch(lake, name, monkeypatch):
     """It cannot be taken back then: the table is the server's, and that is said."""
-    lake = tmp_path / "lake"
     with open_store(lake, name) as store:
         store.commit(two_tables(store, 0))
         seen = []
@@ -258,16 +230,14 @@ def test_others_when_some_tables_have_a_batch(tmp_path, name, monkeypatch):
         (table,) = seen
         assert table in str(caught.value)
         assert store.manifest.version == 2
-    with open_store(lake, name) as store:
-        store.refresh()
+    with reopened(lake, name) as store:
         assert store.manifest.version == 2
     for each in ("shop.orders", "shop.sales"):
         assert as_rows(READERS[name](lake, each)) == expected(range(20))
         assert READERS[name](lake, f"{each}_changelog").num_rows == 20
 
 
-def test_a_table_that_is_there_already_is_not_taken(tmp_path):
-    lake = tmp_path / "lake"
+def test_a_table_that_is_there_already_is_not_taken(lake):
     with open_store(lake, "iceberg") as store:
         own_catalog(lake).create_namespace("shop")
         rows = pa.table({"id": pa.array([1, 2], pa.int32())})
@@ -280,9 +250,7 @@ def test_a_table_that_is_there_already_is_not_taken(tmp_path):
 
 
 def test_a_column_that_others_dropped(tmp_path):
-    lake = tmp_path / "lake"
-    with open_store(lake, "iceberg") as store:
-        store.commit(batch(store, 0))
+    lake = begun(tmp_path, "iceberg")
     table = own_catalog(lake).load_table("shop.orders")
     with table.update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("price")

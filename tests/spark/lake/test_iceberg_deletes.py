@@ -1,8 +1,5 @@
 """Rows of an Iceberg table that are deleted beside its files, by position delete files."""
 
-from __future__ import annotations
-
-import random
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +12,8 @@ from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.iceberg_deletes import read_deletes, taken_up, write_deletes
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import hidden_of, read_steps
-from tests.spark.lake.making import COLUMNS, batch, made, row, state
-from tests.spark.lake.patching import NAME, expected, iceberg_rows, names, new, patch
-from tests.spark.lake.test_foreign import by_bucket
+from tests.spark.lake.making import COLUMNS, begun, made, row, state
+from tests.spark.lake.patching import NAME, expected, iceberg_rows, names, patch
 
 
 def seen(lake):
@@ -40,35 +36,9 @@ def with_current(store, current, paths):
     return made({}, {NAME: Built(current, tuple(paths))}, 1000 + store.manifest.version)
 
 
-def test_many_patches_are_few_delete_files(tmp_path):
-    """Each by a process of its own, which knows nothing but what is on disk."""
-    lake = tmp_path / "lake"
-    chance = random.Random(7)
-    rows, renamed = set(range(40)), set()
-    with open_store(lake, "iceberg") as store:
-        store.commit(batch(store, 0, rows=40))
-    for number in range(100, 130):
-        gone, again = chance.sample(sorted(rows), 2)
-        with open_store(lake, "iceberg") as store:
-            store.refresh()
-            assert store.manifest.version == number - 99
-            store.commit(patch(store, new(again, number), gone=[gone]))
-            assert store._tables.deleted(NAME) == hidden_of(store.manifest, NAME)
-            assert store.manifest.tables[NAME].current.rows == 40
-        rows = (rows - {gone}) | {number}
-        renamed |= {again, number}
-        assert seen(lake) == expected(rows, renamed)
-        assert len(delete_files(lake)) <= 6
-    summary = own_catalog(lake).load_table(NAME).current_snapshot().summary
-    files = delete_files(lake)
-    assert int(summary["total-delete-files"]) == len(files)
-    assert int(summary["total-position-deletes"]) == sum(each.record_count for each in files)
-
-
 def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, "iceberg")
     with open_store(lake, "iceberg") as store:
-        store.commit(batch(store, 0))
         store.commit(patch(store, [], gone=[1, 2, 3]))
         assert len(delete_files(lake)) == 1
         rows = [0, *range(4, 10)]
@@ -85,27 +55,10 @@ def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):
         assert store._tables.deleted(NAME) == {}
 
 
-def test_what_others_do_to_a_patched_table_stays(tmp_path):
-    lake = tmp_path / "lake"
-    with open_store(lake, "iceberg") as store:
-        store.commit(batch(store, 0))
-        store.commit(patch(store, new(2), gone=[1]))
-    own_catalog(lake).load_table(NAME).delete("id = 7")
-    with open_store(lake, "iceberg") as store:
-        store.refresh()
-        assert store.manifest.tables[NAME].current.tails == ()
-        assert by_bucket(store) == [0, *range(2, 7), 8, 9]
-        assert delete_files(lake) == []
-        assert seen(lake) == expected([0, *range(2, 7), 8, 9], [2])
-        store.commit(patch(store, [], gone=[8]))
-    assert seen(lake) == expected([0, *range(2, 7), 9], [2])
-
-
 def test_rows_that_count_again(tmp_path):
     """A step says all rows that are hidden: what is hidden beyond them is not so any more."""
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, "iceberg")
     with open_store(lake, "iceberg") as store:
-        store.commit(batch(store, 0))
         store.commit(patch(store, [], gone=[1, 2, 3]))
         store.commit(patch(store, [], gone=[4]))
         assert len(delete_files(lake)) == 2
@@ -122,9 +75,8 @@ def test_rows_that_count_again(tmp_path):
 
 def test_a_file_that_comes_back_has_its_own_rows_hidden(tmp_path):
     """Its sequence number is a new one then, and older delete files do not mean it."""
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, "iceberg")
     with open_store(lake, "iceberg") as store:
-        store.commit(batch(store, 0))
         store.commit(patch(store, [], gone=[1, 2]))
         known = hidden_of(store.manifest, NAME)
         (last,) = (each for each in read_steps(now(lake)) if each.table == NAME)

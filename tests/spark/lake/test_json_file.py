@@ -1,7 +1,5 @@
 """JSON of a lake's folder: what is rejected before it takes memory, and numbers that are none."""
 
-from __future__ import annotations
-
 import json
 import resource
 

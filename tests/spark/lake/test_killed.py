@@ -1,7 +1,5 @@
 """A process that commits is killed at each of its steps: the next one finds all or nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -12,12 +10,17 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tailrace.spark.lake import vectors
 from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.iceberg import IcebergTables
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.steps import hidden_of
 from tailrace.spark.lake.table_store import TableStore
-from tests.spark.lake.making import batch
-from tests.spark.lake.test_tables import READERS, as_rows, expected
+from tests.spark.history.landing import READERS
+from tests.spark.lake import patching
+from tests.spark.lake.making import batch, begun
+from tests.spark.lake.patching import NAME
+from tests.spark.lake.test_tables import as_rows, expected
 
 STEPS = ("hardlink_to", "symlink_to", "replace", "rename", "mkdir", "unlink", "write_text")
 CODE = """
@@ -29,7 +32,7 @@ print(crashing(sys.argv[1], sys.argv[2], int(sys.argv[3]), end=kill))
 """
 
 
-def child(lake, name, fatal):
+def child(lake, name, fatal, _make=batch):
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(lake), name, str(fatal)],
         cwd=Path(__file__).parents[3],
@@ -59,23 +62,29 @@ def crash():
     raise CrashError
 
 
+class Fatal:
+    """Steps of which all fail from one on."""
+
+    def __init__(self, fatal, end=crash):
+        self.fatal, self.end = fatal, end
+        self.count = 0
+
+    def __call__(self, original):
+        def step(*arguments, **options):
+            if self.count >= self.fatal:
+                self.end()
+            self.count += 1
+            return original(*arguments, **options)
+
+        return step
+
+
 def crashing(lake, name, fatal, make=batch, end=crash):
     """A batch that ends before a step: in this process all steps fail from there on.
 
     Gives how many steps there were, or None if it ended before.
     """
-    count = 0
-
-    def dying(original):
-        def step(*arguments, **options):
-            nonlocal count
-            if count >= fatal:
-                end()
-            count += 1
-            return original(*arguments, **options)
-
-        return step
-
+    dying = Fatal(fatal, end)
     with pytest.MonkeyPatch.context() as patch:
         try:
             with open_store(lake, name) as store:
@@ -93,7 +102,28 @@ def crashing(lake, name, fatal, make=batch, end=crash):
                 patch.undo()
         except CrashError:
             return None
-    return count
+    return dying.count
+
+
+def kills(lake, name, make=batch, end=crashing, stride=1):
+    """A batch ends before each of its steps, then is finished or done again, once.
+
+    Gives how many batches are there, each time, and when all is done.
+    """
+    done, fatal, undone, finished = 1, 0, 0, 0
+    while (steps := end(lake, name, fatal, make)) is None:
+        with open_store(lake, name) as store:
+            now = store.manifest.version
+        assert now in {done, done + 1}
+        undone += now == done
+        finished += now == done + 1
+        yield now
+        done = now
+        fatal += stride
+    assert fatal - stride < steps <= fatal
+    assert undone * stride > 5
+    assert finished * stride > 5
+    yield done + 1
 
 
 @pytest.mark.parametrize(
@@ -105,42 +135,48 @@ def crashing(lake, name, fatal, make=batch, end=crash):
     ],
 )
 def test_killed_at_each_step(tmp_path, name, end, stride):
-    """Each round kills some steps later; what is there is then finished, or done again, once.
-
-    A process that is killed does as one in which all steps fail from there on.
-    """
-    lake = tmp_path / "lake"
-    with open_store(lake, name) as store:
-        store.commit(batch(store, 0))
-    done, fatal, undone, finished = 1, 0, 0, 0
-    while (steps := end(lake, name, fatal)) is None:
-        with open_store(lake, name) as store:
-            now = store.manifest.version
-            assert now in {done, done + 1}
-            undone += now == done
-            finished += now == done + 1
-            left = {each.name for each in (lake / "_tailrace").iterdir()}
-            assert left <= {"batches", "lock", "now", "staging", "sources"}
+    """A process that is killed does as one in which all steps fail from there on."""
+    lake = begun(tmp_path, name)
+    for now in kills(lake, name, end=end, stride=stride):
+        left = {each.name for each in (lake / "_tailrace").iterdir()}
+        assert left <= {"batches", "lock", "now", "staging", "sources"}
         log, rows = seen(lake, name)
         assert log == list(range(1, 10 * now + 1))
         assert rows == expected(range(10 * now))
         files = {each.name for each in (lake / "shop.orders_changelog").rglob("part-*")}
         assert len({each for each in files if "together" not in each}) == now
-        done = now
-        fatal += stride
-    assert fatal - stride < steps <= fatal
-    assert undone * stride > 5
-    assert finished * stride > 5
-    log, rows = seen(lake, name)
-    assert log == list(range(1, 10 * (done + 1) + 1))
-    assert rows == expected(range(10 * (done + 1)))
+
+
+ROWS = 12_000
+GONE = 300
+"""Rows that a batch deletes: after some batches their vectors are too large for the log."""
+
+
+def work(store, number):
+    gone = range(1000 + number * GONE, 1000 + (number + 1) * GONE)
+    rows = patching.new(number, ROWS + number)
+    return patching.patch(store, rows, gone, first=ROWS + 10 * number)
+
+
+def test_killed_with_rows_beside_their_files(tmp_path, name):
+    lake = begun(tmp_path, name, rows=ROWS)
+    for now in kills(lake, name, work):
+        with open_store(lake, name) as store:
+            assert store._tables.deleted(NAME) == hidden_of(store.manifest, NAME)
+            store.refresh()
+            assert store.manifest.version == now
+        gone = range(1000 + GONE, 1000 + now * GONE)
+        fresh = range(ROWS + 1, ROWS + now)
+        rows = patching.expected({*range(ROWS), *fresh} - {*gone}, {*range(1, now), *fresh})
+        assert patching.names(patching.READERS[name](lake, NAME)) == rows
+    if name == "delta":
+        assert len(list((lake / NAME).glob(vectors.ANY_FILE))) > 1
 
 
 def test_a_prepared_batch_is_finished_by_who_comes_next(tmp_path, monkeypatch):
     """Both of two tables' commits are lost but the first one's: only the other one is made."""
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, "delta")
     with open_store(lake, "delta") as store:
-        store.commit(batch(store, 0))
         commit = type(store._tables).commit
         calls = []
 

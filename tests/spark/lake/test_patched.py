@@ -1,30 +1,25 @@
 """Tables with rows that do not count, and tails beside their files: read by others, and gone on with."""
 
-from __future__ import annotations
-
 import json
 import os
+import random
 import time
-from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 from deltalake import DeltaTable
 
 from tailrace.spark.current.build import Built
 from tailrace.spark.lake import vectors
 from tailrace.spark.lake.delta import DeltaTables
+from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import hidden_of
 from tailrace.spark.parquet import hidden
-from tests.spark.lake.making import COLUMNS, batch, made, row, state
+from tests.spark.lake.making import COLUMNS, batch, begun, made, reopened, row, state
 from tests.spark.lake.patching import NAME, READERS, expected, names, new, patch
-
-
-@pytest.fixture(params=["delta", "iceberg"])
-def name(request):
-    return request.param
+from tests.spark.lake.test_foreign import DELETE, by_bucket
+from tests.spark.lake.test_iceberg_deletes import delete_files
 
 
 def seen(lake, name):
@@ -37,9 +32,8 @@ def actions(lake, version):
 
 
 def test_rows_are_replaced_beside_their_files(tmp_path, name):
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
-        store.commit(batch(store, 0))
         before = store.current_paths(NAME)
         store.commit(patch(store, new(3, 5, 20), gone=[7]))
         assert store.current_paths(NAME)[: len(before)] == before
@@ -50,8 +44,7 @@ def test_rows_are_replaced_beside_their_files(tmp_path, name):
         store.commit(patch(store, new(3, 21), gone=[20]))
     rows = [0, 1, 2, 3, 4, 5, 6, 8, 9, 21]
     assert seen(lake, name) == expected(rows, [3, 5, 21])
-    with open_store(lake, name) as store:
-        store.refresh()
+    with reopened(lake, name) as store:
         assert store.manifest.version == 3
         assert store._tables.deleted(NAME) == hidden_of(store.manifest, NAME)
         assert store._tables.deleted(NAME)
@@ -66,9 +59,8 @@ def test_rows_are_replaced_beside_their_files(tmp_path, name):
 
 
 def test_a_renamed_table_takes_hidden_rows_and_tails_along(tmp_path, name):
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
-        store.commit(batch(store, 0))
         store.commit(patch(store, new(3), gone=[7]))
         built = Built(store.manifest.tables[NAME].current, store.current_paths(NAME))
         store.commit(made({}, {"shop.sales": built}, 2000, origins={"shop.sales": "mysql"}))
@@ -78,22 +70,32 @@ def test_a_renamed_table_takes_hidden_rows_and_tails_along(tmp_path, name):
 
 
 def test_many_batches_one_behind_the_other(tmp_path, name):
-    """Over checkpoints, and opened again and again."""
-    lake = tmp_path / "lake"
-    with open_store(lake, name) as store:
-        store.commit(batch(store, 0, rows=100))
-    for number in range(45):
-        with open_store(lake, name) as store:
-            store.refresh()
-            assert store.manifest.version == number + 1
-            store.commit(patch(store, new(number, 100 + number), first=1000 + 10 * number))
-    assert seen(lake, name) == expected(range(145), [*range(45), *range(100, 145)])
+    """Over checkpoints; each by a process of its own, which knows nothing but what is on disk."""
+    lake, chance = begun(tmp_path, name, rows=40), random.Random(7)
+    rows, renamed = set(range(40)), set()
+    for number in range(100, 130):
+        gone, again = chance.sample(sorted(rows), 2)
+        with reopened(lake, name) as store:
+            assert store.manifest.version == number - 99
+            store.commit(patch(store, new(again, number), gone=[gone]))
+            assert store._tables.deleted(NAME) == hidden_of(store.manifest, NAME)
+            assert store.manifest.tables[NAME].current.rows == 40
+        rows = (rows - {gone}) | {number}
+        renamed |= {again, number}
+        assert seen(lake, name) == expected(rows, renamed)
+        assert name == "delta" or len(delete_files(lake)) <= 6
+    if name == "delta":
+        assert (lake / NAME / "_delta_log" / "_last_checkpoint").exists()
+    else:
+        summary = own_catalog(lake).load_table(NAME).current_snapshot().summary
+        files = delete_files(lake)
+        assert int(summary["total-delete-files"]) == len(files)
+        assert int(summary["total-position-deletes"]) == sum(each.record_count for each in files)
 
 
 def test_delta_stays_plain_until_there_is_a_vector(tmp_path):
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, "delta")
     with open_store(lake, "delta") as store:
-        store.commit(batch(store, 0))
         assert "deletionVectors" not in DeltaTable(lake / NAME).protocol().reader_features
         store.commit(patch(store, new(3)))
         store.commit(patch(store, new(4)))
@@ -156,9 +158,8 @@ def test_large_vectors_are_in_one_file_and_old_ones_go(tmp_path):
 
 
 def test_vacuum_by_others_leaves_what_is_needed(tmp_path):
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, "delta", rows=9000)
     with open_store(lake, "delta") as store:
-        store.commit(batch(store, 0, rows=9000))
         store.commit(patch(store, new(1, 2), gone=range(3, 8000, 2)))
         store.commit(patch(store, new(1, 4)))
     there = seen(lake, "delta")
@@ -166,34 +167,33 @@ def test_vacuum_by_others_leaves_what_is_needed(tmp_path):
     table.create_checkpoint()
     table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     assert seen(lake, "delta") == there
-    with open_store(lake, "delta") as store:
-        store.refresh()
+    with reopened(lake, "delta") as store:
         assert store.manifest.version == 3
 
 
-def test_rows_that_others_delete_beside_ours(tmp_path):
-    """delta-rs writes a file anew that has a vector; its rows are files of ours again."""
-    lake = tmp_path / "lake"
-    with open_store(lake, "delta") as store:
-        store.commit(batch(store, 0))
+def test_rows_that_others_delete_beside_ours(tmp_path, name):
+    """They write a file anew that has hidden rows; its rows are files of ours again."""
+    lake = begun(tmp_path, name)
+    with open_store(lake, name) as store:
         store.commit(patch(store, new(3), gone=[7]))
-    DeltaTable(lake / NAME).delete("id = 4 OR id = 3")
-    with open_store(lake, "delta") as store:
-        store.refresh()
+    for key in (3, 4):
+        DELETE[name](lake, NAME, key)
+    with reopened(lake, name) as store:
         current = store.manifest.tables[NAME].current
         assert store.manifest.version == 3
         assert (current.rows, current.tails) == (7, ())
-        store.commit(patch(store, new(1)))
+        assert by_bucket(store) == [0, 1, 2, 5, 6, 8, 9]
+        assert name == "delta" or delete_files(lake) == []
+        store.commit(patch(store, new(1), gone=[8]))
         store.refresh()
         assert store.manifest.version == 4
-    assert seen(lake, "delta") == expected([0, 1, 2, 5, 6, 8, 9], [1])
+    assert seen(lake, name) == expected([0, 1, 2, 5, 6, 9], [1])
 
 
 def test_a_vector_that_others_added_is_not_ours(tmp_path):
     """The same file with more rows deleted: as Spark's DELETE leaves it."""
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, "delta")
     with open_store(lake, "delta") as store:
-        store.commit(batch(store, 0))
         store.commit(patch(store, new(3)))
     log = sorted((lake / NAME / "_delta_log").glob("*.json"))
     (mine,) = [each["add"] for each in actions(lake, 1) if "deletionVector" in each.get("add", {})]
@@ -207,21 +207,7 @@ def test_a_vector_that_others_added_is_not_ours(tmp_path):
     (log[-1].parent / f"{len(log):020}.json").write_text("\n".join(map(json.dumps, lines)))
     theirs = seen(lake, "delta")
     assert len(theirs) == 9
-    with open_store(lake, "delta") as store:
-        store.refresh()
+    with reopened(lake, "delta") as store:
         assert store.manifest.version == 3
         assert store.manifest.tables[NAME].current.rows == 9
     assert seen(lake, "delta") == theirs
-
-
-def test_the_manifest_comes_back(tmp_path):
-    lake = tmp_path / "lake"
-    with open_store(lake, "delta") as store:
-        store.commit(batch(store, 0))
-        made = patch(store, new(3, 4))
-        store.commit(replace(made, update_mode="merge-on-read"))
-        written = store.manifest
-    with open_store(lake, "delta") as store:
-        assert store.manifest == written
-        assert store.manifest.update_mode == "merge-on-read"
-        assert len(store.manifest.tables[NAME].current.tails) == 1

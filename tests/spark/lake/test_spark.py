@@ -1,7 +1,5 @@
 """Spark with the formats' own jars reads a lake's tables, writes to them, and is gone on with."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -13,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from tailrace.spark.lake.open import open_store
-from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
+from tests.spark.history.landing import READERS
+from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, reopened, row, state
 from tests.spark.lake.on_spark import ROWS
 from tests.spark.lake.patching import NAME, delta_rows, iceberg_rows, names, new, patch
 from tests.spark.lake.patching import expected as wanted
 from tests.spark.lake.test_foreign import by_bucket
-from tests.spark.lake.test_tables import READERS
 from tests.waiting import DEADLINE
 
 
@@ -89,8 +87,7 @@ def test_spark_reads_and_merges(spark_of, tmp_path):
     assert [each["id"] for each in seen["log"]] == list(range(20))
     assert seen["skipped"] == [{"id": 5}]
     assert seen["merged"] == [{"id": 3, "name": "merged"}, {"id": 1000, "name": "new"}]
-    with open_store(lake, name) as store:
-        store.refresh()
+    with reopened(lake, name) as store:
         assert by_bucket(store) == [*range(20), 1000]
         rows = [row(number, wide) for number in range(21)]
         files = {"shop.orders": [changes(store.staging / "c", rows[20:], wide, 21)]}
@@ -103,9 +100,8 @@ def test_spark_reads_and_merges(spark_of, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("spark_of", ["iceberg"], indirect=True)
 def test_spark_and_rows_that_are_beside_their_files(spark_of, tmp_path):
-    lake = tmp_path / "lake"
+    lake = begun(tmp_path, "iceberg")
     with open_store(lake, "iceberg") as store:
-        store.commit(batch(store, 0))
         store.commit(patch(store, new(3, 5, 20), gone=[7]))
         store.commit(patch(store, new(3, 21), gone=[20]))
     rows, renamed = {0, 1, 2, 3, 4, 5, 6, 8, 9, 21}, {3, 5, 21}
@@ -117,8 +113,7 @@ def test_spark_and_rows_that_are_beside_their_files(spark_of, tmp_path):
     merged = sorted([*wanted(rows - {4}, renamed), (4, "merged"), (1000, "merged")])
     assert called(seen["merged"]) == merged
     assert called(seen["compacted"]) == merged
-    with open_store(lake, "iceberg") as store:
-        store.refresh()
+    with reopened(lake, "iceberg") as store:
         assert by_bucket(store) == sorted(rows | {1000})
         store.commit(patch(store, new(4, 1000), gone=[0]))
     found = names(iceberg_rows(lake, "shop.orders"))
@@ -131,9 +126,8 @@ def called(rows):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spark_of", ["delta"], indirect=True)
-def test_spark_reads_and_writes_vectors(spark_of, tmp_path):
+def test_spark_reads_and_writes_vectors(spark_of, lake):
     """Delta's deletion vectors of ours, and we go on behind its own."""
-    lake = tmp_path / "lake"
     stages = spark_of.see("vectors", lake)
     ids = {*range(ROWS), ROWS} - {0, 7}
     named = {3: "new", ROWS: "new"}

@@ -1,12 +1,9 @@
 """What commits leave behind goes away, and what is in use stays."""
 
-from __future__ import annotations
-
 import time
 from urllib.parse import urlsplit
 
 import pytest
-from deltalake import DeltaTable
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from tailrace.spark.lake import iceberg_commit
@@ -14,9 +11,10 @@ from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.iceberg_paths import location
 from tailrace.spark.lake.iceberg_tidy import AGE, NAME, SNAPSHOTS, Left, Leftovers, outdated
 from tailrace.spark.lake.open import open_store
-from tests.spark.lake.making import batch
-from tests.spark.lake.test_killed import crashing
-from tests.spark.lake.test_tables import READERS, as_rows, expected
+from tests.spark.history.landing import READERS
+from tests.spark.lake.making import batch, begun
+from tests.spark.lake.test_killed import kills
+from tests.spark.lake.test_tables import as_rows, expected
 
 TABLES = ("shop.orders", "shop.orders_changelog")
 
@@ -58,8 +56,7 @@ def there(lake, table):
     return {str(each) for each in files if each.suffix in {".avro", ".parquet"}}
 
 
-def test_old_snapshots_of_iceberg_go_with_their_files(tmp_path, clock):
-    lake = tmp_path / "lake"
+def test_old_snapshots_of_iceberg_go_with_their_files(lake, clock):
     with open_store(lake, "iceberg") as store:
         for number in range(4):
             store.commit(batch(store, number))
@@ -80,9 +77,7 @@ def test_old_snapshots_of_iceberg_go_with_their_files(tmp_path, clock):
 
 def test_few_snapshots_of_iceberg_stay_and_their_files_for_an_hour(tmp_path, clock):
     """Who reads a snapshot that is no longer listed goes on."""
-    lake = tmp_path / "lake"
-    with open_store(lake, "iceberg") as store:
-        store.commit(batch(store, 0))
+    lake = begun(tmp_path, "iceberg")
     before = {}
     for table in TABLES:
         found = own_catalog(lake).load_table(table)
@@ -110,8 +105,7 @@ def test_few_snapshots_of_iceberg_stay_and_their_files_for_an_hour(tmp_path, clo
     assert READERS["iceberg"](lake, "shop.orders_changelog").num_rows == 100
 
 
-def test_a_tagged_snapshot_of_iceberg_keeps_all(tmp_path, clock):
-    lake = tmp_path / "lake"
+def test_a_tagged_snapshot_of_iceberg_keeps_all(lake, clock):
     with open_store(lake, "iceberg") as store:
         for number in range(3):
             store.commit(batch(store, number))
@@ -164,37 +158,17 @@ def test_leftovers_outlive_a_process(tmp_path):
     assert (elsewhere / "e").exists()
 
 
-def test_delta_has_checkpoints_and_few_files(tmp_path):
-    lake = tmp_path / "lake"
-    with open_store(lake, "delta") as store:
-        for number in range(22):
-            store.commit(batch(store, number, rows=2))
-    log = lake / "shop.orders" / "_delta_log"
-    assert (log / "_last_checkpoint").exists()
-    assert DeltaTable(str(lake / "shop.orders")).transaction_version("tailrace") == 22
-    assert as_rows(READERS["delta"](lake, "shop.orders")) == expected(range(44))
-    changes = READERS["delta"](lake, "shop.orders_changelog")
-    assert sorted(int(seq) for seq in changes["_seq"].to_pylist()) == list(range(1, 45))
-    assert len(DeltaTable(str(lake / "shop.orders_changelog")).file_uris()) < 10
-
-
 def test_killed_while_snapshots_go(tmp_path):
-    """As test_killed.py, with a table that keeps one snapshot, and no file of the ones before."""
-    lake = tmp_path / "lake"
-    with open_store(lake, "iceberg") as store:
-        store.commit(batch(store, 0))
+    """With a table that keeps one snapshot, and no file of the ones before."""
+    lake = begun(tmp_path, "iceberg")
     for table in TABLES:
         with own_catalog(lake).load_table(table).transaction() as transaction:
             transaction.set_properties({SNAPSHOTS: "1", AGE: "-1000"})
-    fatal = 0
-    while crashing(lake, "iceberg", fatal) is None:
-        with open_store(lake, "iceberg") as store:
-            now = store.manifest.version
+    for now in kills(lake, "iceberg", stride=2):
         for table in TABLES:
             assert used(lake, table) <= there(lake, table)
         assert as_rows(READERS["iceberg"](lake, "shop.orders")) == expected(range(10 * now))
         assert READERS["iceberg"](lake, "shop.orders_changelog").num_rows == 10 * now
-        fatal += 2
     for _ in range(2):
         with open_store(lake, "iceberg") as store:
             store.commit(batch(store, store.manifest.version))

@@ -1,7 +1,5 @@
 """Which update mode a lake has, and what a batch does where others write to its tables meanwhile."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,27 +1,25 @@
 """Tables and lakes with names that file systems, URLs and catalogues have trouble with."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
 from tailrace.errors import UsageError
 from tailrace.spark import mirror
 from tailrace.spark.jars import settings
-from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
 from tests.spark.following import url_of
+from tests.spark.history.landing import FORMATS, READERS
+from tests.spark.replay import SHOP
 
 CJK = "表" * 45
 DATABASES = ("shop", CJK)
 TABLES = ("t", "T", "größe", "a$b", "a.b/c #?%20", CJK, "%" * 45)
-FORMATS = ("parquet", "delta", "iceberg")
 
 
 def quoted(*names):
@@ -56,12 +54,10 @@ def fill(server, first):
 
 def content(spark, lake, kind, state):
     """The current rows as the format's own reader gives them: id to text."""
-    if kind == "delta":
-        found = DeltaTable(str(lake / state.parts["current"])).to_pyarrow_table()
-    elif kind == "iceberg":
-        found = own_catalog(lake).load_table(state.parts["current"]).scan().to_arrow()
-    else:
+    if kind == "parquet":
         found = spark.read.parquet(str(lake / state.folder / "current")).toArrow()
+    else:
+        found = READERS[kind](lake, state.parts["current"])
     rows = pa.table(found).select(["id", "größe %41"]).to_pylist()
     return {row["id"]: row["größe %41"] for row in rows}
 
@@ -106,6 +102,23 @@ def test_folders_that_a_formats_readers_cannot_read(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_settings_of_a_folder_with_a_space(tmp_path):
-    found = settings("iceberg", tmp_path / "my lake")
-    assert found["spark.sql.catalog.lake.warehouse"] == f"file://{tmp_path}/my lake"
+ELSEWHERE = ("s3://bucket/lake", "hdfs://host/lake", "S3A://bucket", Path("s3://bucket/lake"))
+
+
+def test_a_lake_is_no_url(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for into in ELSEWHERE:
+        for kind in FORMATS:
+            with pytest.raises(UsageError, match="a lake is a folder"):
+                mirror(SHOP / "mysql", into, format=kind)
+        with pytest.raises(UsageError, match="a lake is a folder"):
+            verify("mysql://root@127.0.0.1:1/", into)
+        with pytest.raises(UsageError, match="a lake is a folder"):
+            settings("iceberg", into)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_url_is_its_path(tmp_path):
+    for kind in FORMATS:
+        with open_store(f"file://{tmp_path}/a%20lake{kind}", kind):
+            assert (tmp_path / f"a lake{kind}" / "_tailrace").is_dir()

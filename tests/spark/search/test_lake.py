@@ -1,22 +1,16 @@
 """WL#3283's reference application: an index of a lake equals the index of the log that is in it."""
 
-from __future__ import annotations
-
-import json
 import shutil
-import threading
 
 import pytest
 
-from tailrace.cli import main
 from tailrace.errors import PipelineError, UsageError
 from tailrace.search import Index, index
 from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.search import index as on_spark
-from tests.waiting import wait_for
+from tests.spark.search.shop import WORDS, Following, begin, change, hits_of, rows_of
 
-QUERIES = ["red", "+red +car", "blue -car", "b*", '"slow red"', "müde", "+car +(red blue)", "lost"]
 TYPES = {
     "u": ("BIGINT UNSIGNED", "18446744073709551615"),
     "d": ("DECIMAL(12, 2)", "-1234.50"),
@@ -46,8 +40,7 @@ def shop(fresh_server, request):
     name = getattr(request, "param", "mysql-9.7")
     made = fresh_server(name, ["--binlog-row-metadata=FULL"])
     made.execute("SET SESSION sql_mode = ''")
-    made.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
-    made.execute("CREATE TABLE shop.things (id INT PRIMARY KEY, name VARCHAR(99), more TEXT)")
+    begin(made)
     made.execute("CREATE TABLE shop.pairs (a VARCHAR(9), b INT, t TEXT, PRIMARY KEY (a, b))")
     listed = ", ".join(f"`{name}` {declared}" for name, (declared, _) in TYPES.items())
     made.execute(f"CREATE TABLE shop.types (id INT PRIMARY KEY, {listed})")
@@ -55,9 +48,8 @@ def shop(fresh_server, request):
     made.execute(f"INSERT INTO shop.types VALUES (1, {values})")
     made.execute("INSERT INTO shop.types (id) VALUES (2)")
     for number in range(40):
-        words = ["slow red car", "blue car", "red bicycle", "müde boat"][number % 4]
-        made.execute(f"INSERT INTO shop.things VALUES ({number}, '{words}', 'old {number}')")
-        made.execute(f"INSERT INTO shop.pairs VALUES ('k{number % 3}', {number}, '{words}')")
+        row = f"'k{number % 3}', {number}, '{WORDS[number % 4]}'"
+        made.execute(f"INSERT INTO shop.pairs VALUES ({row})")
     made.connection.commit()
     return made
 
@@ -78,28 +70,10 @@ ROUNDS = [
 """Each is in a version of the lake of its own."""
 
 
-def change(server, statements):
-    """Carry statements out, and commit."""
-    for each in statements:
-        server.execute(each)
-    server.connection.commit()
-
-
 def content(place):
     """All rows of an index, and what each query finds; tables without rows do not count."""
-    opened = Index(place)
-    rows = {
-        table: sorted(
-            (json.dumps(hit.row, sort_keys=True), str(hit.key), hit.copies)
-            for hit in opened.rows(table)
-        )
-        for table in opened.tables
-    }
-    hits = {query: opened.search(query, limit=1000) for query in QUERIES}
-    return {table: found for table, found in rows.items() if found}, {
-        query: sorted((hit.table, str(hit.key)) for hit in found.hits)
-        for query, found in hits.items()
-    }
+    rows = {table: found for table, found in rows_of(place).items() if found}
+    return rows, {query: hits for query, (_, _, hits) in hits_of(place).items()}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +127,7 @@ def test_only_what_changed_is_indexed_unless_a_file_is_gone(shop, tmp_path):
     assert content(into) == content(log)
 
 
-def test_an_index_follows_a_lake(shop, tmp_path, monkeypatch, capsys):
+def test_an_index_follows_a_lake(shop, tmp_path, run):
     """The command, and what it takes to be another source."""
     lake, into = tmp_path / "lake", tmp_path / "index"
     shop.execute("CREATE TABLE shop.loose (name TEXT)")
@@ -162,23 +136,13 @@ def test_an_index_follows_a_lake(shop, tmp_path, monkeypatch, capsys):
     with pytest.raises(PipelineError, match=r"no current state of shop\.loose.*--exclude"):
         on_spark(lake, into)
     shutil.rmtree(into)
-    stop = threading.Event()
-    options = {"exclude": "shop.loose", "follow": True, "stop": stop}
-    follower = threading.Thread(target=on_spark, args=(lake, into), kwargs=options)
-    follower.start()
-    try:
-        wait_for((into / "index.json").exists)
+    with Following(lake, into, exclude="shop.loose") as following:
+        following.soon((into / "index.json").exists)
         change(shop, ["INSERT INTO shop.things VALUES (7000, 'red again', '')"])
         mirror(shop.data, into=lake)
-        wait_for(lambda: Index(into).search("again").total == 1)
-    finally:
-        stop.set()
-        follower.join()
-    command = ["tailrace", "index", str(lake), "--exclude", "shop.loose", "--into", str(into)]
-    monkeypatch.setattr("sys.argv", command)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert (ended.value.code, capsys.readouterr().out[:14]) == (0, "0 rows indexed")
+        following.soon(lambda: Index(into).search("again").total == 1)
+    done = run("index", lake, "--exclude", "shop.loose", "--into", into)
+    assert (done.status, done.out[:14]) == (0, "0 rows indexed")
     for source in (lake, shop.data):
         wrong = tmp_path / "wrong"
         other = shop.data if source == lake else lake

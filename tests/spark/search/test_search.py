@@ -1,7 +1,5 @@
 """The reference application of WL#3283 on Spark: shards that tasks make equal one process's index."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -15,9 +13,9 @@ from tailrace.spark.search import build
 from tailrace.spark.search import index as on_spark
 from tests.spark.following import url_of
 from tests.spark.killing import kill
+from tests.spark.search.shop import Following, begin, change, hits_of, rows_of
 from tests.waiting import wait_for
 
-QUERIES = ["red", "+red +car", "blue -car", "b*", '"slow red"', "müde", "+car +(red blue)"]
 SHARDS = 3
 
 
@@ -26,60 +24,38 @@ def shop(fresh_server, request):
     """A fresh server that had rows before anything reads its log."""
     name = getattr(request, "param", "mysql-9.7")
     made = fresh_server(name, ["--binlog-row-metadata=FULL"])
-    made.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
-    made.execute("CREATE TABLE shop.things (id INT PRIMARY KEY, name VARCHAR(99), more TEXT)")
+    begin(made)
     made.execute("CREATE TABLE shop.loose (name VARCHAR(99), about JSON)")
-    for number in range(40):
-        words = ["slow red car", "blue car", "red bicycle", "müde boat"][number % 4]
-        made.execute(f"INSERT INTO shop.things VALUES ({number}, '{words}', 'old {number}')")
     for _ in range(3):
         made.execute("""INSERT INTO shop.loose VALUES ('red car', '{"colour": "blue"}')""")
     made.connection.commit()
     return made
 
 
-def change(server):
-    """Updates, deletes, changed keys, rows without a key, rollbacks and statements."""
-    server.execute("BEGIN")
-    server.execute("UPDATE shop.things SET name = 'blue bus' WHERE id % 5 = 0")
-    server.execute("DELETE FROM shop.things WHERE id % 7 = 3")
-    server.execute("UPDATE shop.things SET id = id + 1000 WHERE id % 3 = 0")
-    server.execute("DELETE FROM shop.loose LIMIT 1")
-    server.execute("INSERT INTO shop.loose SELECT * FROM shop.loose")
-    server.connection.commit()
-    server.execute("BEGIN")
-    server.execute("INSERT INTO shop.things VALUES (5000, 'red ghost', '')")
-    server.connection.rollback()
-    server.execute("ALTER TABLE shop.things DROP COLUMN more")
-    server.execute("CREATE TABLE shop.gone (id INT PRIMARY KEY, name TEXT)")
-    server.execute("INSERT INTO shop.gone VALUES (1, 'red herring')")
-    server.connection.commit()
-    server.execute("RENAME TABLE shop.gone TO shop.kept")
-    server.execute("CREATE TABLE shop.emptied (id INT PRIMARY KEY, name TEXT)")
-    server.execute("INSERT INTO shop.emptied VALUES (1, 'red rag')")
-    server.connection.commit()
-    server.execute("TRUNCATE TABLE shop.emptied")
-    server.execute("INSERT INTO shop.emptied VALUES (2, 'blue rag')")
-    server.connection.commit()
-
-
-def rows_of(folder):
-    """All rows of an index."""
-    opened = Index(folder)
-    return {
-        table: sorted((str(hit.key), str(hit.row), hit.copies) for hit in opened.rows(table))
-        for table in opened.tables
-    }
-
-
-def hits_of(folder):
-    """What each query finds."""
-    opened = Index(folder)
-    found = {query: opened.search(query, limit=1000) for query in QUERIES}
-    return {
-        query: (each.total, each.tables, sorted((hit.table, str(hit.key)) for hit in each.hits))
-        for query, each in found.items()
-    }
+CHANGES = [
+    "BEGIN",
+    "UPDATE shop.things SET name = 'blue bus' WHERE id % 5 = 0",
+    "DELETE FROM shop.things WHERE id % 7 = 3",
+    "UPDATE shop.things SET id = id + 1000 WHERE id % 3 = 0",
+    "DELETE FROM shop.loose LIMIT 1",
+    "INSERT INTO shop.loose SELECT * FROM shop.loose",
+    "COMMIT",
+    "BEGIN",
+    "INSERT INTO shop.things VALUES (5000, 'red ghost', '')",
+    "ROLLBACK",
+    "ALTER TABLE shop.things DROP COLUMN more",
+    "CREATE TABLE shop.gone (id INT PRIMARY KEY, name TEXT)",
+    "INSERT INTO shop.gone VALUES (1, 'red herring')",
+    "COMMIT",
+    "RENAME TABLE shop.gone TO shop.kept",
+    "CREATE TABLE shop.emptied (id INT PRIMARY KEY, name TEXT)",
+    "INSERT INTO shop.emptied VALUES (1, 'red rag')",
+    "COMMIT",
+    "TRUNCATE TABLE shop.emptied",
+    "INSERT INTO shop.emptied VALUES (2, 'blue rag')",
+    "COMMIT",
+]
+"""Updates, deletes, changed keys, rows without a key, rollbacks and statements."""
 
 
 def check_equal(into, one):
@@ -91,42 +67,6 @@ def check_equal(into, one):
     assert len({str(state.position) for state in Index(into).states}) == 1
 
 
-class Following:
-    """`on_spark` with ``follow`` in another thread; leaving the context stops it."""
-
-    def __init__(self, *args, **options):
-        self.args, self.options = args, options
-        self.error = None
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self):
-        try:
-            on_spark(*self.args, follow=True, stop=self.stop, **self.options)
-        except BaseException as error:  # noqa: BLE001 - it is raised by `soon`
-            self.error = error
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, kind, *_):
-        self.stop.set()
-        self.thread.join()
-        if self.error is not None and kind is None:
-            raise self.error
-
-    def soon(self, met):
-        """Wait until it is true."""
-
-        def now():
-            if self.error is not None:
-                raise self.error
-            return met()
-
-        wait_for(now, every=0.1)
-
-
 @pytest.mark.parametrize("shop", ["mysql-9.7", "mariadb-11.8"], indirect=True)
 def test_an_index_on_spark_equals_that_of_one_process(spark, shop, tmp_path):
     """Rows from before, live changes and statements; when it is continued, nothing is double."""
@@ -135,7 +75,7 @@ def test_an_index_on_spark_equals_that_of_one_process(spark, shop, tmp_path):
     with Following(url, into, shards=SHARDS, tables="shop.*", spark=spark) as following:
         following.soon((into / "index.json").exists)
         assert sum(hit.copies for hit in Index(into).rows("shop.loose")) == 3
-        change(shop)
+        change(shop, CHANGES)
         reader = Index(into)
         following.soon(lambda: reader.refresh().search("+blue +rag").total)
     assert Index(into).search("herring").tables == {"shop.kept": 1}
@@ -304,7 +244,7 @@ def test_an_index_in_an_object_store(spark, bucket, shop, tmp_path, monkeypatch)
         Index(into)
     on_spark(url, into, shards=2, tables="shop.*", spark=spark)
     before = Index(into)
-    change(shop)
+    change(shop, CHANGES)
     on_spark(url, into, shards=2, tables="shop.*", spark=spark)
     shop.execute("INSERT INTO shop.things (id, name) VALUES (7000, 'red again')")
     shop.connection.commit()

@@ -1,0 +1,66 @@
+"""The streaming source: readers without Spark, and queries on it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import tailrace
+from tailrace.spark.datasource import Options
+from tailrace.spark.shape import JSON_SCHEMA
+from tailrace.spark.stream import StreamReader
+from tailrace.spark.stream_options import StreamOptions
+from tests.waiting import DEADLINE, wait_for
+
+
+def stream_reader(**options):
+    return StreamReader(Options.of(options), StreamOptions.of(options), JSON_SCHEMA)
+
+
+def read_range(reader, start, end):
+    """The rows between two offsets."""
+    partitions = reader.partitions(start, end)
+    return [row for each in partitions for batch in reader.read(each) for row in batch.to_pylist()]
+
+
+def keys(rows):
+    """(_seq, _op, table) of rows."""
+    return [(int(row["_seq"]), row["_op"], row["_table"]) for row in rows]
+
+
+def expected(path):
+    """The same of all rows of a log, by `tailrace.changes`."""
+    batches = tailrace.changes(path, statements="skip")
+    columns = ["_seq", "_op", "_table"]
+    return sorted(keys(row for each in batches for row in each.select(columns).to_pylist()))
+
+
+@contextmanager
+def running(writer, checkpoint, every="100 milliseconds"):
+    """A query that runs, and is stopped."""
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(processingTime=every).start()
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+def run_all(writer, checkpoint):
+    """Run a query over all there is."""
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    try:
+        assert query.awaitTermination(DEADLINE)
+    finally:
+        query.stop()
+
+
+def come(query, what):
+    """Wait until a condition holds; raises what ended the query."""
+
+    def met():
+        if query.exception() is not None:
+            raise query.exception()
+        return what()
+
+    wait_for(met, lambda: query.lastProgress)
