@@ -76,9 +76,7 @@ class Recording:
     def events(self) -> list[generators.ReplicationEvent]:
         """All events, kept, with what was rolled back."""
         kept = Keeps()
-        with generators.EventStream(self.log) as stream:
-            stream.row.register(kept)
-            stream.run()
+        run(generators.EventStream(self.log), kept)
         return kept.events
 
     def named(self, *names: str) -> list[Any]:
@@ -115,6 +113,15 @@ class Recording:
     def shown(self, pattern: str) -> list[Any]:
         """What mysqlbinlog prints that matches."""
         return re.findall(pattern, self.text)
+
+
+def run(source: Any, *consumers: generators.Consumer, of: str = "row") -> Any:
+    """Tell consumers of one generator's events all that a source has; returns it, closed."""
+    with source:
+        for each in consumers:
+            source.stack[of].register(each)
+        source.run()
+    return source
 
 
 class Keeps(generators.RowConsumer):

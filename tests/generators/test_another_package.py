@@ -2,20 +2,14 @@
 "a consumer in one plugin to register itself with a generator implemented in another plugin").
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tailrace import generators
 from tailrace.errors import UsageError
 from tests.recorded import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENGINE = '''
 """Engine-level events: the rows of the tables of one engine, as records with a key."""
@@ -239,7 +233,7 @@ print("as expected")
 """
 
 
-def package(folder: Path, name: str, source: str, entries: str) -> None:
+def package(folder, name, source, entries):
     """A package with its metadata, as an installation leaves them."""
     (folder / name).mkdir(parents=True)
     (folder / name / "__init__.py").write_text(source)
@@ -250,7 +244,7 @@ def package(folder: Path, name: str, source: str, entries: str) -> None:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
+def site(tmp_path):
     entries = (
         "[tailrace.generators]\nengine = engine_package:EngineGenerator\n"
         "[tailrace.materialised_formats]\nengine = engine_package:EngineFormat\n"

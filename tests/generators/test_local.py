@@ -13,6 +13,7 @@ from tailrace.errors import ObserverError, UsageError, ValueRejected
 from tailrace.events import REGISTRY, Event, IntVarEvent
 from tailrace.events.transaction import XaName
 from tailrace.events.variables import IntVarKind
+from tests.generators.conftest import run
 from tests.waiting import DEADLINE
 
 UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
@@ -119,26 +120,6 @@ def test_several_threads_each_with_transactions(tmp_path):
     for number in rolled_back:
         names = [name for each, name in at_once.names if each == number]
         assert names == [*one[:-1], "trx_rollback"]
-
-
-def test_what_is_rolled_back_is_told_to_those_with_trx_rollback_only():
-    orders = table()
-    with tailrace.local() as server:
-        at_once, committed = registered(server, ToldAtOnce), registered(server)
-
-        def fail():
-            with server.transaction() as transaction:
-                transaction.insert(orders, [(1, 1)])
-                raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            fail()
-    assert committed.events == []
-    assert [name for _, name in at_once.names] == [
-        "trx_start", "stmt_start", "row_write", "stmt_end", "trx_rollback"
-    ]  # fmt: skip
-    (end,) = at_once.of("trx_rollback")
-    assert (end.savepoint, end.global_transaction_id) == (None, None)
 
 
 def test_who_wants_no_rollbacks_is_told_at_the_commit_though_it_has_trx_rollback():
@@ -348,9 +329,7 @@ def test_the_log_gives_the_same_events(tmp_path, flavour, options):
             transaction.delete(notes, rows[1:])
         assert transaction.position == server.log.position
     read = Told()
-    with generators.EventStream(log) as stream:
-        stream.row.register(read)
-        stream.run()
+    run(generators.EventStream(log), read)
     assert [values_of(each) for each in told.events] == [values_of(each) for each in read.events]
     assert len(told.of("trx_commit")) == 5
     assert len(told.of("row_write")) == 300
@@ -398,45 +377,7 @@ def test_a_log_that_is_open_has_its_own_options(tmp_path):
                 tailrace.local(log, **given)
 
 
-def test_a_materialised_stream_of_them_gives_the_same_calls():
-    """With what no log tells."""
-    orders, notes = table(), table("notes")
-    stream = bytearray()
-    with tailrace.local(server_uuid=UUID, non_transactional=[notes]) as server:
-        told = registered(server)
-        with generators.Materialiser(stream) as materialiser:
-            materialiser.register(server.row)
-            first, second = server.transaction(), server.transaction()
-            first.insert(orders, [(1, 1), (2, 2)], write_can_replace=True)
-            second.insert(notes, [(1, 1)])
-            with first.statement(orders, notes):
-                first.delete(orders, [(1, 1)])
-            second.commit()
-            first.query("CREATE TABLE shop.t (a INT)", "shop")
-            first.insert(orders, [(3, 3)])
-            first.rollback()
-    read = Told()
-    with generators.MaterialisedStream(stream) as source:
-        source.row.register(read)
-        source.run()
-    assert [(each.name, each.values()) for each in read.events] == [
-        (each.name, each.values()) for each in told.events
-    ]
-    assert [number for number, name in read.names if name == "trx_commit"] == [2, 1, 3]
-
-
 # --- errors --------------------------------------------------------------------------------------
-
-
-def test_a_statement_that_fails_leaves_nothing():
-    with tailrace.local() as server:
-        told, at_once = registered(server), registered(server, ToldAtOnce)
-        with server.transaction() as transaction:
-            transaction.insert(table(), [(1, 1)])
-            with pytest.raises(ValueRejected):
-                transaction.insert(table(), [(2, 2), ("x", 3)])
-    for consumer in (told, at_once):
-        assert [each.after_image["id"] for each in consumer.of("row_write")] == [1]
 
 
 def failing(name):
@@ -518,31 +459,6 @@ def test_close_rolls_back_what_is_open():
         server.insert(table(), [(2, 2)])
 
 
-def test_who_registers_inside_a_transaction_is_told_of_the_next():
-    orders = table()
-    with tailrace.local() as server:
-        with server.transaction() as transaction:
-            transaction.insert(orders, [(1, 1)])
-            late, late_at_once = registered(server), registered(server, ToldAtOnce)
-            transaction.insert(orders, [(2, 2)])
-        server.insert(orders, [(3, 3)])
-    for consumer in (late, late_at_once):
-        assert {number for number, _ in consumer.names} == {2}
-
-
-def test_nothing_is_decoded_for_nobody():
-    with tailrace.local() as server:
-        server.transactions.register(OnlyCommits())
-        server.insert(table(), [(number, 1) for number in range(100)])
-    assert server.stack.counts["row"].made == 0
-    assert server.stack.counts["transaction"].made == 1
-
-
-class OnlyCommits(generators.TransactionConsumer):
-    def trx_commit(self, event):
-        pass
-
-
 # --- changes that consumers make -----------------------------------------------------------------
 
 
@@ -622,9 +538,7 @@ def test_an_event_of_a_class_that_a_package_added_is_offered_as_a_log_offers_it(
                 transaction.insert(table(), [(1, "9.50")])
             local = server.stack.unclaimed, told.names
         told = Told()
-        with generators.EventStream(tmp_path) as stream:
-            stream.row.register(told)
-            stream.run()
+        stream = run(generators.EventStream(tmp_path), told)
         assert local == (stream.stack.unclaimed, told.names)
         assert local[0] == 1
     finally:

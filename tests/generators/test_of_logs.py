@@ -1,13 +1,13 @@
 """The events that generators make of recorded logs, compared with what `tailrace.transactions` has."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 import tailrace
 from tailrace import generators
+from tests.generators.conftest import run
+from tests.generators.test_rpl_event_row import Tables
 from tests.recorded import CORPUS
 
 
@@ -45,29 +45,13 @@ def test_a_relay_log_of_a_real_replica_is_a_source(server):
     """The rows make the tables that the replica had."""
     folder = CORPUS / f"{server}.relay-log"
     expected = json.loads((folder / "expected.json").read_text())["tables"]
-    rows = {}
-
-    class Tables(generators.RowConsumer):
-        def row_write(self, event):
-            row = event.after_image
-            name = f"{event.table.database}.{event.table.name}"
-            rows.setdefault(name, {})[row["id"]] = row
-
-        def row_update(self, event):
-            self.row_delete(event)
-            self.row_write(event)
-
-        def row_delete(self, event):
-            name = f"{event.table.database}.{event.table.name}"
-            del rows[name][event.before_image["id"]]
-
-    with generators.EventStream(folder) as stream:
-        stream.row.register(Tables())
-        stream.run()
+    tables = Tables()
+    run(generators.EventStream(folder), tables)
     assert expected
     for name, table in expected.items():
         at = table["columns"].index("id")
-        assert sorted(map(str, rows[name])) == sorted(row[at] for row in table["rows"])
+        found = [str(key) for of, key in tables.rows if f"corpus.{of}" == name]
+        assert sorted(found) == sorted(row[at] for row in table["rows"])
 
 
 def test_each_generator_makes_what_is_asked_of_it_and_no_other():
@@ -77,11 +61,8 @@ def test_each_generator_makes_what_is_asked_of_it_and_no_other():
         consumer = type(
             "Asks", (generators.RowConsumer,), {method: lambda *_: None} if method else {}
         )
-        with generators.EventStream(CORPUS / "mysql-9.7.several-tables") as stream:
-            if method:
-                stream.row.register(consumer())
-            stream.run()
-            counts = stream.stack.counts
+        log = generators.EventStream(CORPUS / "mysql-9.7.several-tables")
+        counts = run(log, *[consumer()] * bool(method)).stack.counts
         assert all(each.taken for each in counts.values())
         assert [name for name, each in counts.items() if each.made] == [generator] * bool(method)
         for name, each in counts.items():

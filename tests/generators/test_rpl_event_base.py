@@ -1,7 +1,5 @@
 """MWL#120 `rpl_event_base`: what holds for the events of all generators."""
 
-from __future__ import annotations
-
 from dataclasses import is_dataclass
 
 import pytest
@@ -10,6 +8,7 @@ from tailrace import events, generators
 from tailrace.errors import UsageError
 from tailrace.generators import KeptContext, ReplicationEvent
 from tailrace.generators.event import kinds_of
+from tests.generators.conftest import run
 from tests.recorded import CORPUS
 
 KINDS = [each for each in kinds_of(ReplicationEvent) if each.__module__.startswith("tailrace.")]
@@ -51,9 +50,7 @@ def test_an_event_is_used_without_knowledge_of_its_details():
             seen.add(event.name)
 
     for case in ("savepoints", "load-data"):
-        with generators.EventStream(CORPUS / f"mariadb-11.8.{case}") as stream:
-            stream.row.register(Generic())
-            stream.run()
+        run(generators.EventStream(CORPUS / f"mariadb-11.8.{case}"), Generic())
     assert seen == {kind.name for kind in KINDS} - {"trx_rollback", "row_batch"}
 
 
@@ -64,15 +61,15 @@ def test_the_lifetime_of_an_event_is_the_callback():
         def event(self, event):
             kept[event.name] = event, event.keep(), event.values()
 
-    with generators.EventStream(CORPUS / "mysql-9.7.savepoints") as stream:
-        stream.row.register(Keeps())
-        stream.run()
+    run(generators.EventStream(CORPUS / "mysql-9.7.savepoints"), Keeps())
     for event, copy, values in kept.values():
         assert not event.is_valid
         assert repr(event) == f"{type(event).__name__}(over)"
         for name in event.accessors:
             with pytest.raises(UsageError, match=r"only during the callback.*event\.keep\(\)"):
                 getattr(event, name)
+        with pytest.raises(UsageError, match="is over"):
+            event.materialise()
         assert copy.is_valid
         assert copy.values() == copy.keep().values() == values
 
@@ -127,10 +124,7 @@ def test_not_materialised_nothing_is_read_that_nobody_asks_for(rows):
         def trx_start(self, event):
             pass
 
-    with generators.EventStream(rows.log) as stream:
-        stream.transaction.register(Starts())
-        stream.run()
-        counts = stream.stack.counts
+    counts = run(generators.EventStream(rows.log), Starts(), of="transaction").stack.counts
     assert counts["row"].made == counts["statement"].made == 0
     assert counts["row"].taken > 0
 
@@ -146,10 +140,7 @@ def test_the_same_event_goes_to_each_consumer(rows):
         def event(self, event):
             self.into.append((event.name, id(event), event.position))
 
-    with generators.EventStream(rows.log) as stream:
-        for into in given:
-            stream.row.register(Takes(into))
-        stream.run()
+    run(generators.EventStream(rows.log), *map(Takes, given))
     assert given[0] == given[1]
     assert len(given[0]) > 100
 

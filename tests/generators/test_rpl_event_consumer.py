@@ -1,12 +1,11 @@
 """MWL#120 `rpl_event_consumer_transaction`, `_statement`, `_row`, and their registration."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace import generators
 from tailrace.errors import UsageError
 from tailrace.generators import RowConsumer, StatementConsumer, TransactionConsumer
+from tests.generators.conftest import run
 
 TRANSACTION = {"trx_start", "trx_commit", "trx_rollback"}
 STATEMENT = {"stmt_start", "stmt_end", "stmt_query", "stmt_load_data_block", "stmt_load_query"}
@@ -48,10 +47,7 @@ def consumer(base, *names):
 def calls(recording, generator, base, *methods):
     """What each of several consumers is called with, by the methods that it has."""
     made = [consumer(base, *names) for names in methods]
-    with generators.EventStream(recording.log) as stream:
-        for each in made:
-            stream.stack[generator].register(each)
-        stream.run()
+    run(generators.EventStream(recording.log), *made, of=generator)
     return [each.calls for each in made]
 
 
@@ -92,9 +88,7 @@ def test_the_most_specific_callback_once_per_registration(recorded):
     """`event` gets what no other method gets."""
     for recording in recorded.values():
         made = consumer(RowConsumer, "event", "trx_commit", "stmt_query", "trx_rollback")
-        with generators.EventStream(recording.log) as stream:
-            stream.row.register(made)
-            stream.run()
+        run(generators.EventStream(recording.log), made)
         expected = [
             (
                 {"stmt_load_query": "stmt_query"}.get(event.name, event.name)
@@ -137,10 +131,8 @@ def test_a_consumer_of_a_generator_below_cannot_register_above(generator, base):
 def test_events_that_an_upper_generator_takes_are_not_fired_below(rows):
     """The row generator takes rows: the statement generator is not offered them."""
     made = consumer(RowConsumer, "event")
-    with generators.EventStream(rows.log) as stream:
-        stream.row.register(made)
-        stream.run()
-        counts = stream.stack.counts
+    stream = run(generators.EventStream(rows.log), made)
+    counts = stream.stack.counts
     assert counts["row"].offered == counts["row"].taken + counts["row"].deferred
     assert counts["statement"].offered == counts["row"].deferred
     assert counts["transaction"].offered == counts["statement"].deferred

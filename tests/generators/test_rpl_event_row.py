@@ -1,10 +1,9 @@
 """MWL#120 `rpl_event_row_base` and its events, of logs that real servers recorded."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace import generators
+from tests.generators.conftest import run
 from tests.recorded import CORPUS
 
 
@@ -46,9 +45,7 @@ class Batches(Tables):
 def test_before_and_after_images_make_the_tables(rows, kind):
     """`rpl_event_row_write`, `_update` and `_delete`, once per row: the server has the same rows."""
     tables = kind()
-    with generators.EventStream(rows.log) as stream:
-        stream.row.register(tables)
-        stream.run()
+    run(generators.EventStream(rows.log), tables)
     for name, selected in rows.tables.items():
         found = [list(row.values()) for (table, _), row in tables.rows.items() if table == name]
         expected = [list(row) for row in selected]
@@ -91,9 +88,7 @@ def test_read_and_write_sets_of_minimal_images(server):
             assert tuple(event.after_image) == event.write_set
             found.add(len(event.read_set) < len(event.table.columns))
 
-    with generators.EventStream(CORPUS / f"{server}.image-minimal-full") as stream:
-        stream.row.register(Sets())
-        stream.run()
+    run(generators.EventStream(CORPUS / f"{server}.image-minimal-full"), Sets())
     assert True in found
 
 
@@ -142,8 +137,5 @@ def test_once_per_row_and_registration(rows):
         def trx_rollback(self, event):
             pass
 
-    with generators.EventStream(rows.log) as stream:
-        stream.row.register(Ones())
-        stream.row.register(Lots())
-        stream.run()
+    run(generators.EventStream(rows.log), Ones(), Lots())
     assert count["row"] == count["batch"] == len(rows.shown(r"(?m)^### (?:INSERT|UPDATE|DELETE)"))

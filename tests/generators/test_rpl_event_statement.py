@@ -1,7 +1,5 @@
 """MWL#120 `rpl_event_statement_base` and its events, of logs that real servers recorded."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from tailrace.generators import UserVariable
@@ -41,15 +39,6 @@ def test_rpl_event_statement_query_has_the_context_of_its_session(logged):
             ]
             assert len(edges) == 2
             assert {each.current_database for each in (query, *edges)} == {session["database"]}
-
-
-def test_the_formats_have_these_statements(logged):
-    """In MIXED those that are deterministic, in ROW definitions only."""
-    found = {label: {log.format for log in logged(label)} for label in LABELS}
-    assert found["ddl"] == {"STATEMENT", "MIXED", "ROW"}
-    assert found["uuid"] == {"STATEMENT"}
-    for label in ("plain", "variables", "insert_id", "settings", "error"):
-        assert found[label] == {"STATEMENT", "MIXED"}
 
 
 def test_get_query_string_and_collation_default_db(logged):

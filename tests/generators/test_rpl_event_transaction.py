@@ -1,7 +1,5 @@
 """MWL#120 `rpl_event_transaction_base` and its events, of logs that real servers recorded."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -9,6 +7,7 @@ import pytest
 from tailrace import generators
 from tailrace.events.transaction import XaName
 from tailrace.generators import GlobalTransactionId
+from tests.generators.conftest import run
 from tests.recorded import CORPUS
 
 
@@ -163,9 +162,11 @@ def test_the_global_transaction_id_is_a_position_from_which_to_start_a_replica(s
 
     def commits(start=None):
         told = Commits()
-        with generators.EventStream(CORPUS / f"{server}.several-tables", start=start) as stream:
-            stream.transaction.register(told)
-            stream.run()
+        run(
+            generators.EventStream(CORPUS / f"{server}.several-tables", start=start),
+            told,
+            of="transaction",
+        )
         return told.ids
 
     ids = commits()

@@ -1,7 +1,5 @@
 """How a stack hands changes down and tells consumers: registrations, order, errors, rollbacks."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest
@@ -12,6 +10,7 @@ from tailrace.errors import ObserverError, UsageError
 from tailrace.generators import Change, KeptContext, Offer, RowGenerator, Stack
 from tailrace.generators.statement import StatementGenerator
 from tailrace.generators.transaction import TransactionGenerator
+from tests.generators.conftest import run
 from tests.recorded import CORPUS
 from tests.waiting import DEADLINE
 
@@ -40,9 +39,9 @@ def stack():
     return Stack([TransactionGenerator, StatementGenerator, RowGenerator])
 
 
-def offer(stack, change, number, *, rolled_back=False, savepoint=None, held=False):
+def offer(stack, change, number, *, rolled_back=False, savepoint=None):
     context = KeptContext({"local_transaction_id": number, "savepoint": savepoint})
-    stack.offer(Offer(change, context, number, rolled_back, held))
+    stack.offer(Offer(change, context, number, rolled_back))
 
 
 def test_who_registers_inside_a_transaction_is_told_of_the_next(stack):
@@ -164,9 +163,7 @@ def test_a_stopping_consumer_keeps_the_position_before_its_transaction():
         with pytest.raises(UsageError, match="open one that starts at"):
             stream.run()
     told = Told()
-    with generators.EventStream(LOG, start=starts[2]) as stream:
-        stream.row.register(told)
-        stream.run()
+    run(generators.EventStream(LOG, start=starts[2]), told)
     assert len([1 for _, name in told.events if name == "trx_commit"]) == len(starts) - 2
 
 
@@ -234,9 +231,7 @@ def test_a_stream_that_was_closed_is_not_run():
 
 def test_several_sources_number_their_transactions_together():
     told = Told()
-    with generators.EventStream([LOG, CORPUS / "mariadb-11.8.several-tables"]) as stream:
-        stream.row.register(told)
-        stream.run()
+    run(generators.EventStream([LOG, CORPUS / "mariadb-11.8.several-tables"]), told)
     starts = [number for number, name in told.events if name == "trx_start"]
     assert starts == list(range(1, len(starts) + 1))
 
@@ -256,9 +251,7 @@ def test_a_statement_over_tables_of_which_one_is_wanted():
 
     def of(tables):
         told = Statements()
-        with generators.EventStream(CORPUS / "mysql-9.7.several-tables", tables=tables) as stream:
-            stream.row.register(told)
-            stream.run()
+        run(generators.EventStream(CORPUS / "mysql-9.7.several-tables", tables=tables), told)
         return [tables for tables in told.tables if tables]
 
     whole = of("corpus.*")
@@ -268,9 +261,7 @@ def test_a_statement_over_tables_of_which_one_is_wanted():
 
 def test_the_blocks_of_load_data_are_inside_their_statement():
     told = Told()
-    with generators.EventStream(CORPUS / "mariadb-10.11.load-data") as stream:
-        stream.row.register(told)
-        stream.run()
+    run(generators.EventStream(CORPUS / "mariadb-10.11.load-data"), told)
     names = [name for _, name in told.events]
     at = names.index("stmt_load_data_block")
     assert names[at - 1] == "stmt_start"

@@ -1,7 +1,5 @@
 """The changes that hold: held to a transaction's end, told by reading ahead, streamed, or followed."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.errors import BoundaryError, TailraceError

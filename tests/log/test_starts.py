@@ -1,9 +1,6 @@
 """A start as text or object, in `open`, `changes` and the command: no row twice, none lost."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,6 @@ from tailrace.constants import EventType
 from tailrace.errors import GtidError, LogError, StorageError, UsageError
 from tailrace.events import MariadbGtidEvent
 from tailrace.gtid import GtidSet
-from tailrace.handlers import ByTable
 from tailrace.log.changes import Changes
 from tailrace.log.events import gtids_at
 from tailrace.log.reader import Reader, read_definitions
@@ -29,7 +25,6 @@ from tests.cases import each_case
 from tests.events.made import raw_event, raw_format
 
 SHOP = Path(__file__).parents[2] / "examples/shop"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rows(batches):
@@ -77,34 +72,13 @@ def test_what_was_read_is_not_read_again(shop, number):
     assert [each.start for each in again] == [last.start, *rest]
 
 
-def test_times_and_words(shop):
-    folder, transactions, counts, _ = shop
-    log = tailrace.open(folder)
-    moment = next(event for event in log if event.offset == transactions[300].start.offset)
-    second = EPOCH + timedelta(seconds=moment.timestamp)
-    at_time = list(tailrace.open(folder, start=second).transactions())
-    number = [each.start for each in transactions].index(at_time[0].start)
-    assert 0 < number <= 300
-    left = rows(tailrace.changes(folder))[sum(counts[:number]) :]
-    for text in (
-        second.isoformat(),
-        second.isoformat()[:-6],
-        f"{second + timedelta(hours=2):%Y-%m-%dT%H:%M:%S}+02:00",
-    ):
-        assert len(list(tailrace.open(folder, start=text).transactions())) == len(at_time)
-        assert rows(tailrace.changes(folder, start=text)) == left
-    assert rows(tailrace.changes(folder, start="oldest")) == rows(tailrace.changes(folder))
-    assert rows(tailrace.changes(folder, start="now")) == []
-    assert list(tailrace.open(folder, start="now").transactions()) == []
-    assert tailrace.open(folder, start="now").position >= transactions[-1].end
-
-
 @each_case(
     ("start", "error", "words"),
     [
         ("rubbish", UsageError, "start is oldest, now, a position"),
         ("2026-11-21", UsageError, "2026-11-21T00:00:00 or gtid:2026-11-21"),
         ("binlog.000077:4", UsageError, "binlog.000001 to binlog.000004"),
+        ("binlog.000001:9", StorageError, "no event begins at 9"),
         ("0-100-5", GtidError, "a log of mysql"),
         ("b1499b96-e58b-11f1-8132-02fc00000001:1-999999", GtidError, "not in the logs"),
         (7, UsageError, "start is oldest, now, a position"),
@@ -114,22 +88,6 @@ def test_what_is_no_start_is_an_error_of_the_call(start, error, words):
     for function in (tailrace.open, tailrace.changes):
         with pytest.raises(error, match=words):
             function(SHOP / "mysql", start=start)
-
-
-def test_a_place_inside_an_event(shop):
-    folder, transactions, *_ = shop
-    inside = f"{transactions[9].start.file}:{transactions[9].start.offset + 5}"
-    with pytest.raises(StorageError, match="no event begins at"):
-        tailrace.changes(folder, start=inside)
-
-
-def test_names_are_known_by_the_ddl_before_the_start(shop):
-    folder, transactions, *_ = shop
-    start = next(each.start for each in transactions if each.start.file == "binlog.000002")
-    found = list(tailrace.changes(folder, start=start))
-    names = {name for batch in found for name in batch.schema.field("after").type.names}
-    assert "id" in names
-    assert "c1" not in names
 
 
 SECOND = 1_700_000_000
@@ -360,15 +318,3 @@ def test_columns_that_no_table_has():
 
 
 # --- one text in place of several ----------------------------------------------------------------
-
-
-def test_a_text_is_one_pattern():
-    one = list(tailrace.changes(SHOP / "mysql", tables="shop.orders"))
-    assert sum(batch.num_rows for batch in one) > 100
-    assert {name for batch in one for name in batch.column("_table").to_pylist()} == {"orders"}
-    rest = tailrace.changes(SHOP / "mysql", exclude="shop.orders")
-    assert "orders" not in {name for batch in rest for name in batch.column("_table").to_pylist()}
-    handler = ByTable("shop.orders")
-    events = tailrace.open(SHOP / "mysql", handlers=[handler])
-    maps = {event.table for event in events if event.name == "TABLE_MAP"}
-    assert maps == {"orders"}

@@ -1,7 +1,5 @@
 """Changes over time, in a bounded number of intervals."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from hypothesis import given

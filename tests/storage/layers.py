@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.storage.encryption.keystream import Keystream, KeystreamInput, KeystreamOutput
 from tailrace.storage.encryption.mysql import HEADER_SIZE
-from tailrace.storage.pipe import StandardInput
 from tailrace.storage.streams.base import RandomInput, RandomOutput, needs
 from tailrace.storage.streams.buffer import buffered_input, buffered_output
-from tailrace.storage.streams.file import FileInput, TemporaryOutput
+from tailrace.storage.streams.file import TemporaryOutput
 from tailrace.storage.streams.layer import Layer, layer
-from tailrace.storage.streams.memory import MemoryInput
 from tailrace.storage.streams.read_ahead import ReadAhead
 from tailrace.testing import Faults, FaultyOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tailrace.storage.streams.base import SpillOutput
 
@@ -78,35 +75,16 @@ def content(source: Any) -> bytes:
     return b"".join(pieces)
 
 
-class Closing:
-    """An input at the bottom that closes the source which it was filled from."""
+def closes(stream: Any, source: Any) -> Any:
+    """An input that was filled from a source; it closes the source, too."""
+    close = stream.close
 
-    def __init__(self, source: Any) -> None:
-        self._source = source
+    def both() -> None:
+        close()
+        source.close()
 
-    def close(self) -> None:
-        super().close()  # type: ignore[misc]
-        self._source.close()
-
-
-class ClosingFile(Closing, FileInput):
-    def __init__(self, source: Any, path: Path) -> None:
-        path.write_bytes(content(source))
-        FileInput.__init__(self, path)
-        Closing.__init__(self, source)
-
-
-class ClosingMemory(Closing, MemoryInput):
-    def __init__(self, source: Any) -> None:
-        MemoryInput.__init__(self, content(source))
-        Closing.__init__(self, source)
-
-
-class ClosingStandard(Closing, StandardInput):
-    def __init__(self, source: Any, path: Path) -> None:
-        path.write_bytes(content(source))
-        StandardInput.__init__(self, os.open(path, os.O_RDONLY))
-        Closing.__init__(self, source)
+    stream.close = both
+    return stream
 
 
 class ClosingTemporary:

@@ -1,7 +1,5 @@
 """`BinlogCache`: memory, then a temporary file."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -30,12 +28,12 @@ from tests.storage.layers import RefusingSystem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.storage.streams.base import Data, RandomInput, SpillOutput
+    from tailrace.storage.streams.base import SpillOutput
 
     Wrap = Callable[[SpillOutput], SpillOutput]
 
 
-def copied(cache: BinlogCache) -> bytes:
+def copied(cache):
     output = MemoryOutput()
     cache.copy_to(output)
     return bytes(output.data)
@@ -60,9 +58,7 @@ STEPS = st.lists(
     seed=st.integers(0, 9),
     wrap=st.sampled_from([None, temporary]),
 )
-def test_as_bytes_in_memory(
-    limit: int, steps: list[tuple[str, int]], seed: int, wrap: Wrap | None
-) -> None:
+def test_as_bytes_in_memory(limit, steps, seed, wrap):
     chance = Random(seed)
     plain = bytearray()
     savepoints = [0]
@@ -91,7 +87,7 @@ def test_as_bytes_in_memory(
         assert copied(cache) == copied(cache) == plain
 
 
-def test_disk_writes_are_counted() -> None:
+def test_disk_writes_are_counted():
     """Binlog_cache::disk_writes: those of a transaction; the next starts anew."""
     cache = BinlogCache(100)
     cache.write(bytes(100))
@@ -111,7 +107,7 @@ def test_disk_writes_are_counted() -> None:
 
 
 @each_case("wrap", [None, temporary])
-def test_the_name_of_the_temporary_file(wrap: Wrap | None, tmp_path: Path) -> None:
+def test_the_name_of_the_temporary_file(wrap, tmp_path):
     """Binlog_cache::tmp_file_name: where the file can be read, and its size on the disk be seen."""
     with BinlogCache(10, wrap=wrap, folder=tmp_path) as cache:
         cache.write(b"memory")
@@ -126,7 +122,7 @@ def test_the_name_of_the_temporary_file(wrap: Wrap | None, tmp_path: Path) -> No
         assert cache.tmp_file_name is None
 
 
-def test_a_cache_into_another() -> None:
+def test_a_cache_into_another():
     one, other = BinlogCache(10), BinlogCache(1000)
     one.write(b"a" * 35)
     one.copy_to(other)
@@ -136,7 +132,7 @@ def test_a_cache_into_another() -> None:
     other.close()
 
 
-def open_files() -> int:
+def open_files():
     """How many files without a name this process has open; other tests' sockets come and go."""
     found = 0
     for each in Path("/proc/self/fd").iterdir():
@@ -145,10 +141,10 @@ def open_files() -> int:
     return found
 
 
-def test_the_file_is_gone_afterwards(tmp_path: Path) -> None:
+def test_the_file_is_gone_afterwards(tmp_path):
     before = open_files()
 
-    def fail() -> None:
+    def fail():
         with BinlogCache(10, folder=tmp_path) as cache:
             cache.write(bytes(50))
             assert open_files() == before + 1
@@ -167,15 +163,13 @@ def test_the_file_is_gone_afterwards(tmp_path: Path) -> None:
 @each_case("number", FAULTS.values())
 @each_case("share", [0, 0.5, 1])
 @each_case("wrap", [None, temporary])
-def test_a_full_disk_is_taken_back(
-    monkeypatch: pytest.MonkeyPatch, number: int, share: float, wrap: Wrap | None
-) -> None:
+def test_a_full_disk_is_taken_back(monkeypatch, number, share, wrap):
     for call in range(4):
         with BinlogCache(10, wrap=wrap) as cache:
             faults = Faults(call, number)
             cache.write(b"first")
             savepoint = len(cache)
-            refused: list[str] = []
+            refused = []
             for piece in (b"a" * 8, b"b" * 30, b"c" * 9, b"d" * 20):
                 monkeypatch.setattr(file_module, "os", RefusingSystem(faults, share))
                 try:
@@ -190,76 +184,13 @@ def test_a_full_disk_is_taken_back(
             assert copied(cache) == b"first" + b"a" * 8 + b"b" * 30 + b"c" * 9 + b"d" * 20
 
 
-def test_no_folder_to_spill_to(tmp_path: Path) -> None:
+def test_no_folder_to_spill_to(tmp_path):
     cache = BinlogCache(1, folder=tmp_path / "missing")
     with pytest.raises(StorageError, match=r"temporary file: No such file or directory"):
         cache.write(b"ab")
 
 
-class Masked:
-    """A spill file whose bytes are masked: what an encryption is to the cache."""
-
-    made = 0
-
-    def __init__(self, lower: SpillOutput) -> None:
-        type(self).made += 1
-        self.lower = lower
-        self.update, self.truncate = lower.update, lower.truncate
-        self.flush, self.sync, self.close = lower.flush, lower.sync, lower.close
-
-    @property
-    def size(self) -> int:
-        return self.lower.size
-
-    def write(self, data: Data) -> None:
-        self.lower.write(bytes(each ^ 0x55 for each in bytes(data)))
-
-    def input(self) -> RandomInput:
-        below = self.lower.input()
-
-        class Input:
-            seek = below.seek
-
-            def readinto(self, view: memoryview) -> int:
-                count = below.readinto(view)
-                view[:count] = bytes(each ^ 0x55 for each in view[:count])
-                return count
-
-        return Input()
-
-
-def test_the_temporary_file_may_be_wrapped() -> None:
-    with BinlogCache(10, wrap=Masked) as cache:
-        cache.write(b"0123456789")
-        assert Masked.made == 0
-        cache.write(b"secret")
-        assert Masked.made == 1
-        assert copied(cache) == b"0123456789secret"
-        assert cache._file.lower.input().read(100) == bytes(each ^ 0x55 for each in b"0123456789")
-    with pytest.raises(UsageError, match="needs a SpillOutput"):
-        BinlogCache(1, wrap=lambda lower: lower.input()).write(b"ab")
-
-
-def test_encrypted_as_the_log_is() -> None:
-    seen: list[SpillOutput] = []
-
-    def wrap(lower: SpillOutput) -> SpillOutput:
-        seen.append(lower)
-        return temporary(lower)
-
-    with BinlogCache(100, wrap=wrap) as cache:
-        plain = bytes(range(256)) * 10
-        for start in range(0, len(plain), 90):
-            cache.write(plain[start : start + 90])
-        cache.truncate(150)
-        cache.write(plain[150:])
-        assert copied(cache) == plain
-        stored = seen[0].input().read(1 << 20)
-        assert len(stored) > 2000
-        assert plain[:16] not in stored
-
-
-def test_a_folder_protects_what_spills(tmp_path: Path) -> None:
+def test_a_folder_protects_what_spills(tmp_path):
     """Where logs are encrypted, temporary files are; elsewhere they are as they are."""
     keyring = make(tmp_path / "keys", "1")
     for folder in (LocalFolder(tmp_path), MemoryFolder("x")):
@@ -271,6 +202,8 @@ def test_a_folder_protects_what_spills(tmp_path: Path) -> None:
                 assert copied(cache) == b"this is a secret, or it is none"
                 assert (b"secret" in file.input().read(100)) is not encrypting
         assert folder.spill(file) is file
+    with pytest.raises(UsageError, match="needs a SpillOutput"):
+        BinlogCache(1, wrap=lambda lower: lower.input()).write(b"ab")
 
 
 MUCH = """
@@ -297,7 +230,7 @@ print(peak())
 """
 
 
-def test_much_in_little_memory() -> None:
+def test_much_in_little_memory():
     """Plain and encrypted."""
     run = subprocess.run([sys.executable, "-c", MUCH], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
@@ -309,14 +242,14 @@ def test_much_in_little_memory() -> None:
 
 
 @each_case("size", [5, 500], ids=["in memory", "on disk"])
-def test_a_closed_cache_takes_and_gives_nothing(size: int) -> None:
+def test_a_closed_cache_takes_and_gives_nothing(size):
     """WL#10956, Binlog_cache: after it was closed what is done with it is an error."""
     cache = BinlogCache(10)
     cache.write(bytes(size))
     cache.close()
     cache.close()
     output = MemoryOutput()
-    calls: list[Callable[[], object]] = [
+    calls = [
         lambda: cache.write(b"x"),
         lambda: cache.truncate(0),
         cache.reset,

@@ -1,13 +1,10 @@
 """`BinlogFile` out: a log file being written, in folders on disk and in memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess
 import sys
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,23 +26,18 @@ from tests.cases import each_case
 from tests.recorded import CORPUS
 from tests.storage.layers import RefusingSystem
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from tailrace.storage.store import WritableStore
-
-
-def there(file: BinlogFile) -> bytes:
+def there(file):
     return file.folder.read(file.name, 0, 1 << 20)
 
 
-def a_folder(kind: str, path: Path) -> WritableStore:
+def a_folder(kind, path):
     return LocalFolder(path) if kind == "disk" else MemoryFolder("test")
 
 
 @each_case("kind", ["disk", "memory"])
 @each_case("buffer", [0, 5, 1 << 16])
-def test_its_life(tmp_path: Path, kind: str, buffer: int) -> None:
+def test_its_life(tmp_path, kind, buffer):
     folder = a_folder(kind, tmp_path)
     file = BinlogFile(folder, "binlog.000001", buffer=buffer)
     assert not file.is_open
@@ -76,7 +68,7 @@ def test_its_life(tmp_path: Path, kind: str, buffer: int) -> None:
 
 
 @each_case("kind", ["disk", "memory"])
-def test_what_is_refused(tmp_path: Path, kind: str) -> None:
+def test_what_is_refused(tmp_path, kind):
     folder = a_folder(kind, tmp_path)
     file = BinlogFile(folder, "x")
     for act in (
@@ -105,9 +97,9 @@ def test_what_is_refused(tmp_path: Path, kind: str) -> None:
         BinlogFile(folder, "x").create(b"")
 
 
-def test_a_stream_that_cannot_be_changed_is_no_log() -> None:
+def test_a_stream_that_cannot_be_changed_is_no_log():
     class Archive(MemoryFolder):
-        def create(self, name: str, head: bytes) -> ZstdOutput:
+        def create(self, name, head):
             self.store = FaultyOutput()
             return ZstdOutput(self.store)
 
@@ -117,7 +109,7 @@ def test_a_stream_that_cannot_be_changed_is_no_log() -> None:
     assert folder.store.closed
 
 
-def test_a_full_disk_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_taken_back(tmp_path, monkeypatch):
     file = BinlogFile(LocalFolder(tmp_path), "x", buffer=250)
     file.create(b"head")
     monkeypatch.setattr(file_module, "os", RefusingSystem(Faults(0, errno.ENOSPC), 0.5))
@@ -135,9 +127,7 @@ def test_a_full_disk_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     file.close()
 
 
-def test_what_was_given_up_is_not_written_when_it_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_given_up_is_not_written_when_it_is_closed(tmp_path, monkeypatch):
     file = BinlogFile(LocalFolder(tmp_path), "x", buffer=250)
     file.create(b"head")
     file.write(b"a" * 60)
@@ -152,7 +142,7 @@ def test_what_was_given_up_is_not_written_when_it_is_closed(
     assert (tmp_path / "x").read_bytes() == b"head" + b"a" * 30
 
 
-def test_a_log_is_in_the_systems_hands_when_a_commit_returns(tmp_path: Path) -> None:
+def test_a_log_is_in_the_systems_hands_when_a_commit_returns(tmp_path):
     """Also without `sync`: it outlives the end of the process."""
     log = tailrace.create(tmp_path / "binlog.000001", flavour="mysql", server_id=1, sync="none")
     for number in range(3):
@@ -164,7 +154,7 @@ def test_a_log_is_in_the_systems_hands_when_a_commit_returns(tmp_path: Path) -> 
 
 @each_case("flavour", ["mysql", "mariadb"])
 @each_case("buffer", [0, 1 << 16])
-def test_encrypted_below(tmp_path: Path, flavour: str, buffer: int) -> None:
+def test_encrypted_below(tmp_path, flavour, buffer):
     """Offsets, changes and cuts are the plain log's, in an encrypted one of either flavour."""
     with tailrace.create(tmp_path / "plain.000001", flavour=flavour, server_id=1) as log:
         ends = [log.position.offset]
@@ -202,7 +192,7 @@ def test_encrypted_below(tmp_path: Path, flavour: str, buffer: int) -> None:
 
 
 @each_case("mode", ["aes_cbc", "aes_ctr"])
-def test_an_encrypted_event_of_mariadb_is_not_updated(tmp_path: Path, mode: str) -> None:
+def test_an_encrypted_event_of_mariadb_is_not_updated(tmp_path, mode):
     """WL#10956, Binlog_ofile::update: the document of `update` says why."""
     ring = make(tmp_path / "keys", "1")
     folder = EncryptedFolder(MemoryFolder("updated"), ring, mode=mode)
@@ -220,9 +210,7 @@ def test_an_encrypted_event_of_mariadb_is_not_updated(tmp_path: Path, mode: str)
 
 @each_case("flavour", ["mysql-9.7", "mariadb-11.8"])
 @each_case("count", [0, 3, 4, 22, 30, 126])
-def test_an_encrypted_log_is_created_with_its_beginning(
-    tmp_path: Path, flavour: str, count: int
-) -> None:
+def test_an_encrypted_log_is_created_with_its_beginning(tmp_path, flavour, count):
     """Binlog_ofile::open: the beginning says whose encryption it is; without it nothing is made."""
     raw = (CORPUS / f"{flavour}.interleaved" / "binlog.000001").read_bytes()
     below = MemoryFolder("begun")
@@ -236,16 +224,16 @@ def test_an_encrypted_log_is_created_with_its_beginning(
 class Noting(MemoryOutput):
     """Notes the pieces that come down to it, as objects."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.pieces: list[Any] = []
+        self.pieces = []
 
-    def write(self, data: Any, /) -> None:
+    def write(self, data, /):
         self.pieces.append(data if isinstance(data, bytes) else bytes(data))
         super().write(data)
 
 
-def test_a_transaction_goes_down_uncopied() -> None:
+def test_a_transaction_goes_down_uncopied():
     """WL#10956, NF5: what is written once before each flush gains nothing by a buffer."""
     below = Noting()
     output = BufferRandomOutput(below)
@@ -264,7 +252,7 @@ def test_a_transaction_goes_down_uncopied() -> None:
     assert below.data == b"".join([*transactions, *small])
 
 
-def test_small_pieces_become_few_large_ones() -> None:
+def test_small_pieces_become_few_large_ones():
     """NF5: 4 reads and 4 writes for each MiB."""
     below = Noting()
     output = BufferRandomOutput(below)
@@ -316,7 +304,7 @@ for sync in ("transaction", "none"):
 
 
 @pytest.mark.slow
-def test_a_real_limit(tmp_path: Path) -> None:
+def test_a_real_limit(tmp_path):
     """The kernel takes part of a write and refuses the rest: no part of a transaction stays."""
     for name in ("transaction.False", "transaction.True", "none.False", "none.True"):
         (tmp_path / name).mkdir()
@@ -326,7 +314,7 @@ def test_a_real_limit(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
 
 
-def test_a_device_that_is_full() -> None:
+def test_a_device_that_is_full():
     output = FileOutput("/dev/full", os.open("/dev/full", os.O_RDWR))
     with pytest.raises(StorageError, match="/dev/full: No space left on device"):
         output.write(b"a")

@@ -1,7 +1,5 @@
 """A file's events as verified bytes and as objects, from an offset on, in memory of the caller's."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import re
@@ -11,7 +9,6 @@ import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 import zstandard
@@ -52,11 +49,11 @@ NAMES = ("mysql-9.7.interleaved", "mariadb-11.8.interleaved", "mysql-9.7.relay-l
 PLACE = re.compile(rb"^# at (\d+)$", re.MULTILINE)
 
 
-def path_of(name: str) -> Path:
+def path_of(name):
     return Path(find(CORPUS / name)[0].files[0].path)
 
 
-def places(name: str) -> list[int]:
+def places(name):
     """Where the servers' own tool sees events."""
     tool = [*binlog_tool(name.partition(".")[0] + "." + name.split(".")[1]), str(path_of(name))]
     shown = subprocess.run(tool, capture_output=True, check=True).stdout
@@ -64,7 +61,7 @@ def places(name: str) -> list[int]:
 
 
 @each_case("name", NAMES)
-def test_bytes_and_objects_stand_where_the_tool_sees_them(name: str) -> None:
+def test_bytes_and_objects_stand_where_the_tool_sees_them(name):
     raw = path_of(name).read_bytes()
     data = list(EventData(path_of(name)))
     assert set(places(name)) <= {offset for offset, _ in data}
@@ -75,7 +72,7 @@ def test_bytes_and_objects_stand_where_the_tool_sees_them(name: str) -> None:
 
 
 @each_case("name", NAMES[:2])
-def test_the_format_description_is_fetched_or_given(name: str) -> None:
+def test_the_format_description_is_fetched_or_given(name):
     path = path_of(name)
     whole = list(Events(path))
     first = whole[0]
@@ -97,12 +94,12 @@ def test_the_format_description_is_fetched_or_given(name: str) -> None:
         list(Events(path, 1 << 40, format_description=first))
 
 
-def files_of(name: str) -> list[Path]:
+def files_of(name):
     return [Path(file.path) for file in find(CORPUS / name)[0].files]
 
 
 @each_case("server", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
-def test_the_format_description_is_given_for_relay_logs(server: str) -> None:
+def test_the_format_description_is_given_for_relay_logs(server):
     """WL#10956, Basic_binlog_file_reader::open: with the relay log's own, its source's as it stands
     there, and the source's as it stands in the source's own log.
     """
@@ -128,7 +125,7 @@ def test_the_format_description_is_given_for_relay_logs(server: str) -> None:
     assert sources == 3
 
 
-def test_a_relay_log_whose_source_has_no_checksums(tmp_path: Path) -> None:
+def test_a_relay_log_whose_source_has_no_checksums(tmp_path):
     """The description given is the relay log's own, and its source's is in force."""
     relay = files_of("mysql-9.7.relay-log")[0]
     source = path_of("mysql-9.7.checksum-none")
@@ -145,12 +142,12 @@ def test_a_relay_log_whose_source_has_no_checksums(tmp_path: Path) -> None:
 
 
 @each_case("name", NAMES)
-def test_memory_is_what_the_caller_gives(name: str) -> None:
+def test_memory_is_what_the_caller_gives(name):
     path = path_of(name)
     memory = bytearray(1 << 20)
-    asked: list[int] = []
+    asked = []
 
-    def allocate(size: int) -> bytearray:
+    def allocate(size):
         asked.append(size)
         return memory
 
@@ -166,7 +163,7 @@ def test_memory_is_what_the_caller_gives(name: str) -> None:
 
 
 @each_case("name", [*NAMES, "mariadb-10.11.relay-log"])
-def test_objects_in_memory_that_the_caller_gives(name: str) -> None:
+def test_objects_in_memory_that_the_caller_gives(name):
     """WL#10956, read_event_object: allocator: one memory serves all events, also those which later
     ones need (table maps).
     """
@@ -184,7 +181,7 @@ def test_objects_in_memory_that_the_caller_gives(name: str) -> None:
             seen += 1
     assert seen
     start = whole[-1].offset
-    asked: list[int] = []
+    asked = []
     last = Events(path, start, format_description=whole[0], allocate=bytearray)
     assert [event.encode() for event in last] == [whole[-1].encode()]
     data = EventData(
@@ -199,7 +196,7 @@ def test_objects_in_memory_that_the_caller_gives(name: str) -> None:
 class SeveralFiles(EventData):
     """As mysqlbinlog reads standard input: each file's magic is passed over."""
 
-    def read_header(self, header: bytes, offset: int) -> int:
+    def read_header(self, header, offset):
         assert len(header) == 19
         self.seen = offset
         return 4 if header.startswith(b"\xfebin") else 0
@@ -207,7 +204,7 @@ class SeveralFiles(EventData):
 
 @each_case("memory", [None, bytearray])
 @each_case("server", ["mysql-9.7", "mariadb-11.8"])
-def test_read_header_is_overridden(server: str, memory: Any, tmp_path: Path) -> None:
+def test_read_header_is_overridden(server, memory, tmp_path):
     """WL#10956, Binlog_event_data_istream::read_header: several files, one after the other."""
     names = ("checksum-crc32", "checksum-none", "interleaved", "checksum-crc32")
     paths = [path_of(f"{server}.{name}") for name in names]
@@ -227,9 +224,9 @@ def test_read_header_is_overridden(server: str, memory: Any, tmp_path: Path) -> 
         Events(data, 4)
 
 
-def test_what_read_header_may_return() -> None:
+def test_what_read_header_may_return():
     class Wrong(EventData):
-        def read_header(self, header: bytes, offset: int) -> int:
+        def read_header(self, header, offset):
             return 20
 
     with pytest.raises(UsageError, match="read_header returned 20: it is shown 19 bytes"):
@@ -237,7 +234,7 @@ def test_what_read_header_may_return() -> None:
 
 
 @each_case("server", ["mysql-9.7", "mariadb-11.8"])
-def test_the_algorithm_of_the_checksums_is_given(server: str, tmp_path: Path) -> None:
+def test_the_algorithm_of_the_checksums_is_given(server, tmp_path):
     """WL#10956, read_event_data: checksum_alg: it counts, and not the format description's."""
     sound, none = path_of(f"{server}.checksum-crc32"), path_of(f"{server}.checksum-none")
     other = next(iter(Events(none)))
@@ -262,9 +259,7 @@ def test_the_algorithm_of_the_checksums_is_given(server: str, tmp_path: Path) ->
 
 
 @each_case("kind", [EventData, Events])
-def test_the_algorithm_is_a_member_or_its_name(
-    kind: type[EventData | Events], tmp_path: Path
-) -> None:
+def test_the_algorithm_is_a_member_or_its_name(kind, tmp_path):
     """WL#10956, read_event_data: checksum_alg, as text as `create` takes it. What is neither does
     not switch the verification off.
     """
@@ -278,7 +273,7 @@ def test_the_algorithm_is_a_member_or_its_name(
     unverified = len(list(EventData(path, verify_checksums=False)))
     for given in (ChecksumAlgorithm.NONE, "none"):
         assert len(list(kind(path, checksum_algorithm=given))) == unverified
-    wrong: list[Any] = [1, 5, "CRC32", "", "xx", [], ChecksumAlgorithm.UNDEFINED]
+    wrong = [1, 5, "CRC32", "", "xx", [], ChecksumAlgorithm.UNDEFINED]
     for given in wrong:
         with pytest.raises(UsageError, match=r"checksum_algorithm: .* neither 'crc32' nor 'none'"):
             kind(path, checksum_algorithm=given)
@@ -290,7 +285,7 @@ LARGE = 40 << 20
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def large(tmp_path_factory):
     """A log with an event of 40 MiB, of a type that may be passed over."""
     head = path_of("mysql-9.7.checksum-none").read_bytes()
     head = head[: 4 + int.from_bytes(head[13:17], "little")]
@@ -301,7 +296,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @each_case("kind", [EventData, Events])
-def test_an_event_is_read_into_that_memory(large: Path, kind: type[EventData | Events]) -> None:
+def test_an_event_is_read_into_that_memory(large, kind):
     """WL#10956, read_event_data: allocator: there is no second copy of the event."""
     memory = bytearray(LARGE)
     reading = iter(kind(large, allocate=lambda _: memory))
@@ -327,15 +322,13 @@ def test_an_event_is_read_into_that_memory(large: Path, kind: type[EventData | E
     ],
     ids=["too little", "read-only", "none"],
 )
-def test_too_little_memory(
-    large: Path, name: str, kind: type[EventData | Events], allocate: Any, said: str
-) -> None:
+def test_too_little_memory(large, name, kind, allocate, said):
     """WL#10956, MEM_ALLOCATE: an error of ours, with the event's place."""
     path = large if name == "large" else path_of(name)
     second = [offset for offset, _ in EventData(path)][1]
     calls = 0
 
-    def give(size: int) -> Any:
+    def give(size):
         nonlocal calls
         calls += 1
         return bytearray(size) if calls == 1 else allocate(size)
@@ -346,7 +339,7 @@ def test_too_little_memory(
 
 
 @each_case("name", NAMES[:2])
-def test_checksums_are_verified_if_asked(name: str, tmp_path: Path) -> None:
+def test_checksums_are_verified_if_asked(name, tmp_path):
     path = Path(shutil.copy(path_of(name), tmp_path))
     events = list(Events(path))
     damaged = bytearray(path.read_bytes())
@@ -367,7 +360,7 @@ def test_checksums_are_verified_if_asked(name: str, tmp_path: Path) -> None:
 
 
 @each_case("name", ["mysql-9.7", "mariadb-11.8"])
-def test_an_encrypted_file(name: str) -> None:
+def test_an_encrypted_file(name):
     folder = CORPUS / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
     file = LogFile.at(folder / "binlog.000002", keyring.open(keys))
@@ -380,17 +373,17 @@ def test_an_encrypted_file(name: str) -> None:
 class Forward:
     """Only `read`, as the worklog's Basic_istream: a few bytes at a time."""
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw):
         self._raw = raw
         self._at = 0
 
-    def read(self, count: int, /) -> bytes:
+    def read(self, count, /):
         piece = self._raw[self._at : self._at + min(count, 100)]
         self._at += len(piece)
         return piece
 
 
-def streams(path: Path) -> dict[str, Any]:
+def streams(path):
     """The same file as different input streams."""
     raw = path.read_bytes()
     return {
@@ -405,7 +398,7 @@ def streams(path: Path) -> dict[str, Any]:
 
 @each_case("kind", ["memory", "file", "buffer", "zstd", "forward", "python"])
 @each_case("name", NAMES)
-def test_events_are_read_from_any_input_stream(name: str, kind: str) -> None:
+def test_events_are_read_from_any_input_stream(name, kind):
     """Dev stories, m_istream: whatever is below; the stream is its owner's, and stays open."""
     path = path_of(name)
     wanted = list(EventData(path))
@@ -425,7 +418,7 @@ def test_events_are_read_from_any_input_stream(name: str, kind: str) -> None:
             list(data)
 
 
-def test_a_stream_is_named_in_errors_and_has_layers() -> None:
+def test_a_stream_is_named_in_errors_and_has_layers():
     path = path_of(NAMES[0])
     raw = path.read_bytes()
     for stream, place in (
@@ -440,12 +433,12 @@ def test_a_stream_is_named_in_errors_and_has_layers() -> None:
         assert list(EventData(stream, layers="zstd")) == list(EventData(path))
     for wrong in (object(), 5, None, b"bytes"):
         with pytest.raises(UsageError, match="is no file of a log"):
-            EventData(wrong)  # type: ignore[arg-type]
+            EventData(wrong)
     with pytest.raises(StorageError, match="read in one process only"):
         pickle.dumps(EventData(MemoryInput(raw)).reader.file)
 
 
-def test_an_encrypted_stream(tmp_path: Path) -> None:
+def test_an_encrypted_stream(tmp_path):
     """With ``keyring=``: of both servers, by path and as a stream."""
     for flavour, key in (("mysql", "MySQLReplicationKey_x_1"), ("mariadb", "1")):
         keys = keyring.make(tmp_path / flavour, key).path
@@ -461,7 +454,7 @@ def test_an_encrypted_stream(tmp_path: Path) -> None:
             EventData(find(target, keys)[0].files[0], keyring=keys)
 
 
-def test_standard_input_memory_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_memory_and_folders(tmp_path, monkeypatch):
     paths = [path_of(name) for name in NAMES[:2]]
     code = (
         "import sys; from tailrace.storage import EventData, Events\n"
@@ -488,12 +481,12 @@ def test_standard_input_memory_and_folders(tmp_path: Path, monkeypatch: pytest.M
 
 
 @each_case("made", [EventData, Events])
-def test_it_is_closed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_closed(made, monkeypatch):
     """Basic_binlog_file_reader::close: the file is closed; iterating opens it again."""
-    opened: list[Any] = []
+    opened = []
     real = LogFile.open
 
-    def opening(file: LogFile) -> Any:
+    def opening(file):
         opened.append(real(file))
         return opened[-1]
 
@@ -513,7 +506,7 @@ def test_it_is_closed(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_case("name", NAMES)
-def test_events_are_written_to_any_output_stream(name: str, tmp_path: Path) -> None:
+def test_events_are_written_to_any_output_stream(name, tmp_path):
     """Log_event::write: header, body and footer, into a file, a cache, memory, a stack."""
     path = path_of(name)
     raw = path.read_bytes()

@@ -1,16 +1,12 @@
 """Finding logs, and reading their bytes."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from tailrace.constants import ENCRYPTED_MAGIC, EventType
+from tailrace.constants import EventType
 from tailrace.errors import (
-    BadMagic,
-    EncryptionError,
     KeyMissing,
     StorageError,
     TruncatedEvent,
@@ -22,7 +18,7 @@ from tailrace.storage.local import LocalStore
 from tailrace.storage.streams import file as streams
 from tailrace.writing import create
 from tests.cases import each_case
-from tests.events.made import MAGIC, log, query_body, raw_event, raw_format, write
+from tests.events.made import log, query_body, raw_event, raw_format, write
 
 E = EventType
 BEGIN = raw_event(E.QUERY, query_body(b"BEGIN"))
@@ -30,11 +26,11 @@ XID = raw_event(E.XID, bytes(8))
 DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
 
 
-def names(source: Path | str) -> dict[str, list[str]]:
+def names(source):
     return {one.name: [file.name for file in one.files] for one in find(source)}
 
 
-def test_a_file_is_a_series(tmp_path: Path) -> None:
+def test_a_file_is_a_series(tmp_path):
     path = log(tmp_path, 3)
     (series,) = find(path)
     assert series.name == "binlog"
@@ -45,7 +41,7 @@ def test_a_file_is_a_series(tmp_path: Path) -> None:
     assert base_and_number("snapshot") == ("snapshot", None)
 
 
-def test_a_number_that_no_server_gives_is_part_of_the_name(tmp_path: Path) -> None:
+def test_a_number_that_no_server_gives_is_part_of_the_name(tmp_path):
     """A new log written next to such a file is not of the same series, and both can be read."""
     path = log(tmp_path, 1)
     path.rename(tmp_path / "binlog.2147483648")
@@ -53,26 +49,19 @@ def test_a_number_that_no_server_gives_is_part_of_the_name(tmp_path: Path) -> No
     assert [*names(tmp_path).values()] == [["binlog.000001"], ["binlog.2147483648"]]
 
 
-def test_a_folder_is_ordered_by_number(tmp_path: Path) -> None:
-    folder = tmp_path / "shop"
+def test_a_folder_is_ordered_by_number(tmp_path):
+    folder = tmp_path / "a shop"
     for number in (1_000_000, 999_999, 1_000_001):
         log(folder, number)
     (folder / "notes.txt").write_text("no log")
     (folder / "binlog.000001.idx").write_bytes(b"no log either")
     (folder / "empty.000001").write_bytes(b"")
-    assert names(folder) == {"shop": ["binlog.999999", "binlog.1000000", "binlog.1000001"]}
-    assert names(f"file://{folder}") == names(folder)
-    assert names(f"file://localhost{folder}") == names(folder)
-    assert names(folder / "." / "..") == {"shop": names(folder)["shop"]}
+    assert names(folder) == {"a shop": ["binlog.999999", "binlog.1000000", "binlog.1000001"]}
+    assert names(f"file://{tmp_path}/a%20shop") == names(folder)
+    assert names(folder / "." / "..") == names(folder)
 
 
-def test_a_url_is_unquoted(tmp_path: Path) -> None:
-    folder = tmp_path / "a b"
-    log(folder, 1)
-    assert names(f"file://{tmp_path}/a%20b") == {"a b": ["binlog.000001"]}
-
-
-def test_folders_in_a_folder_are_named_by_it(tmp_path: Path) -> None:
+def test_folders_in_a_folder_are_named_by_it(tmp_path):
     log(tmp_path / "mysql", 1)
     log(tmp_path / "mysql", 2)
     log(tmp_path / "mariadb", 7)
@@ -83,7 +72,7 @@ def test_folders_in_a_folder_are_named_by_it(tmp_path: Path) -> None:
     }
 
 
-def test_several_base_names_are_several_series(tmp_path: Path) -> None:
+def test_several_base_names_are_several_series(tmp_path):
     folder = tmp_path / "data"
     log(folder, 4)
     log(folder, 9, base="relay-bin")
@@ -93,7 +82,7 @@ def test_several_base_names_are_several_series(tmp_path: Path) -> None:
     }
 
 
-def test_an_index_lists_files_beside_it_and_elsewhere(tmp_path: Path) -> None:
+def test_an_index_lists_files_beside_it_and_elsewhere(tmp_path):
     far, near = tmp_path / "far", tmp_path / "near"
     first, second = log(far, 1), log(far, 2)
     log(near, 3)
@@ -105,7 +94,7 @@ def test_an_index_lists_files_beside_it_and_elsewhere(tmp_path: Path) -> None:
     assert Path(find(near)[0].files[0].path).parent.resolve() == far
 
 
-def test_what_an_index_lists_must_be_there(tmp_path: Path) -> None:
+def test_what_an_index_lists_must_be_there(tmp_path):
     log(tmp_path, 2)
     index = tmp_path / "binlog.index"
     index.write_text("./binlog.000001\n./binlog.000002\n./binlog.000003\n")
@@ -116,7 +105,7 @@ def test_what_an_index_lists_must_be_there(tmp_path: Path) -> None:
         find(index)
 
 
-def test_a_hole_is_an_error_that_names_the_missing_file(tmp_path: Path) -> None:
+def test_a_hole_is_an_error_that_names_the_missing_file(tmp_path):
     for number in (1, 2, 4):
         log(tmp_path, number)
     with pytest.raises(StorageError, match=r"binlog\.000003 is missing between binlog\.000002 and"):
@@ -125,14 +114,14 @@ def test_a_hole_is_an_error_that_names_the_missing_file(tmp_path: Path) -> None:
         find_all([tmp_path / "binlog.000002", tmp_path / "binlog.000004"])
 
 
-def test_the_same_number_twice(tmp_path: Path) -> None:
+def test_the_same_number_twice(tmp_path):
     log(tmp_path, 1)
     write(tmp_path / "binlog.01", raw_format())
     with pytest.raises(StorageError, match="the same number"):
         find(tmp_path)
 
 
-def test_a_file_without_a_number_among_others(tmp_path: Path) -> None:
+def test_a_file_without_a_number_among_others(tmp_path):
     log(tmp_path, 1)
     write(tmp_path / "binlog", raw_format())
     with pytest.raises(StorageError, match=r"binlog: its name has no number for its order"):
@@ -142,7 +131,7 @@ def test_a_file_without_a_number_among_others(tmp_path: Path) -> None:
         LogFile.at(tmp_path / "gone")
 
 
-def test_find_all_joins_files_of_one_folder(tmp_path: Path) -> None:
+def test_find_all_joins_files_of_one_folder(tmp_path):
     one = [log(tmp_path / "a", number) for number in (1, 2)]
     other = log(tmp_path / "b", 1)
     found = find_all([one[1], other, one[0], one[1], tmp_path / "b"])
@@ -161,24 +150,17 @@ def test_find_all_joins_files_of_one_folder(tmp_path: Path) -> None:
         ("file://host/logs", "names no host"),
     ],
 )
-def test_what_is_not_found(source: str, words: str) -> None:
+def test_what_is_not_found(source, words):
     with pytest.raises(StorageError, match=words):
         find(source)
 
 
-def test_a_folder_without_logs(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "file.000001").write_bytes(b"text")
-    with pytest.raises(StorageError, match="no log in this folder, nor in its sub-folders"):
-        find(tmp_path)
-
-
-def test_a_log_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_may_not_be_read(tmp_path, monkeypatch):
     log(tmp_path, 1)
     (tmp_path / "private.pem").write_text("key")
     open_file = streams.FileIO
 
-    def refuse(path: str | Path) -> object:  # root may read everything
+    def refuse(path):  # root may read everything
         if Path(path).name in {"binlog.000002", "private.pem"}:
             raise PermissionError(13, "Permission denied")
         return open_file(path)
@@ -190,7 +172,7 @@ def test_a_log_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         find(tmp_path)
 
 
-def test_events_and_offsets(tmp_path: Path) -> None:
+def test_events_and_offsets(tmp_path):
     large = raw_event(E.ROWS_QUERY, b"\0" + b"x" * (3 << 20))
     events = [raw_format(), BEGIN, large, XID, *[BEGIN, XID] * 20_000]
     path = write(tmp_path / "binlog.000001", *events)
@@ -200,37 +182,7 @@ def test_events_and_offsets(tmp_path: Path) -> None:
         offset += len(raw)
 
 
-@each_case(
-    ("content", "words"),
-    [
-        (b"", "the file is empty"),
-        (b"\xfe", "not a binary log: it begins with FE,"),
-        (b"PAR1 and so on", "not a binary log: it begins with 50 41 52 31"),
-    ],
-)
-def test_what_is_no_log(tmp_path: Path, content: bytes, words: str) -> None:
-    path = tmp_path / "binlog.000001"
-    path.write_bytes(content)
-    for read in (lambda: list(EventReader(path)), lambda: open_log(path)):
-        with pytest.raises(BadMagic, match=words) as caught:
-            read()
-        assert caught.value.file == str(path)
-        assert caught.value.offset == 0
-        assert "\n" not in str(caught.value)
-
-
-@each_case("header", [b"", b"\1", b"\1\1\5key_1\2" + bytes(500), b"\1\1\5\0\xff" + bytes(503)])
-def test_a_damaged_header_of_an_encrypted_log(tmp_path: Path, header: bytes) -> None:
-    path = tmp_path / "binlog.000001"
-    path.write_bytes(ENCRYPTED_MAGIC + header)
-    for read in (lambda: list(EventReader(path)), lambda: open_log(path)):
-        with pytest.raises(EncryptionError, match="encryption header") as caught:
-            read()
-        assert caught.value.file == str(path)
-        assert "\n" not in str(caught.value)
-
-
-def test_an_encrypted_log_of_mariadb(tmp_path: Path) -> None:
+def test_an_encrypted_log_of_mariadb(tmp_path):
     body = b"\1\7\0\0\0" + bytes(12)
     path = write(tmp_path / "b.1", raw_format(), raw_event(E.START_ENCRYPTION, body), b"?" * 99)
     with pytest.raises(KeyMissing, match="encrypted with the key 1, version 7"):
@@ -240,34 +192,7 @@ def test_an_encrypted_log_of_mariadb(tmp_path: Path) -> None:
     assert len(list(open_log(clear))) == 3
 
 
-@each_case("in_use", [False, True])
-def test_each_truncation(tmp_path: Path, in_use: bool) -> None:
-    events = [raw_format(flags=int(in_use)), BEGIN, XID]
-    edges = [4]
-    for raw in events:
-        edges.append(edges[-1] + len(raw))
-    whole = MAGIC + b"".join(events)
-    path = tmp_path / "binlog.000001"
-    for size in range(len(whole)):
-        path.write_bytes(whole[:size])
-        reader = EventReader(path)
-        if size < 4:
-            with pytest.raises(BadMagic):
-                list(reader)
-        elif size == 4 or (size not in edges and not (in_use and size >= edges[0] + 19)):
-            with pytest.raises(TruncatedEvent) as caught:
-                list(reader)
-            assert caught.value.offset == max(edge for edge in edges if edge <= size)
-        elif size in edges:
-            assert len(list(reader)) == edges.index(size)
-            assert reader.torn_tail_offset is None
-        else:
-            seen = len(list(reader))
-            assert reader.torn_tail_offset == edges[seen]
-            assert edges[seen] < size < edges[seen + 1]
-
-
-def test_a_length_past_the_end_of_the_file_allocates_nothing(tmp_path: Path) -> None:
+def test_a_length_past_the_end_of_the_file_allocates_nothing(tmp_path):
     damaged = BEGIN[:9] + (1 << 30).to_bytes(4, "little") + BEGIN[13:]
     path = write(tmp_path / "b.1", raw_format(), damaged)
     tracemalloc.start()
@@ -278,7 +203,7 @@ def test_a_length_past_the_end_of_the_file_allocates_nothing(tmp_path: Path) -> 
     assert peak < 1 << 20
 
 
-def test_reading_holds_a_piece_not_the_file(tmp_path: Path) -> None:
+def test_reading_holds_a_piece_not_the_file(tmp_path):
     block = raw_event(E.ROWS_QUERY, b"\0" + bytes(8000)) * 100
     path = write(tmp_path / "b.1", raw_format(), *[block] * 40)
     tracemalloc.start()

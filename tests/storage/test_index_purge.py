@@ -1,14 +1,10 @@
 """Old files of a log are deleted, in the servers' order: a kill at any step loses nothing."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
-import tailrace
 from tailrace.errors import BadLogName, StorageError, UsageError
 from tailrace.storage import find, keyring
 from tailrace.storage.index import LogIndex
@@ -18,16 +14,11 @@ from tailrace.storage.purge import purge
 from tests.cases import each_case
 from tests.writing.made import FLAVOURS, START, append, fill, log, transactions_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tailrace.storage.store import WritableStore
-
 both = each_case("flavour", FLAVOURS)
 FILES = 5
 
 
-def made(target: object, flavour: str, **options: object) -> list[str]:
+def made(target, flavour, **options):
     """A log of several files; their names."""
     with log(target, flavour, **options) as out:
         for number in range(FILES):
@@ -37,11 +28,11 @@ def made(target: object, flavour: str, **options: object) -> list[str]:
     return out.files
 
 
-def names(folder: Path) -> list[str]:
+def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def place(where: str, tmp_path: Path) -> tuple[str, WritableStore]:
+def place(where, tmp_path):
     if where == "disk":
         return str(tmp_path / "binlog.000001"), LocalFolder(tmp_path)
     forget_memory("purged")
@@ -50,7 +41,7 @@ def place(where: str, tmp_path: Path) -> tuple[str, WritableStore]:
 
 @both
 @each_case("where", ["disk", "memory"])
-def test_up_to_a_file(tmp_path: Path, where: str, flavour: str) -> None:
+def test_up_to_a_file(tmp_path, where, flavour):
     target, folder = place(where, tmp_path)
     files = made(target, flavour)
     index = LogIndex(folder, "binlog")
@@ -64,13 +55,13 @@ def test_up_to_a_file(tmp_path: Path, where: str, flavour: str) -> None:
     assert index.names == files[-1:]
 
 
-def begun(folder: WritableStore, name: str) -> int:
+def begun(folder, name):
     return int.from_bytes(folder.read(name, 4, 4), "little") * 1_000_000
 
 
 @both
 @each_case("where", ["disk", "memory"])
-def test_up_to_a_time(tmp_path: Path, where: str, flavour: str) -> None:
+def test_up_to_a_time(tmp_path, where, flavour):
     """A file goes where the second in which the next was begun is over by then."""
     target, folder = place(where, tmp_path)
     files = made(target, flavour)
@@ -85,7 +76,7 @@ def test_up_to_a_time(tmp_path: Path, where: str, flavour: str) -> None:
     assert index.purge(before=closed + 10**12) == []
 
 
-def test_one_limit_and_not_two(tmp_path: Path) -> None:
+def test_one_limit_and_not_two(tmp_path):
     made(tmp_path / "binlog.000001", "mysql")
     index = LogIndex(LocalFolder(tmp_path), "binlog")
     for limits in ({}, {"to": "binlog.000002", "before": 1}):
@@ -95,7 +86,7 @@ def test_one_limit_and_not_two(tmp_path: Path) -> None:
 
 
 @both
-def test_by_the_writer_and_by_name(tmp_path: Path, flavour: str) -> None:
+def test_by_the_writer_and_by_name(tmp_path, flavour):
     folder = tmp_path / flavour
     files = made(folder / "binlog.000001", flavour)
     whole = transactions_of(folder)
@@ -116,7 +107,7 @@ def test_by_the_writer_and_by_name(tmp_path: Path, flavour: str) -> None:
 
 
 @each_case("entry", ["{folder}/{name}", "./{name}", "{name}", ".\\{name}"])
-def test_entries_of_every_form(tmp_path: Path, entry: str) -> None:
+def test_entries_of_every_form(tmp_path, entry):
     files = made(tmp_path / "binlog.000001", "mysql")
     index = tmp_path / "binlog.index"
     lines = [entry.format(folder=tmp_path, name=name) for name in files]
@@ -127,7 +118,7 @@ def test_entries_of_every_form(tmp_path: Path, entry: str) -> None:
 
 
 @each_case("relative", [False, True])
-def test_files_that_lie_elsewhere_are_read_and_not_deleted(tmp_path: Path, relative: bool) -> None:
+def test_files_that_lie_elsewhere_are_read_and_not_deleted(tmp_path, relative):
     """The index lies in one folder, the older files in another."""
     here, there = tmp_path / "here", tmp_path / "there"
     files = made(here / "binlog.000001", "mariadb")
@@ -153,7 +144,7 @@ def test_files_that_lie_elsewhere_are_read_and_not_deleted(tmp_path: Path, relat
         *("./keys", "./receiver.json", "./other.000001", "..", "/", "./binlog.000001\x1b[2J"),
     ],
 )
-def test_a_register_deletes_nothing_elsewhere(tmp_path: Path, entry: str) -> None:
+def test_a_register_deletes_nothing_elsewhere(tmp_path, entry):
     """Who can write ``binlog.~rec~`` into a folder that others copy into chooses no file of theirs."""
     folder, outside = tmp_path / "log", tmp_path / "outside"
     files = made(folder / "binlog.000001", "mysql")
@@ -171,7 +162,7 @@ def test_a_register_deletes_nothing_elsewhere(tmp_path: Path, entry: str) -> Non
     assert LogIndex(LocalFolder(folder), "binlog").names == files
 
 
-def test_what_lies_beside_goes_before_what_the_entry_says(tmp_path: Path) -> None:
+def test_what_lies_beside_goes_before_what_the_entry_says(tmp_path):
     """A copied log's index names the files of the log that it was copied from: they stay."""
     files = made(tmp_path / "log" / "binlog.000001", "mysql")
     index = tmp_path / "log" / "binlog.index"
@@ -182,7 +173,7 @@ def test_what_lies_beside_goes_before_what_the_entry_says(tmp_path: Path) -> Non
     assert names(tmp_path / "copy") == [*files[3:], "binlog.index"]
 
 
-def test_a_file_that_is_gone_already(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_already(tmp_path):
     files = made(tmp_path / "binlog.000001", "mysql")
     (tmp_path / files[0]).unlink()
     (tmp_path / files[1]).unlink()
@@ -191,7 +182,7 @@ def test_a_file_that_is_gone_already(tmp_path: Path) -> None:
     assert names(tmp_path) == [*files[2:], "binlog.index"]
 
 
-def test_mariadbs_index_of_gtids_goes_with_its_file(tmp_path: Path) -> None:
+def test_mariadbs_index_of_gtids_goes_with_its_file(tmp_path):
     files = made(tmp_path / "binlog.000001", "mariadb")
     for name in files:
         (tmp_path / f"{name}.idx").write_bytes(b"")
@@ -199,7 +190,7 @@ def test_mariadbs_index_of_gtids_goes_with_its_file(tmp_path: Path) -> None:
     assert names(tmp_path) == [files[4], f"{files[4]}.idx", "binlog.index"]
 
 
-def test_an_encrypted_file_says_no_time(tmp_path: Path) -> None:
+def test_an_encrypted_file_says_no_time(tmp_path):
     files = made(tmp_path / "binlog.000001", "mysql")
     (tmp_path / files[1]).write_bytes(b"\xfdbin" + bytes(600))
     with pytest.raises(StorageError, match=rf"{files[1]}: it is encrypted.* purge up to a file"):
@@ -212,7 +203,7 @@ def test_an_encrypted_file_says_no_time(tmp_path: Path) -> None:
 
 
 @both
-def test_an_encrypted_log_by_time(tmp_path: Path, flavour: str) -> None:
+def test_an_encrypted_log_by_time(tmp_path, flavour):
     ring = tmp_path / "ring"
     keyring.make(ring).add("1")
     files = made(
@@ -223,7 +214,7 @@ def test_an_encrypted_log_by_time(tmp_path: Path, flavour: str) -> None:
     assert names(tmp_path / "log") == [files[4], "binlog.index"]
 
 
-def test_a_log_in_an_object_store() -> None:
+def test_a_log_in_an_object_store():
     """A store has no rename: its index is put anew in one piece."""
     target = f"memory://purged-{uuid4().hex}/binlog.000001"
     files = made(target, "mysql")
@@ -240,27 +231,27 @@ class Killed(BaseException):
 class Dying(LocalFolder):
     """A folder on disk whose process is killed right before its n-th change."""
 
-    def __init__(self, folder: Path, left: int) -> None:
+    def __init__(self, folder, left):
         super().__init__(folder)
         self.left = left
 
-    def _step(self) -> None:
+    def _step(self):
         if not self.left:
             raise Killed
         self.left -= 1
 
-    def remove(self, name: str) -> None:
+    def remove(self, name):
         self._step()
         super().remove(name)
 
-    def replace(self, name: str, content: bytes) -> None:
+    def replace(self, name, content):
         self._step()
         super().replace(name, content)
 
 
 @both
 @each_case("step", range(8))
-def test_killed_at_every_step(tmp_path: Path, flavour: str, step: int) -> None:
+def test_killed_at_every_step(tmp_path, flavour, step):
     """All files are listed and there, or the old ones are not listed; the next writer ends it."""
     folder = tmp_path / flavour
     files = made(folder / "binlog.000001", flavour)
@@ -286,7 +277,7 @@ def test_killed_at_every_step(tmp_path: Path, flavour: str, step: int) -> None:
     assert transactions_of(folder)[:-1] == (whole if step < 2 else whole[6:])
 
 
-def test_a_register_of_nothing_that_is_there(tmp_path: Path) -> None:
+def test_a_register_of_nothing_that_is_there(tmp_path):
     """What is listed is never deleted, nor what is not there an error."""
     files = made(tmp_path / "mysql" / "binlog.000001", "mysql")
     (tmp_path / "mysql" / "binlog.~rec~").write_text(f"./{files[0]}\n./binlog.000000\n./binl")
@@ -296,7 +287,7 @@ def test_a_register_of_nothing_that_is_there(tmp_path: Path) -> None:
     assert names(tmp_path / "mysql") == [*files, "binlog.index"]
 
 
-def test_a_servers_index_that_was_not_put_in_place(tmp_path: Path) -> None:
+def test_a_servers_index_that_was_not_put_in_place(tmp_path):
     """Servers delete the index and then rename the new one; between the two they may be killed."""
     folder = tmp_path / "mysql"
     files = made(folder / "binlog.000001", "mysql")
@@ -309,9 +300,9 @@ def test_a_servers_index_that_was_not_put_in_place(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_deleted_is_tried_again(tmp_path: Path) -> None:
+def test_what_cannot_be_deleted_is_tried_again(tmp_path):
     class Refusing(LocalFolder):
-        def remove(self, name: str) -> None:
+        def remove(self, name):
             if name == files[1]:
                 raise StorageError(f"{name}: Permission denied")
             super().remove(name)
@@ -322,14 +313,3 @@ def test_what_cannot_be_deleted_is_tried_again(tmp_path: Path) -> None:
     assert names(tmp_path) == [*files[1:], "binlog.index", "binlog.~rec~"]
     assert purge(tmp_path, to=files[4]) == files[3:4]
     assert names(tmp_path) == [files[4], "binlog.index"]
-
-
-def test_reading_goes_on_while_files_go(tmp_path: Path) -> None:
-    folder = tmp_path / "mysql"
-    files = made(folder / "binlog.000001", "mysql")
-    wanted = transactions_of(folder)[2:]
-    purge(folder, to=files[1])
-    opened = tailrace.open(folder).transactions()
-    first = next(opened)
-    purge(folder, to=files[1])
-    assert [first, *opened] == wanted

@@ -1,11 +1,8 @@
 """Indexes and purging as real servers have them, and servers on the indexes that we leave."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,14 +15,11 @@ from tests.storage.test_index_purge import Dying, Killed
 from tests.waiting import wait_for
 from tools.servers import ONE_OF_EACH, Server
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 SECOND = 1_000_000
 
 
 @pytest.fixture(scope="module", params=ONE_OF_EACH)
-def own(request: pytest.FixtureRequest) -> Iterator[Server]:
+def own(request):
     """A server of each flavour that nobody else uses."""
     _require(request.param)
     with Server(request.param, ["--innodb-flush-log-at-trx-commit=1"]) as server:
@@ -35,11 +29,11 @@ def own(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
-def logs(server: Server) -> list[str]:
+def logs(server):
     return [str(row[0]) for row in server.query("SHOW BINARY LOGS")]
 
 
-def some_files(server: Server, count: int, *, apart: bool = False) -> list[str]:
+def some_files(server, count, *, apart=False):
     """More log files of the server, with something in each; ``apart``: one a second."""
     for _ in range(count):
         server.execute("CREATE TABLE IF NOT EXISTS purged.t (id INT AUTO_INCREMENT PRIMARY KEY)")
@@ -52,20 +46,20 @@ def some_files(server: Server, count: int, *, apart: bool = False) -> list[str]:
     return logs(server)
 
 
-def there(folder: Path) -> list[str]:
+def there(folder):
     """The log files in a folder, what belongs to them, and the register."""
     kept = (path.name for path in folder.glob("binlog.*"))
     return sorted(name for name in kept if name != "binlog.state")
 
 
-def copied(server: Server, target: Path) -> Path:
+def copied(server, target):
     target.mkdir()
     for name in there(server.data):
         shutil.copy(server.data / name, target)
     return target
 
 
-def test_ours_and_the_servers_purge_alike(own: Server, tmp_path: Path) -> None:
+def test_ours_and_the_servers_purge_alike(own, tmp_path):
     files = some_files(own, 4)
     copy = copied(own, tmp_path / "to")
     own.execute(f"PURGE BINARY LOGS TO '{files[2]}'")
@@ -74,11 +68,11 @@ def test_ours_and_the_servers_purge_alike(own: Server, tmp_path: Path) -> None:
     assert (copy / "binlog.index").read_bytes() == (own.data / "binlog.index").read_bytes()
 
 
-def test_times_are_the_servers(own: Server, tmp_path: Path) -> None:
+def test_times_are_the_servers(own, tmp_path):
     """A server goes by when a file was changed last, we by when the next was begun."""
     folder = LocalFolder(own.data)
 
-    def made() -> tuple[list[str], list[int]] | None:
+    def made():
         own.execute(f"PURGE BINARY LOGS TO '{logs(own)[-1]}'")
         files = some_files(own, 4, apart=True)
         begun = [int.from_bytes(folder.read(name, 4, 4), "little") for name in files]
@@ -94,7 +88,7 @@ def test_times_are_the_servers(own: Server, tmp_path: Path) -> None:
     assert logs(own) == files[-1:]
 
 
-def test_servers_take_what_we_leave(own: Server) -> None:
+def test_servers_take_what_we_leave(own):
     files = some_files(own, 3)
     own.stop(keep=True)
     assert purge(own.data, to=files[1]) == files[:1]
@@ -108,7 +102,7 @@ def test_servers_take_what_we_leave(own: Server) -> None:
 
 
 @each_case("step", [1, 3, 5])
-def test_servers_finish_the_purge_in_which_we_were_killed(own: Server, step: int) -> None:
+def test_servers_finish_the_purge_in_which_we_were_killed(own, step):
     files = some_files(own, 3)[-4:]
     own.execute(f"PURGE BINARY LOGS TO '{files[0]}'")
     own.stop(keep=True)
@@ -121,7 +115,7 @@ def test_servers_finish_the_purge_in_which_we_were_killed(own: Server, step: int
     assert "binlog.~rec~" not in there(own.data)
 
 
-def test_we_finish_what_a_server_would(own: Server) -> None:
+def test_we_finish_what_a_server_would(own):
     """Its register names files as its index does; so it is made for a file that is being made."""
     files = some_files(own, 1)
     own.stop(keep=True)
@@ -141,7 +135,7 @@ def test_we_finish_what_a_server_would(own: Server) -> None:
     assert not register.exists()
 
 
-def test_absolute_entries(tmp_path: Path) -> None:
+def test_absolute_entries(tmp_path):
     """A log that lies outside the data folder, as its server lists it."""
     for name in ONE_OF_EACH:
         _require(name)

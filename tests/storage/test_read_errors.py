@@ -13,7 +13,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -43,26 +43,22 @@ from tests.cli.test_errors import one_error
 from tests.recorded import CORPUS, ROOT
 from tools.campaign.mutate import Parsed
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from io import FileIO
-
 SOUND = ["mysql-9.7.checksum-crc32", "mariadb-11.8.checksum-crc32", "mysql-9.7.checksum-none"]
 TABLE_MAP = 19
 HEADER = 19
 
 
-def objects(path: Path, keys: str | None) -> None:
+def objects(path, keys):
     for event in tailrace.open(path, keyring=keys):
         event.check()
 
 
-def columns(path: Path, keys: str | None) -> None:
+def columns(path, keys):
     for batch in changes(path, keyring=keys, statements="skip"):
         batch.validate(full=True)
 
 
-WAYS: dict[str, Callable[[Path, str | None], None]] = {"objects": objects, "columns": columns}
+WAYS = {"objects": objects, "columns": columns}
 
 
 class Expected(NamedTuple):
@@ -74,18 +70,18 @@ class Expected(NamedTuple):
 class Reading:
     """Reads a log in every way, and says that each raised what is expected, at that place."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, monkeypatch, capsys):
         self._monkeypatch = monkeypatch
         self._capsys = capsys
 
-    def fails(self, path: Path, expected: Expected, keys: str | None = None) -> None:
+    def fails(self, path, expected, keys=None):
         for read in WAYS.values():
             with pytest.raises(expected.kind, match=expected.text) as caught:
                 read(path, keys)
             error = caught.value
             assert type(error) is expected.kind
-            assert Path(error.file or "").name == path.name  # type: ignore[attr-defined]
-            assert error.offset == expected.offset  # type: ignore[attr-defined]
+            assert Path(error.file or "").name == path.name
+            assert error.offset == expected.offset
             again = pickle.loads(pickle.dumps(error))
             assert (type(again), str(again)) == (type(error), str(error))
             assert vars(again) == vars(error)
@@ -97,12 +93,12 @@ class Reading:
         if expected.offset is not None and not issubclass(expected.kind, KeyMissing):
             assert f"{path.name} at {expected.offset}" in line
 
-    def succeeds(self, path: Path) -> None:
+    def succeeds(self, path):
         for read in WAYS.values():
             read(path, None)
         assert self.command(path, None)[0] == 0
 
-    def command(self, path: Path, keys: str | None) -> tuple[object, str, str]:
+    def command(self, path, keys):
         """``tailrace log``: its status and what it writes."""
         given = [] if keys is None else ["--keyring", keys]
         self._monkeypatch.setattr(sys, "argv", ["tailrace", "log", str(path), *given])
@@ -112,11 +108,11 @@ class Reading:
 
 
 @pytest.fixture
-def reading(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Reading:
+def reading(monkeypatch, capsys):
     return Reading(monkeypatch, capsys)
 
 
-def whole(name: str) -> Parsed:
+def whole(name):
     """A log that is whole, cut into its events."""
     path = next((CORPUS / name).glob("binlog.0*"))
     return Parsed.of(path.read_bytes())
@@ -125,68 +121,64 @@ def whole(name: str) -> Parsed:
 every_log = each_case("log", SOUND)
 
 
-def offset(log: Parsed, index: int) -> int:
+def offset(log, index):
     return 4 + sum(map(len, log.events[:index]))
 
 
-def table_map(log: Parsed) -> int:
+def table_map(log):
     """The number of the first event that names a table."""
     return next(number for number, event in enumerate(log.events) if event[4] == TABLE_MAP)
 
 
-def write(folder: Path, data: bytes) -> Path:
+def write(folder, data):
     path = folder / "binlog.000007"
     path.write_bytes(data)
     return path
 
 
 @every_log
-def test_read_eof(tmp_path: Path, reading: Reading, log: str) -> None:
+def test_read_eof(tmp_path, reading, log):
     """The end of a log is no error."""
     sound = whole(log)
     reading.succeeds(write(tmp_path, sound.bytes()))
 
 
-@each_case("length", [0, 18])
+@each_case(
+    ("length", "kind"),
+    [
+        (0, BadEventLength),
+        (18, BadEventLength),
+        ((1 << 30) + 1, EventTooLarge),
+        ((1 << 32) - 1, EventTooLarge),
+    ],
+)
 @every_log
-def test_bogus(tmp_path: Path, reading: Reading, log: str, length: int) -> None:
+def test_bogus_and_event_too_large(tmp_path, reading, log, length, kind):
     sound = whole(log)
     at = table_map(sound)
     sound.events[at][9:13] = length.to_bytes(4, "little")
     path = write(tmp_path, sound.bytes())
-    reading.fails(path, Expected(BadEventLength, offset(sound, at), rf"TABLE_MAP.* not {length}$"))
+    reading.fails(path, Expected(kind, offset(sound, at), rf"TABLE_MAP.* not {length}$"))
 
 
-@each_case("length", [(1 << 30) + 1, (1 << 32) - 1])
+@each_case(
+    ("first", "kept"),
+    [
+        *((False, kept) for kept in (1, HEADER - 1, HEADER, HEADER + 5)),
+        *((True, kept) for kept in (1, HEADER, 90)),
+    ],
+)
 @every_log
-def test_event_too_large(tmp_path: Path, reading: Reading, log: str, length: int) -> None:
+def test_trunc_event_and_trunc_fd_event(tmp_path, reading, log, first, kept):
+    """MySQL has a type of its own for the first event, which stands at 4."""
     sound = whole(log)
-    at = table_map(sound)
-    sound.events[at][9:13] = length.to_bytes(4, "little")
-    path = write(tmp_path, sound.bytes())
-    reading.fails(path, Expected(EventTooLarge, offset(sound, at), rf"TABLE_MAP.* not {length}$"))
-
-
-@each_case("kept", [1, HEADER - 1, HEADER, HEADER + 5])
-@every_log
-def test_trunc_event(tmp_path: Path, reading: Reading, log: str, kept: int) -> None:
-    sound = whole(log)
-    at = offset(sound, table_map(sound))
+    at = 4 if first else offset(sound, table_map(sound))
     path = write(tmp_path, sound.bytes()[: at + kept])
     reading.fails(path, Expected(TruncatedEvent, at, "ends"))
 
 
-@each_case("kept", [1, HEADER, 90])
 @every_log
-def test_trunc_fd_event(tmp_path: Path, reading: Reading, log: str, kept: int) -> None:
-    """MySQL has a type of its own for the first event, which stands at 4."""
-    sound = whole(log)
-    path = write(tmp_path, sound.bytes()[: 4 + kept])
-    reading.fails(path, Expected(TruncatedEvent, 4, "ends"))
-
-
-@every_log
-def test_checksum_failure(tmp_path: Path, reading: Reading, log: str) -> None:
+def test_checksum_failure(tmp_path, reading, log):
     sound = whole(log)
     at = table_map(sound)
     sound.events[at][HEADER + 9] ^= 1
@@ -198,7 +190,7 @@ def test_checksum_failure(tmp_path: Path, reading: Reading, log: str) -> None:
 
 
 @every_log
-def test_invalid_event(tmp_path: Path, reading: Reading, log: str) -> None:
+def test_invalid_event(tmp_path, reading, log):
     """A table map whose database's name is longer than the event, under a sound checksum."""
     sound = whole(log)
     at = table_map(sound)
@@ -208,18 +200,16 @@ def test_invalid_event(tmp_path: Path, reading: Reading, log: str) -> None:
     reading.fails(path, Expected(EventDecodeError, offset(sound, at), "TABLE_MAP"))
 
 
-def test_cannot_open_what_is_not_there(tmp_path: Path, reading: Reading) -> None:
+def test_cannot_open_what_is_not_there(tmp_path, reading):
     path = tmp_path / "binlog.000007"
     reading.fails(path, Expected(CannotOpen, None, r"binlog\.000007: no such file or folder"))
 
 
 @every_log
-def test_cannot_open_what_is_not_allowed(
-    tmp_path: Path, reading: Reading, log: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cannot_open_what_is_not_allowed(tmp_path, reading, log, monkeypatch):
     sound = whole(log)
 
-    def refuse(path: str) -> FileIO:  # root may read everything
+    def refuse(path):  # root may read everything
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     path = write(tmp_path, sound.bytes())
@@ -228,7 +218,7 @@ def test_cannot_open_what_is_not_allowed(
 
 
 @every_log
-def test_cannot_open_what_went_meanwhile(tmp_path: Path, log: str) -> None:
+def test_cannot_open_what_went_meanwhile(tmp_path, log):
     sound = whole(log)
     path = write(tmp_path, sound.bytes())
     series = LogSeries("log", (LogFile.at(path),))
@@ -238,7 +228,7 @@ def test_cannot_open_what_went_meanwhile(tmp_path: Path, log: str) -> None:
             read(series)
 
 
-def test_header_io_failure(tmp_path: Path, reading: Reading) -> None:
+def test_header_io_failure(tmp_path, reading):
     """A file that the kernel opens, and then answers each read at its begin with EIO."""
     path = tmp_path / "binlog.000007"
     path.symlink_to("/proc/self/mem")
@@ -246,9 +236,7 @@ def test_header_io_failure(tmp_path: Path, reading: Reading) -> None:
 
 
 @every_log
-def test_system_io(
-    tmp_path: Path, reading: Reading, log: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_system_io(tmp_path, reading, log, monkeypatch):
     """A disk that has a bad sector in the middle of the log."""
     sound = whole(log)
     bad = 300
@@ -256,17 +244,17 @@ def test_system_io(
     class Disk:
         """`os` as the module of streams sees it."""
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name):
             return getattr(os, name)
 
-        def pread(self, handle: int, count: int, offset: int) -> bytes:
+        def pread(self, handle, count, offset):
             return os.pread(handle, self._before(count, offset), offset)
 
-        def preadv(self, handle: int, views: tuple[memoryview], offset: int) -> int:
+        def preadv(self, handle, views, offset):
             (view,) = views
             return os.preadv(handle, (view[: self._before(len(view), offset)],), offset)
 
-        def _before(self, count: int, offset: int) -> int:
+        def _before(self, count, offset):
             if offset >= bad:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             return min(count, bad - offset)
@@ -278,7 +266,7 @@ def test_system_io(
 
 @each_case("begin", [b"#!/b", b"\xfebim", b"\x89PNG"])
 @every_log
-def test_bad_binlog_magic(tmp_path: Path, reading: Reading, log: str, begin: bytes) -> None:
+def test_bad_binlog_magic(tmp_path, reading, log, begin):
     sound = whole(log)
     path = write(tmp_path, begin + sound.bytes()[4:])
     reading.fails(path, Expected(BadMagic, 0, "not a binary log"))
@@ -310,7 +298,7 @@ for large in logs:
 
 
 @pytest.mark.slow
-def test_mem_allocate(tmp_path: Path) -> None:
+def test_mem_allocate(tmp_path):
     """An event of 1 GiB that the file has (as a hole), and a process that has no such memory."""
     places = {}
     for name in SOUND:
@@ -341,7 +329,7 @@ def test_mem_allocate(tmp_path: Path) -> None:
         assert "no memory" in last
 
 
-def test_out_of_memory_is_told_with_its_place() -> None:
+def test_out_of_memory_is_told_with_its_place():
     error = OutOfMemory("no memory", file="b.1", offset=4)
     assert str(pickle.loads(pickle.dumps(error))) == "b.1 at 4: no memory"
 
@@ -356,7 +344,7 @@ class Encrypted(NamedTuple):
     """Where what is encrypted begins."""
 
 
-def encrypted_by(server: str) -> Encrypted:
+def encrypted_by(server):
     folder = CORPUS / f"{server}.encrypted"
     data = bytearray((folder / "binlog.000002").read_bytes())
     if "mysql" in server:
@@ -370,15 +358,7 @@ every_server = each_case("server", ["mysql-9.7", "mariadb-11.8"])
 
 
 @every_server
-def test_an_encrypted_log_is_read(tmp_path: Path, server: str) -> None:
-    encrypted = encrypted_by(server)
-    path = write(tmp_path, bytes(encrypted.data))
-    for read in WAYS.values():
-        read(path, str(encrypted.keys))
-
-
-@every_server
-def test_invalid_encryption_header(tmp_path: Path, reading: Reading, server: str) -> None:
+def test_invalid_encryption_header(tmp_path, reading, server):
     """A version (MySQL), a scheme (MariaDB) that no server has."""
     encrypted = encrypted_by(server)
     data = encrypted.data
@@ -397,39 +377,38 @@ def test_invalid_encryption_header(tmp_path: Path, reading: Reading, server: str
 
 
 @every_server
-def test_cannot_get_file_password(tmp_path: Path, reading: Reading, server: str) -> None:
-    """The keyring has other keys only."""
+@each_case(
+    ("held", "kind", "text"),
+    [
+        ("another", KeyMissing, "{key}.*does not have"),
+        (None, KeyMissing, "the key {key}.*--keyring"),
+        ("{key}", WrongKey, "{key}.* does not decrypt"),
+    ],
+)
+def test_keys_that_do_not_fit(
+    tmp_path,
+    reading,
+    server,
+    held,
+    kind,
+    text,
+):
+    """CANNOT_GET_FILE_PASSWORD: the keyring has other keys only.
+
+    READ_ENCRYPTED_LOG_FILE_IS_NOT_SUPPORTED: there is no keyring. ERROR_DECRYPTING_FILE: the key of
+    that name is another.
+    """
     encrypted = encrypted_by(server)
     ring = tmp_path / "ring"
-    keyring.make(ring).add("another", bytes(32))
+    if held is not None:
+        keyring.make(ring).add(held.format(key=encrypted.key_id), bytes(32))
     path = write(tmp_path, bytes(encrypted.data))
-    text = f"{encrypted.key_id}.*does not have"
-    reading.fails(path, Expected(KeyMissing, encrypted.named_at, text), str(ring))
+    at = encrypted.named_at if kind is KeyMissing else encrypted.begins_at
+    expected = Expected(kind, at, text.format(key=encrypted.key_id))
+    reading.fails(path, expected, None if held is None else str(ring))
 
 
-@every_server
-def test_read_encrypted_log_file_is_not_supported(
-    tmp_path: Path, reading: Reading, server: str
-) -> None:
-    """We read them; without a keyring there is nothing to read them with."""
-    encrypted = encrypted_by(server)
-    path = write(tmp_path, bytes(encrypted.data))
-    text = f"the key {encrypted.key_id}.*--keyring"
-    reading.fails(path, Expected(KeyMissing, encrypted.named_at, text))
-
-
-@every_server
-def test_error_decrypting_file(tmp_path: Path, reading: Reading, server: str) -> None:
-    """A key of that name that is another."""
-    encrypted = encrypted_by(server)
-    ring = tmp_path / "ring"
-    keyring.make(ring).add(encrypted.key_id, bytes(32))
-    path = write(tmp_path, bytes(encrypted.data))
-    expected = Expected(WrongKey, encrypted.begins_at, f"{encrypted.key_id}.* does not decrypt")
-    reading.fails(path, expected, str(ring))
-
-
-def test_what_a_store_refuses_is_a_storage_error() -> None:
+def test_what_a_store_refuses_is_a_storage_error():
     """Whoever handles StorageError handles these, too."""
     for kind in (CannotOpen, ReadFailed, partial(KeyMissing, key_id="k")):
         assert isinstance(kind("x", file="f", offset=3), StorageError)

@@ -1,11 +1,8 @@
 """What each stream does beyond the contract."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 import zstandard
@@ -23,16 +20,13 @@ from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
 from tailrace.storage.streams.read_ahead import ReadAhead
 from tests.waiting import DEADLINE
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 PLAIN = bytes(range(256)) * 4096
 
 
 # --- standard input ------------------------------------------------------------------------------
 
 
-def test_standard_input_seeks_forward_only() -> None:
+def test_standard_input_seeks_forward_only():
     code = (
         "from tailrace.storage.pipe import StandardInput\n"
         "stream = StandardInput()\n"
@@ -60,7 +54,7 @@ def test_standard_input_seeks_forward_only() -> None:
 # --- zstd ----------------------------------------------------------------------------------------
 
 
-def test_archives_are_those_of_zstd() -> None:
+def test_archives_are_those_of_zstd():
     """Ours are read by zstd's own reader, and what others wrote by us: several frames, too."""
     output = MemoryOutput()
     archive = ZstdOutput(output, level=9)
@@ -77,7 +71,7 @@ def test_archives_are_those_of_zstd() -> None:
     assert ZstdInput(MemoryInput(b"")).read(1) == b""
 
 
-def test_an_archive_that_is_not_whole() -> None:
+def test_an_archive_that_is_not_whole():
     output = MemoryOutput()
     archive = ZstdOutput(output)
     archive.write(PLAIN)
@@ -98,7 +92,7 @@ def test_an_archive_that_is_not_whole() -> None:
             stream.seek(len(PLAIN) + 1)
 
 
-def test_a_bomb_fills_no_memory() -> None:
+def test_a_bomb_fills_no_memory():
     """A GiB of zeros from 32 KiB: what is unpacked at once stays bounded."""
     packer = zstandard.ZstdCompressor().compressobj()
     packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(1024)) + packer.flush()
@@ -124,7 +118,7 @@ def test_a_bomb_fills_no_memory() -> None:
 # --- buffer, counting ----------------------------------------------------------------------------
 
 
-def test_a_buffer_makes_few_calls_of_many() -> None:
+def test_a_buffer_makes_few_calls_of_many():
     below = CountingRandomInput(MemoryInput(PLAIN))
     stream = BufferRandomInput(below, 1 << 16)
     assert b"".join(iter(lambda: stream.read(100), b"")) == PLAIN
@@ -145,7 +139,7 @@ def test_a_buffer_makes_few_calls_of_many() -> None:
     assert (written.writes, written.bytes_written, written.syncs) == (11, 15000, 1)
 
 
-def test_counting() -> None:
+def test_counting():
     stream = counted_input(MemoryInput(b"0123456789"))
     stream.read(4)
     stream.seek(2)
@@ -164,18 +158,18 @@ def test_counting() -> None:
 class Asked(MemoryInput):
     """Notes what it is asked for, and by which thread."""
 
-    def __init__(self, data: bytes | bytearray) -> None:
+    def __init__(self, data):
         super().__init__(data)
-        self.requests: list[tuple[int, int]] = []
+        self.requests = []
         self.sizes = 0
-        self.threads: set[str] = set()
+        self.threads = set()
 
-    def read(self, count: int, /) -> bytes:
+    def read(self, count, /):
         self.requests.append((self.tell(), count))
         self.threads.add(threading.current_thread().name)
         return super().read(count)
 
-    def size(self) -> int:
+    def size(self):
         self.sizes += 1
         return super().size()
 
@@ -183,17 +177,17 @@ class Asked(MemoryInput):
 class AskedForRanges(Asked):
     """As an object in a store is."""
 
-    def read_at(self, offset: int, count: int, /) -> bytes:
+    def read_at(self, offset, count, /):
         self.requests.append((offset, count))
         self.threads.add(threading.current_thread().name)
         return bytes(self.stored()[offset : offset + count])
 
 
-def read_whole(stream: ReadAhead, count: int) -> bytes:
+def read_whole(stream, count):
     return b"".join(iter(lambda: stream.read(count), b""))
 
 
-def test_a_request_for_each_piece() -> None:
+def test_a_request_for_each_piece():
     """Small ones first, then whole blocks, each once; none behind the end but one at it."""
     below = AskedForRanges(PLAIN)
     stream = ReadAhead(below, block=1 << 16, ahead=2, first=1 << 14)
@@ -211,7 +205,7 @@ def test_a_request_for_each_piece() -> None:
     assert not [each for each in threading.enumerate() if each.name in below.threads]
 
 
-def test_who_wants_the_head_asks_for_little() -> None:
+def test_who_wants_the_head_asks_for_little():
     below = AskedForRanges(PLAIN)
     stream = ReadAhead(below, first=1 << 12)
     stream.read(4)
@@ -222,12 +216,12 @@ def test_who_wants_the_head_asks_for_little() -> None:
     assert below.requests == [(0, 1 << 12), (len(PLAIN) - 10, 1 << 12)]
 
 
-def test_the_next_piece_comes_while_one_is_used() -> None:
+def test_the_next_piece_comes_while_one_is_used():
     begun = threading.Event()
     go_on = threading.Event()
 
     class Slow(MemoryInput):
-        def read(self, count: int, /) -> bytes:
+        def read(self, count, /):
             if self.tell() >= 300:
                 begun.set()
                 assert go_on.wait(DEADLINE)
@@ -243,12 +237,12 @@ def test_the_next_piece_comes_while_one_is_used() -> None:
     stream.close()
 
 
-def test_what_it_holds_is_bounded() -> None:
+def test_what_it_holds_is_bounded():
     held = most = 0
     lock = threading.Lock()
 
     class Noted(MemoryInput):
-        def read(self, count: int, /) -> bytes:
+        def read(self, count, /):
             nonlocal held, most
             with lock:
                 held += count
@@ -263,12 +257,12 @@ def test_what_it_holds_is_bounded() -> None:
     assert most <= 4 << 16
 
 
-def test_ranges_are_asked_for_at_once() -> None:
+def test_ranges_are_asked_for_at_once():
     """A store that many threads may ask is asked by as many as pieces are fetched ahead."""
     together = threading.Barrier(3, timeout=DEADLINE)
 
     class Ranged(MemoryInput):
-        def read_at(self, offset: int, count: int, /) -> bytes:
+        def read_at(self, offset, count, /):
             if 400 <= offset < 700:
                 together.wait()  # broken unless three are under way
             return PLAIN[:2000][offset : offset + count]
@@ -278,7 +272,7 @@ def test_ranges_are_asked_for_at_once() -> None:
     stream.close()
 
 
-def test_a_file_that_grows_is_asked_for_its_size_again() -> None:
+def test_a_file_that_grows_is_asked_for_its_size_again():
     data = bytearray(PLAIN[:1000])
     below = Asked(data)
     stream = ReadAhead(below, block=100, first=100)
@@ -297,7 +291,7 @@ def test_a_file_that_grows_is_asked_for_its_size_again() -> None:
 # --- file ----------------------------------------------------------------------------------------
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(StorageError, match=r"missing: No such file or directory"):
         FileInput(tmp_path / "missing")
     with pytest.raises(StorageError, match="Is a directory"):

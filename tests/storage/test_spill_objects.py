@@ -1,7 +1,5 @@
 """Objects that are held in memory, and past a limit in a temporary file."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

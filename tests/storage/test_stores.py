@@ -1,9 +1,5 @@
 """Every store keeps the contract of stores."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tailrace.storage.encryption import EncryptedFolder
@@ -12,18 +8,12 @@ from tailrace.storage.local import LocalFolder, LocalStore
 from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
 from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
 from tailrace.storage.objects.bucket import bucket_of
-from tailrace.storage.streams.layer import Layer, layer, layers_of
+from tailrace.storage.streams.layer import layer, layers_of
 from tailrace.testing import BrokenContract, check_store, check_writable_store
 from tests.cases import each_case
 from tests.storage.layers import MASKED
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tailrace.storage.store import Store, WritableStore
-
-
-LAYERS: list[tuple[Layer | str, ...]] = [
+LAYERS = [
     ("counting",),
     ("buffer",),
     (MASKED,),
@@ -35,17 +25,17 @@ LAYERS: list[tuple[Layer | str, ...]] = [
 
 @each_case("kind", ["disk", "memory"])
 @each_case("layers", LAYERS, ids=str)
-def test_reading_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_path: Path) -> None:
+def test_reading_through_layers(layers, kind, tmp_path):
     """WL#10956: a layer is added to any source; the store keeps the contract."""
     (tmp_path / "log").mkdir()
-    lower: LocalFolder | MemoryFolder = LocalFolder(tmp_path / "log")
+    lower = LocalFolder(tmp_path / "log")
     forget_memory("stores")
     if kind == "memory":
         lower = memory_folder("stores")
     put = layers_of(layers)
     folder = layered_folder(lower, put)
 
-    def write(name: str, content: bytes) -> None:
+    def write(name, content):
         if name == "notes":
             lower.create(name + suffix_of(growing(put)), content).close()
         else:
@@ -59,7 +49,7 @@ def test_reading_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_
 
 @each_case("layers", LAYERS, ids=str)
 @each_case("kind", ["disk", "memory"])
-def test_writing_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_path: Path) -> None:
+def test_writing_through_layers(layers, kind, tmp_path):
     """WL#10956: a layer is added to any target; the store keeps the contract."""
     lower = LocalFolder(tmp_path / "made" / "here") if kind == "disk" else MemoryFolder("stores")
     check_writable_store(layered_folder(lower, layers_of(layers)))
@@ -67,11 +57,11 @@ def test_writing_through_layers(layers: tuple[Layer | str, ...], kind: str, tmp_
 
 
 @each_case("kind", ["disk", "memory", "objects", "growing"])
-def test_reading(kind: str, tmp_path: Path) -> None:
+def test_reading(kind, tmp_path):
     (tmp_path / "log").mkdir()
     forget_memory("stores")
     url = ObjectUrl.parse("memory://stores/log")
-    stores: dict[str, tuple[Store, WritableStore]] = {
+    stores = {
         "disk": (LocalStore(tmp_path / "log"), LocalFolder(tmp_path / "log")),
         "memory": (memory_folder("stores"), memory_folder("stores")),
         "objects": (ObjectStore(url), ObjectFolder(url)),
@@ -85,22 +75,22 @@ def test_reading(kind: str, tmp_path: Path) -> None:
 
 @each_case("wrapped", [False, True])
 @each_case("kind", ["disk", "memory"])
-def test_writing(kind: str, wrapped: bool, tmp_path: Path) -> None:
-    store: WritableStore = LocalFolder(tmp_path / "made" / "here")
+def test_writing(kind, wrapped, tmp_path):
+    store = LocalFolder(tmp_path / "made" / "here")
     if kind == "memory":
         store = MemoryFolder("stores")
     check_writable_store(EncryptedFolder(store, None, encrypting=False) if wrapped else store)
 
 
-def test_writing_by_segments() -> None:
+def test_writing_by_segments():
     url = ObjectUrl.parse("memory://stores/written")
     check_writable_store(ObjectFolder(url))
     assert not bucket_of(url).list(url.key).objects
 
 
-def test_a_store_that_breaks_it() -> None:
+def test_a_store_that_breaks_it():
     class Forgetful(MemoryFolder):
-        def replace(self, name: str, content: bytes) -> None:
+        def replace(self, name, content):
             super().replace(name, content[:-1])
 
     with pytest.raises(BrokenContract, match="replaced"):

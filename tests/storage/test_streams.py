@@ -1,11 +1,8 @@
 """The contract, over every stream alone and in stacks."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -13,14 +10,14 @@ from hypothesis import strategies as st
 
 from tailrace.errors import UsageError
 from tailrace.storage.local import LocalFolder
+from tailrace.storage.pipe import StandardInput
 from tailrace.storage.streams import file as file_module
 from tailrace.storage.streams.buffer import BufferRandomOutput
-from tailrace.storage.streams.file import TemporaryOutput
+from tailrace.storage.streams.file import FileInput, TemporaryOutput
 from tailrace.storage.streams.layer import Layer, layer, stacked
-from tailrace.storage.streams.memory import MemoryOutput
+from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
 from tailrace.testing import (
     CHECKS,
-    Faults,
     FaultyInput,
     FaultyOutput,
     check_read_faults,
@@ -33,18 +30,13 @@ from tests.storage.layers import (
     LAYERS,
     SMALL_BUFFER,
     SMALL_PIECES,
-    ClosingFile,
-    ClosingMemory,
-    ClosingStandard,
     ClosingTemporary,
     OnDisk,
     RefusingSystem,
+    closes,
+    content,
     senseless,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 PLAIN = stacked([])
 
@@ -52,7 +44,7 @@ PLAIN = stacked([])
 @pytest.mark.slow
 @each_case("check", CHECKS, ids=lambda check: check.__name__)
 @each_case("stream", [PLAIN, *LAYERS], ids=lambda stream: stream.name)
-def test_each_stream_alone(stream: Layer, check: Callable[..., None]) -> None:
+def test_each_stream_alone(stream, check):
     for seed in range(2 if stream is SMALL_PIECES else 3):
         check(stream, seed=seed)
 
@@ -63,7 +55,7 @@ STACKS = st.lists(st.sampled_from(LAYERS), min_size=2, max_size=3)
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(stack=STACKS, seed=st.integers(0, 1 << 16), check=st.sampled_from(CHECKS))
-def test_stacks(stack: list[Layer], seed: int, check: Callable[..., None]) -> None:
+def test_stacks(stack, seed, check):
     """Of two and three: the contract holds, or the stack is refused because it makes no sense."""
     if senseless(stack):
         with pytest.raises(UsageError, match=r"(ReadAhead|KeystreamInput) needs a RandomInput"):
@@ -74,13 +66,21 @@ def test_stacks(stack: list[Layer], seed: int, check: Callable[..., None]) -> No
 
 @each_case("kind", ["file", "standard", "memory", "temporary"])
 @each_case("check", [check_reading, check_read_faults])
-def test_inputs_at_the_bottom(tmp_path: Path, kind: str, check: Callable[..., None]) -> None:
-    bottom = {
-        "file": lambda source: ClosingFile(source, tmp_path / "file"),
-        "standard": lambda source: ClosingStandard(source, tmp_path / "file"),
-        "memory": ClosingMemory,
-        "temporary": ClosingTemporary,
-    }[kind]
+def test_inputs_at_the_bottom(tmp_path, kind, check):
+    def path(source):
+        (tmp_path / "file").write_bytes(content(source))
+        return tmp_path / "file"
+
+    def bottom(source):
+        match kind:
+            case "file":
+                return closes(FileInput(path(source)), source)
+            case "standard":
+                return closes(StandardInput(os.open(path(source), os.O_RDONLY)), source)
+            case "memory":
+                return closes(MemoryInput(content(source)), source)
+        return ClosingTemporary(source)
+
     for seed in range(2):
         check(Layer(kind, bottom), seed=seed)
         check(stacked([Layer(kind, bottom), SMALL_BUFFER]), seed=seed)
@@ -90,15 +90,15 @@ def test_inputs_at_the_bottom(tmp_path: Path, kind: str, check: Callable[..., No
 @each_case("above", [[], [SMALL_BUFFER], ["counting", "zstd"]], ids=["alone", "buffer", "zstd"])
 @each_case("check", [check_writing, check_write_faults])
 def test_files_at_the_bottom(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    above: list[Layer | str],
-    check: Callable[..., None],
-) -> None:
+    tmp_path,
+    monkeypatch,
+    above,
+    check,
+):
     """The operating system refuses, and takes parts: disk full, I/O error, in every call."""
     made = 0
 
-    def file(faults: Faults, share: float) -> FaultyOutput:
+    def file(faults, share):
         nonlocal made
         made += 1
         monkeypatch.setattr(file_module, "os", os)
@@ -106,12 +106,12 @@ def test_files_at_the_bottom(
         monkeypatch.setattr(file_module, "os", RefusingSystem(faults, share))
         return OnDisk(output, (tmp_path / str(made)).read_bytes, faults)
 
-    def temporary(faults: Faults, share: float) -> FaultyOutput:
+    def temporary(faults, share):
         output = TemporaryOutput()
         monkeypatch.setattr(file_module, "os", RefusingSystem(faults, share))
         return OnDisk(output, lambda: whole(output), faults)
 
-    def whole(output: TemporaryOutput) -> bytes:
+    def whole(output):
         stream = output.input()
         return stream.read(stream.size() + 1)
 
@@ -120,8 +120,8 @@ def test_files_at_the_bottom(
 
 
 @each_case("check", [check_writing, check_write_faults])
-def test_memory_at_the_bottom(check: Callable[..., None]) -> None:
-    def memory(faults: Faults, _: float) -> FaultyOutput:
+def test_memory_at_the_bottom(check):
+    def memory(faults, _):
         output = MemoryOutput()
         return OnDisk(output, lambda: bytes(output.data), faults)
 
@@ -129,7 +129,7 @@ def test_memory_at_the_bottom(check: Callable[..., None]) -> None:
         check(PLAIN, seed=seed, store=memory)
 
 
-def test_orders_that_make_no_sense() -> None:
+def test_orders_that_make_no_sense():
     forward = layer("zstd").output(FaultyOutput())
     with pytest.raises(UsageError, match=r"BufferRandomOutput needs a RandomOutput below it"):
         BufferRandomOutput(forward)
@@ -142,7 +142,7 @@ def test_orders_that_make_no_sense() -> None:
 
 
 @pytest.mark.slow
-def test_type_checkers_refuse_them(tmp_path: Path) -> None:
+def test_type_checkers_refuse_them(tmp_path):
     """What is refused when it is built is refused before, where types are checked."""
     code = tmp_path / "stacks.py"
     code.write_text(

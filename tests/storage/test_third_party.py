@@ -1,63 +1,20 @@
 """A stream of another package: found by its entry point, checked by the suite that is shipped."""
 
-from __future__ import annotations
-
 import json
+import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.generators.test_another_package import package
+from tests.recorded import ROOT
 
-MODULE = """
-from tailrace.storage.streams.base import RandomInput, RandomOutput, needs
-from tailrace.storage.streams.layer import Layer
-from tailrace.testing import StreamContract
-
-TABLE = bytes(each ^ 0x55 for each in range(256))
-
-class Input:
-    def __init__(self, lower):
-        needs(lower, RandomInput, "Input")
-        self.lower = lower
-        self.seek, self.tell, self.size = lower.seek, lower.tell, lower.size
-        self.close = lower.close
-
-    def read(self, count):
-        return self.lower.read(count).translate(TABLE)
-
-    def readinto(self, view):
-        data = self.read(len(view))
-        view[: len(data)] = data
-        return len(data)
-
-class Output:
-    def __init__(self, lower):
-        needs(lower, RandomOutput, "Output")
-        self.lower = lower
-        self.truncate, self.flush = lower.truncate, lower.flush
-        self.sync, self.close = lower.sync, lower.close
-
-    @property
-    def size(self):
-        return self.lower.size
-
-    def write(self, data):
-        self.lower.write(bytes(data).translate(TABLE))
-
-    def update(self, offset, data):
-        self.lower.update(offset, bytes(data).translate(TABLE))
-
-LAYER = Layer("masked", Input, Output, suffix=".masked")
-NONE = object()
-
-class TestMasked(StreamContract):
-    layer = LAYER
-"""
-POINTS = "[tailrace.streams]\nmasked = other_streams:LAYER\nwrong = other_streams:NONE\n"
+POINTS = (
+    "[tailrace.streams]\n"
+    "masked = tests.storage.layers:MASKED\n"
+    "wrong = tests.storage.layers:LAYERS\n"
+)
 CODE = """
 from tailrace.errors import UsageError
 from tailrace.storage.streams.layer import layer, stacked
@@ -83,25 +40,26 @@ except UsageError as error:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
-    info = tmp_path / "site" / "other_streams-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-streams\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(POINTS)
-    (info.parent / "other_streams.py").write_text(MODULE)
-    return info.parent
+def run(tmp_path):
+    """Runs a program where the package of `tests.storage.layers` is installed."""
+    package(tmp_path / "site", "other_streams", "", POINTS)
+
+    def program(code, *arguments):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PYTHONPATH": f"{tmp_path / 'site'}{os.pathsep}{ROOT}"},
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return program
 
 
-def test_it_is_found_and_stacks(site: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", CODE],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(site)},
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines() == [
+def test_it_is_found_and_stacks(run):
+    assert run(CODE).stdout.splitlines() == [
         f"{bytes(each ^ 0x55 for each in bytes.fromhex('28b52ffd')).hex()} b'plain'",
         "wrong: an entry point of 'tailrace.streams' gives a Layer",
         (
@@ -109,13 +67,13 @@ def test_it_is_found_and_stacks(site: Path) -> None:
             " zstd. A package adds one by an entry point of the group 'tailrace.streams'"
         ),
         (
-            "Input needs a RandomInput below it; ZstdInput is none (it has no readinto, size):"
-            " stack them in another order"
+            "MaskedInput needs a RandomInput below it; ZstdInput is none (it has no readinto,"
+            " size): stack them in another order"
         ),
     ]
 
 
-def test_it_is_on_files_by_option(site: Path, tmp_path: Path) -> None:
+def test_it_is_on_files_by_option(run, tmp_path):
     """WL#10956: a layer of another package is put into the chain of any source and target."""
     code = (
         "import sys, tailrace\n"
@@ -135,36 +93,26 @@ def test_it_is_on_files_by_option(site: Path, tmp_path: Path) -> None:
         "    except SystemExit as ended:\n"
         "        assert not ended.code\n"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(site)},
-    )
-    assert run.returncode == 0, run.stderr
-    assert [json.loads(line)["after"] for line in run.stdout.splitlines()] == [{"a": 5}] * 2
+    lines = run(code, str(tmp_path)).stdout.splitlines()
+    assert [json.loads(line)["after"] for line in lines] == [{"a": 5}] * 2
     assert [path.name for path in sorted(tmp_path.glob("?/binlog.0*"))] == [
         "binlog.000001.masked",
         "binlog.000001.masked.zst",
     ]
 
 
-def test_it_runs_the_suite_that_is_shipped(site: Path) -> None:
+def test_it_runs_the_suite_that_is_shipped(
+    run,
+):
     """By a test runner that is not ours: unittest."""
     code = (
-        "import unittest, other_streams\n"
-        "class Test(other_streams.TestMasked, unittest.TestCase): pass\n"
-        "del other_streams\n"
+        "import unittest\n"
+        "from tailrace.testing import StreamContract\n"
+        "from tests.storage.layers import MASKED\n"
+        "class Test(StreamContract, unittest.TestCase):\n"
+        "    layer = MASKED\n"
         "unittest.main(verbosity=0)\n"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(site)},
-    )
-    assert run.returncode == 0, run.stderr
-    assert "Ran 6 tests" in run.stderr
-    assert "pytest" not in run.stderr
+    said = run(code).stderr
+    assert "Ran 6 tests" in said
+    assert "pytest" not in said

@@ -1,7 +1,5 @@
 """Versions of folders and their head, on disk and in an object store (`tailrace.storage.versions`)."""
 
-from __future__ import annotations
-
 import os
 import stat
 

@@ -1,12 +1,9 @@
 """WL#10956: what no other test of the storage shows."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,11 +21,8 @@ from tailrace.storage.streams.file import FileInput
 from tests.cases import each_case
 from tests.recorded import CORPUS, ROOT
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-
-def test_the_public_names_and_the_page_about_them() -> None:
+def test_the_public_names_and_the_page_about_them():
     """Interface specification: each of the worklog's classes is in `tailrace.storage`, and in an
     example of the guide, which tests/docs/test_guide.py runs.
     """
@@ -48,16 +42,14 @@ def test_the_public_names_and_the_page_about_them() -> None:
     assert imported <= set(names)
 
 
-def test_sync_hands_everything_to_the_disk_and_flush_to_the_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_hands_everything_to_the_disk_and_flush_to_the_system(tmp_path, monkeypatch):
     path = tmp_path / "binlog.000001"
     file = BinlogFile(LocalFolder(tmp_path), path.name)
     file.create(b"head")
-    synced: list[bytes] = []
+    synced = []
     fsync = os.fsync
 
-    def noting(handle: int) -> None:
+    def noting(handle):
         fsync(handle)
         synced.append(path.read_bytes())
 
@@ -72,32 +64,32 @@ def test_sync_hands_everything_to_the_disk_and_flush_to_the_system(
     file.close()
 
 
-def disk(_: Path) -> str:
+def disk(_):
     return str(CORPUS / "mysql-9.7.interleaved" / "binlog.000001")
 
 
-def memory(_: Path) -> str:
+def memory(_):
     forget_memory("inputs")
     with tailrace.create("memory:inputs", flavour="mysql", server_id=1):
         pass
     return "memory:inputs"
 
 
-def stored(name: str) -> Callable[[Path], LogFile]:
+def stored(name):
     folder = CORPUS / name
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
     return lambda _: LogFile.at(folder / "binlog.000002", keyring.open(keys))
 
 
-def pipe(tmp_path: Path) -> LogFile:
+def pipe(tmp_path):
     return LogFile(Pipe(FileInput(disk(tmp_path)), "pipe"), "pipe", 0)
 
 
-def in_store(tmp_path: Path) -> LogFile:
+def in_store(tmp_path):
     """As a `WritableStore` reads its own files."""
 
     class Stored(LocalStore):
-        def open(self, name: str) -> Any:
+        def open(self, name):
             return StoredInput(LocalFolder(self.folder), name)
 
     path = Path(disk(tmp_path))
@@ -115,9 +107,7 @@ SOURCES = {
 
 
 @each_case("source", SOURCES)
-def test_an_input_file_says_whether_it_is_open_and_seeks_as_all_do(
-    tmp_path: Path, source: str
-) -> None:
+def test_an_input_file_says_whether_it_is_open_and_seeks_as_all_do(tmp_path, source):
     """Basic_binlog_ifile::opened; Basic_seekable_istream::seek to where nothing is; a closed one."""
     made = SOURCES[source](tmp_path)
     file = find(made)[0].files[0] if isinstance(made, str) else made
@@ -128,7 +118,7 @@ def test_an_input_file_says_whether_it_is_open_and_seeks_as_all_do(
         stream.seek(-1)
     for count in (-1, None):
         with pytest.raises(UsageError, match="read takes a number of bytes"):
-            stream.read(count)  # type: ignore[arg-type]
+            stream.read(count)
     assert stream.tell() == 4
     assert stream.read(1)
     if isinstance(stream, RandomInput):
@@ -148,7 +138,7 @@ def test_an_input_file_says_whether_it_is_open_and_seeks_as_all_do(
 
 
 @each_case("read", [tailrace.open, tailrace.changes])
-def test_a_file_of_only_the_magic_is_truncated(tmp_path: Path, read) -> None:
+def test_a_file_of_only_the_magic_is_truncated(tmp_path, read):
     path = tmp_path / "binlog.000001"
     path.write_bytes(b"\xfebin")
     with pytest.raises(TruncatedEvent, match="nothing but its magic") as caught:
@@ -157,19 +147,19 @@ def test_a_file_of_only_the_magic_is_truncated(tmp_path: Path, read) -> None:
 
 
 SHOP = CORPUS / "mysql-9.7.interleaved" / "binlog.000001"
-WRONG: dict[str, tuple[Callable[[], object], str]] = {
+WRONG = {
     **{
         f"layers={wrong!r}": (lambda wrong=wrong: find(SHOP, layers=wrong), "layers are a Layer")
         for wrong in (5, b"zstd", [None], ["zstd", 5])
     },
-    "open, layers": (lambda: tailrace.open(SHOP, layers=5), "layers are a Layer"),  # type: ignore[arg-type]
-    "keyring": (lambda: tailrace.open(SHOP, keyring=5), "a keyring is a path"),  # type: ignore[arg-type]
+    "open, layers": (lambda: tailrace.open(SHOP, layers=5), "layers are a Layer"),
+    "keyring": (lambda: tailrace.open(SHOP, keyring=5), "a keyring is a path"),
     **{
         f"start={wrong!r}": (lambda wrong=wrong: EventData(SHOP, wrong), "there is no offset")
         for wrong in ("4", -1, 1.5)
     },
     "format_description": (
-        lambda: Events(SHOP, 158, format_description="x"),  # type: ignore[arg-type]
+        lambda: Events(SHOP, 158, format_description="x"),
         "format_description: 'x'",
     ),
     **{
@@ -180,15 +170,15 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         for wrong in (None, "text", memoryview(bytes(1 << 20))[::2])
     },
     "event.write": (
-        lambda: next(iter(Events(SHOP))).write("x"),  # type: ignore[arg-type]
+        lambda: next(iter(Events(SHOP))).write("x"),
         "a str is no output",
     ),
     "a file's folder": (
-        lambda: BinlogFile("folder", "binlog.000001"),  # type: ignore[arg-type]
+        lambda: BinlogFile("folder", "binlog.000001"),
         "BinlogFile needs a WritableStore",
     ),
     "a file's name": (
-        lambda: BinlogFile(MemoryFolder("x"), 5),  # type: ignore[arg-type]
+        lambda: BinlogFile(MemoryFolder("x"), 5),
         "name is text, not 5",
     ),
     "a cache's limit": (lambda: BinlogCache(-1), "limit: -1"),
@@ -201,9 +191,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @each_case("name", WRONG)
-def test_wrong_arguments_are_our_error(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_arguments_are_our_error(name, tmp_path, monkeypatch):
     """WL#10956, all of its classes: a wrong argument is a UsageError where it is given."""
     monkeypatch.chdir(tmp_path)
     call, told = WRONG[name]

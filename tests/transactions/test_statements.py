@@ -1,7 +1,5 @@
 """Statements about transactions in each spelling that the servers understand, on both paths."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
@@ -46,7 +44,7 @@ COMMITS = ("COMMIT", "commit", "COMMIT /* x */", "/* x */ Commit Work;", "COMMIT
 
 
 @each_case("name", ["mysql-9.7", "mariadb-11.8"])
-def test_each_spelling_means_what_servers_log_for_it(fresh_server, name) -> None:
+def test_each_spelling_means_what_servers_log_for_it(fresh_server, name):
     """A server logs a form of its own. What was typed is understood as the same."""
     mysql = name.startswith("mysql")
     options = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"} if mysql else {}
@@ -58,7 +56,7 @@ def test_each_spelling_means_what_servers_log_for_it(fresh_server, name) -> None
     ):
         server.execute(sql)
     server.rotate()
-    typed: list[str] = []
+    typed = []
     with server.connect(database="d", autocommit=True) as connection:
         cursor = connection.cursor()
         cursor.execute("SET SESSION binlog_format = STATEMENT")
@@ -81,7 +79,7 @@ def test_each_spelling_means_what_servers_log_for_it(fresh_server, name) -> None
         if event.header.type == E.QUERY and event.sql.startswith(("SAVEPOINT", "ROLLBACK"))
     ]
 
-    def meaning(sql: str) -> object:
+    def meaning(sql):
         return savepoint_set(sql), savepoint_of_rollback(sql), rolls_back(sql.encode())
 
     assert [meaning(sql) for sql in typed] == [meaning(sql) for sql in logged]
@@ -92,7 +90,7 @@ def test_each_spelling_means_what_servers_log_for_it(fresh_server, name) -> None
     }
 
 
-def test_what_only_looks_like_one() -> None:
+def test_what_only_looks_like_one():
     for sql in ("BEGIN NOT ATOMIC SELECT 1; END", "BEGINS", "BEGIN_WORK()", "-- BEGIN"):
         assert not begins(sql.encode())
     for sql in ("COMMITTED", "/* COMMIT */", "CREATE TABLE commit (a INT)"):
@@ -123,11 +121,11 @@ def parts(tmp_path):
     return path, head, gtid, pairs, raws[E.XID][0]
 
 
-def query(sql: str) -> bytes:
+def query(sql):
     return raw_event(E.QUERY, query_body(sql.encode()))
 
 
-def both(path) -> list[list[int]]:
+def both(path):
     """The rows by the object path and by the column path."""
     (series,) = find(path)
     rows = [row.values[0] for change in Changes(Reader(series)) for row in change.rows()]
@@ -136,7 +134,7 @@ def both(path) -> list[list[int]]:
 
 
 @each_case(("back", "name"), zip(ROLLBACKS_TO, [*NAMES, NAMES[0]], strict=True))
-def test_rolled_back_to_a_savepoint_in_any_spelling(parts, name, back) -> None:
+def test_rolled_back_to_a_savepoint_in_any_spelling(parts, name, back):
     path, head, gtid, rows, xid = parts
     for spelling in SAVEPOINTS:
         events = [gtid, query("BEGIN"), rows[0], query(spelling.format(name)), rows[1]]
@@ -146,7 +144,7 @@ def test_rolled_back_to_a_savepoint_in_any_spelling(parts, name, back) -> None:
 
 
 @each_case("begin", BEGINS)
-def test_begun_and_ended_in_any_spelling(parts, begin) -> None:
+def test_begun_and_ended_in_any_spelling(parts, begin):
     path, head, gtid, rows, _ = parts
     for end, left in [(end, []) for end in ROLLBACKS] + [(end, [1]) for end in COMMITS]:
         events = [gtid, query(begin), rows[0], query(end)]
@@ -154,7 +152,7 @@ def test_begun_and_ended_in_any_spelling(parts, begin) -> None:
         assert both(path) == [left, left]
 
 
-def xa(parts, end: str):
+def xa(parts, end):
     path, head, gtid, rows, _ = parts
     prepared = raw_event(E.XA_PREPARE, b"\0" + struct.pack("<iII", 1, 1, 0) + b"a")
     events = [gtid, query("XA START X'61',X'',1"), rows[0], query("XA END X'61',X'',1"), prepared]
@@ -163,13 +161,13 @@ def xa(parts, end: str):
 
 
 @each_case("end", ["XA ROLLBACK X'61',X'',1", "xa/**/rollback x'61' , x'' , 1 /* x */"])
-def test_an_xa_transaction_is_rolled_back_in_any_spelling(parts, end) -> None:
+def test_an_xa_transaction_is_rolled_back_in_any_spelling(parts, end):
     assert both(xa(parts, end)) == [[], []]
 
 
 @each_case("name", ["'a'", "0x61", "X'61'", "b'01100001'", ""])
 @each_case("how", ["COMMIT", "ROLLBACK", "/* x */ rollback"])
-def test_an_xa_name_that_is_not_understood_is_an_error(parts, tmp_path, how, name) -> None:
+def test_an_xa_name_that_is_not_understood_is_an_error(parts, tmp_path, how, name):
     """Servers log names as X'...',X'...',1. Of any other, the rows might not be committed."""
     path = xa(parts, f"XA {how} {name}".replace("XA /* x */", "/* x */ xa"))
     (series,) = find(path)

@@ -1,12 +1,9 @@
 """The thread that reads ahead: order, bounds, errors in their place, and its end."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,25 +12,17 @@ from tailrace.transports import END, BackgroundReader
 from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tailrace.position import Position
-    from tailrace.transports import Record
-
 
 class Numbers:
     """A stream of ``count`` events of ``size`` bytes; then an error, the end, or a long wait."""
 
-    def __init__(
-        self, count: int, size: int = 1, *, error: Exception | None = None, wait: bool = False
-    ) -> None:
+    def __init__(self, count, size=1, *, error=None, wait=False):
         self.count, self.size, self.error, self.wait = count, size, error, wait
         self.given = 0
         self.closed, self.at_end = threading.Event(), threading.Event()
-        self.torn_tail: Position | None = None
+        self.torn_tail = None
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self):
         for number in range(self.count):
             self.given = number + 1
             yield "binlog.000001", number, bytes(self.size)
@@ -43,16 +32,16 @@ class Numbers:
         if self.wait:
             self.closed.wait(DEADLINE)
 
-    def close(self) -> None:
+    def close(self):
         self.closed.set()
 
 
-def threads() -> int:
+def threads():
     return sum(thread.name == "tailrace reader" for thread in threading.enumerate())
 
 
 @pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
+def _no_thread_is_left():
     before = threads()
     yield
     if threads() != before:
@@ -60,13 +49,13 @@ def _no_thread_is_left() -> Iterator[None]:
     wait_for(lambda: threads() == before, "a thread is left")
 
 
-def settled(reader: BackgroundReader, stream: Numbers, given: int) -> int:
+def settled(reader, stream, given):
     """How many events the thread took, once it waits for room with that many or more."""
     wait_for(lambda: stream.given >= given and reader._shared.waiting, lambda: stream.given)
     return stream.given
 
 
-def test_everything_comes_in_order_and_then_the_end() -> None:
+def test_everything_comes_in_order_and_then_the_end():
     reader = BackgroundReader(Numbers(10_000), most_events=7)
     got = []
     while (item := reader.get()) is not END:
@@ -86,7 +75,7 @@ def test_everything_comes_in_order_and_then_the_end() -> None:
         (9000, {"most_bytes": 4500}, 1),
     ],
 )
-def test_a_full_queue_stops_the_reading(size: int, bounds: dict[str, int], held: int) -> None:
+def test_a_full_queue_stops_the_reading(size, bounds, held):
     stream = Numbers(1000, size)
     reader = BackgroundReader(stream, **bounds)
     assert settled(reader, stream, held + 1) == held + 1  # one waits for room
@@ -103,7 +92,7 @@ def test_a_full_queue_stops_the_reading(size: int, bounds: dict[str, int], held:
     reader.close()
 
 
-def test_an_error_comes_behind_all_events_before_it() -> None:
+def test_an_error_comes_behind_all_events_before_it():
     error = TruncatedEvent("cut", file="binlog.000001", offset=7)
     reader = BackgroundReader(Numbers(7, error=error))
     assert [reader.get() for _ in range(7)][-1] == ("binlog.000001", 6, b"\0")
@@ -114,14 +103,14 @@ def test_an_error_comes_behind_all_events_before_it() -> None:
     reader.close()
 
 
-def test_an_error_that_is_not_ours_comes_as_it_is() -> None:
+def test_an_error_that_is_not_ours_comes_as_it_is():
     reader = BackgroundReader(Numbers(0, error=ZeroDivisionError("odd")))
     with pytest.raises(ZeroDivisionError, match="odd"):
         reader.get()
     reader.close()
 
 
-def test_a_deadline_passes_and_nothing_is_lost() -> None:
+def test_a_deadline_passes_and_nothing_is_lost():
     reader = BackgroundReader(Numbers(1, wait=True))
     assert isinstance(reader.get(), tuple)
     began = time.monotonic()
@@ -131,7 +120,7 @@ def test_a_deadline_passes_and_nothing_is_lost() -> None:
     reader.close()
 
 
-def test_waking() -> None:
+def test_waking():
     reader = BackgroundReader(Numbers(0, wait=True))
     threading.Timer(0.05, reader.wake).start()
     assert reader.get(time.monotonic() + DEADLINE) is None
@@ -139,7 +128,7 @@ def test_waking() -> None:
 
 
 @each_case("stream", [Numbers(1000), Numbers(0, wait=True), Numbers(3, wait=True), Numbers(0)])
-def test_closing_ends_it_wherever_it_is(stream: Numbers) -> None:
+def test_closing_ends_it_wherever_it_is(stream):
     reader = BackgroundReader(stream, most_events=2)
     wait_for(lambda: stream.at_end.is_set() or reader._shared.waiting)
     reader.close()
@@ -148,9 +137,9 @@ def test_closing_ends_it_wherever_it_is(stream: Numbers) -> None:
     assert reader.get() is END
 
 
-def test_closing_ends_a_wait_in_another_thread() -> None:
+def test_closing_ends_a_wait_in_another_thread():
     reader = BackgroundReader(Numbers(0, wait=True))
-    got: list[object] = []
+    got = []
     waiter = threading.Thread(target=lambda: got.append(reader.get()))
     waiter.start()
     wait_for(lambda: sys._current_frames()[waiter.ident or 0].f_code.co_name == "get")
@@ -159,7 +148,7 @@ def test_closing_ends_a_wait_in_another_thread() -> None:
     assert got == [END]
 
 
-def test_one_that_nobody_holds_ends() -> None:
+def test_one_that_nobody_holds_ends():
     stream = Numbers(1000, wait=True)
     reader = BackgroundReader(stream, most_events=3)
     settled(reader, stream, 4)
@@ -168,11 +157,11 @@ def test_one_that_nobody_holds_ends() -> None:
     assert stream.closed.wait(DEADLINE)
 
 
-def test_a_stream_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_does_not_end_is_told(monkeypatch):
     monkeypatch.setattr("tailrace.transports.background._GRACE", 0.05)
 
     class Deaf(Numbers):
-        def close(self) -> None:
+        def close(self):
             """As a transport of others may do."""
 
     stream = Deaf(0, wait=True)

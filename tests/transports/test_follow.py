@@ -1,10 +1,7 @@
 """Following a log that grows: by bytes, by files, on real servers; and stopping."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,14 +13,8 @@ from tailrace.handlers import Handler
 from tailrace.position import Position
 from tailrace.storage.memory import forget_memory, memory_folder
 from tests.events.made import query_body, raw_event, raw_format, write
-from tests.waiting import DEADLINE, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tailrace.log import Log
-    from tools.servers import Server
+from tests.transports.test_background import _no_thread_is_left, threads  # noqa: F401 - a fixture
+from tests.waiting import DEADLINE
 
 E = EventType
 BEGIN = raw_event(E.QUERY, query_body(b"BEGIN"))
@@ -33,22 +24,12 @@ ROTATE = raw_event(E.ROTATE, bytes([4, *bytes(7)]) + b"binlog.000002")
 IN_USE = raw_format(flags=1)
 
 
-def threads() -> int:
-    return sum(thread.name == "tailrace reader" for thread in threading.enumerate())
-
-
-@pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
-    yield
-    assert threads() == 0
-
-
-def append(path: Path, data: bytes) -> None:
+def append(path, data):
     with path.open("ab") as file:
         file.write(data)
 
 
-def names(log: Log, count: int) -> list[str]:
+def names(log, count):
     got = []
     for _ in range(count):
         event = log.wait_for_next_event(DEADLINE)
@@ -57,7 +38,7 @@ def names(log: Log, count: int) -> list[str]:
     return got
 
 
-def test_waiting_for_what_is_appended(tmp_path: Path) -> None:
+def test_waiting_for_what_is_appended(tmp_path):
     path = write(tmp_path / "binlog.000001", IN_USE, DDL)
     with tailrace.open(path, follow=True) as log:
         assert names(log, 2) == ["FORMAT_DESCRIPTION", "QUERY"]
@@ -79,7 +60,7 @@ def test_waiting_for_what_is_appended(tmp_path: Path) -> None:
         assert log.position.offset == path.stat().st_size
 
 
-def test_going_on_into_the_next_file(tmp_path: Path) -> None:
+def test_going_on_into_the_next_file(tmp_path):
     path = write(tmp_path / "binlog.000001", IN_USE)
     with tailrace.open(tmp_path, follow=True) as log:
         assert names(log, 1) == ["FORMAT_DESCRIPTION"]
@@ -99,7 +80,7 @@ def test_going_on_into_the_next_file(tmp_path: Path) -> None:
     assert len(list(tailrace.open(tmp_path))) == 5
 
 
-def test_what_was_put_in_before_the_next_file_came_is_read(tmp_path: Path) -> None:
+def test_what_was_put_in_before_the_next_file_came_is_read(tmp_path):
     """No event is lost between the last look at a file and the sight of the next."""
     path = write(tmp_path / "binlog.000001", IN_USE)
     with tailrace.open(path, follow=True) as log:
@@ -110,7 +91,7 @@ def test_what_was_put_in_before_the_next_file_came_is_read(tmp_path: Path) -> No
             assert names(log, 4) == ["QUERY", "QUERY", "QUERY", "FORMAT_DESCRIPTION"]
 
 
-def test_a_crash_and_the_next_file(tmp_path: Path) -> None:
+def test_a_crash_and_the_next_file(tmp_path):
     path = write(tmp_path / "binlog.000001", IN_USE, BEGIN, XID[:9])
     with tailrace.open(path, follow=True) as log:
         assert names(log, 2) == ["FORMAT_DESCRIPTION", "QUERY"]
@@ -119,7 +100,7 @@ def test_a_crash_and_the_next_file(tmp_path: Path) -> None:
         assert names(log, 2) == ["FORMAT_DESCRIPTION", "QUERY"]
 
 
-def test_damage_is_no_torn_tail(tmp_path: Path) -> None:
+def test_damage_is_no_torn_tail(tmp_path):
     path = write(tmp_path / "binlog.000001", raw_format(), DDL[:-3])  # closed, and cut
     with tailrace.open(path, follow=True) as log:
         names(log, 1)
@@ -132,7 +113,7 @@ def test_damage_is_no_torn_tail(tmp_path: Path) -> None:
         list(log)
 
 
-def test_a_file_that_becomes_shorter(tmp_path: Path) -> None:
+def test_a_file_that_becomes_shorter(tmp_path):
     path = write(tmp_path / "binlog.000001", IN_USE, DDL, DDL)
     with tailrace.open(path, follow=True) as log:
         names(log, 3)
@@ -141,7 +122,7 @@ def test_a_file_that_becomes_shorter(tmp_path: Path) -> None:
             log.wait_for_next_event(DEADLINE)
 
 
-def test_a_file_that_is_left_out(tmp_path: Path) -> None:
+def test_a_file_that_is_left_out(tmp_path):
     path = write(tmp_path / "binlog.000001", IN_USE)
     with tailrace.open(path, follow=True) as log:
         names(log, 1)
@@ -150,7 +131,7 @@ def test_a_file_that_is_left_out(tmp_path: Path) -> None:
             log.wait_for_next_event(DEADLINE)
 
 
-def test_following_from_the_end(tmp_path: Path) -> None:
+def test_following_from_the_end(tmp_path):
     path = write(tmp_path / "binlog.000001", IN_USE, DDL)
     start = f"binlog.000001:{path.stat().st_size}"
     with tailrace.open(path, start=start, follow=True) as log:
@@ -160,26 +141,7 @@ def test_following_from_the_end(tmp_path: Path) -> None:
         assert names(log, 1) == ["QUERY"]
 
 
-def test_iterating_a_followed_log_in_one_thread_and_closing_it_in_another(tmp_path: Path) -> None:
-    path = write(tmp_path / "binlog.000001", IN_USE, DDL)
-    log = tailrace.open(path, follow=True)
-    got: list[str] = []
-
-    def read() -> None:
-        got.extend(event.name for event in log)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    wait_for(lambda: len(got) == 2)
-    append(path, BEGIN)
-    wait_for(lambda: len(got) == 3)
-    log.close()
-    reader.join(DEADLINE)
-    assert not reader.is_alive()
-    assert got == ["FORMAT_DESCRIPTION", "QUERY", "QUERY"]
-
-
-def test_following_in_memory() -> None:
+def test_following_in_memory():
     folder = memory_folder("test-follow")
     try:
         output = folder.create("binlog.000001", b"\xfebin" + IN_USE)
@@ -199,7 +161,7 @@ def test_following_in_memory() -> None:
         forget_memory("test-follow")
 
 
-def test_an_injection_wakes_who_waits(tmp_path: Path) -> None:
+def test_an_injection_wakes_who_waits(tmp_path):
     path = write(tmp_path / "binlog.000001", IN_USE)
     handler = Handler()
     with tailrace.open(path, follow=True, handlers=[handler]) as log:
@@ -210,7 +172,7 @@ def test_an_injection_wakes_who_waits(tmp_path: Path) -> None:
         assert log.wait_for_next_event(0.02) is None
 
 
-def test_seeking_while_connected(tmp_path: Path) -> None:
+def test_seeking_while_connected(tmp_path):
     path = write(tmp_path / "binlog.000001", IN_USE, DDL, BEGIN, XID, DDL)
     with tailrace.open(path) as log:
         log.connect()
@@ -236,7 +198,7 @@ def test_seeking_while_connected(tmp_path: Path) -> None:
         assert log.position == Position("binlog.000001", path.stat().st_size)
 
 
-def test_a_damaged_event_in_its_place_while_connected(tmp_path: Path) -> None:
+def test_a_damaged_event_in_its_place_while_connected(tmp_path):
     bad = bytearray(raw_event(E.QUERY, query_body(b"CREATE TABLE t"), checksum=True))
     good = bytes(bad)
     bad[-1] ^= 1
@@ -248,35 +210,3 @@ def test_a_damaged_event_in_its_place_while_connected(tmp_path: Path) -> None:
             with pytest.raises(LogError, match="checksum"):
                 log.wait_for_next_event()
         assert log.position.offset == path.stat().st_size - 2 * len(good)
-
-
-def test_a_server_that_works(flavour_server: Server) -> None:
-    """All that a server logs while we follow, rotations too; the same as afterwards from its files."""
-    server = flavour_server
-    server.execute("create database if not exists followed")
-    server.execute("create table followed.t (id int primary key, b blob)")
-    first = server.rotate()
-    start = max(server.binlogs())
-    assert start != first
-    with tailrace.open(start, follow=True) as log:
-        followed = []
-        for number in range(30):
-            server.execute(f"insert into followed.t values ({number}, repeat('x', {number * 700}))")
-            if number % 10 == 9:
-                server.execute("flush binary logs")
-            while (event := log.wait_for_next_event(0.02)) is not None:
-                followed.append(event)
-        server.execute("drop table followed.t")
-        while True:
-            event = log.wait_for_next_event(DEADLINE)
-            assert event is not None
-            followed.append(event)
-            if isinstance(event, QueryEvent) and "DROP TABLE" in event.sql.upper():
-                break
-        assert log.torn_tail is None
-    files = [file for file in sorted(server.binlogs()) if file.name >= start.name]
-    again = list(tailrace.open(files))[: len(followed)]
-    assert [(one.file, one.offset, one.body) for one in again] == [
-        (one.file, one.offset, one.body) for one in followed
-    ]
-    assert len({event.file for event in followed}) == 4

@@ -1,45 +1,34 @@
 """Beginning at the first transaction that is not in a set of GTIDs; the servers' tools agree."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
-from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
 import tailrace
 from tailrace.errors import GtidError
-from tailrace.events import GtidEvent, MariadbGtidEvent
 from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
-from tailrace.storage import search as module
 from tests.cases import each_case
 from tests.recorded import CORPUS
+from tests.storage.test_index_search import read  # noqa: F401 - a fixture
 from tools.servers import available, binlog_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tailrace.position import Position
 
 MYSQL = ["mysql-9.7.gtids", "mysql-9.7.tagged-gtids"]
 UUID = "ab3fb2ab-e590-11f1-af3c-02fc00000001"
 
 
-def all_gtids(case: str, **options: object) -> list[tuple[Position, Gtid | MariadbGtid | None]]:
+def all_gtids(case, **options):
     """Where each transaction begins, and its GTID."""
     with tailrace.open(CORPUS / case, **options) as log:
         return [(one.start, one.gtid) for one in log.transactions()]
 
 
-def from_(case: str, begin: GtidSet | GtidList) -> list[Gtid | MariadbGtid | None]:
+def from_(case, begin):
     return [gtid for _, gtid in all_gtids(case, start=begin)]
 
 
-def tool(case: str, *arguments: str) -> list[str]:
+def tool(case, *arguments):
     """The GTIDs that the server's own tool prints."""
     name = case.rpartition(".")[0]
     if reason := available(name):
@@ -56,7 +45,7 @@ def tool(case: str, *arguments: str) -> list[str]:
 
 
 @each_case("case", MYSQL)
-def test_mysql_sets(case: str) -> None:
+def test_mysql_sets(case):
     whole = all_gtids(case)
     done = GtidSet()
     for number, (start, gtid) in enumerate(whole):
@@ -77,7 +66,7 @@ def test_mysql_sets(case: str) -> None:
 
 
 @each_case("case", MYSQL)
-def test_a_set_with_a_gap_begins_in_the_gap(case: str) -> None:
+def test_a_set_with_a_gap_begins_in_the_gap(case):
     whole = all_gtids(case)
     for left_out in range(len(whole)):
         done = GtidSet()
@@ -89,7 +78,7 @@ def test_a_set_with_a_gap_begins_in_the_gap(case: str) -> None:
         assert [str(whole[left_out][1])] == tool(case, f"--exclude-gtids={done.text()}")
 
 
-def test_mariadb_states() -> None:
+def test_mariadb_states():
     case = "mariadb-11.8.domains"
     whole = all_gtids(case)
     state = GtidList()
@@ -116,24 +105,15 @@ def test_mariadb_states() -> None:
         "0-1-4,5-4294967295-1000000000000",
     ],
 )
-def test_mariadb_states_of_some_domains(text: str) -> None:
+def test_mariadb_states_of_some_domains(text):
     """A domain that the state does not name is given from its begin."""
     case = "mariadb-11.8.domains"
     first = from_(case, GtidList.parse(text))[0]
     assert str(first) == tool(case, f"--start-position={text}")[0]
 
 
-def test_the_file_is_found_by_the_lists_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_found_by_the_lists_alone(read):  # noqa: F811
     """Of files before the one that is begun in only the head is read, of those behind nothing."""
-    read: dict[str, int] = {}
-
-    class Counting(module.EventReader):
-        def __iter__(self) -> Iterator[tuple[int, bytes]]:
-            for item in super().__iter__():
-                read[self.file.name] = read.get(self.file.name, 0) + 1
-                yield item
-
-    monkeypatch.setattr(module, "EventReader", Counting)
     case = "mysql-9.7.gtids"
     whole = all_gtids(case)
     done = GtidSet()
@@ -148,7 +128,7 @@ def test_the_file_is_found_by_the_lists_alone(monkeypatch: pytest.MonkeyPatch) -
     assert read["binlog.000002"] == 2
 
 
-def test_files_that_are_gone(tmp_path: Path) -> None:
+def test_files_that_are_gone(tmp_path):
     for case, lacking, enough in (
         (
             "mysql-9.7.gtids",
@@ -181,7 +161,7 @@ def test_files_that_are_gone(tmp_path: Path) -> None:
         tailrace.open(tmp_path / "mysql-9.7.gtids", start=GtidSet())
 
 
-def test_a_state_that_the_logs_do_not_have() -> None:
+def test_a_state_that_the_logs_do_not_have():
     with pytest.raises(GtidError, match=r"0-1-99 is not in the logs"):
         tailrace.open(
             CORPUS / "mariadb-11.8.domains",
@@ -212,9 +192,7 @@ OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
         ("mariadb-11.8.domains", "0-1-4,5-1-3000000000000", "5-1-3000000000000"),
     ],
 )
-def test_gtids_that_the_logs_do_not_hold(
-    tmp_path: Path, case: str, start: str, lacking: str
-) -> None:
+def test_gtids_that_the_logs_do_not_hold(tmp_path, case, start, lacking):
     """As of a server (GtidsAhead): nothing is given; of a folder and of one file."""
     name = case.rpartition(".")[0]
     if name.startswith("mariadb") and not available(name):
@@ -224,54 +202,24 @@ def test_gtids_that_the_logs_do_not_hold(
         assert run.returncode
         assert f"never reached expected GTID state of {lacking}" in run.stderr
     shutil.copy(CORPUS / case / "binlog.000001", tmp_path)
-    for read in (tailrace.open, tailrace.changes):
+    for function in (tailrace.open, tailrace.changes):
         with pytest.raises(GtidError, match=f"^{lacking} is not in the logs"):
-            read(CORPUS / case, start=start)
+            function(CORPUS / case, start=start)
         with pytest.raises(GtidError, match="is not in the logs"):
-            read(tmp_path, start=start)
+            function(tmp_path, start=start)
 
 
 def test_gtids_that_come_later_are_found_in_the_last_file_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    read: Counter[str] = Counter()
-
-    class Counting(module.EventReader):
-        def __iter__(self) -> Iterator[tuple[int, bytes]]:
-            for item in super().__iter__():
-                read[self.file.name] += 1
-                yield item
-
-    def counts(start: str) -> Counter[str]:
+    read,  # noqa: F811
+):
+    def counts(start):
         read.clear()
         tailrace.open(CORPUS / "mysql-9.7.gtids", start=start)
         return read.copy()
 
-    monkeypatch.setattr(module, "EventReader", Counting)
     plain = counts(f"{UUID}:1")
     listed = counts(f"{UUID}:1:3")
     last = counts(f"{UUID}:1:5")
     assert plain["binlog.000001"] == listed["binlog.000001"] == last["binlog.000001"]
     assert listed["binlog.000002"] == 2 * plain["binlog.000002"]  # its head, once more
     assert last["binlog.000002"] > listed["binlog.000002"]
-
-
-def test_seeking_gives_what_iterating_gave() -> None:
-    for case in (
-        "mysql-9.7.gtids",
-        "mysql-9.7.payload-full",
-        "mariadb-11.8.domains",
-        "mariadb-10.11.xa",
-    ):
-        bare = tailrace.open(CORPUS / case)
-        events = list(bare)
-        begins = [e for e in events if isinstance(e, (GtidEvent, MariadbGtidEvent))]
-        done: GtidSet | GtidList = GtidSet() if isinstance(begins[0], GtidEvent) else GtidList()
-        for begin in begins:
-            bare.seek(done)
-            bare.connect()
-            rest = [event for event in bare if event.name != "FORMAT_DESCRIPTION"]
-            wanted = [e for e in events[events.index(begin) :] if e.name != "FORMAT_DESCRIPTION"]
-            assert rest == wanted
-            done.add(begin.gtid)
-        bare.close()

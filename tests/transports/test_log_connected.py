@@ -1,9 +1,6 @@
 """The log object over its transports: connected or not it gives the same; transports of others."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,12 +16,6 @@ from tests.events.made import log as made_log
 from tests.events.made import query_body, raw_event, raw_format
 from tests.recorded import CORPUS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tailrace.transports import Record, Start
-
 E = EventType
 CASES = (
     *("mysql-9.7.checksum-crc32", "mysql-9.7.interleaved", "mysql-9.7.payload-full"),
@@ -38,16 +29,16 @@ BEGIN = raw_event(E.QUERY, query_body(b"BEGIN"))
 XID = raw_event(E.XID, bytes(8))
 
 
-def steps(log: Log) -> list[tuple[object, Position]]:
+def steps(log):
     return [(event, log.position) for event in log]
 
 
-def state(log: Log) -> tuple[object, ...]:
+def state(log):
     return log.position, log.ignored, log.torn_tail, log.incomplete
 
 
 @each_case("case", CASES)
-def test_connected_or_not_it_gives_the_same(case: str) -> None:
+def test_connected_or_not_it_gives_the_same(case):
     plain = tailrace.open(CORPUS / case)
     wanted = steps(plain)
     with tailrace.open(CORPUS / case) as connected:
@@ -73,38 +64,38 @@ class Wire:
 
     name = "wire"
 
-    def __init__(self, *records: Record) -> None:
+    def __init__(self, *records):
         self.records = records
-        self.starts: list[tuple[Start | None, bool]] = []
+        self.starts = []
 
-    def peek(self) -> Record | None:
+    def peek(self):
         return None
 
-    def locate(self, start: Start | None) -> Position | None:
+    def locate(self, start):
         return None
 
-    def read(self, start: Start | None, *, follow: bool) -> WireStream:
+    def read(self, start, *, follow):
         self.starts.append((start, follow))
         return WireStream(self.records, follow=follow)
 
 
 class WireStream:
-    def __init__(self, records: tuple[Record, ...], *, follow: bool) -> None:
+    def __init__(self, records, *, follow):
         self.records = records
         self.torn_tail = None
         self.closed = threading.Event()
         if not follow:
             self.closed.set()
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self):
         yield from self.records
         self.closed.wait()
 
-    def close(self) -> None:
+    def close(self):
         self.closed.set()
 
 
-def wire(*raws: bytes) -> Wire:
+def wire(*raws):
     at = 1 << 33
     records = []
     for raw in raws:
@@ -113,7 +104,7 @@ def wire(*raws: bytes) -> Wire:
     return Wire(*records)
 
 
-def test_a_transport_that_knows_nothing_before() -> None:
+def test_a_transport_that_knows_nothing_before():
     transport = wire(raw_format(created=9), DDL, BEGIN, XID)
     log = tailrace.open(transport)
     with pytest.raises(UsageError, match="known only after its first event was read"):
@@ -138,7 +129,7 @@ def test_a_transport_that_knows_nothing_before() -> None:
     ]
 
 
-def test_a_transport_that_waits() -> None:
+def test_a_transport_that_waits():
     with tailrace.open(wire(raw_format(), DDL), follow=True) as log:
         assert log.wait_for_next_event(5) is not None
         assert log.created == 1_700_000_000
@@ -147,7 +138,7 @@ def test_a_transport_that_waits() -> None:
         assert not log.at_end
 
 
-def test_the_first_event_is_no_format_description() -> None:
+def test_the_first_event_is_no_format_description():
     rotate = raw_event(E.ROTATE, bytes([4, *bytes(7)]) + b"binlog.000002")
     with pytest.raises(LogError, match="a log begins with a format description"):
         list(tailrace.open(wire(rotate)))
@@ -155,9 +146,9 @@ def test_the_first_event_is_no_format_description() -> None:
         log.wait_for_next_event()
 
 
-def test_a_transport_that_fails_when_it_is_asked() -> None:
+def test_a_transport_that_fails_when_it_is_asked():
     class Broken(Wire):
-        def read(self, start: Start | None, *, follow: bool) -> WireStream:
+        def read(self, start, *, follow):
             raise StorageError("no line")
 
     log = tailrace.open(Broken())
@@ -166,7 +157,7 @@ def test_a_transport_that_fails_when_it_is_asked() -> None:
             attempt()
 
 
-def test_closing_and_seeking_inside_a_loop(tmp_path: Path) -> None:
+def test_closing_and_seeking_inside_a_loop(tmp_path):
     path = made_log(tmp_path, 1, DDL, BEGIN, XID, DDL)
     for connect in (False, True):
         with tailrace.open(path) as log:
@@ -182,7 +173,7 @@ def test_closing_and_seeking_inside_a_loop(tmp_path: Path) -> None:
             assert len(list(log)) == 5
 
 
-def test_positions_as_text_and_the_creation_time(tmp_path: Path) -> None:
+def test_positions_as_text_and_the_creation_time(tmp_path):
     path = made_log(tmp_path, 3, DDL, BEGIN, XID)
     log = tailrace.open(path)
     assert log.created == 1_700_000_000
@@ -199,32 +190,20 @@ def test_positions_as_text_and_the_creation_time(tmp_path: Path) -> None:
         list(tailrace.open(path, start=f"binlog.000003:{(ends[1] or 0) + 1}"))
 
 
-def test_each_run_counts_anew(tmp_path: Path) -> None:
-    path = made_log(tmp_path, 1, raw_event(99, b"x", flags=0x80), DDL)
-    log = tailrace.open(path)
-    for _ in range(2):
-        list(log)
-        assert log.ignored == 1
-        log.connect()
-        list(log)
-        assert log.ignored == 1
-        log.close()
-
-
-def test_series_are_transports_too(tmp_path: Path) -> None:
+def test_series_are_transports_too(tmp_path):
     path = made_log(tmp_path, 1, DDL)
     series = tailrace.open(path).transport.series
     assert list(Log(series)) == list(Log(SeriesTransport(series))) == list(tailrace.open(series))
 
 
-def test_an_interrupted_wait_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_wait_is_told(tmp_path, monkeypatch):
     """An interrupt may have cost an event: going on as if nothing were would lose it in silence."""
     path = made_log(tmp_path, 1, DDL, DDL)
     with tailrace.open(path) as log:
         first = log.wait_for_next_event()
         assert first is not None
 
-        def interrupt(*_: object) -> None:
+        def interrupt(*_):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
@@ -237,7 +216,7 @@ def test_an_interrupted_wait_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert len(list(log)) == 3
 
 
-def test_a_close_between_two_waits_ends_them(tmp_path: Path) -> None:
+def test_a_close_between_two_waits_ends_them(tmp_path):
     """WL#3283, wait_for_next_event: it goes on until the connection is to be ended."""
     made_log(tmp_path, 1, BEGIN, XID)
     log = tailrace.open(tmp_path, follow=True)

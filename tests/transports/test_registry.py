@@ -1,12 +1,9 @@
 """Which transport reads what."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,32 +16,30 @@ from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.transports import SeriesTransport, register, registry, schemes
 from tests.cases import each_case
 from tests.events.made import log, query_body, raw_event
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.generators.test_another_package import package
 
 E = EventType
 DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     for number in (8, 9, 10, 11):
         log(tmp_path, number, *[DDL] * number)
     return tmp_path
 
 
 @pytest.fixture
-def own_schemes(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_schemes(monkeypatch):
     monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
 
 
-def files_of(source: object) -> list[str]:
-    with tailrace.open(source) as opened:  # type: ignore[arg-type]
+def files_of(source):
+    with tailrace.open(source) as opened:
         return list(dict.fromkeys(event.file or "" for event in opened))
 
 
-def test_paths_urls_folders_and_lists(folder: Path) -> None:
+def test_paths_urls_folders_and_lists(folder):
     all_four = [f"binlog.{number:06}" for number in (8, 9, 10, 11)]
     assert files_of(folder) == files_of(str(folder)) == files_of(f"file://{folder}") == all_four
     assert files_of(f"file:{folder}") == files_of(f"FILE://localhost{folder}") == all_four
@@ -61,7 +56,7 @@ def test_paths_urls_folders_and_lists(folder: Path) -> None:
     assert files_of([folder / "binlog.000010", folder / "binlog.000009"]) == all_four[1:3]
 
 
-def test_lists_that_are_no_series(folder: Path, tmp_path: Path) -> None:
+def test_lists_that_are_no_series(folder, tmp_path):
     with pytest.raises(StorageError, match=r"binlog\.000009 is missing between"):
         tailrace.open([folder / "binlog.000010", folder / "binlog.000008"])
     with pytest.raises(UsageError, match="give a log"):
@@ -71,7 +66,7 @@ def test_lists_that_are_no_series(folder: Path, tmp_path: Path) -> None:
         tailrace.open([folder / "binlog.000008", other])
 
 
-def test_a_name_with_a_colon_is_a_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_with_a_colon_is_a_path(folder, monkeypatch):
     (folder / "odd:binlog.000001").write_bytes((folder / "binlog.000008").read_bytes())
     monkeypatch.chdir(folder)
     assert files_of("odd:binlog.000001") == ["odd:binlog.000001"]
@@ -80,7 +75,7 @@ def test_a_name_with_a_colon_is_a_path(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 @each_case("url", ["oracle://root:secret@host/db", "ftp://bucket/x?key=secret"])
-def test_an_unknown_scheme_is_refused(url: str) -> None:
+def test_an_unknown_scheme_is_refused(url):
     with pytest.raises(UsageError) as caught:
         tailrace.open(url)
     text = str(caught.value)
@@ -91,10 +86,10 @@ def test_an_unknown_scheme_is_refused(url: str) -> None:
 
 
 @pytest.mark.usefixtures("own_schemes")
-def test_registering_a_scheme(folder: Path) -> None:
+def test_registering_a_scheme(folder):
     seen = []
 
-    def factory(url: str) -> SeriesTransport:
+    def factory(url):
         seen.append(url)
         return SeriesTransport(find(folder)[0])
 
@@ -107,19 +102,16 @@ def test_registering_a_scheme(folder: Path) -> None:
             register(wrong, factory)
 
 
-def test_entry_points(tmp_path: Path, folder: Path) -> None:
+def test_entry_points(tmp_path, folder):
     """A package that is installed joins by its metadata alone."""
     site = tmp_path / "site"
-    info = site / "other-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[tailrace.transports]\nother = other_logs:make\n")
-    (site / "other_logs.py").write_text(
+    source = (
         "from tailrace.storage import find\n"
         "from tailrace.transports import SeriesTransport\n"
         "def make(url):\n"
         "    return SeriesTransport(find(url.removeprefix('other://'))[0])\n"
     )
+    package(site, "other_logs", source, "[tailrace.transports]\nother = other_logs:make\n")
     code = (
         "import sys, tailrace; from tailrace.transports import schemes\n"
         f"print(schemes(), len(list(tailrace.open('other://{folder}'))))"
@@ -139,7 +131,7 @@ def test_entry_points(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.fixture
-def memory(folder: Path) -> Iterator[str]:
+def memory(folder):
     held = memory_folder("test-registry")
     for path in sorted(folder.iterdir(), reverse=True):
         held.replace(path.name, path.read_bytes())
@@ -148,7 +140,7 @@ def memory(folder: Path) -> Iterator[str]:
     forget_memory("test-registry")
 
 
-def test_memory(memory: str, folder: Path) -> None:
+def test_memory(memory, folder):
     opened = tailrace.open(f"memory:{memory}")
     bare = tailrace.open(folder)
     assert list(opened) == list(bare)
@@ -162,7 +154,7 @@ def test_memory(memory: str, folder: Path) -> None:
     )
 
 
-def test_memory_that_is_not_there(memory: str) -> None:
+def test_memory_that_is_not_there(memory):
     with pytest.raises(StorageError, match="no log of that name in this process"):
         tailrace.open("memory:nowhere")
     with pytest.raises(StorageError, match=r"memory:test-registry/binlog\.1: no log"):

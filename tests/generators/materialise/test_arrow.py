@@ -1,7 +1,5 @@
 """MWL#120: "there can still be other formats alongside": Arrow IPC is one, for rows."""
 
-from __future__ import annotations
-
 import io
 from contextlib import suppress
 
@@ -13,7 +11,8 @@ from hypothesis import strategies as st
 import tailrace
 from tailrace import generators
 from tailrace.errors import LogError, UsageError
-from tests.generators.materialise.test_calls import ONE_OF_EACH, exact
+from tests.generators.conftest import run
+from tests.generators.materialise.test_calls import ONE_OF_EACH, exact, materialised
 from tests.recorded import CORPUS, ROOT
 
 SHOPS = ["examples/shop/mysql", "examples/shop/mariadb"]
@@ -52,25 +51,15 @@ class Rows(generators.RowConsumer):
 
 def calls(source):
     found = Rows()
-    with source:
-        source.row.register(found)
-        source.run()
+    run(source, found)
     return found.calls
-
-
-def materialised(source, name="arrow"):
-    out = bytearray()
-    with source, generators.Materialiser(out, format=name) as written:
-        written.register(source.row)
-        source.run()
-    return bytes(out)
 
 
 @pytest.mark.slow
 def test_a_consumer_sees_the_same_rows_from_the_log_and_from_arrow():
     """With their transactions and GTIDs, and the classes of all values."""
     for folder in (*map(ROOT.joinpath, SHOPS), *TYPES):
-        stream = materialised(generators.EventStream(folder))
+        stream = materialised(generators.EventStream(folder), "arrow")
         wanted = calls(generators.EventStream(folder))
         assert any(each[0].startswith("row_") for each in wanted), folder
         assert calls(generators.MaterialisedStream(stream, format="arrow")) == wanted, folder
@@ -80,7 +69,7 @@ def test_a_consumer_sees_the_same_rows_from_the_log_and_from_arrow():
 @pytest.mark.parametrize("folder", SHOPS)
 def test_it_is_what_arrow_reads_and_has_the_change_record(folder):
     """The images of `tailrace.changes`, which the kernels decode."""
-    file = io.BytesIO(materialised(generators.EventStream(ROOT / folder)))
+    file = io.BytesIO(materialised(generators.EventStream(ROOT / folder), "arrow"))
     found = {}
     while file.tell() < len(file.getbuffer()):
         with pa.ipc.open_stream(file) as stream:
@@ -105,7 +94,7 @@ def test_the_native_format_is_converted_to_arrow_and_back():
     """The types of the columns are then those that the events say."""
     for folder in FULL:
         native = materialised(generators.EventStream(folder), "native")
-        stream = materialised(generators.MaterialisedStream(native))
+        stream = materialised(generators.MaterialisedStream(native), "arrow")
         again = calls(generators.MaterialisedStream(stream, format="arrow"))
         assert again == calls(generators.MaterialisedStream(native)), folder
 
@@ -127,9 +116,7 @@ def test_rows_of_a_program_have_the_flags_that_no_log_has():
         with server.transaction() as transaction:
             transaction.delete(orders, [(1, "9.50")], ignore_no_key=True)
         wanted, kept = kept, []
-    with generators.MaterialisedStream(out, format="arrow") as stream:
-        stream.row.register(Keeps())
-        stream.run()
+    run(generators.MaterialisedStream(out, format="arrow"), Keeps())
     assert kept == wanted
     assert len(kept) == 3
 
@@ -152,9 +139,7 @@ def test_facts_that_are_added_are_columns():
     with log, generators.Materialiser(out, format="arrow") as written:
         log.row.register(Adds())
         log.run()
-    with generators.MaterialisedStream(out, format="arrow") as stream:
-        stream.row.register(Sees())
-        stream.run()
+    run(generators.MaterialisedStream(out, format="arrow"), Sees())
     assert seen == ["a filter"] * 230
 
 
@@ -177,26 +162,17 @@ def test_each_event_of_rows_by_itself_and_no_other():
         row_batch = Each.event
 
     for kind in (Each, Batches):
-        with generators.EventStream(
-            ROOT / SHOPS[0], tables=["shop.reviews", "shop.customers"]
-        ) as log:
-            log.row.register(kind())
-            log.run()
+        run(
+            generators.EventStream(ROOT / SHOPS[0], tables=["shop.reviews", "shop.customers"]),
+            kind(),
+        )
     assert {"row_batch", "row_write", "row_update", "row_delete", "trx_start", "stmt_end"} <= told
 
 
 def test_statements_that_change_rows_are_no_rows():
     for name in ("mysql-9.7.load-data", "mariadb-11.8.statement-format"):
         with pytest.raises(UsageError, match="Arrow holds rows, and this change was logged as"):
-            materialised(generators.EventStream(CORPUS / name))
-
-
-def test_nothing_that_is_rolled_back():
-    with generators.EventStream(CORPUS / "mariadb-11.8.savepoints") as log:
-        written = generators.Materialiser(bytearray(), format="arrow")
-        written.register(log.row, rollbacks=True)
-        with pytest.raises(UsageError, match="no event that is rolled back"):
-            log.run()
+            materialised(generators.EventStream(CORPUS / name), "arrow")
 
 
 def test_a_transaction_that_has_not_ended_is_left_out():
@@ -217,12 +193,12 @@ def test_a_transaction_that_has_not_ended_is_left_out():
 
 def test_partial_updates_without_their_document_are_an_error():
     with pytest.raises(LogError, match="a partial JSON update without the document"):
-        materialised(generators.EventStream(CORPUS / "mysql-9.7.json-partial-minimal"))
+        materialised(generators.EventStream(CORPUS / "mysql-9.7.json-partial-minimal"), "arrow")
 
 
 @pytest.fixture(scope="module")
 def reviews():
-    return materialised(generators.EventStream(ROOT / SHOPS[0], tables="shop.reviews"))
+    return materialised(generators.EventStream(ROOT / SHOPS[0], tables="shop.reviews"), "arrow")
 
 
 def test_a_stream_that_was_cut_off_is_an_error(reviews):

@@ -1,16 +1,16 @@
 """MWL#120: binary log events are another materialisation of the same stream; either converts."""
 
-from __future__ import annotations
-
 import pytest
 
 import tailrace
 from tailrace import generators
-from tailrace.constants import EventFlag, EventType
+from tailrace.constants import EventFlag
 from tailrace.errors import EventDecodeError, UsageError
 from tailrace.events import GtidEvent
 from tailrace.writing.foreign import OF_THE_FILE
-from tests.generators.materialise.test_calls import ONE_OF_EACH, exact
+from tests.cases import each_case
+from tests.generators.conftest import run
+from tests.generators.materialise.test_calls import ONE_OF_EACH, exact, materialised
 from tests.recorded import ROOT
 
 FOLDERS = [
@@ -36,18 +36,8 @@ def calls(stream):
             values = {key: value for key, value in event.values().items() if key not in OTHER}
             found.append((event.name, exact(values)))
 
-    with stream:
-        stream.row.register(Calls())
-        stream.run()
+    run(stream, Calls())
     return found
-
-
-def materialised(source, name):
-    out = bytearray()
-    with generators.Materialiser(out, format=name) as written, source:
-        written.register(source.row)
-        source.run()
-    return bytes(out)
 
 
 def test_a_stream_is_converted_to_a_binary_log_and_back(tmp_path):
@@ -66,15 +56,13 @@ def test_a_stream_is_converted_to_a_binary_log_and_back(tmp_path):
             assert list(events)
 
 
-def test_a_binary_log_holds_nothing_that_is_rolled_back():
-    written = generators.Materialiser(bytearray(), format="binlog")
+@each_case("name", ["binlog", "arrow"])
+def test_what_holds_nothing_that_is_rolled_back(name):
+    written = generators.Materialiser(bytearray(), format=name)
     with generators.EventStream(ROOT / "tests/corpus/mariadb-11.8.savepoints") as log:
         written.register(log.row, rollbacks=True)
-        with pytest.raises(UsageError, match="holds no event that is rolled back"):
+        with pytest.raises(UsageError, match="no event that is rolled back"):
             log.run()
-
-
-ITS_OWN = OF_THE_FILE | {EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED}
 
 
 def of_transactions(path):

@@ -1,7 +1,5 @@
 """Consumers see the same calls from a log and from the stream that was materialised of it."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import pickle
@@ -13,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 import tailrace
 from tailrace import generators
 from tailrace.errors import LogError, SchemaError, UsageError
+from tests.cases import each_case
 from tests.columns.random_log import logs
+from tests.generators.conftest import run
 from tests.recorded import ROOT, folders
 
 LEVELS = ("transaction", "statement", "row")
@@ -69,6 +69,15 @@ def compare(path, level="row", rollbacks=True, wanted=ALL):
         read.run()
         assert not read.stack.unclaimed
     return told, again, stream, failed
+
+
+def materialised(source, name="native"):
+    """A source's stream of rows in a format."""
+    out = bytearray()
+    with source, generators.Materialiser(out, format=name) as written:
+        written.register(source.row)
+        source.run()
+    return bytes(out)
 
 
 def below(level):
@@ -181,9 +190,7 @@ def all_events():
         def event(self, event):
             found.append(event.keep())
 
-    with generators.EventStream(SMALL) as log:
-        log.row.register(All())
-        log.run()
+    run(generators.EventStream(SMALL), All())
     return found
 
 
@@ -206,28 +213,20 @@ def test_a_stream_whose_writer_failed_has_no_end():
         written.write(some_events(1)[0])
 
 
-def test_a_stream_that_ends_inside_a_transaction():
-    """The transaction's consumers never heard of its end: that is an error."""
+@each_case(
+    ("part", "message"),
+    [
+        (slice(3), "ends inside a transaction"),
+        (slice(1, 9), "of transaction 1 without its start"),
+    ],
+)
+def test_a_stream_with_a_part_of_a_transaction(part, message):
+    """The transaction's consumers never heard of its end, or its start: that is an error."""
     stream = bytearray()
     with generators.Materialiser(stream) as written:
-        for event in some_events(3):
+        for event in all_events()[part]:
             written.write(event)
-    with (
-        generators.MaterialisedStream(stream) as read,
-        pytest.raises(LogError, match="ends inside a transaction"),
-    ):
-        read.run()
-
-
-def test_a_stream_that_lacks_the_start_of_a_transaction():
-    stream = bytearray()
-    with generators.Materialiser(stream) as written:
-        for event in some_events(9)[1:]:
-            written.write(event)
-    with (
-        generators.MaterialisedStream(stream) as read,
-        pytest.raises(LogError, match="of transaction 1 without its start"),
-    ):
+    with generators.MaterialisedStream(stream) as read, pytest.raises(LogError, match=message):
         read.run()
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from tailrace import generators
 from tailrace.errors import UsageError
-from tailrace.generators import Offer, Stack
-from tailrace.generators.generator import Change
+from tailrace.generators.event import Place, put_in
 from tailrace.storage.streams.memory import MemoryOutput
+from tests.generators.conftest import run
 from tests.generators.materialise.test_calls import ALL, compare, exact, register
-from tests.generators.materialise.test_values import TABLE, event
+from tests.generators.materialise.test_values import TABLE, Given, event
 from tests.recorded import ROOT
 from tests.waiting import DEADLINE
 
@@ -38,9 +38,7 @@ class Some(generators.RowConsumer):
 def test_each_event_of_a_log_comes_back_with_the_same_accessors():
     """`de_materialise` constructs an event from a buffer; it lasts."""
     some = Some()
-    with generators.EventStream(SHOP) as stream:
-        stream.row.register(some)
-        stream.run()
+    run(generators.EventStream(SHOP), some)
     assert len(some.found) >= 8
     for data, kept in some.found.values():
         again = generators.de_materialise(data)
@@ -142,20 +140,6 @@ def test_an_error_of_the_writer_reaches_the_caller():
         event(value=1).materialise(format="x")
 
 
-def test_an_event_that_is_over_cannot_be_materialised():
-    kept = []
-
-    class Keeps(generators.TransactionConsumer):
-        def trx_start(self, event):
-            kept.append(event)
-
-    with generators.EventStream(SHOP) as stream:
-        stream.transaction.register(Keeps())
-        next(stream)
-    with pytest.raises(UsageError, match="is over"):
-        kept[0].materialise()
-
-
 def test_materialised_events_after_each_other_are_a_stream():
     data = b"".join(event(value=number).materialise() for number in range(3))
     found = list(generators.materialise.NativeReader(data).events())
@@ -232,73 +216,27 @@ class PageEvent(generators.ReplicationEvent):
     content = generators.accessor("Its bytes.")
 
 
-class PageConsumer(generators.RowConsumer, interface=True):
-    def page_write(self, event, /):
-        """A page was written."""
-
-
-class PageGenerator(generators.Generator):
-    name: ClassVar[str] = "page"
-    stands_on: ClassVar[str] = "row"
-    interface = PageConsumer
-
-    def kinds(self, offer):
-        return (PageEvent,) if offer.change == "page" else ()
-
-    def events(self, offer, kind):
-        yield kind(offer.context)
-
-
-class Pages(PageConsumer):
-    def __init__(self):
-        self.calls = []
-
-    def page_write(self, event):
-        self.calls.append((event.page, event.content, event.keep().values()))
-
-    def trx_start(self, event):
-        self.calls.append("start")
-
-
-def page_stream(rolled_back=False):
-    """A source with changes of a kind of its own, materialised."""
-    stack = Stack([*generators.stack.generators(), PageGenerator])
-    out, told = bytearray(), Pages()
-    stack["page"].register(told)
+def page_stream():
+    """A stream with an event that no generator here knows."""
+    out = bytearray()
     with generators.Materialiser(out) as written:
-        written.register(stack["page"])
-        for change in (Change.START, "page", Change.COMMIT):
-            context = generators.KeptContext({"page": 7, "content": b"\0\1"})
-            stack.offer(Offer(change, context, 12))
-    return out, told
-
-
-def test_a_fourth_generator_brings_its_own_materialisation():
-    """Its accessors are declared: its events are written and read without code."""
-    out, told = page_stream()
-    read = generators.MaterialisedStream(out)
-    read.stack = Stack([*generators.stack.generators(), PageGenerator])
-    again = Pages()
-    read.stack["page"].register(again)
-    read.run()
-    assert len(told.calls) == 2
-    assert again.calls == told.calls
-    assert read.stack.counts["page"].taken == 1
+        for kind in (generators.TransactionStart, PageEvent, generators.TransactionCommit):
+            made = kind(Given({"page": 7, "content": b"\0\1"}))
+            put_in(made, Place(12, rolled_back=False))
+            written.write(made)
+    return bytes(out)
 
 
 def test_a_reader_that_does_not_know_an_event_counts_it_and_gives_the_others():
-    out, _ = page_stream()
     names = []
 
     class Names(generators.RowConsumer):
         def event(self, event):
             names.append(event.name)
 
-    with generators.MaterialisedStream(out) as read:
-        read.row.register(Names())
-        read.run()
-        assert names == ["trx_start", "trx_commit"]
-        assert read.stack.unclaimed == 1
+    read = run(generators.MaterialisedStream(page_stream()), Names())
+    assert names == ["trx_start", "trx_commit"]
+    assert read.stack.unclaimed == 1
 
 
 def test_an_unknown_event_is_shown_and_passed_on():
@@ -315,16 +253,15 @@ with generators.Materialiser(sys.stdout.buffer) as written:
     for each in found:
         written.write(each)
 """
-    out, told = page_stream()
+    out = page_stream()
     ran = subprocess.run(
-        [sys.executable, "-c", program], input=bytes(out), capture_output=True, check=True
+        [sys.executable, "-c", program], input=out, capture_output=True, check=True
     )
-    again = Pages()
-    read = generators.MaterialisedStream(ran.stdout)
-    read.stack = Stack([*generators.stack.generators(), PageGenerator])
-    read.stack["page"].register(again)
-    read.run()
-    assert again.calls == told.calls
+    before, after = (
+        list(generators.materialise.NativeReader(each).events()) for each in (out, ran.stdout)
+    )
+    assert type(after[1]) is PageEvent
+    assert [each.values() for each in after] == [each.values() for each in before]
 
 
 def test_an_accessor_of_a_later_version_is_passed_on():
@@ -333,48 +270,3 @@ def test_an_accessor_of_a_later_version_is_passed_on():
     assert again.values()["later"] == "x"
     assert generators.de_materialise(again.materialise()).values()["later"] == "x"
     assert again.keep().values()["later"] == "x"
-
-
-class LinesFormat(generators.MaterialisedFormat):
-    """A format of another package: the names of events, one a line."""
-
-    name = "lines"
-
-    def writer(self, output):
-        return LinesWriter(output)
-
-    def reader(self, source):
-        raise NotImplementedError
-
-
-class LinesWriter(generators.MaterialisedWriter):
-    def __init__(self, output):
-        self.output = output
-
-    def event(self, event):
-        self.output(event.name.encode() + b"\n")
-
-    def flush(self):
-        pass
-
-    def close(self):
-        self.output(b"end\n")
-
-
-def test_a_format_of_another_package_stands_alongside(tmp_path, monkeypatch):
-    """Found by the entry point that the package installed."""
-    installed = tmp_path / "lines-1.dist-info"
-    installed.mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: lines\nVersion: 1\n")
-    (installed / "entry_points.txt").write_text(
-        f"[tailrace.materialised_formats]\nlines = {__name__}:LinesFormat\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(sys.modules, __name__, sys.modules[LinesFormat.__module__])
-    assert event(value=1).materialise(format="lines") == b"row_write\nend\n"
-    out = bytearray()
-    log = generators.EventStream(SMALL)
-    with log, generators.Materialiser(out, format="lines") as written:
-        written.register(log.transaction)
-        log.run()
-    assert out.startswith(b"trx_start\ntrx_commit\n")

@@ -2,8 +2,6 @@
 and/or split events); it might need to augment or modify events, or inject new events".
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -16,7 +14,8 @@ from tailrace.errors import ChecksumMismatch, EventDecodeError, LogError, UsageE
 from tailrace.generators.event import Place, put_in
 from tailrace.generators.materialise import NativeReader, layout
 from tailrace.generators.materialise.blocks import BlockReader
-from tests.generators.materialise.test_calls import exact
+from tests.generators.conftest import run
+from tests.generators.materialise.test_calls import exact, materialised
 from tests.generators.materialise.test_values import Given
 from tests.recorded import ROOT
 
@@ -26,12 +25,7 @@ Action = generators.Action
 @pytest.fixture(scope="module")
 def shop():
     """The shop's log, materialised."""
-    out = bytearray()
-    log = generators.EventStream(ROOT / "examples/shop/mysql", tables="shop.reviews")
-    with log, generators.Materialiser(out) as written:
-        written.register(log.row)
-        log.run()
-    return bytes(out)
+    return materialised(generators.EventStream(ROOT / "examples/shop/mysql", tables="shop.reviews"))
 
 
 def events(data):
@@ -208,9 +202,7 @@ def test_a_filter_injects_events(shop):
                 assert told[-1] == event.local_transaction_id
                 told.append("injected")
 
-    with generators.MaterialisedStream(filtered(Injected, shop)) as read:
-        read.row.register(Told())
-        read.run()
+    run(generators.MaterialisedStream(filtered(Injected, shop)), Told())
     assert told
     assert told[1::2] == ["injected"] * (len(told) // 2)
 

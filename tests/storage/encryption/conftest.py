@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tailrace.storage.encryption import opened
+from tailrace.storage.streams.file import FileInput
 from tests.conftest import _require
 from tests.storage.encryption.servers import mariadb_with_keys, mysql_with_keyring
 
 if TYPE_CHECKING:
+    from tailrace.storage.keyring import Keyring
     from tools.servers import Server
 
 KINDS = (
@@ -77,6 +80,12 @@ def sent_by(server: Server, names: list[str], folder: Path) -> list[Path]:
         *names,
     )
     return [folder / name for name in names]
+
+
+def plain(path: Path, ring: Keyring) -> bytes:
+    """An encrypted file's content, as we decrypt it."""
+    source = opened(FileInput(path), ring, path=str(path))
+    return b"".join(iter(lambda: source.read(1 << 20), b""))
 
 
 _recorded: dict[str, Recorded] = {}

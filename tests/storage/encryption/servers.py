@@ -72,13 +72,12 @@ def mariadb_with_keys(
     options: Sequence[str] = (),
     *,
     server_id: int = 1,
-    keys: str = KEYS,
 ) -> Server:
     """A MariaDB server with file_key_management (keys in ``folder/keys``) that encrypts."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "keys"
     if not path.exists():
-        path.write_text(keys)
+        path.write_text(KEYS)
     server = Server(
         name,
         [

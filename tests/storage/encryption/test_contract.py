@@ -1,10 +1,7 @@
 """The encrypting streams keep the contract that every stream keeps, alone and between others."""
 
-from __future__ import annotations
-
 import functools
 import zlib
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,14 +16,11 @@ from tailrace.storage.streams.layer import Layer, stacked
 from tailrace.testing import CHECKS, Content
 from tests.cases import each_case
 
-if TYPE_CHECKING:
-    from random import Random
-
 
 class Fixed(Keyring):
     """One key for all."""
 
-    def key(self, key_id: str, version: int | None = None) -> bytes:
+    def key(self, key_id, version=None):
         return bytes(range(32))
 
 
@@ -46,13 +40,13 @@ HEAD = b"\xfebin" + FormatDescriptionEvent.make(
 BEGIN = len(HEAD) + 40
 
 
-def mysql_of_any_bytes(lower: Any) -> KeystreamInput:
+def mysql_of_any_bytes(lower):
     """`mysql_input`, without its look at whether the bytes are a log's."""
     header = MysqlHeader.parse(read_exactly(lower, 0, HEADER_SIZE), "log")
     return KeystreamInput(lower, header.open(RING, "log"), HEADER_SIZE)
 
 
-def some_events(chance: Random) -> list[bytes]:
+def some_events(chance):
     """A log's events, a piece each; the checker appends them to what the file begins with."""
     made = []
     for _ in range(chance.randint(1, 30)):
@@ -68,26 +62,26 @@ def some_events(chance: Random) -> list[bytes]:
 class Behind:
     """A stream from an offset on: what the checker wrote is all that it sees."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream):
         self.stream = stream
         if hasattr(stream, "seek"):
             stream.seek(BEGIN)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self.stream, name)
 
-    def seek(self, offset: int) -> int:
+    def seek(self, offset):
         return (
             self.stream.seek(offset + BEGIN if isinstance(offset, int) and offset >= 0 else offset)
             - BEGIN
         )
 
-    def tell(self) -> int:
+    def tell(self):
         return self.stream.tell() - BEGIN
 
 
 class BehindInput(Behind):
-    def size(self) -> int:
+    def size(self):
         return self.stream.size() - BEGIN
 
 
@@ -97,25 +91,25 @@ class BehindOutput(Behind):
     """
 
     @property
-    def size(self) -> int:
+    def size(self):
         return self.stream.size - BEGIN
 
-    def write(self, data: Any) -> None:
+    def write(self, data):
         self.stream.write(data)
 
-    def update(self, offset: int, data: Any) -> None:
+    def update(self, offset, data):
         self.stream.update(offset + BEGIN, data)
 
-    def flush(self) -> None:
+    def flush(self):
         self.stream.flush()
 
-    def sync(self) -> None:
+    def sync(self):
         self.stream.sync()
 
-    def close(self) -> None:
+    def close(self):
         self.stream.close()
 
-    def truncate(self, size: int) -> None:
+    def truncate(self, size):
         self.stream.truncate(size + BEGIN)
 
 
@@ -125,7 +119,7 @@ MYSQL = Layer(
 EVENTS = Content(some_events, free=False)
 
 
-def mariadb(mode: Mode) -> Layer:
+def mariadb(mode):
     return Layer(
         f"mariadb {mode}",
         lambda lower: BehindInput(mariadb_input(lower, RING, path="log")),
@@ -135,7 +129,7 @@ def mariadb(mode: Mode) -> Layer:
 
 @pytest.mark.slow
 @each_case("check", CHECKS, ids=lambda check: check.__name__)
-def test_each_encryption_alone(check: Any) -> None:
+def test_each_encryption_alone(check):
     for seed in range(2):
         check(MYSQL, seed=seed)
         for mode in Mode:
@@ -145,6 +139,6 @@ def test_each_encryption_alone(check: Any) -> None:
 @pytest.mark.slow
 @each_case("below", [[], ["counting", "buffer"]])
 @each_case("above", [[], ["read-ahead"], ["zstd"]])
-def test_mysql_in_a_stack(below: list[str], above: list[str]) -> None:
+def test_mysql_in_a_stack(below, above):
     for check in CHECKS:
         check(stacked([*below, MYSQL, *above]), seed=0)

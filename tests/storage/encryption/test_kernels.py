@@ -1,28 +1,18 @@
 """The kernels decrypt as the code without kernels does: any events, any blocks."""
 
-from __future__ import annotations
-
-import random
 import secrets
-from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.columns.read.decrypt import KernelCipher, accelerated
-from tailrace.storage import keyring
-from tailrace.storage.encryption import opened
+from tailrace.columns.read.decrypt import KernelCipher
 from tailrace.storage.encryption.mariadb import batch as mariadb_batch
 from tailrace.storage.encryption.mariadb.batch import BatchCipher
 from tailrace.storage.encryption.mariadb.format import EventCipher, Mode
-from tailrace.storage.streams.file import FileInput
 from tests.cases import each_case
 
-if TYPE_CHECKING:
-    from tests.storage.encryption.conftest import Recorded
 
-
-def event(size: int) -> bytes:
+def event(size):
     raw = bytearray(secrets.token_bytes(size))
     raw[9:13] = size.to_bytes(4, "little")
     return bytes(raw)
@@ -48,9 +38,7 @@ SIZES = st.lists(
     ),
     tail=st.integers(0, 30),
 )
-def test_all_ways_give_what_was_encrypted(
-    sizes: list[int], mode: Mode, key_size: int, nonce: bytes, offset: int, tail: int
-) -> None:
+def test_all_ways_give_what_was_encrypted(sizes, mode, key_size, nonce, offset, tail):
     cipher = EventCipher(secrets.token_bytes(key_size), nonce, mode)
     plain = [event(size) for size in sizes]
     stored, at = [], offset
@@ -72,7 +60,7 @@ def test_all_ways_give_what_was_encrypted(
 
 
 @each_case("mode", list(Mode))
-def test_of_an_events_begin_only_what_is_known_is_given(mode: Mode) -> None:
+def test_of_an_events_begin_only_what_is_known_is_given(mode):
     cipher = EventCipher(bytes(32), bytes(12), mode)
     plain = event(100)
     stored = cipher.encrypt(plain, 77)
@@ -84,7 +72,7 @@ def test_of_an_events_begin_only_what_is_known_is_given(mode: Mode) -> None:
 
 
 @each_case("kind", [BatchCipher, KernelCipher])
-def test_a_damaged_length_ends_the_run(kind: type) -> None:
+def test_a_damaged_length_ends_the_run(kind):
     cipher = EventCipher(bytes(32), bytes(12), Mode.CBC)
     plain = [event(50) for _ in range(9)]
     raw = bytearray(b"".join(cipher.encrypt(one, 50 * at) for at, one in enumerate(plain)))
@@ -93,21 +81,5 @@ def test_a_damaged_length_ends_the_run(kind: type) -> None:
     assert raw[:200] == b"".join(plain[:4])
 
 
-def test_a_servers_logs(recorded: Recorded) -> None:
-    chance = random.Random(8)
-    for encrypted, clear in recorded.pairs:
-        wanted = clear.read_bytes()
-        source = accelerated(
-            opened(FileInput(encrypted), keyring.open(recorded.keyring), path="log")
-        )
-        made = bytearray()
-        buffer = bytearray(8 << 20)
-        while count := source.readinto(
-            memoryview(buffer)[: chance.choice([1000, 65_536, 8 << 20])]
-        ):
-            made += buffer[:count]
-        assert made == wanted
-
-
-def test_numpy_is_what_the_plain_way_uses() -> None:
+def test_numpy_is_what_the_plain_way_uses():
     assert mariadb_batch._numpy() is not None

@@ -1,14 +1,11 @@
 """Keyrings: the files of the servers, of other tools, and our own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pickle
 import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,16 +17,14 @@ from tailrace.storage.keyring.mariadb import MariadbKeyring
 from tailrace.storage.keyring.mysql import ComponentKeyring, PluginKeyring
 from tailrace.storage.keyring.own import OwnKeyring
 from tests.cases import each_case
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.generators.test_another_package import package
 
 KEY = bytes(range(32))
 LINES = f"# a comment\n\n1;{KEY.hex()}\n 33;{KEY[:16].hex()} # of tables\r\n2;{KEY[:24].hex()}\n"
 ID = "MySQLReplicationKey_d70f8d7f-e5e8-11f1-a104-02fc00000001_2"
 
 
-def component(path: Path, **changes: object) -> Path:
+def component(path, **changes):
     element = {"user": "", "data_id": ID, "data_type": "AES", "data": KEY.hex(), "extension": []}
     other = {**element, "user": "root@localhost", "data": KEY[::-1].hex()}
     content = {"version": "1.0", "elements": [element, other], **changes}
@@ -37,7 +32,7 @@ def component(path: Path, **changes: object) -> Path:
     return path
 
 
-def plugin(path: Path, word: str, version: bytes = b"2.0", user: bytes = b"") -> Path:
+def plugin(path, word, version=b"2.0", user=b""):
     """The old plugin's file as its source lays it out."""
     mask = (b"*305=Ljt0*!@$Hnm(*-9-w;:" * 2)[:32]
     body = b""
@@ -53,7 +48,7 @@ def plugin(path: Path, word: str, version: bytes = b"2.0", user: bytes = b"") ->
     return path
 
 
-def test_component_keyring_file(tmp_path: Path) -> None:
+def test_component_keyring_file(tmp_path):
     path = component(tmp_path / "k")
     found = keyring.open(path)
     assert isinstance(found, ComponentKeyring)
@@ -64,11 +59,14 @@ def test_component_keyring_file(tmp_path: Path) -> None:
     assert caught.value.key_id == "gone"
 
 
-def test_the_components_configuration_leads_to_its_file(tmp_path: Path) -> None:
+def test_the_components_configuration_leads_to_its_file(tmp_path):
     component(tmp_path / "k")
     configuration = tmp_path / "component_keyring_file.cnf"
     configuration.write_text(json.dumps({"path": str(tmp_path / "k"), "read_only": False}))
     assert keyring.open(configuration).key(ID) == KEY
+
+
+ELEMENT = dict.fromkeys(("user", "data_id", "data_type", "extension"), "") | {"data": "xyz"}
 
 
 @each_case(
@@ -77,18 +75,10 @@ def test_the_components_configuration_leads_to_its_file(tmp_path: Path) -> None:
         ({"version": "2.0"}, "version 1.0"),
         ({"elements": [{"user": ""}]}, "element 1 has no data_id"),
         ({"elements": None}, "not a keyring"),
-        (
-            {
-                "elements": [
-                    dict.fromkeys(("user", "data_id", "data_type", "extension"), "")
-                    | {"data": "xyz"}
-                ]
-            },
-            "not in hexadecimal",
-        ),
+        ({"elements": [ELEMENT]}, "not in hexadecimal"),
     ],
 )
-def test_a_damaged_component_file(tmp_path: Path, changes: dict[str, object], text: str) -> None:
+def test_a_damaged_component_file(tmp_path, changes, text):
     with pytest.raises(StorageError, match=text) as caught:
         keyring.open(component(tmp_path / "k", **changes)).key(ID)
     assert KEY.hex()[:8] not in str(caught.value)
@@ -96,18 +86,18 @@ def test_a_damaged_component_file(tmp_path: Path, changes: dict[str, object], te
 
 @each_case("word", ["<Q", "<I", ">Q", ">I"])
 @each_case("version", [b"1.0", b"2.0"])
-def test_keyring_file_of_any_machine(tmp_path: Path, word: str, version: bytes) -> None:
+def test_keyring_file_of_any_machine(tmp_path, word, version):
     found = keyring.open(plugin(tmp_path / "k", word, version))
     assert isinstance(found, PluginKeyring)
     assert list(found.names()) == [ID, "other"]
     assert found.key(ID) == found.key("other") == KEY
 
 
-def test_keyring_file_leaves_out_users_keys(tmp_path: Path) -> None:
+def test_keyring_file_leaves_out_users_keys(tmp_path):
     assert list(keyring.open(plugin(tmp_path / "k", "<Q", user=b"root@%")).names()) == []
 
 
-def test_a_damaged_keyring_file(tmp_path: Path) -> None:
+def test_a_damaged_keyring_file(tmp_path):
     path = plugin(tmp_path / "k", "<Q")
     raw = path.read_bytes()
     for at in (30, 70, len(raw) - 1, len(raw) - 34):
@@ -121,7 +111,7 @@ def test_a_damaged_keyring_file(tmp_path: Path) -> None:
     assert list(PluginKeyring(path).names()) == []
 
 
-def test_file_key_management(tmp_path: Path) -> None:
+def test_file_key_management(tmp_path):
     path = tmp_path / "keys"
     path.write_text(LINES)
     found = keyring.open(path)
@@ -130,14 +120,6 @@ def test_file_key_management(tmp_path: Path) -> None:
     assert found.latest("1") == 1
     with pytest.raises(KeyMissing, match="key 1, version 2"):
         found.key("1", 2)
-
-
-@each_case("line", ["1;abc", f"1;{KEY.hex()}00", "x;00", f";{KEY.hex()}", "1:00"])
-def test_a_damaged_key_file(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "keys"
-    path.write_text(f"2;{KEY.hex()}\n{line}\n")
-    with pytest.raises(StorageError, match="line 2"):
-        keyring.open(path).key("2")
 
 
 @each_case(
@@ -150,9 +132,7 @@ def test_a_damaged_key_file(tmp_path: Path, line: str) -> None:
         (["-md", "sha1", "-pbkdf2", "-iter", "77"], "&use_pbkdf2=77"),
     ],
 )
-def test_a_key_file_that_openssl_encrypted(
-    tmp_path: Path, options: list[str], spec: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_file_that_openssl_encrypted(tmp_path, options, spec, monkeypatch):
     plain, path, secret = tmp_path / "plain", tmp_path / "keys.enc", tmp_path / "secret"
     plain.write_text(LINES)
     secret.write_text("a password\n")
@@ -179,7 +159,7 @@ def test_a_key_file_that_openssl_encrypted(
         keyring.open(f"file_key_management:{path}?filekey_env=KEYS_PASSWORD{spec}").key("1")
 
 
-def test_our_own(tmp_path: Path) -> None:
+def test_our_own(tmp_path):
     path = tmp_path / "ring"
     made = keyring.make(path, "1", "mine")
     assert path.stat().st_mode & 0o777 == 0o600
@@ -202,7 +182,7 @@ def test_our_own(tmp_path: Path) -> None:
         keyring.open(path).key("1")
 
 
-def test_no_key_is_in_a_pickle_or_a_repr(tmp_path: Path) -> None:
+def test_no_key_is_in_a_pickle_or_a_repr(tmp_path):
     made = keyring.make(tmp_path / "ring")
     made.add("1", KEY)
     made.key("1")
@@ -220,15 +200,22 @@ def test_no_key_is_in_a_pickle_or_a_repr(tmp_path: Path) -> None:
         assert pickle.loads(pickle.dumps(ring)).key(name) == KEY
 
 
-def test_what_is_no_keyring(tmp_path: Path) -> None:
+@each_case(
+    ("content", "text"),
+    [
+        *((content, "no keyring file") for content in ("hello", "", "[1]", "\0\1")),
+        ("{", "not valid JSON"),
+        *(
+            (f"2;{KEY.hex()}\n{line}\n", "line 2")
+            for line in ("1;abc", f"1;{KEY.hex()}00", "x;00", f";{KEY.hex()}", "1:00")
+        ),
+    ],
+)
+def test_what_is_no_keyring(tmp_path, content, text):
     path = tmp_path / "k"
-    for text in ("hello", "", "[1]", "\0\1"):
-        path.write_text(text)
-        with pytest.raises(StorageError, match="no keyring file"):
-            keyring.open(path)
-    path.write_text("{")
-    with pytest.raises(StorageError, match="not valid JSON"):
-        keyring.open(path).key("1")
+    path.write_text(content)
+    with pytest.raises(StorageError, match=text):
+        keyring.open(path).key("2")
     with pytest.raises(StorageError, match="No such file"):
         keyring.open(tmp_path / "gone")
     with pytest.raises(UsageError, match="no file and no kind of keyring"):
@@ -237,9 +224,8 @@ def test_what_is_no_keyring(tmp_path: Path) -> None:
         keyring.open(f"tailrace:{path}?colour=red")
 
 
-def test_a_keyring_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "vaulted.py").write_text(
-        "from tailrace.errors import KeyMissing\n"
+def test_a_keyring_of_another_package(tmp_path, monkeypatch):
+    source = (
         "from tailrace.storage.keyring import Keyring\n"
         "class Vault(Keyring):\n"
         "    def __init__(self, where, region='none'):\n"
@@ -247,18 +233,15 @@ def test_a_keyring_of_another_package(tmp_path: Path, monkeypatch: pytest.Monkey
         "    def key(self, key_id, version=None):\n"
         "        return bytes(32)\n"
     )
-    info = tmp_path / "vaulted-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vaulted\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[tailrace.keyrings]\nvaulted = vaulted:Vault\n")
+    package(tmp_path, "vaulted", source, "[tailrace.keyrings]\nvaulted = vaulted:Vault\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     found = keyring.open("vaulted:prod/keys?region=eu")
     assert isinstance(found, Keyring)
-    assert (found.where, found.region, found.key("x")) == ("prod/keys", "eu", bytes(32))  # type: ignore[attr-defined]
+    assert (found.where, found.region, found.key("x")) == ("prod/keys", "eu", bytes(32))
     assert "vaulted" in sys.modules
 
 
-def test_without_the_package_the_message_says_what_to_install(tmp_path: Path) -> None:
+def test_without_the_package_the_message_says_what_to_install(tmp_path):
     keyring.make(tmp_path / "ring", "1")
     code = (
         "import sys; sys.modules['cryptography'] = None\n"

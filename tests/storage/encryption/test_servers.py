@@ -1,10 +1,7 @@
 """Servers set up in other ways: encrypted key files, no checksums, encrypted relay logs."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
 
 from pymysql.cursors import DictCursor
 
@@ -13,21 +10,13 @@ from tailrace.storage.encryption import opened
 from tailrace.storage.streams.file import FileInput
 from tests.cases import each_case
 from tests.conftest import _require
-from tests.storage.encryption.conftest import sent_by
+from tests.storage.encryption.conftest import plain, sent_by
 from tests.storage.encryption.servers import KEYS, mariadb_with_keys, mysql_with_keyring
 from tests.waiting import wait_for
 from tools.servers import ONE_OF_EACH, Server
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def plain(path: Path, ring: keyring.Keyring) -> bytes:
-    source = opened(FileInput(path), ring, path=str(path))
-    return b"".join(iter(lambda: source.read(1 << 20), b""))
-
-
-def write(server: Server) -> None:
+def write(server):
     server.execute("CREATE DATABASE d")
     server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, a TEXT)")
     for number in range(30):
@@ -35,7 +24,7 @@ def write(server: Server) -> None:
 
 
 @each_case("name, mode", [("mariadb-10.11", "aes_cbc"), ("mariadb-11.8", "aes_ctr")])
-def test_an_encrypted_key_file_and_no_checksums(name: str, mode: str, tmp_path: Path) -> None:
+def test_an_encrypted_key_file_and_no_checksums(name, mode, tmp_path):
     _require(name)
     (tmp_path / "plain").write_text(KEYS)
     (tmp_path / "secret").write_text("a password\n")
@@ -65,7 +54,7 @@ def test_an_encrypted_key_file_and_no_checksums(name: str, mode: str, tmp_path: 
 
 
 @each_case("name", ONE_OF_EACH)
-def test_an_encrypted_relay_log(name: str, tmp_path: Path) -> None:
+def test_an_encrypted_relay_log(name, tmp_path):
     _require(name)
     mysql = name.startswith("mysql")
     with Server(
@@ -95,7 +84,7 @@ def test_an_encrypted_relay_log(name: str, tmp_path: Path) -> None:
         assert at == len(data)
 
 
-def _receive(source: Server, replica: Server, kept: Path) -> list[Path]:
+def _receive(source, replica, kept):
     """The replica's relay logs, with all that the source has in them; nothing is applied."""
     to = f"HOST='127.0.0.1', {{0}}_PORT={source.port}, {{0}}_USER='root'"
     if source.flavour == "mysql":
@@ -116,7 +105,7 @@ def _receive(source: Server, replica: Server, kept: Path) -> list[Path]:
     return [shutil.copy(path, kept) and kept / path.name for path in sorted(files)]
 
 
-def _received(source: Server, replica: Server) -> bool:
+def _received(source, replica):
     """Whether the replica has all transactions, by its own word."""
     with replica.connect(cursorclass=DictCursor) as connection, connection.cursor() as cursor:
         if source.flavour == "mysql":

@@ -1,9 +1,6 @@
 """Spill files: encrypted with keys in memory, read back, cut, written anew."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,18 +9,15 @@ from tailrace.storage.encryption import temporary
 from tailrace.storage.streams.file import FileInput, FileOutput
 from tailrace.storage.streams.memory import MemoryInput, MemoryOutput
 
-if TYPE_CHECKING:
-    from tailrace.storage.streams.base import RandomInput
-
 
 class Spill(MemoryOutput):
     """A spill file whose stored bytes can be looked at."""
 
-    def input(self) -> RandomInput:
+    def input(self):
         return MemoryInput(self.data)
 
 
-def test_what_is_written_comes_back_and_is_not_stored() -> None:
+def test_what_is_written_comes_back_and_is_not_stored():
     store = Spill()
     out = temporary(store)
     text = b"a secret, and again: " * 500
@@ -41,7 +35,7 @@ def test_what_is_written_comes_back_and_is_not_stored() -> None:
     assert view == text[77:1077]
 
 
-def test_random_cuts_and_updates() -> None:
+def test_random_cuts_and_updates():
     chance = random.Random(4)
     for _ in range(30):
         store = Spill()
@@ -71,7 +65,7 @@ def test_random_cuts_and_updates() -> None:
             out.truncate(len(wanted) + 1)
 
 
-def test_what_is_written_behind_a_cut_has_another_keystream() -> None:
+def test_what_is_written_behind_a_cut_has_another_keystream():
     store = Spill()
     out = temporary(store)
     seen = set()
@@ -82,10 +76,10 @@ def test_what_is_written_behind_a_cut_has_another_keystream() -> None:
     assert len(seen) == 5
 
 
-def test_it_needs_what_can_be_read_back(tmp_path) -> None:
+def test_it_needs_what_can_be_read_back(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(b"")
     with path.open("r+b") as file, pytest.raises(UsageError, match="input"):
         temporary(FileOutput(path, file.fileno()))
     with pytest.raises(UsageError, match="write"):
-        temporary(FileInput(path))  # type: ignore[arg-type]
+        temporary(FileInput(path))

@@ -1,7 +1,5 @@
 """Encrypted logs that end anywhere, where of the last event nothing may be decrypted."""
 
-from __future__ import annotations
-
 import pytest
 
 import tailrace
@@ -34,13 +32,13 @@ def encrypted(request, tmp_path):
     return path.read_bytes(), keys, [*edges, path.stat().st_size]
 
 
-def in_memory(data: bytes, keys) -> LogFile:
+def in_memory(data, keys):
     store = MemoryFolder("torn")
     store.files = {"binlog.000001": bytearray(data)}
     return LogFile(store, "binlog.000001", len(data), keyring=keys)
 
 
-def in_a_pipe(data: bytes, keys) -> LogFile:
+def in_a_pipe(data, keys):
     return LogFile(Pipe(MemoryInput(data), "pipe"), "pipe", 0, keyring=keys)
 
 
@@ -85,11 +83,11 @@ def test_a_file_that_grows_byte_by_byte_is_followed(encrypted):
     file = in_memory(bytes(data), keys)
     stored = file.store.files[file.name]
 
-    def more() -> bool:
+    def more():
         stored.extend(raw[len(stored) : len(stored) + 1])
         return len(stored) < len(raw) or not done
 
-    done: list[int] = []
+    done = []
     for at, event in EventReader(file, more=more):
         if at + len(event) == len(raw):
             done.append(at)

@@ -1,25 +1,17 @@
 """Every command takes a log in an object store, encrypted or not, by its URL."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 
 from tests.recorded import CORPUS
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from tests.storage.objects.conftest import Bucket
-
-
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+def run(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "tailrace", *map(str, arguments)],
         capture_output=True,
@@ -30,7 +22,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
-def test_commands(bucket: Bucket, tmp_path: Path, name: str) -> None:
+def test_commands(bucket, tmp_path, name):
     folder = CORPUS / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
     rows = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
@@ -49,7 +41,7 @@ def test_commands(bucket: Bucket, tmp_path: Path, name: str) -> None:
     assert "--keyring FILE" in refused.stderr
 
 
-def test_a_mirror(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_mirror(bucket, tmp_path):
     folder = CORPUS / "mysql-9.7.encrypted"
     rows = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
     bucket.put("logs/binlog.000002", folder / "binlog.000002")

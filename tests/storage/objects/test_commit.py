@@ -1,43 +1,28 @@
 """Issue 20: a program's commit returns when it is in the object store, by segments."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tailrace
-from tailrace.errors import StorageError
+from tailrace.errors import KeyMissing, StorageError
 from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
 from tailrace.storage.objects import output as outputs
+from tests.storage.objects.test_landing import NAME, forget
 from tests.waiting import DEADLINE, wait_for
 from tests.writing.made import FLAVOURS, UUID, check_files, orders, row, transactions_of
 from tests.writing.made import log as new_log
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    from tailrace.writing import LogWriter
-    from tests.storage.objects.conftest import Bucket
-
-NAME = "binlog.000001"
-
-
-def insert(log: LogWriter, *numbers: int) -> None:
+def insert(log, *numbers):
     """A transaction."""
     with log.transaction() as trx:
         trx.insert(orders(log.flavour), [row(number) for number in numbers])
 
 
-def forget() -> None:
-    """The writer's process is gone, with its machine."""
-    outputs.OPEN.clear()
-
-
-def again(url: object, flavour: str, **given: Any) -> LogWriter:
+def again(url, flavour, **given):
     if flavour == "mysql":
         given.setdefault("server_uuid", UUID)
     return tailrace.append(url, **given)
@@ -45,14 +30,12 @@ def again(url: object, flavour: str, **given: Any) -> LogWriter:
 
 @pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "encrypted"])
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_a_commit_is_in_the_store_when_it_returns(
-    bucket: Bucket, flavour: str, encrypt: bool, tmp_path: Path
-) -> None:
+def test_a_commit_is_in_the_store_when_it_returns(bucket, flavour, encrypt, tmp_path):
     """Issue 20: a commit can be acknowledged only when it is durable in an object store. All that
     reads the folder sees it; a writer without the local disk continues after it.
     """
     url = f"{bucket.url}/logs"
-    given: dict[str, Any] = {}
+    given = {}
     if encrypt:
         given = {"keyring": tailrace.storage.keyring.make(tmp_path / "ring", "1")}
     create = {"encrypt": True, "key_id": "1"} if encrypt else {}
@@ -68,18 +51,23 @@ def test_a_commit_is_in_the_store_when_it_returns(
             assert len(list(found.transactions())) == number
         assert sum(1 for _ in tailrace.rows(url, **given)) == number
         assert sum(each.num_rows for each in tailrace.changes(url, **given)) == number
+    wait_for(lambda: encrypt or NAME in bucket.names("logs"))  # an object, while it is open
     forget()
     with again(url, flavour, **given) as log:
         assert log.recovery is None
         assert log.position.file == "binlog.000002"
         insert(log, 7)
+    if encrypt:
+        assert all(b"shop" not in path.read_bytes() for path in (bucket.folder / "logs").iterdir())
+        with pytest.raises(KeyMissing, match="keyring"):
+            list(tailrace.open(url))
     assert bucket.names("logs") == [NAME, "binlog.000002", "binlog.index"]
     with tailrace.open(url, **given) as found:
         assert len(list(found.transactions())) == 7
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_a_torn_tail_is_cut_as_it_is_on_disk(bucket: Bucket, flavour: str, tmp_path: Path) -> None:
+def test_a_torn_tail_is_cut_as_it_is_on_disk(bucket, flavour, tmp_path):
     """Issue 20: append on a machine without the local disk. Wherever a transaction was torn between
     its requests, the same bytes are left as on disk, and the log continues there.
     """
@@ -120,9 +108,7 @@ def test_a_torn_tail_is_cut_as_it_is_on_disk(bucket: Bucket, flavour: str, tmp_p
         assert len(transactions_of(url)) == 2
 
 
-def test_who_is_replaced_while_it_commits_gets_an_error(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_replaced_while_it_commits_gets_an_error(bucket, monkeypatch):
     """A writer hangs between two requests of a transaction, another one takes over, cuts what is
     torn and commits; then the first one wakes up: its commit fails, and changes nothing.
     """
@@ -135,7 +121,7 @@ def test_who_is_replaced_while_it_commits_gets_an_error(
     put = outputs.SegmentOutput._put_segment
     stored = []
 
-    def taken_over(self: Any, start: int, data: bytes) -> int:
+    def taken_over(self, start, data):
         if self.path == path and len(stored) == 2:
             monkeypatch.setattr(outputs.SegmentOutput, "_put_segment", put)
             forget()
@@ -146,8 +132,8 @@ def test_who_is_replaced_while_it_commits_gets_an_error(
         return put(self, start, data)
 
     path = f"{url}/{NAME}"
-    second: list[LogWriter] = []
-    cut: list[Any] = []
+    second = []
+    cut = []
     monkeypatch.setattr(outputs.SegmentOutput, "_put_segment", taken_over)
     with (
         pytest.raises(StorageError, match="another receiver or writer has taken it over"),
@@ -166,9 +152,7 @@ def test_who_is_replaced_while_it_commits_gets_an_error(
     check_files(bucket.folder / "logs" / NAME, restarts=True)
 
 
-def test_append_cuts_no_commit_that_comes_after_it_has_read_the_file(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_append_cuts_no_commit_that_comes_after_it_has_read_the_file(bucket, monkeypatch):
     """`append` reads the log, and the other writer commits before it is taken over."""
     url = f"{bucket.url}/logs"
     first = new_log(url, "mysql", sync="transaction")
@@ -177,7 +161,7 @@ def test_append_cuts_no_commit_that_comes_after_it_has_read_the_file(
     module = sys.modules["tailrace.writing.create"]  # the package has a function of that name
     scan = module._scan
 
-    def late(*given: Any) -> Any:
+    def late(*given):
         found = scan(*given)
         monkeypatch.setattr(module, "_scan", scan)
         insert(first, 2)
@@ -193,9 +177,7 @@ def test_append_cuts_no_commit_that_comes_after_it_has_read_the_file(
     check_files(bucket.folder / "logs" / NAME, restarts=True)
 
 
-def test_a_commit_that_the_store_did_not_take(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_the_store_did_not_take(bucket, monkeypatch):
     """The log is as it was, and continues when the store is back."""
     url = f"{bucket.url}/logs"
     log = new_log(url, "mariadb", sync="transaction")
@@ -203,7 +185,7 @@ def test_a_commit_that_the_store_did_not_take(
     before = log.position
     store = type(log._folder._bucket)
 
-    def away(*_: object, **__: object) -> None:
+    def away(*_, **__):
         raise StorageError("no route to host")
 
     with monkeypatch.context() as gone:
@@ -225,7 +207,7 @@ def test_a_commit_that_the_store_did_not_take(
     assert [each["id"] for each in tailrace.rows(url)] == [1, 3, 4]
 
 
-def test_what_is_not_synced_is_stored_within_a_second(bucket: Bucket) -> None:
+def test_what_is_not_synced_is_stored_within_a_second(bucket):
     """With sync="none" a commit does not wait, and its bytes are in the store soon."""
     url = f"{bucket.url}/logs"
     log = new_log(url, "mysql")
@@ -240,17 +222,17 @@ def test_what_is_not_synced_is_stored_within_a_second(bucket: Bucket) -> None:
 
 
 @pytest.mark.slow
-def test_threads_that_sync_share_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_sync_share_a_request(monkeypatch):
     """Issue 20: several threads' commits share one object. A thread writes while another one syncs;
     each sync returns when what was written before it is stored.
     """
     url = ObjectUrl.parse("memory://commit/shared")
     file = ObjectFolder(url).spool.create(NAME, b"head")
-    lower: Any = file._bucket  # type: ignore[attr-defined]
+    lower = file._bucket
     put, requests, short = lower.put, [], []
     lock, written = threading.Lock(), set()
 
-    def slow(key: str, data: bytes, **given: Any) -> None:
+    def slow(key, data, **given):
         """The first one takes until all have written: they wait for the second one then."""
         requests.append(len(data))
         wait_for(lambda: len(written) == 8)
@@ -258,7 +240,7 @@ def test_threads_that_sync_share_a_request(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(lower, "put", slow)
 
-    def commit(number: int) -> None:
+    def commit(number):
         for _ in range(20):
             with lock:
                 file.write(bytes([number]) * 10)
@@ -281,13 +263,13 @@ def test_threads_that_sync_share_a_request(monkeypatch: pytest.MonkeyPatch) -> N
     assert sum(requests[:2]) >= 80
 
 
-def test_commits_of_several_threads_share_an_object(bucket: Bucket) -> None:
+def test_commits_of_several_threads_share_an_object(bucket):
     """Issue 20: committed in groups, also by a program."""
     url = f"{bucket.url}/logs"
     log = new_log(url, "mariadb", sync="transaction")
     bucket.asked()
 
-    def commit(first: int) -> None:
+    def commit(first):
         for number in range(first, first + 20):
             insert(log, number)
 
@@ -302,11 +284,11 @@ def test_commits_of_several_threads_share_an_object(bucket: Bucket) -> None:
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_readers_follow_a_program(bucket: Bucket, flavour: str) -> None:
+def test_readers_follow_a_program(bucket, flavour):
     """From the segments of a file through its object into the segments of the next one."""
     url = f"{bucket.url}/logs"
     log = new_log(url, flavour, sync="transaction")
-    seen: list[int] = []
+    seen = []
     follower = tailrace.rows(url, follow=True)
     reader = threading.Thread(target=lambda: seen.extend(each["id"] for each in follower))
     reader.start()

@@ -1,9 +1,6 @@
 """The stream of an object keeps the contract of every stream, alone and below others."""
 
-from __future__ import annotations
-
 from random import Random
-from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -13,44 +10,28 @@ from tailrace.storage.objects import store as objects_input
 from tailrace.storage.objects.bucket import bucket_of
 from tailrace.storage.objects.store import ObjectInput
 from tailrace.storage.objects.url import ObjectUrl
-from tailrace.storage.streams.base import RandomInput, RangedInput
 from tailrace.storage.streams.layer import Layer, stacked
 from tailrace.storage.streams.read_ahead import ReadAhead
-from tailrace.testing import FaultyOutput, check_reading
+from tailrace.testing import check_reading
 from tests.cases import each_case
-from tests.storage.layers import ENCRYPTION, content
-
-if TYPE_CHECKING:
-    from tailrace.storage.objects.bucket import Bucket
+from tests.storage.layers import ENCRYPTION, closes, content
 
 
-def closes(stream: Any, below: Any) -> Any:
-    """The stream of an object that holds what the stream below has; it closes both."""
-    close = stream.close
-
-    def both() -> None:
-        close()
-        below.close()
-
-    stream.close = both
-    return stream
-
-
-def an_object(data: bytes) -> ObjectUrl:
+def an_object(data):
     url = ObjectUrl.parse(f"memory://contract/{uuid4()}")
     bucket_of(url).put(url.key, data)
     return url
 
 
-def ranges(below: Any) -> RangedInput:
+def ranges(below):
     return closes(ObjectInput(an_object(content(below))), below)
 
 
-def pieces(below: Any) -> RandomInput:
+def pieces(below):
     return ReadAhead(ranges(below), block=1000, first=100)
 
 
-def same(store: FaultyOutput) -> FaultyOutput:
+def same(store):
     return store
 
 
@@ -62,25 +43,21 @@ PIECES = Layer("object read ahead", pieces, same)
 @each_case("seed", range(5))
 @each_case("above", [[], ["buffer"], ["counting", "buffer"], ["zstd"], [ENCRYPTION]])
 @each_case("bottom", [RANGES, PIECES], ids=["ranges", "pieces"])
-def test_reading(bottom: Layer, above: list[str | Layer], seed: int) -> None:
+def test_reading(bottom, above, seed):
     check_reading(stacked([bottom, *above]), seed=seed)
-
-
-def test_what_it_is() -> None:
-    assert isinstance(ObjectInput(an_object(b"x")), RangedInput)
 
 
 class Refusing:
     """A store that refuses one request."""
 
-    def __init__(self, store: Bucket, number: int) -> None:
+    def __init__(self, store, number):
         self.store = store
         self.left = number
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self.store, name)
 
-    def read(self, key: str, offset: int, count: int) -> tuple[memoryview, int]:
+    def read(self, key, offset, count):
         self.left -= 1
         if self.left == -1:
             raise StorageError("connection reset")
@@ -89,13 +66,13 @@ class Refusing:
 
 @each_case("number", range(12))
 @each_case("ahead", [0, 2])
-def test_a_refused_request(monkeypatch: pytest.MonkeyPatch, number: int, ahead: int) -> None:
+def test_a_refused_request(monkeypatch, number, ahead):
     """The error comes out, in its place; who reads again gets on, and nothing is left out."""
     data = Random(number).randbytes(5000)
     url = an_object(data)
     refusing = Refusing(bucket_of(url), number)
     monkeypatch.setattr(objects_input, "bucket_of", lambda _url: refusing)
-    stream: Any = ObjectInput(url)
+    stream = ObjectInput(url)
     if ahead:
         stream = ReadAhead(stream, block=500, first=100, ahead=ahead)
     found, told = bytearray(), 0

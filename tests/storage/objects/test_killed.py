@@ -1,11 +1,8 @@
 """Writers to a bucket are killed at random moments; the next one goes on, and nothing is lost."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,17 +11,12 @@ from tailrace.storage import find
 from tests.recorded import ROOT
 from tests.writing.made import FLAVOURS, UUID, check_files, transactions_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.storage.objects.conftest import Bucket
-
 KILLS = 3
 
 
 @pytest.mark.slow  # alone in this folder: its process builds the server while others need none
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_killed_again_and_again(bucket: Bucket, flavour: str) -> None:
+def test_killed_again_and_again(bucket, flavour):
     """Issue 20, zero-loss landing: what a commit acknowledged is found again after the local disk
     is gone. Nothing but the bucket is there for the next writer.
     """
@@ -55,10 +47,10 @@ def test_killed_again_and_again(bucket: Bucket, flavour: str) -> None:
     assert index == [f"./{name}" for name in names]
 
 
-def number(transaction) -> int:
+def number(transaction):
     gtid = transaction.gtid
     return gtid.gno if hasattr(gtid, "gno") else gtid.seq_no
 
 
-def files(bucket: Bucket) -> list[Path]:
+def files(bucket):
     return sorted((bucket.folder / "logs").glob("binlog.0*"))

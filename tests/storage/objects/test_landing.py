@@ -1,12 +1,8 @@
 """Issue 20, zero-loss landing: files that grow by segments, at every moment, killed or not."""
 
-from __future__ import annotations
-
-import pickle
 import random
 import threading
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -14,7 +10,6 @@ import pytest
 import tailrace
 from tailrace.errors import StorageError, UsageError
 from tailrace.replication.copy.folder import open_folder
-from tailrace.storage import EventReader, find
 from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
 from tailrace.storage.objects import folder as folders
 from tailrace.storage.objects import output as outputs
@@ -22,29 +17,21 @@ from tailrace.storage.objects.bucket import PART, bucket_of
 from tailrace.storage.objects.output import FAN
 from tailrace.storage.objects.segments import SUFFIX, read_file
 from tests.cases import each_case
-from tests.storage.objects.test_find import CORPUS, FILES
+from tests.storage.objects.test_find import FILES
 from tests.waiting import DEADLINE, wait_for
-from tests.writing.made import log as new_log
-from tests.writing.made import orders, row
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.storage.objects.conftest import Bucket
 
 NAME = "binlog.000001"
 HEAD = b"\xfebin" + bytes(100)
 """Not in use, and so whole when it is closed."""
 
 
-def a_folder() -> ObjectUrl:
+def a_folder():
     return ObjectUrl.parse(f"memory://landing/{uuid4()}")
 
 
-def segments(url: ObjectUrl, name: str = NAME) -> dict[int, int]:
+def segments(url):
     """The segments that a plain listing shows, by offset: of no use where others took over."""
-    listed = bucket_of(url).list((url / (name + SUFFIX)).key).objects
+    listed = bucket_of(url).list((url / (NAME + SUFFIX)).key).objects
     return {
         int(each.partition("-")[0]): size
         for each, size in listed.items()
@@ -52,26 +39,26 @@ def segments(url: ObjectUrl, name: str = NAME) -> dict[int, int]:
     }
 
 
-def stored(url: ObjectUrl, name: str = NAME) -> bytes:
+def stored(url, name=NAME):
     """What a reader gets, who knows nothing of the writer."""
     with closing(ObjectStore(url).open(name)) as stream:
         return b"".join(iter(lambda: stream.read(1 << 20), b""))
 
 
-def forget() -> None:
+def forget():
     """The writer's process is gone."""
     outputs.OPEN.clear()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_all_that_can_be_done_to_a_file(bucket: Bucket, seed: int) -> None:
+def test_all_that_can_be_done_to_a_file(bucket, seed):
     """Writes, changes and cuts at random: what was synced is what any reader gets, also a writer
     on another machine, who resumes it; completed, it is one object.
     """
     change_at_random(f"{bucket.url}/deep/er", seed, 120)
 
 
-def change_at_random(place: str, seed: int, steps: int) -> None:
+def change_at_random(place, seed, steps):
     """The test above, in a folder of any store."""
     chance = random.Random(seed)
     url = ObjectUrl.parse(place)
@@ -130,15 +117,15 @@ class Killed(Exception):
 class Mortal:
     """A bucket whose client is killed at its ``n``-th change: before or after it took effect."""
 
-    def __init__(self, lower: Any, n: int, *, after: bool) -> None:
+    def __init__(self, lower, n, *, after):
         self.lower = lower
         self.left = n
         self.after = after
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name):
         act = getattr(self.lower, name)
 
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*given, **named):
             if self.left <= 0:
                 raise Killed
             if name not in {"put", "upload", "remove"}:
@@ -159,7 +146,7 @@ class Mortal:
 
 @pytest.mark.slow
 @each_case("after", [False, True], ids=["before", "behind"])
-def test_killed_at_every_change(monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+def test_killed_at_every_change(monkeypatch, after):
     """Whatever request is the last one: what was synced is there, once; and the next writer
     resumes, and completes the file, byte by byte. Also when it is merged, or completed.
     """
@@ -220,7 +207,7 @@ def test_killed_at_every_change(monkeypatch: pytest.MonkeyPatch, after: bool) ->
     assert completed > 3
 
 
-def test_a_reader_at_every_moment(bucket: Bucket) -> None:
+def test_a_reader_at_every_moment(bucket):
     """A file is read again and again while it grows, is merged, and is completed: each time it has
     at least what was synced before, and nothing twice.
     """
@@ -230,12 +217,12 @@ def test_a_reader_at_every_moment(bucket: Bucket) -> None:
     synced = len(HEAD)
     folder = ObjectFolder(url)
     output = folder.spool.create(NAME, HEAD)
-    wrong: list[str] = []
+    wrong = []
     looks = 0
     over = threading.Event()
     stream = ObjectStore(url).open(NAME)
 
-    def look() -> None:
+    def look():
         nonlocal looks
         with closing(stream):
             while not over.is_set():
@@ -251,7 +238,7 @@ def test_a_reader_at_every_moment(bucket: Bucket) -> None:
                     wrong.append(f"{at} {len(piece)}")
                 looks += 1
 
-    def kept() -> None:
+    def kept():
         try:
             look()
         except Exception as error:  # noqa: BLE001 - told below
@@ -282,7 +269,7 @@ def test_a_reader_at_every_moment(bucket: Bucket) -> None:
     assert stored(url) == content
 
 
-def test_many_small_groups_are_few_segments() -> None:
+def test_many_small_groups_are_few_segments():
     """So that a file of a million commits is resumed by some hundred requests."""
     url = a_folder()
     folder = ObjectFolder(url)
@@ -296,7 +283,7 @@ def test_many_small_groups_are_few_segments() -> None:
     output.close()
 
 
-def test_two_writers_of_a_file(bucket: Bucket) -> None:
+def test_two_writers_of_a_file(bucket):
     """On two machines: the one that was there before is stopped, and changes nothing."""
     url = ObjectUrl.parse(bucket.url)
     first = ObjectFolder(url).spool.create(NAME, HEAD)
@@ -331,14 +318,14 @@ def test_two_writers_of_a_file(bucket: Bucket) -> None:
     assert stored(url) == HEAD + b"other"
 
 
-def test_a_request_that_was_carried_out_and_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_was_carried_out_and_failed(monkeypatch):
     """Its answer was lost: the same request again is no other writer's, also with more bytes."""
     url = a_folder()
     output = ObjectFolder(url).spool.create(NAME, HEAD)
-    lower: Any = output._bucket  # type: ignore[attr-defined]
+    lower = output._bucket
     put = lower.put
 
-    def lost(*given: Any, **named: Any) -> None:
+    def lost(*given, **named):
         put(*given, **named)
         raise StorageError("connection reset")
 
@@ -353,69 +340,51 @@ def test_a_request_that_was_carried_out_and_failed(monkeypatch: pytest.MonkeyPat
     output.close()
 
 
-def test_the_store_is_away_when_a_file_is_complete(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It stays readable by its segments, and is completed with the next one."""
+@each_case("receiver", [False, True])
+def test_the_store_is_away_when_a_file_is_complete(monkeypatch, caplog, receiver):
+    """It stays readable by its segments, and is completed with the next one; or, if the writer was
+    killed, by a receiver before it reads the file's end.
+    """
     url = a_folder()
     folder = ObjectFolder(url)
     for name in (NAME, "binlog.000002"):
         folder.spool.create(name, HEAD).close()
-    lower: Any = folder._bucket
 
-    def away(*_: Any) -> None:
+    def away(*_):
         raise StorageError("no route to host")
 
     with monkeypatch.context() as broken:
-        broken.setattr(lower, "upload", away)
+        broken.setattr(folder._bucket, "upload", away)
         folder.complete(NAME)
         folder.drain()
     assert "no route to host" in caplog.text
     assert stored(url) == HEAD
     assert segments(url)
-    folder.complete("binlog.000002")
-    folder.drain()
-    assert folder.spool.names() == []
+    if receiver:
+        forget()
+        copy = open_folder(str(url))
+        assert copy.can_grow(NAME)
+        unlock = copy.lock()
+        assert not copy.can_grow(NAME)
+        unlock()
+    else:
+        folder.complete("binlog.000002")
+        folder.drain()
+        assert folder.spool.names() == []
+    assert segments(url) == {}
     assert stored(url) == stored(url, "binlog.000002") == HEAD
 
 
-def test_a_receiver_after_one_that_was_killed_while_it_completed_a_file(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The file does not grow any more, and is no object yet: it is one before its end is read."""
-    url = a_folder()
-    folder = ObjectFolder(url)
-    folder.spool.create(NAME, HEAD).close()
-
-    def killed(*_: Any) -> None:
-        raise StorageError("killed")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(folder._bucket, "upload", killed)
-        folder.complete(NAME)
-        folder.drain()
-    forget()
-    copy = open_folder(str(url))
-    assert copy.can_grow(NAME)
-    unlock = copy.lock()
-    try:
-        assert not copy.can_grow(NAME)
-        assert segments(url) == {}
-        assert stored(url) == HEAD
-    finally:
-        unlock()
-
-
-def test_nothing_waits_for_a_file_that_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_waits_for_a_file_that_is_completed(monkeypatch):
     """The latency of what is received next is that of its own request."""
     url = a_folder()
     folder = ObjectFolder(url)
     folder.spool.create(NAME, HEAD).close()
-    lower: Any = folder._bucket
+    lower = folder._bucket
     upload = lower.upload
     waiting, over = threading.Event(), threading.Event()
 
-    def slow(*given: Any) -> None:
+    def slow(*given):
         waiting.set()
         assert over.wait(DEADLINE)
         upload(*given)
@@ -439,7 +408,7 @@ def test_nothing_waits_for_a_file_that_is_completed(monkeypatch: pytest.MonkeyPa
 # --- the format ----------------------------------------------------------------------------------
 
 
-def put_version_1(bucket: Bucket) -> bytes:
+def put_version_1(bucket):
     """A folder of version 1, as docs/design/segments.md describes it: names are literal here."""
     whole, last = FILES[0].read_bytes(), FILES[1].read_bytes()
     bucket.put("binlog.000001", whole)
@@ -463,7 +432,7 @@ def put_version_1(bucket: Bucket) -> bytes:
     return last
 
 
-def test_golden_version_1_is_read(bucket: Bucket) -> None:
+def test_golden_version_1_is_read(bucket):
     """A folder of version 1 is read by every later release."""
     last = put_version_1(bucket)
     url = ObjectUrl.parse(bucket.url)
@@ -492,7 +461,7 @@ def test_golden_version_1_is_read(bucket: Bucket) -> None:
     assert bucket.names("binlog.000002.segments-v1") == []
 
 
-def test_golden_version_1_is_written(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_version_1_is_written(bucket, monkeypatch):
     """The names and bytes of segments are those of version 1."""
     monkeypatch.setattr("tailrace.storage.objects.segments._FIRST", 1)  # else any number
     output = ObjectFolder(ObjectUrl.parse(f"{bucket.url}/logs")).spool.create(NAME, b"\xfebin")
@@ -528,9 +497,7 @@ def test_golden_version_1_is_written(bucket: Bucket, monkeypatch: pytest.MonkeyP
         ("binlog.000002.segments-v1/notes", "it is no segment of a file"),
     ],
 )
-def test_what_is_not_version_1_is_an_error(
-    bucket: Bucket, key: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_version_1_is_an_error(bucket, key, told, monkeypatch):
     monkeypatch.setattr("tailrace.storage.objects.segments._PAUSE", 0.0)
     bucket.put("binlog.000001", FILES[0])
     bucket.put(key, b"x")
@@ -540,110 +507,31 @@ def test_what_is_not_version_1_is_an_error(
         tailrace.open(bucket.url)
 
 
-def test_a_log_is_followed(bucket: Bucket, tmp_path: Path) -> None:
-    """From the segments of a file through its object into the segments of the next one."""
-    url = ObjectUrl.parse(f"{bucket.url}/logs")
-    local = tmp_path / "log"
-    folder = ObjectFolder(url)
-    seen: list[str] = []
-    with new_log(local / NAME, "mysql") as writer:
-        output = folder.spool.create(NAME, (local / NAME).read_bytes())
-        log = tailrace.open(str(url), follow=True)
-
-        def watch() -> None:
-            seen.extend(f"{event.file}@{event.offset}" for event in log if event.name != "ROTATE")
-
-        reader = threading.Thread(target=watch)
-        reader.start()
-
-        def store(name: str) -> None:
-            output.write((local / name).read_bytes()[output.size :])
-            output.sync()
-
-        for number in range(40):
-            with writer.transaction() as trx:
-                trx.insert(orders("mysql"), [row(number)])
-            name = writer.position.file
-            if number == 20:
-                wait_for(lambda: len(seen) > 20)
-                writer.rotate()
-                store(name)
-                output.update(21, b"\0")
-                folder.complete(name)
-                output.close()
-                name = writer.position.file
-                output = folder.spool.create(name, (local / name).read_bytes()[:200])
-            store(name)
-        wanted = [
-            f"{path.name}@{offset}"
-            for path in sorted(local.glob("binlog.0*"))
-            for offset, raw in EventReader(path)
-            if raw[4] != 4  # ROTATE
-        ]
-        try:
-            wait_for(lambda: len(seen) >= len(wanted))
-        finally:
-            log.close()
-            reader.join(DEADLINE)
-            output.close()
-            folder.drain()
-    assert seen == wanted
-    assert not segments(url)
-    assert segments(url, "binlog.000002")
-
-
-def test_readers_of_a_log_in_progress(bucket: Bucket) -> None:
-    """`open`, `changes` and `stat` give what a file on disk gives that is as long."""
-    path = max((CORPUS / "mysql-9.7.in-use").glob("*.0*"))
-    content = path.read_bytes()
-    url = ObjectUrl.parse(f"{bucket.url}/logs")
-    with closing(ObjectFolder(url).spool.create(path.name, content[:130])) as output:
-        for at in range(130, len(content), 500):
-            output.write(content[at : at + 500])
-            output.sync()
-        there = str(url)
-        assert [e.encode() for e in tailrace.open(there)] == [
-            e.encode() for e in tailrace.open(str(path))
-        ]
-        assert sum(each.num_rows for each in tailrace.changes(there, statements="skip")) == sum(
-            each.num_rows for each in tailrace.changes(path, statements="skip")
-        )
-        assert tailrace.stat(there).transactions == tailrace.stat(path).transactions
-        (series,) = find(there)
-        task = pickle.dumps(series.files)  # as Spark's driver sends it to a task
-    folder = ObjectFolder(url)
-    folder.complete(path.name)
-    folder.drain()
-    (file,) = pickle.loads(task)
-    assert file.size == len(content)
-    assert list(EventReader(file)) == list(EventReader(path))
-
-
 class Breaks:
     """A bucket that breaks off an answer, once."""
 
-    def __init__(self, lower: Any) -> None:
+    def __init__(self, lower):
         self.lower = lower
         self.broken = False
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self.lower, name)
 
-    def read(self, key: str, offset: int, count: int) -> Any:
+    def read(self, key, offset, count):
         if SUFFIX in key and not self.broken:
             self.broken = True
             raise StorageError(f"{key}: the answer ends too early")
         return self.lower.read(key, offset, count)
 
 
-def test_an_answer_that_breaks_off_as_the_segment_is_replaced() -> None:
+def test_an_answer_that_breaks_off_as_the_segment_is_replaced():
     """As rclone's server does. Where nothing was replaced, it is an error."""
     url = a_folder()
     folder = ObjectFolder(url)
     output = folder.spool.create(NAME, HEAD)
     bucket, key = bucket_of(url), (url / NAME).key
 
-    def commit(count: int) -> None:
+    def commit(count):
         for _ in range(count):
             output.write(b"commit")
             output.sync()
@@ -663,12 +551,12 @@ def test_an_answer_that_breaks_off_as_the_segment_is_replaced() -> None:
     output.close()
 
 
-def test_a_folder_in_memory_is_listed_while_another_thread_removes_from_it() -> None:
+def test_a_folder_in_memory_is_listed_while_another_thread_removes_from_it():
     bucket, folder = bucket_of(a_folder()), str(uuid4())
     keys = [f"{folder}/{number}" for number in range(50)]
     done = threading.Event()
 
-    def change() -> None:
+    def change():
         while not done.is_set():
             for key in keys:
                 bucket.put(key, b"x")

@@ -3,11 +3,8 @@
 moto is another S3 implementation, Azurite is Microsoft's own emulator of Azure's blobs.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,25 +16,20 @@ from tailrace.storage.objects.bucket import PART, bucket_of
 from tailrace.testing import check_store, check_writable_store
 from tests.storage.objects import test_landing as landing
 from tests.storage.objects import test_two_writers as two_writers
-from tests.storage.objects.test_commit import again, forget, insert
+from tests.storage.objects.test_commit import again, insert
 from tests.writing.made import log as new_log
 from tools.stores import Azurite, Moto
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.stores import OtherStore
 
 
 class Place:
     """A folder of the store, for tests that want a bucket of their own."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url):
         self.url = url
 
 
 @pytest.fixture(scope="module", params=[Moto, Azurite], ids=lambda kind: kind.name)
-def store(request: pytest.FixtureRequest) -> Iterator[OtherStore]:
+def store(request):
     if reason := request.param.available():
         text = f"needs {request.param.name}: {reason}"
         if os.environ.get("TAILRACE_REQUIRE_SERVERS") == "1":
@@ -48,9 +40,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[OtherStore]:
 
 
 @pytest.fixture
-def place(
-    store: OtherStore, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Place:
+def place(store, request, monkeypatch):
     for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
         monkeypatch.delenv(name)
     for name, value in store.environment.items():
@@ -58,7 +48,7 @@ def place(
     return Place(f"{store.url}/{request.node.originalname}-{len(request.node.name)}")
 
 
-def test_the_contract(place: Place) -> None:
+def test_the_contract(place):
     """Of `tailrace.testing`, which other people's stores are tested by, too."""
     check_writable_store(ObjectFolder(place.url))
     url = ObjectUrl.parse(f"{place.url}/read")
@@ -66,7 +56,7 @@ def test_the_contract(place: Place) -> None:
     check_store(ObjectStore(url), lambda name, content: folder.create(name, content).close())
 
 
-def test_an_object_of_the_folders_own_name(place: Place, store: OtherStore) -> None:
+def test_an_object_of_the_folders_own_name(place, store):
     """Some tools make an empty object ``FOLDER/`` for a folder: it is no file in it."""
     if not isinstance(store, Moto):
         pytest.skip("only moto takes a request that is not signed")
@@ -77,11 +67,11 @@ def test_an_object_of_the_folders_own_name(place: Place, store: OtherStore) -> N
     assert list(ObjectStore(url).listing()) == ["binlog.000001"]
 
 
-def test_all_that_can_be_done_to_a_file(place: Place) -> None:
+def test_all_that_can_be_done_to_a_file(place):
     landing.change_at_random(place.url, 1, 25)
 
 
-def test_a_large_file_is_one_object(place: Place) -> None:
+def test_a_large_file_is_one_object(place):
     """It is uploaded in parts, and read in pieces."""
     content = os.urandom(PART + 1000)
     folder = ObjectFolder(place.url)
@@ -93,17 +83,17 @@ def test_a_large_file_is_one_object(place: Place) -> None:
         assert b"".join(iter(lambda: stream.read(1 << 20), b"")) == b"head" + content
 
 
-def test_two_writers_of_a_file(place: Any) -> None:
+def test_two_writers_of_a_file(place):
     """The conditional request of each store: who was replaced changes nothing."""
     landing.test_two_writers_of_a_file(place)
 
 
 @pytest.mark.slow
-def test_a_writer_stopped_at_some_requests(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_stopped_at_some_requests(place, monkeypatch):
     two_writers.in_stores(place.url, monkeypatch)
 
 
-def test_a_program_commits(place: Place) -> None:
+def test_a_program_commits(place):
     """Commits are there when they return, many small ones are merged, a writer without the local
     disk continues, and each file is one object in the end.
     """
@@ -113,7 +103,7 @@ def test_a_program_commits(place: Place) -> None:
         if number == 35:
             log.rotate()
     assert [row["id"] for row in tailrace.rows(place.url)] == [*range(40)]
-    forget()
+    landing.forget()
     with again(place.url, "mariadb") as log:
         assert log.recovery is None
         insert(log, 40)
@@ -124,10 +114,10 @@ def test_a_program_commits(place: Place) -> None:
     assert listing.folders == []
 
 
-def test_a_store_without_conditional_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_conditional_writes(monkeypatch):
     """It would replace what a commit was told is stored: no log is written into it."""
     url = ObjectUrl.parse("memory://unconditional/logs")
-    lower: Any = bucket_of(url)
+    lower = bucket_of(url)
     put = lower.put
     monkeypatch.setattr(lower, "put", lambda key, content, **_: put(key, content))
     monkeypatch.setattr(folders, "_CONDITIONAL", set())

@@ -1,12 +1,9 @@
 """Credentials come from the environment, and are in nothing that Tailrace says, keeps or sends."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 import sys
 import traceback
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,17 +19,14 @@ from tests.cli.test_errors import one_error
 from tests.storage.objects.test_find import FILES, put
 from tests.writing.made import log as new_log
 
-if TYPE_CHECKING:
-    from tests.storage.objects.conftest import Bucket
-
 WRONG = "wrong+Secret/Key=0123456789"
 TOKEN = "session-token-0123456789"
 
 
-def test_nothing_that_works_tells_them(bucket: Bucket, caplog, capfd, monkeypatch) -> None:
+def test_nothing_that_works_tells_them(bucket, caplog, capfd, monkeypatch):
     caplog.set_level(logging.DEBUG)
     put(bucket, *FILES)
-    said: list[object] = []
+    said = []
     series = find(bucket.url)
     log = tailrace.open(bucket.url)
     events = list(log)
@@ -54,9 +48,7 @@ def test_nothing_that_works_tells_them(bucket: Bucket, caplog, capfd, monkeypatc
 
 
 @each_case("what", ["find", "open", "changes", "create", "append", "stat"])
-def test_a_refusal_tells_what_to_set_but_not_what_is_set(
-    bucket: Bucket, monkeypatch, capfd, caplog, what: str
-) -> None:
+def test_a_refusal_tells_what_to_set_but_not_what_is_set(bucket, monkeypatch, capfd, caplog, what):
     caplog.set_level(logging.DEBUG)
     put(bucket, *FILES)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", WRONG)
@@ -89,7 +81,7 @@ def test_a_refusal_tells_what_to_set_but_not_what_is_set(
         assert secret not in everything
 
 
-def test_a_file_is_read_with_the_readers_own(bucket: Bucket, monkeypatch) -> None:
+def test_a_file_is_read_with_the_readers_own(bucket, monkeypatch):
     """What was pickled opens where credentials are, and only there."""
     put(bucket, *FILES)
     data = pickle.dumps(find(bucket.url)[0])
@@ -103,7 +95,7 @@ def test_a_file_is_read_with_the_readers_own(bucket: Bucket, monkeypatch) -> Non
     assert len(list(tailrace.open(pickle.loads(data)))) > 3
 
 
-def test_what_stores_say_is_cleaned(monkeypatch) -> None:
+def test_what_stores_say_is_cleaned(monkeypatch):
     monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=abcdef")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", WRONG)
     told = without_secrets(

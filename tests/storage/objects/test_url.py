@@ -1,7 +1,5 @@
 """URLs of objects, and such as are refused because they may hold secrets."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest
@@ -39,7 +37,7 @@ ELSEWHERE = [f"https://user:{SECRET}@host/logs", f"ftp://host/binlog.000001?key=
         ("memory://m/x", ("memory", "m", "x"), "memory://m/x"),
     ],
 )
-def test_parts(url: str, parts: tuple[str, str, str], text: str) -> None:
+def test_parts(url, parts, text):
     found = ObjectUrl.parse(url)
     assert (found.scheme, found.bucket, found.key) == parts
     assert str(found) == text
@@ -49,21 +47,22 @@ def test_parts(url: str, parts: tuple[str, str, str], text: str) -> None:
 
 
 @each_case("text", ["s3:/b/x", "memory:name", "file:///x", "/s3://", "s3", "x://y"])
-def test_no_object(text: str) -> None:
+def test_no_object(text):
     assert not names_object(text)
     with pytest.raises((UsageError, StorageError)):
         ObjectUrl.parse(text)
 
 
-def test_other_schemes_are_named_with_those_that_are_known() -> None:
+def test_other_schemes_are_named_with_those_that_are_known():
     with pytest.raises(StorageError, match=r"hdfs:.*s3://"):
         find("hdfs://place/logs")
     with pytest.raises(UsageError, match="names a bucket"):
         find("s3:///logs")
 
 
-@each_case("url", WITH_SECRETS)
-def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, capfd, monkeypatch) -> None:
+@each_case("url", [*WITH_SECRETS, *ELSEWHERE])
+def test_credentials_in_a_url_are_refused_and_not_repeated(url, capfd, monkeypatch):
+    """Nor those of URLs that name no object."""
     said = []
     for call in (
         lambda: find(url),
@@ -73,7 +72,9 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, capfd, monk
         lambda: tailrace.append(url),
         lambda: tailrace.open([url, url]),
     ):
-        with pytest.raises(TailraceError, match="environment") as caught:
+        with pytest.raises(
+            TailraceError, match="environment" if url in WITH_SECRETS else ""
+        ) as caught:
             call()
         said.append(f"{caught.value!s} {caught.value!r}")
     for command in (["log", url], ["stat", url]):
@@ -83,18 +84,4 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, capfd, monk
         assert ended.value.code
     said.extend(capfd.readouterr())
     assert SECRET not in "".join(said)
-    assert "environment" in said[-1]
-
-
-@each_case("url", ELSEWHERE)
-def test_nor_those_of_urls_that_name_no_object(url: str) -> None:
-    for call in (
-        lambda: find(url),
-        lambda: tailrace.open(url),
-        lambda: list(tailrace.changes(url)),
-        lambda: tailrace.create(url, flavour="mysql", server_id=1),
-        lambda: tailrace.append(url),
-    ):
-        with pytest.raises(TailraceError) as caught:
-            call()
-        assert SECRET not in f"{caught.value!s} {caught.value!r}"
+    assert "environment" in said[-1] or url in ELSEWHERE
