@@ -1,7 +1,5 @@
 """When a source counts as silent: only for as long as somebody listened."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -3,8 +3,6 @@
 The hostile server is the campaign's (``tools/campaign/hostile/fake.py``), which has more of it.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import select
@@ -13,7 +11,6 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
-from typing import NoReturn
 
 import pytest
 
@@ -30,24 +27,24 @@ from tailrace.replication.receiver import Receiver
 from tests.cases import each_case
 from tests.waiting import DEADLINE
 from tools.campaign.hostile import fake
-from tools.campaign.hostile.fake import OK, FakeServer, Talk, cell, column, header, reaching
+from tools.campaign.hostile.fake import OK, FakeServer, cell, column, header, reaching
 
 LONG = 10 * DEADLINE
 """Seconds that no test waits for: what ends sooner did not wait for that."""
 
 
-def silent(talk: Talk) -> None:
+def silent(talk):
     talk.wait()
 
 
-def drips(talk: Talk) -> None:
+def drips(talk):
     talk.raw(header(50_000, talk.sequence))
     while True:
         talk.raw(b"\x01")
         time.sleep(0.02)
 
 
-def drips_in_tls(talk: Talk) -> None:
+def drips_in_tls(talk):
     talk.raw(b"\x16\x03\x03\x40\x00")  # a record of 16 KiB
     while True:
         talk.raw(b"\x02")
@@ -77,17 +74,23 @@ def test_an_answer_that_drips_has_one_deadline():
             connection.query("SHOW BINARY LOGS")
 
 
-@each_case("point", ["greeting", "login", "tls", "SELECT VERSION()", "SHOW REPLICAS"])
-def test_close_ends_a_connection_that_is_being_made(point):
+def signalling():
+    """A turn that says nothing, and the event that it sets when it is reached."""
     there = threading.Event()
 
-    def reached(talk: Talk) -> None:
+    def reached(talk):
         there.set()
         talk.wait()
 
+    return reached, there
+
+
+@each_case("point", ["greeting", "login", "tls", "SELECT VERSION()", "SHOW REPLICAS"])
+def test_close_ends_a_connection_that_is_being_made(point):
+    reached, there = signalling()
     with FakeServer({point: reached}, tls=point == "tls") as server:
         feed = Feed(Source.parse(server.url(), connect_timeout=LONG, heartbeat=LONG))
-        taken: list[object] = []
+        taken = []
         thread = threading.Thread(target=lambda: taken.append(feed.take()), daemon=True)
         thread.start()
         assert there.wait(DEADLINE)
@@ -98,12 +101,7 @@ def test_close_ends_a_connection_that_is_being_made(point):
 
 @each_case("start", ["now", "oldest"])
 def test_stop_ends_a_receiver_that_connects(tmp_path, start):
-    there = threading.Event()
-
-    def reached(talk: Talk) -> None:
-        there.set()
-        talk.wait()
-
+    reached, there = signalling()
     with FakeServer({"SELECT VERSION()": reached}, connect_timeout=LONG) as server:
         receiver = Receiver(server.url(f"start={start}"), tmp_path / "copy", follow=True)
         thread = threading.Thread(target=receiver.run, daemon=True)
@@ -116,9 +114,9 @@ def test_stop_ends_a_receiver_that_connects(tmp_path, start):
 
 def test_the_addresses_of_a_host_share_the_time(monkeypatch):
     """One that takes no connection leaves half of the time for the next."""
-    shares: list[float] = []
+    shares = []
 
-    def first_is_over_soon(seconds: float) -> int:
+    def first_is_over_soon(seconds):
         if shares or seconds > LONG / 2:
             return math.ceil(seconds * 1000)
         shares.append(seconds)
@@ -144,8 +142,8 @@ def test_the_addresses_of_a_host_share_the_time(monkeypatch):
     assert shares[0] > LONG / 3
 
 
-def resolver(*addresses: tuple[str, int]):
-    def getaddrinfo(*_: object, **__: object) -> list[tuple[object, ...]]:
+def resolver(*addresses):
+    def getaddrinfo(*_, **__):
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", address) for address in addresses]
 
     return getaddrinfo
@@ -154,12 +152,12 @@ def resolver(*addresses: tuple[str, int]):
 class Resolver:
     """One that never finds a name; `asked` is set when it is asked."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.asked = threading.Event()
         self.over = threading.Event()
         monkeypatch.setattr(socket, "getaddrinfo", self)
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
+    def __call__(self, *_, **__):
         self.asked.set()
         self.over.wait(LONG)
         raise socket.gaierror(socket.EAI_AGAIN, "no answer")
@@ -190,7 +188,7 @@ def test_close_ends_the_wait_for_a_name(resolver_in_silence):
 
 
 def test_what_a_resolver_says(monkeypatch):
-    def getaddrinfo(*_: object, **__: object) -> NoReturn:
+    def getaddrinfo(*_, **__):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
@@ -214,7 +212,7 @@ def test_a_socket_that_another_thread_closed():
 
 
 def test_an_answer_of_as_many_columns_as_a_table_may_have():
-    def wide(talk: Talk) -> None:
+    def wide(talk):
         talk.result([f"c{number}" for number in range(4096)], [range(4096)] * 3)
 
     with FakeServer({"SHOW BINARY LOGS": wide}) as server:
@@ -224,8 +222,8 @@ def test_an_answer_of_as_many_columns_as_a_table_may_have():
             assert list(map(int, cursor.fetchall()[2])) == list(range(4096))
 
 
-def endless(payload: bytes, *before: bytes):
-    def turn(talk: Talk) -> None:
+def endless(payload, *before):
+    def turn(talk):
         for each in before:
             talk.send(each)
         while True:
@@ -234,37 +232,40 @@ def endless(payload: bytes, *before: bytes):
     return turn
 
 
+ONE_COLUMN = (b"\x01", column("c"), fake.END)
+
+
 @each_case(
-    ("turn", "told"),
+    ("turn", "cursor", "told"),
     [
-        (endless(column("c"), b"\xfc\xff\xff"), "more than 4096 columns"),
-        (endless(cell("x" * 60_000), b"\x01", column("c"), fake.END), "more than 4194304 bytes"),
-        (endless(OK[:3] + b"\x0a" + OK[4:]), "several results"),
+        (endless(column("c"), b"\xfc\xff\xff"), None, "more than 4096 columns"),
+        (endless(cell("x" * 60_000), *ONE_COLUMN), None, "more than 4194304 bytes"),
+        (endless(OK[:3] + b"\x0a" + OK[4:]), None, "several results"),
+        (endless(column("c"), b"\xfc\xff\xff"), SSCursor, "it has more than 4096 columns"),
+        (endless(column("c" * 60_000), b"\xfc\x00\x10"), SSCursor, "more than 4194304 bytes"),
     ],
 )
-def test_an_answer_without_end(turn, told):
+def test_an_answer_without_end(turn, cursor, told):
+    """Of rows that are read one by one: what is before them."""
     with FakeServer({"SHOW BINARY LOGS": turn}) as server:
         given = Source.parse(server.url())
         with (
             connect(given, given.hosts[0]) as connection,
             pytest.raises(MalformedPacket, match=told),
-            connection.cursor() as cursor,
+            connection.cursor(cursor) as opened,
         ):
-            cursor.execute("SHOW BINARY LOGS")
-
-
-ONE_COLUMN = (b"\x01", column("c"), fake.END)
+            opened.execute("SHOW BINARY LOGS")
 
 
 @pytest.fixture
 def unraisable(monkeypatch):
     """What was raised where nobody hears it, as when an object goes."""
-    found: list[object] = []
+    found = []
     monkeypatch.setattr(sys, "unraisablehook", lambda said: found.append(said.exc_value))
     return found
 
 
-def parts_without_end(talk: Talk) -> None:
+def parts_without_end(talk):
     """A row in packets of which none is the last."""
     for each in ONE_COLUMN:
         talk.send(each)
@@ -295,24 +296,6 @@ def test_rows_that_are_read_one_by_one_are_bounded_one_by_one(monkeypatch, unrai
         del cursor, connection
         gc.collect()
     assert unraisable == []
-
-
-@each_case(
-    ("turn", "told"),
-    [
-        (endless(column("c"), b"\xfc\xff\xff"), "it has more than 4096 columns"),
-        (endless(column("c" * 60_000), b"\xfc\x00\x10"), "it has more than 4194304 bytes"),
-    ],
-)
-def test_what_is_before_such_rows_is_bounded_as_an_answer(turn, told):
-    with FakeServer({"SELECT rows": turn}) as server:
-        given = Source.parse(server.url())
-        with (
-            connect(given, given.hosts[0]) as connection,
-            pytest.raises(MalformedPacket, match=told),
-            connection.cursor(SSCursor) as cursor,
-        ):
-            cursor.execute("SELECT rows")
 
 
 def test_a_long_text_of_a_servers_error():

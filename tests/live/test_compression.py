@@ -1,7 +1,5 @@
 """Connections whose packets are compressed: the same is read, in fewer bytes."""
 
-from __future__ import annotations
-
 import filecmp
 import random
 
@@ -9,7 +7,6 @@ import pytest
 
 import tailrace
 from tailrace.errors import UsageError
-from tailrace.live.chunks import FileBegin
 from tailrace.live.connect import connect
 from tailrace.live.feed import Feed
 from tailrace.live.session import Identity, Session
@@ -17,13 +14,13 @@ from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.compressed import Algorithm, ConnectionCompression
 from tests.cases import each_case
-from tests.live.feeding import DEADLINE, drain, files_of, fill, source_of
+from tests.live.feeding import drain, files_of, fill, source_of
 from tools.campaign.hostile.fake import FakeServer
 from tools.proxy import Proxy
 
 WAYS = {"mysql": ("zlib", "zstd", "zstd:19"), "mariadb": ("zlib",)}
 ROWS = "SELECT REPEAT('r', 20000) FROM information_schema.collations LIMIT 100"
-FILES: dict[str, str] = {}
+FILES = {}
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -33,7 +30,7 @@ def ways(server):
 
 
 @pytest.fixture
-def log(server) -> str:
+def log(server):
     """The name of a log with small and large events in it, one of them in two packets."""
     if server.name not in FILES:
         server.rotate()
@@ -51,7 +48,7 @@ def log(server) -> str:
     return FILES[server.name]
 
 
-def status(source: Source) -> dict[str, str]:
+def status(source):
     with connect(source, source.hosts[0]) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW STATUS LIKE 'Compression%'")
         return dict(cursor.fetchall())
@@ -103,16 +100,6 @@ def test_through_breaks(server, log):
             with Feed(source, start=Position(log, 4), follow=False) as feed:
                 assert bytes(drain(feed).files[log]) == files_of(server)[log]
                 assert feed.reconnects == len(done) > 1
-
-
-def test_it_waits_for_what_comes(server):
-    with Feed(source_of(server, compress="zlib"), start="now") as feed:
-        assert isinstance(feed.take(DEADLINE), FileBegin)
-        for number in range(3):
-            before = feed.position
-            fill(server, 1, 100 * number)
-            while feed.position == before:
-                assert feed.take(DEADLINE) is not None
 
 
 def test_by_url(server, log, tmp_path):

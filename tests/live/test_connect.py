@@ -1,12 +1,6 @@
 """Connections to real servers: ways of authentication, and typed errors where there is none."""
 
-from __future__ import annotations
-
-import socket
-import struct
 import sys
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,12 +17,13 @@ from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
 from tests.cases import each_case
 from tests.live.certificates import Authority
+from tools.campaign.hostile.fake import FakeServer
 
 PASSWORD = "s3cret-Wörd'\"\\ €"
 
 
 @pytest.fixture(autouse=True)
-def _no_home(tmp_path, monkeypatch) -> None:
+def _no_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
@@ -38,18 +33,18 @@ def account(server, name, how, password=PASSWORD):
     server.execute(f"CREATE USER {name}@'127.0.0.1' IDENTIFIED {how}", (password,))
 
 
-def source(server, user="root", **options) -> Source:
+def source(server, user="root", **options):
     said = "&".join(f"{name.replace('_', '-')}={value}" for name, value in options.items())
     return Source.parse(f"mysql://{user}@127.0.0.1:{server.port}/?{said}")
 
 
-def who(given: Source) -> str:
+def who(given):
     with connect(given, given.hosts[0]) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT CURRENT_USER()")
         return cursor.fetchone()[0]
 
 
-def refused(given: Source, kind=AccessDenied):
+def refused(given, kind=AccessDenied):
     with pytest.raises(kind) as caught:
         connect(given, given.hosts[0])
     error = caught.value
@@ -111,7 +106,7 @@ def test_without_tls_only_what_the_server_has_in_its_cache(mysql97):
     assert "the password was not sent" in str(refused(bare))
 
 
-def public_key_of(server) -> Path:
+def public_key_of(server):
     """The public key that a server made for itself: what its client takes for the same option."""
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SELECT @@datadir, @@caching_sha2_password_public_key_path")
@@ -205,23 +200,6 @@ def test_a_way_that_is_not_known(mariadb118):
     assert "parsec" in str(error)
 
 
-def test_the_password_of_the_environment_and_of_an_option_file(server, tmp_path, monkeypatch):
-    account(server, "auth", "BY %s")
-    monkeypatch.setenv("MYSQL_PWD", PASSWORD)
-    assert who(source(server, "auth")) == "auth@127.0.0.1"
-    monkeypatch.setenv("TAILRACE_PASSWORD", "another")
-    refused(source(server, "auth"))
-    monkeypatch.delenv("TAILRACE_PASSWORD")
-    monkeypatch.setenv("MYSQL_PWD", "another")
-    quoted = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
-    path = tmp_path / ".my.cnf"
-    path.write_text(
-        f'[client]\nuser=auth\nport={server.port}\nhost=127.0.0.1\npassword="{quoted}"\n'
-    )
-    path.chmod(0o600)
-    assert who(Source.parse("mysql:///")) == "auth@127.0.0.1"
-
-
 # --- what a connection is ------------------------------------------------------------------------
 
 
@@ -287,30 +265,6 @@ def test_too_many_connections_are_worth_a_retry(server):
 # --- what is no server ---------------------------------------------------------------------------
 
 
-@contextmanager
-def listening(*answers: bytes):
-    """A port that answers each connection with these, one more after each that it hears."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            while True:
-                try:
-                    link, _ = listener.accept()
-                except OSError:
-                    return
-                with link:
-                    for answer in answers:
-                        link.sendall(answer)
-                        heard.append(link.recv(65536))
-
-        heard: list[bytes] = []
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield listener.getsockname()[1], heard
-        listener.shutdown(socket.SHUT_RDWR)
-    thread.join(60)
-
-
 @each_case(
     "greeting",
     [
@@ -322,44 +276,17 @@ def listening(*answers: bytes):
     ],
 )
 def test_what_is_no_server(greeting):
-    with listening(greeting) as (port, _):
-        given = Source.parse(f"mysql://u:s3cret@127.0.0.1:{port}/?connect_timeout=300")
-        assert "no MySQL or MariaDB" in str(refused(given, ProtocolError))
-
-
-def test_a_server_that_says_nothing():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        given = Source.parse(
-            f"mysql://u:s3cret@127.0.0.1:{port}/?connect_timeout=0.3&heartbeat=0.1"
-        )
-        error = refused(given, ConnectionLost)
-        assert "in time" in str(error)
-
-
-def greeting_of(server) -> bytes:
-    """What a real server begins with."""
-    with socket.create_connection(("127.0.0.1", server.port)) as link:
-        head = link.recv(4, socket.MSG_WAITALL)
-        return head + link.recv(int.from_bytes(head[:3], "little"), socket.MSG_WAITALL)
-
-
-def without_tls(greeting: bytes) -> bytes:
-    """The greeting with its offer of TLS taken out, as one in the middle would."""
-    low = greeting.index(b"\0", 5) + 1 + 4 + 8 + 1
-    (flags,) = struct.unpack_from("<H", greeting, low)
-    return greeting[:low] + struct.pack("<H", flags & ~0x0800) + greeting[low + 2 :]
+    with FakeServer({"greeting": lambda talk: (talk.raw(greeting), talk.wait())}) as server:
+        assert "no MySQL or MariaDB" in str(refused(Source.parse(server.url()), ProtocolError))
 
 
 @each_case("plugin", [b"mysql_clear_password", b"dialog", b"mysql_old_password"])
-def test_no_password_goes_in_clear(mysql97, plugin):
+def test_no_password_goes_in_clear(plugin):
     """Where one in the middle takes TLS away and asks for the password."""
     switch = b"\xfe" + plugin + b"\0" + b"x" * 20 + b"\0"
-    ask = len(switch).to_bytes(3, "little") + b"\2" + switch
-    with listening(without_tls(greeting_of(mysql97)), ask) as (port, heard):
-        given = Source.parse(f"mysql://u:s3cret@127.0.0.1:{port}")
+    with FakeServer({"login": lambda talk: (talk.send(switch), talk.wait())}) as server:
         told = "mysql_old_password" if plugin == b"mysql_old_password" else "in clear"
-        assert told in str(refused(given))
-        strict = Source.parse(f"mysql://u:s3cret@127.0.0.1:{port}/?ssl-mode=REQUIRED")
+        assert told in str(refused(Source.parse(server.url())))
+        strict = Source.parse(server.url("ssl-mode=REQUIRED"))
         assert "offers no TLS" in str(refused(strict, TlsError))
-    assert not any(b"s3cret" in each for each in heard)
+    assert b"s3cret" not in server.heard

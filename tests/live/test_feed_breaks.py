@@ -1,16 +1,11 @@
 """The feed by position over breaks: what it gives are the files' bytes all the same."""
 
-from __future__ import annotations
-
-import random
 import time
-from contextlib import suppress
 from time import monotonic
 
 import pytest
-from pymysql.err import InternalError, OperationalError
 
-from tailrace.errors import ConnectionLost, LogPurged, LogReset
+from tailrace.errors import ConnectionLost, LogPurged
 from tailrace.live.chunks import END, FileBegin
 from tailrace.live.feed import Feed
 from tests.cases import each_case
@@ -25,7 +20,7 @@ from tests.live.feeding import (
     source_of,
     take_until,
 )
-from tests.waiting import next_second, purge, wait_for
+from tests.waiting import purge
 from tools.proxy import Proxy
 from tools.servers import ONE_OF_EACH
 
@@ -42,21 +37,6 @@ def own(request, fresh_server):
 def proxy(own):
     with Proxy(lambda: own.port) as proxy:
         yield proxy
-
-
-@each_case("mode", ["DISABLED", "PREFERRED"])
-def test_cut_at_random_bytes(own, proxy, mode):
-    fill(own, 50, 2000)
-    own.rotate()
-    fill(own, 20, 2000)
-    pick = random.Random(6)
-    files = files_of(own)
-    done = proxy.cut_after_each([pick.randrange(8000, 40_000) for _ in range(10)])
-    with Feed(source_of(proxy.port, ssl_mode=mode), follow=False) as feed:
-        copy = drain(feed)
-        assert len(done) >= 5
-        assert feed.reconnects >= 5
-    copy.equals(files)
 
 
 def test_cut_inside_large_events(own, proxy):
@@ -88,33 +68,6 @@ def test_killed_by_the_server(own):
             catch_up(feed, copy, own)
             assert feed.reconnects == times
     assert len(copy.begins) == 1
-
-
-def test_the_server_is_shut_down_and_started(own, proxy):
-    copy = Copy()
-    with Feed(source_of(proxy.port), start="now") as feed:
-        take_until(feed, copy, lambda: bool(copy.begins))
-        fill(own, 2)
-        own.restart()
-        fill(own, 2)
-        catch_up(feed, copy, own)
-        assert feed.reconnects >= 1
-    assert [begin.artificial for begin in copy.begins] == [True, False]
-    first, _ = copy.files.values()
-    assert first[-23 + 4] == 3, "STOP ends the first file"
-
-
-def test_the_server_is_killed_and_started(own, proxy):
-    copy = Copy()
-    with Feed(source_of(proxy.port), start="now") as feed:
-        take_until(feed, copy, lambda: bool(copy.begins))
-        fill(own, 2)
-        catch_up(feed, copy, own)
-        own.kill()
-        own.start()
-        fill(own, 2)
-        catch_up(feed, copy, own)
-    assert [begin.artificial for begin in copy.begins] == [True, False]
 
 
 def test_a_stall_is_noticed_within_two_periods(own, proxy, monkeypatch, caplog):
@@ -178,39 +131,6 @@ def test_purged_while_we_were_away(own, proxy):
             take_until(feed, Copy(), lambda: False)
         with pytest.raises(LogPurged):
             feed.take()
-
-
-def reset(server) -> None:
-    """MariaDB rejects it while a log is read."""
-
-    def done():
-        with suppress(OperationalError, InternalError):
-            server.execute(
-                "RESET BINARY LOGS AND GTIDS" if server.flavour == "mysql" else "RESET MASTER"
-            )
-            return True
-
-    wait_for(done, every=0.05)
-
-
-@each_case("grown", [False, True])
-def test_reset_while_we_were_away(own, proxy, grown):
-    reset(own)
-    fill(own, 5)
-    next_second()
-    copy = Copy()
-    with Feed(source_of(proxy.port)) as feed:
-        catch_up(feed, copy, own)
-        proxy.refuse()
-        assert feed.take(0.1) is None
-        reset(own)
-        if grown:
-            fill(own, 5)
-            fill(own, 5)
-            assert end_of(own)[1] > feed.position.offset
-        proxy.go_on()
-        with pytest.raises(LogReset):
-            take_until(feed, Copy(), lambda: False)
 
 
 def test_the_pauses_can_be_waited_for_by_others(own, proxy, monkeypatch):

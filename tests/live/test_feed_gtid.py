@@ -1,24 +1,22 @@
 """The feed by GTID: whole transactions, each once, on whichever server has them."""
 
-from __future__ import annotations
-
 import random
+from contextlib import ExitStack
 from threading import Event
-from time import monotonic
 
 import pytest
 
 import tailrace
-from tailrace.errors import GtidsAhead, LogPurged, UsageError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent, RowsEvent
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live import by_gtid
-from tailrace.live.chunks import END, FileBegin
+from tailrace.live.chunks import FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Host, Source
 from tailrace.transaction import TransactionAssembler
-from tests.live.feeding import DEADLINE, HEARTBEAT, events_of, fill, source_of
-from tests.waiting import purge, wait_for
+from tests.live.feeding import HEARTBEAT, drain, events_of, fill, source_of, take_until
+from tests.waiting import wait_for
+from tests.wire.test_traffic import follow
 from tools.proxy import Proxy
 from tools.servers import ONE_OF_EACH
 
@@ -47,7 +45,7 @@ def executed(server):
     return GtidList.parse(server.query("SELECT @@gtid_binlog_state")[0][0])
 
 
-def written(server) -> dict[str, bytes]:
+def written(server):
     """The bytes of each transaction in the server's files but for ``log_pos``, by GTID."""
     found = {}
     for path in server.binlogs():
@@ -73,9 +71,9 @@ class Given:
 
     def __init__(self, void=0):
         self.void = void
-        self.transactions: dict[str, bytes] = {}
-        self.files: list[tuple[str, bool]] = []
-        self.controls: list[tuple[str, int, int]] = []
+        self.transactions = {}
+        self.files = []
+        self.controls = []
         self._context = DecodeContext()
         self._assembler = TransactionAssembler()
         self._held = b""
@@ -108,29 +106,15 @@ class Given:
                 self.transactions[gtid] = self._held
                 self._held = b""
 
-    def equals(self, wanted: dict[str, bytes]) -> None:
+    def equals(self, wanted):
         assert list(self.transactions) == list(wanted)
         assert self.transactions == wanted
         assert not self.inside
         assert len(set(self.controls)) == len(self.controls), "a control event came twice"
 
 
-def drain(feed, given=None):
-    given = given or Given()
-    while (item := feed.take(DEADLINE)) is not END:
-        assert item is not None
-        given.add(item)
-    return given
-
-
 def take_all(feed, given, server):
-    until = monotonic() + DEADLINE
-    while feed.gtids is None or str(feed.gtids) != str(executed(server)):
-        assert monotonic() < until, (feed.gtids, executed(server))
-        item = feed.take(0.2)
-        if item is not None:
-            given.add(item)
-    return given
+    take_until(feed, given, lambda: str(feed.gtids) == str(executed(server)))
 
 
 def test_all_transactions_of_a_server(own):
@@ -138,7 +122,7 @@ def test_all_transactions_of_a_server(own):
     own.rotate()
     fill(own, 5)
     with Feed(source_of(own), start=empty(own), follow=False) as feed:
-        given = drain(feed)
+        given = drain(feed, Given())
         assert str(feed.gtids) == str(executed(own))
     given.equals(written(own))
     assert [name for name, _ in given.files] == [path.name for path in own.binlogs()]
@@ -159,7 +143,7 @@ def test_what_the_set_holds_is_left_out_gaps_and_all(fresh_server):
     for runs in ("1-3:5-6:9", "2", "1-16:18-19", "1-2:4-30", "7:tag:1"):
         had = GtidSet.parse(f"{uuid}:{runs}") & executed(server)
         with Feed(source_of(server), start=had, follow=False) as feed:
-            given = drain(feed)
+            given = drain(feed, Given())
             assert feed.gtids == executed(server)
         given.equals({gtid: raw for gtid, raw in wanted.items() if not GtidSet.parse(gtid) <= had})
 
@@ -178,7 +162,7 @@ def test_domains_of_mariadb_each_from_its_own_place(mariadb118):
         last.setdefault(gtid.split("-")[0], []).append(gtid)
     start = GtidList.parse(f"{last['0'][-2]},{last['1'][-2]}")  # and all of domain 2
     with Feed(source_of(server), start=start, follow=False) as feed:
-        given = drain(feed)
+        given = drain(feed, Given())
         assert feed.gtids.position == executed(server).position
     left_out = {*last["0"][:-1], *last["1"][:-1]}
     given.equals({gtid: raw for gtid, raw in wanted.items() if gtid not in left_out})
@@ -191,7 +175,7 @@ def test_oldest_and_now_with_several_hosts(own):
     for start, wanted in (("oldest", written(own)), ("now", {})):
         source = Source(hosts=hosts, user="root", tls=settings.tls, start=start)
         with Feed(source, follow=False) as feed:
-            drain(feed).equals(wanted)
+            drain(feed, Given()).equals(wanted)
 
 
 def test_each_transaction_once_through_cuts_at_random_bytes(own, monkeypatch):
@@ -215,25 +199,6 @@ def test_each_transaction_once_through_cuts_at_random_bytes(own, monkeypatch):
     assert [name for name, _ in given.files] == [path.name for path in own.binlogs()]
 
 
-def test_the_server_is_killed_and_started(own):
-    given = Given()
-    with (
-        Proxy(lambda: own.port) as proxy,
-        Feed(source_of(proxy.port), start=executed(own)) as feed,
-    ):
-        before = executed(own)
-        fill(own, 2)
-        take_all(feed, given, own)
-        for stop in (own.kill, lambda: own.stop(keep=True)):
-            stop()
-            own.start()
-            fill(own, 2)
-            take_all(feed, given, own)
-        assert feed.reconnects >= 2
-    skipped = {str(gtid) for gtid in expand(before, written(own))}
-    given.equals({gtid: raw for gtid, raw in written(own).items() if gtid not in skipped})
-
-
 def expand(gtids, wanted):
     """Those of the GTIDs that a set holds."""
     if isinstance(gtids, GtidSet):
@@ -246,24 +211,7 @@ def expand(gtids, wanted):
     ]
 
 
-def replicate(replica, source) -> None:
-    if source.flavour == "mysql":
-        replica.execute(
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_USER='root',"
-            f" SOURCE_PORT={source.port}, SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1,"
-            " SOURCE_CONNECT_RETRY=1"
-        )
-        replica.execute("START REPLICA")
-    else:
-        replica.execute(
-            "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_USER='root',"
-            f" MASTER_PORT={source.port}, MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1,"
-            " MASTER_SSL=0"
-        )
-        replica.execute("START SLAVE")
-
-
-def caught_up(replica, source) -> None:
+def caught_up(replica, source):
     wait_for(
         lambda: executed(replica) == executed(source) and rows(replica) == rows(source),
         lambda: (executed(replica), executed(source)),
@@ -282,12 +230,45 @@ def pair(request, fresh_server):
     """A source and its replica, which logs what it applies; the replica's files are its own."""
     source = fresh_server(request.param, options_of(request.param), server_id=1)
     replica = fresh_server(request.param, options_of(request.param), server_id=2)
-    replicate(replica, source)
+    follow(replica, source.port, by_gtid=True)
     fill(source, 5)
     caught_up(replica, source)
     replica.rotate()
     replica.rotate()
     return source, replica
+
+
+LARGE = (
+    "INSERT INTO feed.t (b) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+    " WHERE i < 300) SELECT REPEAT('n', 20000) FROM n"
+)
+
+
+class Hosts:
+    """Both servers of a pair, through proxies: the first is gone when ``cut`` is set."""
+
+    def __init__(self, pair):
+        source, replica = pair
+        self.cut = Event()
+        self.first = Proxy(lambda: CLOSED if self.cut.is_set() else source.port)
+        self.second = Proxy(replica.port)
+        self._proxies = ExitStack()
+
+    def __enter__(self):
+        hosts = [self._proxies.enter_context(each) for each in (self.first, self.second)]
+        self.source = Source(
+            hosts=tuple(Host("127.0.0.1", each.port) for each in hosts),
+            user="root",
+            tls=source_of(CLOSED).tls,
+            heartbeat=HEARTBEAT,
+        )
+        return self
+
+    def __exit__(self, *_):
+        self._proxies.close()
+
+    def cut_after(self, count):
+        self.cut = self.first.cut_after(count)
 
 
 def test_it_moves_to_the_next_host_in_mid_transaction(pair):
@@ -297,33 +278,19 @@ def test_it_moves_to_the_next_host_in_mid_transaction(pair):
     fill(source, 5)
     caught_up(replica, source)
     given = Given()
-    cut = Event()
-    with (
-        Proxy(lambda: CLOSED if cut.is_set() else source.port) as first,
-        Proxy(replica.port) as second,
-    ):
-        hosts = (Host("127.0.0.1", first.port), Host("127.0.0.1", second.port))
-        settings = source_of(source)
-        feed = Feed(
-            Source(hosts=hosts, user="root", tls=settings.tls, heartbeat=HEARTBEAT),
-            start=empty(source),
-        )
-        with feed:
-            cut = first.cut_after(4 << 20)  # inside the large one
-            while not cut.is_set():
-                item = feed.take(0.2)
-                if item is not None:
-                    given.add(item)
-            assert len(given.transactions) < len(written(source))
-            take_all(feed, given, source)
-            assert feed.session.server_id == replica.server_id
-            on_source = len(given.files)
-            second.refuse()
-            cut = Event()
-            fill(source, 3)
-            take_all(feed, given, source)
-            assert feed.session.server_id == source.server_id
-            assert len(given.files) > on_source
+    with Hosts(pair) as hosts, Feed(hosts.source, start=empty(source)) as feed:
+        hosts.cut_after(4 << 20)  # inside the large one
+        take_until(feed, given, hosts.cut.is_set)
+        assert len(given.transactions) < len(written(source))
+        take_all(feed, given, source)
+        assert feed.session.server_id == replica.server_id
+        on_source = len(given.files)
+        hosts.second.refuse()
+        hosts.cut = Event()
+        fill(source, 3)
+        take_all(feed, given, source)
+        assert feed.session.server_id == source.server_id
+        assert len(given.files) > on_source
         assert str(feed.gtids) == str(executed(source))
     assert list(given.transactions) == list(written(source))
 
@@ -334,32 +301,19 @@ def test_a_large_transaction_begins_anew_on_the_next_host(pair, monkeypatch):
     source, replica = pair
     fill(source, 2)
     start = executed(source)
-    source.execute(
-        "INSERT INTO feed.t (b) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
-        " WHERE i < 300) SELECT REPEAT('n', 20000) FROM n"
-    )
+    source.execute(LARGE)
     fill(source, 2)
     caught_up(replica, source)
     wanted = [
         gtid for gtid in written(source) if gtid not in {*map(str, expand(start, written(source)))}
     ]
     given = Given(void=1)
-    cut = Event()
-    with (
-        Proxy(lambda: CLOSED if cut.is_set() else source.port) as first,
-        Proxy(replica.port) as second,
-    ):
-        cut = first.cut_after(3_000_000)
-        hosts = (Host("127.0.0.1", first.port), Host("127.0.0.1", second.port))
-        tls = source_of(source).tls
-        with Feed(
-            Source(hosts=hosts, user="root", tls=tls, heartbeat=HEARTBEAT), start=start
-        ) as feed:
-            while not given.inside:
-                given.add(feed.take(DEADLINE))
-            assert str(feed.gtids) == str(start)
-            take_all(feed, given, source)
-            assert feed.session.server_id == replica.server_id
+    with Hosts(pair) as hosts, Feed(hosts.source, start=start) as feed:
+        hosts.cut_after(3_000_000)
+        take_until(feed, given, lambda: given.inside)
+        assert str(feed.gtids) == str(start)
+        take_all(feed, given, source)
+        assert feed.session.server_id == replica.server_id
     assert given.void == 0
     assert list(given.transactions) == wanted
 
@@ -370,21 +324,15 @@ def test_what_is_read_of_it_as_rows_is_whole_and_once(pair, monkeypatch):
     source, replica = pair
     fill(source, 1)
     start = executed(source)
-    source.execute(
-        "INSERT INTO feed.t (b) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
-        " WHERE i < 300) SELECT REPEAT('o', 20000) FROM n"
-    )
+    source.execute(LARGE)
     caught_up(replica, source)
     for read in (_rows_of_changes, _rows_of_transactions):
-        cut = Event()
-        with (
-            Proxy(lambda: CLOSED if cut.is_set() else source.port) as first,  # noqa: B023
-            Proxy(replica.port) as second,
-        ):
-            cut = first.cut_after(3_000_000)
-            url = f"mysql://root@127.0.0.1:{first.port},127.0.0.1:{second.port}/?ssl_mode=DISABLED"
+        with Hosts(pair) as hosts:
+            hosts.cut_after(3_000_000)
+            places = ",".join(f"127.0.0.1:{each.port}" for each in hosts.source.hosts)
+            url = f"mysql://root@{places}/?ssl_mode=DISABLED"
             assert read(url, start, executed(source)) == 300
-            assert second.counts.connections
+            assert hosts.second.counts.connections
 
 
 def _rows_of_changes(url, start, end):
@@ -412,62 +360,21 @@ def _rows_of_transactions(url, start, end):
 
 def test_a_host_that_lags_is_passed_over(pair):
     source, replica = pair
-    stop, start = (
-        ("STOP REPLICA", "START REPLICA")
-        if source.flavour == "mysql"
-        else ("STOP SLAVE", "START SLAVE")
-    )
+    word = "REPLICA" if source.flavour == "mysql" else "SLAVE"
     given = Given()
-    with Proxy(source.port) as first:
-        hosts = (Host("127.0.0.1", first.port), Host("127.0.0.1", replica.port))
-        settings = source_of(source)
-        feed = Feed(
-            Source(hosts=hosts, user="root", tls=settings.tls, heartbeat=HEARTBEAT), start="now"
-        )
-        with feed:
-            while not given.files:
-                given.add(feed.take(DEADLINE))
-            replica.execute(stop)
-            fill(source, 2)
-            take_all(feed, given, source)
-            first.refuse()
-            for _ in range(3):
-                assert feed.take(0.3) is None
-            replica.execute(start)
-            caught_up(replica, source)
-            fill(source, 2)
-            caught_up(replica, source)
-            take_all(feed, given, source)
-            assert feed.session.server_id == replica.server_id
+    with Hosts(pair) as hosts, Feed(hosts.source, start="now") as feed:
+        take_until(feed, given, lambda: given.files)
+        replica.execute(f"STOP {word}")
+        fill(source, 2)
+        take_all(feed, given, source)
+        hosts.first.refuse()
+        for _ in range(3):
+            assert feed.take(0.3) is None
+        replica.execute(f"START {word}")
+        caught_up(replica, source)
+        fill(source, 2)
+        caught_up(replica, source)
+        take_all(feed, given, source)
+        assert feed.session.server_id == replica.server_id
     wanted = list(written(source))
     assert list(given.transactions) == wanted[-len(given.transactions) :]
-
-
-def test_gtids_that_the_source_has_not(own):
-    ahead = (
-        GtidSet.parse("11111111-2222-3333-4444-555555555555:1-5")
-        if own.flavour == "mysql"
-        else GtidList.parse("0-77-999999999")
-    )
-    with Feed(source_of(own), start=ahead) as feed, pytest.raises(GtidsAhead):
-        drain(feed)
-
-
-def test_gtids_of_the_other_flavour(own):
-    other = (
-        GtidList.parse("0-1-5")
-        if own.flavour == "mysql"
-        else GtidSet.parse("11111111-2222-3333-4444-555555555555:1-5")
-    )
-    with Feed(source_of(own), start=other) as feed, pytest.raises(UsageError):
-        drain(feed)
-
-
-def test_transactions_that_were_purged(own):
-    fill(own, 1)
-    own.rotate()
-    fill(own, 1)
-    last = own.binlogs()[-1].name
-    purge(own, last)
-    with Feed(source_of(own), start=empty(own)) as feed, pytest.raises(LogPurged):
-        drain(feed)

@@ -1,7 +1,5 @@
 """What the feed tells relay I/O observers, and what it does with their answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.errors import ObserverError
@@ -20,9 +18,9 @@ pytestmark = pytest.mark.usefixtures("patient")
 
 class Witness(RelayIoObserver):
     def __init__(self, answer=lambda packet: packet):
-        self.calls: list[str] = []
-        self.packets: list[tuple[str, int, bytes]] = []
-        self.requests: list[tuple[str, int, Position]] = []
+        self.calls = []
+        self.packets = []
+        self.requests = []
         self.answer = answer
 
     def thread_start(self, io):

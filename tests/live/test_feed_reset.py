@@ -1,7 +1,5 @@
 """A source that is reset while it is read: the error is that which reading on after it gets."""
 
-from __future__ import annotations
-
 from time import monotonic
 
 import pytest
@@ -27,7 +25,7 @@ def own(request, fresh_server):
     return server
 
 
-def message(feed: Feed) -> str:
+def message(feed):
     until = monotonic() + DEADLINE
     with pytest.raises(TailraceError) as caught:  # noqa: PT012 - what may come before it
         while (item := feed.take(DEADLINE)) is not END:
@@ -37,7 +35,7 @@ def message(feed: Feed) -> str:
     return str(caught.value)
 
 
-def reset(server) -> None:
+def reset(server):
     """In another second than that in which the log was begun: nothing else tells files apart."""
     (now,) = server.query("SELECT UNIX_TIMESTAMP()")
     while server.query("SELECT UNIX_TIMESTAMP()")[0] == now:

@@ -1,7 +1,5 @@
 """Without a server: what the stream's control events may say, when attempts are made, pauses."""
 
-from __future__ import annotations
-
 import struct
 from zlib import crc32
 

@@ -1,7 +1,5 @@
 """`tailrace.live.listening`: what an address to listen at may be."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.errors import UsageError

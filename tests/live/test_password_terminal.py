@@ -1,7 +1,5 @@
 """Commands ask for a password only where the account has one, and never from the background."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ A failure here is no fault yet. Read what changed in PyMySQL, see that `tailrace
 ``login``, ``hold`` and ``net`` are still right about it, and write the new digest down.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import inspect
@@ -58,7 +56,7 @@ STATE = {
 """Attributes that are read or set, and a method that does so, too."""
 
 
-def source_of(name: str) -> str:
+def source_of(name):
     place = next(
         each for each in (connections, protocol, _auth) if hasattr(each, name.partition(".")[0])
     )

@@ -4,24 +4,17 @@ TAILRACE_KILLS makes it more than 2 kills of each server's receiver: encrypted c
 ones of MariaDB. `--size full` of the campaign has all cases.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tailrace.storage import keyring
 from tailrace.storage.encryption.mysql import MysqlHeader
 from tests.cases import each_case
+from tests.conftest import _require
 from tools.campaign.received import Case, Size, run
 from tools.campaign.received_copy import BESIDE, Copy, Wrong, borders
-from tools.servers import Server, available
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 KILLS = int(os.environ.get("TAILRACE_KILLS", "2"))
 CASES = {"mysql-9.7": Case(KILLS, encrypt=True), "mariadb-11.8": Case(KILLS)}
@@ -30,9 +23,8 @@ KEY_ID = "MySQLReplicationKey_896e7882-18fe-11ef-ab88-22222d34d411_1"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_killed_again_and_again(name: str):
-    if reason := available(name):
-        pytest.skip(reason)
+def test_killed_again_and_again(name):
+    _require(name)
     (report,), _ = run(name, Size((CASES[name],), backlog=3 << 20), seed=1)
     assert report.failures == []
     assert report.places.total() == KILLS
@@ -43,7 +35,7 @@ def test_killed_again_and_again(name: str):
 
 
 @pytest.fixture(scope="module")
-def source(mysql97: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source(mysql97, tmp_path_factory):
     """Logs of a real server with its index, at rest."""
     mysql97.execute("CREATE DATABASE IF NOT EXISTS received")
     mysql97.execute("CREATE TABLE IF NOT EXISTS received.t (a INT AUTO_INCREMENT PRIMARY KEY)")
@@ -58,8 +50,7 @@ def source(mysql97: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def copy(source: Path, tmp_path: Path) -> Copy:
+def copied(source, tmp_path):
     """A copy as it should be."""
     folder = tmp_path / "copy"
     shutil.copytree(source, folder)
@@ -68,16 +59,21 @@ def copy(source: Path, tmp_path: Path) -> Copy:
     return Copy(folder, source)
 
 
-def edit(path: Path, change: Callable[[bytes], bytes]) -> None:
+@pytest.fixture
+def copy(source, tmp_path):
+    return copied(source, tmp_path)
+
+
+def edit(path, change):
     path.write_bytes(change(path.read_bytes()))
 
 
-def test_a_copy_as_it_should_be(copy: Copy):
+def test_a_copy_as_it_should_be(copy):
     assert copy.after_a_kill() == "no transaction"
     copy.at_the_end()
 
 
-def events(raw: bytes) -> list[int]:
+def events(raw):
     return list(borders(raw))
 
 
@@ -91,7 +87,7 @@ DAMAGE = {
 
 @each_case("damage", DAMAGE)
 @each_case("which", [0, -1])
-def test_what_is_not_the_sources_is_found(copy: Copy, damage: str, which: int):
+def test_what_is_not_the_sources_is_found(copy, damage, which):
     long = [name for name in copy.names() if len(events((copy.folder / name).read_bytes())) > 8]
     path = copy.folder / long[which]
     sound = path.read_bytes()
@@ -102,7 +98,7 @@ def test_what_is_not_the_sources_is_found(copy: Copy, damage: str, which: int):
     path.write_bytes(sound)
 
 
-def test_a_file_that_is_short(copy: Copy):
+def test_a_file_that_is_short(copy):
     """Of the last one a kill may leave less; in the end, and of others, it is a fault."""
     last = copy.folder / copy.names()[-1]
     starts = events(last.read_bytes())
@@ -123,52 +119,50 @@ def test_a_file_that_is_short(copy: Copy):
         copy.after_a_kill()
 
 
-def test_a_file_at_its_end(copy: Copy):
-    *_, last, gone = copy.names()
-    (copy.folder / gone).unlink()
+def no_last_line(copy):
     edit(copy.folder / "binlog.index", lambda raw: b"".join(raw.splitlines(keepends=True)[:-1]))
-    assert copy.after_a_kill() == "a file's end"
-    with pytest.raises(Wrong, match=f"the copy has .*{last}'"):
+
+
+def no_last_file(copy):
+    (copy.folder / copy.names()[-1]).unlink()
+    no_last_line(copy)
+
+
+def in_use(copy, number):
+    edit(
+        copy.folder / copy.names()[number], lambda raw: raw[:21] + bytes((raw[21] | 1,)) + raw[22:]
+    )
+
+
+@each_case(
+    ("change", "left", "told"),
+    [
+        (no_last_file, "a file's end", r"the copy has .*'"),
+        (lambda copy: (copy.folder / copy.names()[1]).unlink(), None, "the copy has"),
+        (no_last_line, "a file's begin", "the index lists"),
+        (lambda copy: (no_last_line(copy), no_last_line(copy)), None, "the index lists"),
+        (lambda copy: (copy.folder / "x~draft").touch(), "no transaction", "beside the logs lie"),
+        (lambda copy: in_use(copy, -1), "no transaction", None),
+        (lambda copy: in_use(copy, 0), "no transaction", "binlog"),
+    ],
+)
+def test_files_and_their_index(source, tmp_path, change, left, told):
+    """What a kill may leave, and what is wrong then (None), or in the end."""
+    copy = copied(source, tmp_path)
+    change(copy)
+    if left is None:
+        with pytest.raises(Wrong, match=told):
+            copy.after_a_kill()
+    else:
+        assert copy.after_a_kill() == left
+    if told is None:
         copy.at_the_end()
+    else:
+        with pytest.raises(Wrong, match=told):
+            copy.at_the_end()
 
 
-def test_a_file_that_is_gone(copy: Copy):
-    (copy.folder / copy.names()[1]).unlink()
-    for look in (copy.after_a_kill, copy.at_the_end):
-        with pytest.raises(Wrong, match="the copy has"):
-            look()
-
-
-def test_a_line_of_the_index_that_is_gone(copy: Copy):
-    """One, at a kill, is a file that has just begun."""
-    index = copy.folder / "binlog.index"
-    edit(index, lambda raw: b"".join(raw.splitlines(keepends=True)[:-1]))
-    assert copy.after_a_kill() == "a file's begin"
-    with pytest.raises(Wrong, match="the index lists"):
-        copy.at_the_end()
-    edit(index, lambda raw: b"".join(raw.splitlines(keepends=True)[:-1]))
-    with pytest.raises(Wrong, match="the index lists"):
-        copy.after_a_kill()
-
-
-def test_a_file_too_much(copy: Copy):
-    (copy.folder / "binlog.000001~draft").touch()
-    with pytest.raises(Wrong, match="beside the logs lie"):
-        copy.at_the_end()
-
-
-def test_in_use_is_left_in_the_last_file_alone(copy: Copy):
-    def mark(raw: bytes) -> bytes:
-        return raw[:21] + bytes((raw[21] | 1,)) + raw[22:]
-
-    edit(copy.folder / copy.names()[-1], mark)
-    copy.at_the_end()
-    edit(copy.folder / copy.names()[0], mark)
-    with pytest.raises(Wrong, match=copy.names()[0]):
-        copy.at_the_end()
-
-
-def test_encrypted_copies_are_opened(copy: Copy, tmp_path: Path):
+def test_encrypted_copies_are_opened(copy, tmp_path):
     ring = keyring.make(tmp_path / "keyring", KEY_ID)
     copy.key, copy.encrypted = ring.key(KEY_ID), True
     with pytest.raises(Wrong, match="is not encrypted"):

@@ -1,7 +1,5 @@
 """A session: who the source is, what a replica says before its dump, and the dump."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -15,6 +13,7 @@ from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag
 from tests.cases import each_case
+from tests.live.feeding import source_of
 from tests.waiting import DEADLINE, purge, wait_for
 from tools.servers import ONE_OF_EACH
 
@@ -32,36 +31,31 @@ def source_server(request, fresh_server):
     return server
 
 
-def source(server, user="root", **options) -> Source:
-    said = "&".join(f"{name}={value}" for name, value in options.items())
-    return Source.parse(f"mysql://{user}@127.0.0.1:{server.port}/?{said}")
-
-
-def opened(given: Source, identity: Identity | None = None) -> Session:
+def opened(given, identity=None):
     return Session.open(given, given.hosts[0], identity or Identity())
 
 
-def dump(given: Source, start, identity: Identity | None = None) -> list[bytes]:
+def dump(given, start, identity=None):
     """All records from a start to the log's present end."""
     with opened(given, identity) as session:
         session.prepare(start)
         return [bytes(record) for record in session.request(start, block=False)]
 
 
-def types(records: list[bytes]) -> list[int]:
+def types(records):
     return [record[4] for record in records]
 
 
-def is_artificial(record: bytes) -> bool:
+def is_artificial(record):
     return bool(int.from_bytes(record[17:19], "little") & EventFlag.ARTIFICIAL)
 
 
-def registered(server) -> list[tuple]:
+def registered(server):
     mysql = server.flavour == "mysql"
     return server.query("SHOW REPLICAS" if mysql else "SHOW SLAVE HOSTS")
 
 
-def gtid_mode(server) -> str:
+def gtid_mode(server):
     return server.query("SELECT @@gtid_mode")[0][0]
 
 
@@ -69,7 +63,7 @@ def gtid_mode(server) -> str:
 
 
 def test_what_it_finds_out(server):
-    with opened(source(server)) as session:
+    with opened(source_of(server)) as session:
         assert session.server_version == server.version
         assert session.flavour == Flavour(server.flavour)
         assert session.server_id == 1
@@ -89,7 +83,7 @@ def test_gtids_and_logs(source_server):
     source_server.rotate()
     source_server.execute("INSERT INTO d.t VALUES (2)")
     source_server.settle()
-    with opened(source(source_server)) as session:
+    with opened(source_of(source_server)) as session:
         assert session.has_gtids
         sizes = [(log.name, log.stat().st_size) for log in source_server.binlogs()]
         assert session.logs() == sizes
@@ -103,7 +97,7 @@ def test_gtids_and_logs(source_server):
         assert not len(session.purged())
         assert session.oldest_log() == sizes[0][0]
     purge_all_but_last(source_server)
-    with opened(source(source_server)) as session:
+    with opened(source_of(source_server)) as session:
         purged = session.purged()
         if session.flavour is Flavour.MYSQL:
             assert purged.text() == source_server.query("SELECT @@gtid_purged")[0][0]
@@ -113,7 +107,7 @@ def test_gtids_and_logs(source_server):
     source_server.execute("INSERT INTO d.t VALUES (3)")
 
 
-def purge_all_but_last(server) -> None:
+def purge_all_but_last(server):
     server.rotate()
     purge(server, server.binlogs()[-1].name)
 
@@ -124,13 +118,13 @@ def purge_all_but_last(server) -> None:
 def test_a_log_from_the_oldest_on(source_server):
     source_server.execute("INSERT INTO d.t VALUES (10)")
     whole = source_server.rotate()
-    records = dump(source(source_server), Position(whole.name, 4))
+    records = dump(source_of(source_server), Position(whole.name, 4))
     first = [record for record in records if not is_artificial(record)]
     content = whole.read_bytes()
     joined = b"".join(first)[: len(content) - len(MAGIC)]
     assert MAGIC + joined == content
     assert records[0][4] == EventType.ROTATE
-    with opened(source(source_server)) as session:
+    with opened(source_of(source_server)) as session:
         session.prepare(OLDEST)
         checksum = session.checksum
         begin = session.request(OLDEST, block=False).fetch()
@@ -138,65 +132,21 @@ def test_a_log_from_the_oldest_on(source_server):
     assert source_server.binlogs()[0].name.encode() in bytes(begin)
 
 
-def test_by_gtid_what_is_held_is_left_out(source_server):
-    with opened(source(source_server)) as session:
-        start = session.executed()
-    source_server.execute("INSERT INTO d.t VALUES (20)")
-    source_server.execute("INSERT INTO d.t VALUES (21)")
-    kinds = types(dump(source(source_server), start))
-    gtids = {EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID}
-    assert sum(kind in gtids for kind in kinds) == 2
-    assert kinds.count(EventType.XID) == 2
-
-
 def test_the_empty_set_is_of_either_flavour(source_server):
     wanted = GtidSet() if source_server.flavour == "mariadb" else GtidList()
-    with opened(source(source_server)) as session:
+    with opened(source_of(source_server)) as session:
         assert type(session.started(wanted)) is not type(wanted)
     wait_for(lambda: not source_server.dumps())
     source_server.execute("RESET MASTER" if wanted == GtidSet() else "RESET BINARY LOGS AND GTIDS")
     source_server.settle()  # nothing comes behind the transaction
     source_server.execute("INSERT INTO d.t VALUES (30)")
-    assert dump(source(source_server), wanted)[-1][4] == EventType.XID
-
-
-def test_tagged_gtids(mysql97):
-    assert gtid_mode(mysql97) == "ON"
-    mysql97.execute("SET gtid_next = 'AUTOMATIC:nightly'")
-    try:
-        mysql97.execute("CREATE DATABASE IF NOT EXISTS tagged")
-    finally:
-        mysql97.execute("SET gtid_next = 'AUTOMATIC'")
-    with opened(source(mysql97)) as session:
-        held = session.executed()
-    assert any(tag == "nightly" for _, tag in held.sources)
-    assert EventType.GTID_TAGGED not in types(dump(source(mysql97), held))
-    assert EventType.GTID_TAGGED in types(dump(source(mysql97), untagged(held)))
-
-
-def test_heartbeats_come_as_asked_for(source_server):
-    given = source(source_server, heartbeat=0.1)
-    with opened(given) as session:
-        session.prepare(OLDEST)
-        with session.request(OLDEST, block=True) as stream:
-            kinds = []
-            wait_for(lambda: kinds.append(stream.fetch()[4]) or kinds[-1] in {27, 41})
-    mysql = source_server.flavour == "mysql"
-    assert kinds[-1] == (EventType.HEARTBEAT_V2 if mysql else EventType.HEARTBEAT)
-
-
-def test_annotations_come(source_server):
-    if source_server.flavour == "mysql":
-        source_server.execute("SET binlog_rows_query_log_events = ON")
-    source_server.execute("INSERT INTO d.t VALUES (50)")
-    kinds = types(dump(source(source_server), OLDEST))
-    assert {EventType.ANNOTATE_ROWS, EventType.ROWS_QUERY} & set(kinds)
+    assert dump(source_of(source_server), wanted)[-1][4] == EventType.XID
 
 
 def test_without_checksums(source_server):
     source_server.execute("SET GLOBAL binlog_checksum = NONE")
     try:
-        with opened(source(source_server)) as session:
+        with opened(source_of(source_server)) as session:
             name = session.oldest_log()
             assert session.checksum == "NONE"
         assert name == source_server.binlogs()[0].name
@@ -205,16 +155,8 @@ def test_without_checksums(source_server):
 
 
 def test_a_dump_is_requested_behind_prepare(server):
-    with opened(source(server)) as session, pytest.raises(UsageError, match="prepare"):
+    with opened(source_of(server)) as session, pytest.raises(UsageError, match="prepare"):
         session.request(OLDEST, block=False)
-
-
-def test_a_position_past_4_gib(server):
-    place = Position("binlog.000001", 1 << 32)
-    with opened(source(server)) as session:
-        session.prepare(place)
-        with pytest.raises(UsageError, match="4 GiB"):
-            session.request(place, block=False)
 
 
 # --- GTIDs that do not fit -----------------------------------------------------------------------
@@ -222,7 +164,7 @@ def test_a_position_past_4_gib(server):
 
 def test_gtids_of_the_other_flavour(server):
     other = GtidSet.parse(f"{NOBODY}:1") if server.flavour == "mariadb" else GtidList.parse("0-1-1")
-    with opened(source(server)) as session, pytest.raises(UsageError, match="begin"):
+    with opened(source_of(server)) as session, pytest.raises(UsageError, match="begin"):
         session.prepare(other)
 
 
@@ -235,14 +177,14 @@ def test_gtids_that_the_source_never_had(source_server):
             GtidList([*executed(source_server), MariadbGtid(9, 1, 1)]),
         ]
     for start in starts:
-        with opened(source(source_server)) as session:
+        with opened(source_of(source_server)) as session:
             with pytest.raises(GtidsAhead, match=rf"{NOBODY}:1-5|7-1-1|9-1-1"):
                 session.prepare(start)
             assert session.lacking(start)
             assert not len(session.lacking(session.executed()))
 
 
-def executed(server) -> GtidList:
+def executed(server):
     return GtidList.parse(server.query("SELECT @@gtid_binlog_state")[0][0])
 
 
@@ -252,7 +194,7 @@ def test_gtids_that_are_about_to_be_committed(mysql97):
     mysql97.execute(f"SET gtid_next = '{owned}'")
     try:
         mysql97.execute("BEGIN")
-        with opened(source(mysql97)) as session:
+        with opened(source_of(mysql97)) as session:
             assert not session.lacking(owned)
             both = GtidSet.parse(f"{NOBODY}:77-78")
             assert session.lacking(both) == GtidSet.parse(f"{NOBODY}:78")
@@ -266,10 +208,10 @@ def test_gtids_that_are_about_to_be_committed(mysql97):
 
 def test_a_free_server_id_is_chosen_and_kept(source_server):
     identity = Identity()
-    dump(source(source_server), OLDEST, identity)
+    dump(source_of(source_server), OLDEST, identity)
     chosen = identity.server_id
     assert chosen >= 1 << 31
-    dump(source(source_server), OLDEST, identity)
+    dump(source_of(source_server), OLDEST, identity)
     assert identity.server_id == chosen
 
 
@@ -277,7 +219,7 @@ def test_free_ids_are_not_those_taken():
     class AllButOne:
         asked = 0
 
-        def __contains__(self, value) -> bool:
+        def __contains__(self, value):
             self.asked += 1
             assert 1 << 31 <= value < (1 << 32) - 1
             return self.asked < 5
@@ -287,7 +229,7 @@ def test_free_ids_are_not_those_taken():
 
 def test_the_source_knows_us(source_server):
     identity = Identity()
-    with opened(source(source_server, server_id=4711), identity) as session:
+    with opened(source_of(source_server, server_id=4711), identity) as session:
         session.prepare(OLDEST)
         rows = [row for row in registered(source_server) if row[0] == 4711]
         assert len(rows) == 1
@@ -297,7 +239,7 @@ def test_the_source_knows_us(source_server):
 
 
 def test_a_given_id_that_another_replica_has(source_server):
-    given = source(source_server, server_id=4712)
+    given = source_of(source_server, server_id=4712)
     other = Identity()
     with opened(given, other) as session:
         session.prepare(OLDEST)
@@ -324,7 +266,7 @@ while True:
 """
 
 
-def sends_nothing(server) -> bool:
+def sends_nothing(server):
     """Whether each dump has sent all that there is, and waits."""
     dumps = [row for row in server.query("SHOW PROCESSLIST") if "Binlog Dump" in row[4]]
     return all("waiting for more updates" in str(row[6]) for row in dumps)
@@ -351,13 +293,13 @@ def test_a_given_id_that_a_reader_had_who_was_killed(source_server):
 
 
 def test_the_sources_own_id(source_server):
-    own_id = opened(source(source_server, server_id=1))
+    own_id = opened(source_of(source_server, server_id=1))
     with own_id as session, pytest.raises(DuplicateServerId, match="own"):
         session.prepare(OLDEST)
     if source_server.flavour == "mysql":
         own = source_server.query("SELECT @@server_uuid")[0][0]
         with pytest.raises(DuplicateServerId, match="UUID"):
-            opened(source(source_server), Identity(uuid=own))
+            opened(source_of(source_server), Identity(uuid=own))
 
 
 # --- privileges ----------------------------------------------------------------------------------
@@ -366,7 +308,7 @@ def test_the_sources_own_id(source_server):
 def test_the_oldest_needs_replication_slave_alone(source_server):
     source_server.execute("CREATE USER slave@'127.0.0.1'")
     source_server.execute("GRANT REPLICATION SLAVE ON *.* TO slave@'127.0.0.1'")
-    given = source(source_server, "slave")
+    given = source_of(source_server, user="slave")
     assert types(dump(given, OLDEST))[1] == EventType.FORMAT_DESCRIPTION
     monitor = "REPLICATION CLIENT" if source_server.flavour == "mysql" else "BINLOG MONITOR"
     with opened(given) as session:
@@ -381,7 +323,7 @@ def test_the_oldest_needs_replication_slave_alone(source_server):
 
 def test_a_user_without_privileges(source_server):
     source_server.execute("CREATE USER nobody@'127.0.0.1'")
-    with opened(source(source_server, "nobody")) as session:
+    with opened(source_of(source_server, user="nobody")) as session:
         with pytest.raises(AccessDenied, match="GRANT REPLICATION SLAVE") as caught:
             session.prepare(OLDEST)
         assert caught.value.code == 1045

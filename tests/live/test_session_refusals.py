@@ -1,7 +1,5 @@
 """Every server_error of a source, provoked on real servers: its type, and that it says what to do."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 import threading
@@ -27,9 +25,9 @@ from tailrace.live.connect import connect
 from tailrace.live.server_errors import server_error
 from tailrace.live.session import OLDEST, Identity, Session
 from tailrace.live.stream import RPL_GTID, BinlogStream
-from tailrace.live.url import Source
 from tailrace.position import Position
 from tests.cases import each_case
+from tests.live.feeding import events_of, source_of
 from tests.waiting import DEADLINE, purge, wait_for
 
 SERVERS = ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"]
@@ -51,26 +49,21 @@ def log(request, fresh_server):
     return server
 
 
-def source(server, user="root", **options) -> Source:
-    said = "&".join(f"{name}={value}" for name, value in options.items())
-    return Source.parse(f"mysql://{user}@127.0.0.1:{server.port}/?{said}")
-
-
 @contextmanager
-def prepared(server, start=OLDEST, identity=None, user="root", **options):
-    given = source(server, user, **options)
-    with Session.open(given, given.hosts[0], identity or Identity()) as session:
+def prepared(server, start=OLDEST):
+    given = source_of(server)
+    with Session.open(given, given.hosts[0], Identity()) as session:
         session.prepare(start)
         yield session
 
 
-def refused(server, start, **options) -> TailraceError:
+def refused(server, start):
     """What a dump from there ends with."""
-    with prepared(server, start, **options) as session:
+    with prepared(server, start) as session:
         return ending(session.request(start, block=False))
 
 
-def ending(stream: BinlogStream) -> TailraceError:
+def ending(stream):
     with pytest.raises(TailraceError) as caught:
         for _ in stream:
             pass
@@ -78,7 +71,7 @@ def ending(stream: BinlogStream) -> TailraceError:
     return caught.value
 
 
-def meets(error: TailraceError, kind: type[TailraceError], *texts: str, code=1236) -> None:
+def meets(error, kind, *texts, code=1236):
     assert type(error) is kind, error
     if code is not None:
         assert error.code == code
@@ -89,37 +82,22 @@ def meets(error: TailraceError, kind: type[TailraceError], *texts: str, code=123
 # --- logs and places -----------------------------------------------------------------------------
 
 
-def test_a_log_that_was_never_there(log):
-    error = refused(log, Position("nix.000001", 4))
-    meets(error, ServerError, "Could not find", "the name is wrong", "from oldest")
-
-
-def test_a_log_that_was_purged(log):
-    """The text is the same; the oldest log's name tells which it is."""
-    meets(refused(log, Position("binlog.000001", 4)), ServerError, "or the log was purged")
-    with prepared(log) as session:
-        assert session.oldest_log() == "binlog.000002"
-
-
-def test_a_place_past_the_end(log):
-    file = log.binlogs()[-1]
-    place = Position(file.name, file.stat().st_size + 1000)
-    meets(refused(log, place), ServerError, "that log has no such position", "oldest")
-
-
-def test_a_place_that_is_no_events_beginning(log):
+def test_places_that_are_none(log):
+    """Of a purged log the text is that of one that never was: the oldest log's name tells."""
     file = log.binlogs()[-1]
     size = file.stat().st_size
-    for offset in (5, 150, size - 3):
-        error = refused(log, Position(file.name, offset))
-        meets(error, ServerError, f"no event begins at {file.name}:{offset}")
-
-
-def test_the_end_itself_is_a_place(log):
-    file = log.binlogs()[-1]
-    place = Position(file.name, file.stat().st_size)
-    with prepared(log, place) as session:
-        assert len(list(session.request(place, block=False))) == 2
+    for place, texts in (
+        (Position("nix.000001", 4), ["Could not find", "the name is wrong", "from oldest"]),
+        (Position("binlog.000001", 4), ["or the log was purged"]),
+        (Position(file.name, size + 1000), ["that log has no such position", "oldest"]),
+        *(
+            (Position(file.name, at), [f"no event begins at {file.name}:{at}"])
+            for at in (5, 150, size - 3)
+        ),
+    ):
+        meets(refused(log, place), ServerError, *texts)
+    with prepared(log) as session:
+        assert session.oldest_log() == "binlog.000002"
 
 
 def test_a_place_in_the_magic(log):
@@ -140,12 +118,7 @@ def test_a_damaged_log(fresh_server):
             server.execute(f"CREATE DATABASE d{value}")
         whole = server.rotate()
         raw = bytearray(whole.read_bytes())
-        starts = [4]
-        while starts[-1] < len(raw):
-            starts.append(
-                starts[-1] + int.from_bytes(raw[starts[-1] + 9 : starts[-1] + 13], "little")
-            )
-        length = starts[-3] + 9  # of the last event before ROTATE
+        length = events_of(raw)[-2][0] + 9  # of the last event before ROTATE
         raw[length : length + 4] = (7).to_bytes(4, "little")
         whole.write_bytes(raw)
         meets(refused(server, Position(whole.name, 4)), ServerError, "damaged")
@@ -155,7 +128,7 @@ def test_a_damaged_log(fresh_server):
 def test_no_log_at_all(fresh_server):
     for name in SERVERS[:2]:
         server = fresh_server(name, ["--skip-log-bin"])
-        given = source(server)
+        given = source_of(server)
         with Session.open(given, given.hosts[0], Identity()) as session:
             with pytest.raises(ServerError, match="log_bin"):
                 session.end()
@@ -203,7 +176,7 @@ def test_transactions_without_gtids_and_a_source_without(fresh_server):
     meets(refused(server, GtidSet()), ServerError, "anonymous transaction", "by position")
     for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF"):
         server.execute(f"SET GLOBAL gtid_mode = {mode}")
-    given = source(server)
+    given = source_of(server)
     with Session.open(given, given.hosts[0], Identity()) as session:
         assert not session.has_gtids
         with pytest.raises(UsageError, match="gtid_mode"):
@@ -214,54 +187,7 @@ def test_transactions_without_gtids_and_a_source_without(fresh_server):
     meets(refused(server, OLDEST), ServerError, "GTID-transaction", "OFF_PERMISSIVE")
 
 
-def test_no_checksum_announced(log):
-    given = source(log)
-    with connect(given, given.hosts[0]) as connection:
-        stream = BinlogStream.open(connection, server_id=9, flags=1, announce_checksum=False)
-        meets(ending(stream), ServerError, "SET @source_binlog_checksum")
-
-
 # --- connections ---------------------------------------------------------------------------------
-
-
-def reading(session: Session) -> tuple[threading.Thread, list[BaseException | None]]:
-    """A thread that reads a dump to its end; what it ended with, None without an error."""
-    stream = session.request(OLDEST, block=True)
-    ends: list[BaseException | None] = []
-
-    def read() -> None:
-        try:
-            for _ in stream:
-                arrived.set()
-            ends.append(None)
-        except TailraceError as error:
-            ends.append(error)
-
-    arrived = threading.Event()
-    thread = threading.Thread(target=read)
-    thread.start()
-    assert arrived.wait(DEADLINE)
-    return thread, ends
-
-
-def test_two_with_one_server_id(log):
-    """The later one takes over; MariaDB tells by the id, MySQL by the UUID."""
-    identity = Identity(server_id=4713)
-    with prepared(log, identity=identity, heartbeat=0.2) as first:
-        thread, ends = reading(first)
-        with prepared(log, identity=identity) as second:
-            second.request(OLDEST, block=False).fetch()
-            thread.join(DEADLINE)
-    code = 1236 if log.flavour == "mysql" else 4052
-    meets(ends[0], DuplicateServerId, "of its own", code=code)
-
-
-def test_killed_by_the_server(log):
-    with prepared(log) as session:
-        thread, ends = reading(session)
-        log.execute(f"KILL {session.connection.thread_id()}")
-        thread.join(DEADLINE)
-    assert isinstance(ends[0], ConnectionLost)
 
 
 def test_a_statement_that_was_killed(log):
@@ -270,9 +196,9 @@ def test_a_statement_that_was_killed(log):
     heavy += " information_schema.collations c, information_schema.collations d"
     for kill in ("KILL QUERY", "KILL"):
         with prepared(log) as session:
-            ends: list[TailraceError] = []
+            ends = []
 
-            def run(session=session, ends=ends) -> None:
+            def run(session=session, ends=ends):
                 try:
                     session.query(heavy)
                 except TailraceError as error:
@@ -288,23 +214,9 @@ def test_a_statement_that_was_killed(log):
             assert type(ends[0]) is ConnectionLost
 
 
-def test_a_server_that_shuts_down(fresh_server):
-    """A dump that waits may end as if the log had ended; the connection is gone in any case."""
-    for name in SERVERS[:2]:
-        server = fresh_server(name)
-        with prepared(server) as session, prepared(server) as idle:
-            thread, ends = reading(session)
-            server.stop()
-            thread.join(DEADLINE)
-            assert not thread.is_alive()
-            assert ends[0] is None or isinstance(ends[0], ConnectionLost)
-            with pytest.raises(ConnectionLost):
-                idle.query("SELECT 1")
-
-
 def test_without_the_privilege(log):
     log.execute("CREATE USER IF NOT EXISTS nobody@'127.0.0.1'")
-    given = source(log, "nobody")
+    given = source_of(log, user="nobody")
     with connect(given, given.hosts[0]) as connection:
         error = ending(BinlogStream.open(connection, server_id=9, flags=1))
     meets(error, AccessDenied, "REPLICATION SLAVE", "GRANT", code=1227)

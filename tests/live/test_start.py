@@ -1,29 +1,22 @@
 """A start inside an event is an error, whatever the source sends from there."""
 
-from __future__ import annotations
-
 import struct
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
 
-import tailrace
 from tailrace.errors import LogReset, ServerError
 from tailrace.live.chunks import Expected
 from tailrace.live.feed import Feed
 from tailrace.position import Position
 from tests.live.feeding import drain, events_of, plain, source_of
 
-if TYPE_CHECKING:
-    from tools.servers import Server
-
 IGNORABLE = 0x80
 QUERY = 2
 FORGED = 40
 
 
-def forged(checksum: bool) -> bytes:
+def forged(checksum):
     """Bytes that look like events: of a known type, to be ignored, without ``log_pos``."""
     size = FORGED + 4 * checksum
     event = struct.pack("<IBIIIH", 0, QUERY, 1, size, 0, IGNORABLE).ljust(FORGED, b"\1")
@@ -31,7 +24,7 @@ def forged(checksum: bool) -> bytes:
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
-def own(request, fresh_server) -> Server:
+def own(request, fresh_server):
     server = fresh_server(request.param)
     server.execute("CREATE DATABASE d")
     server.execute("CREATE TABLE d.t (a INT PRIMARY KEY, b LONGBLOB)")
@@ -39,7 +32,7 @@ def own(request, fresh_server) -> Server:
 
 
 @pytest.fixture(scope="module", params=["CRC32", "NONE"])
-def log(request, own: Server) -> tuple[Server, str, bytes, int]:
+def log(request, own):
     """A server, its last log's name and bytes, and the offset of forged events in its last row."""
     own.execute(f"SET GLOBAL binlog_checksum = {request.param}")
     own.rotate()
@@ -55,7 +48,7 @@ def log(request, own: Server) -> tuple[Server, str, bytes, int]:
     return own, path.name, path.read_bytes(), path.read_bytes().index(row)
 
 
-def rejected(server: Server, start: Position, *, follow: bool) -> None:
+def rejected(server, start, *, follow):
     match = f"no event begins at {start}|position > file size|from impossible position"
     for expected, kind in ((None, ServerError), (Expected(), LogReset)):  # read up to there, or not
         with (
@@ -83,13 +76,5 @@ def test_at_each_event(log):
         with Feed(source_of(server), start=Position(name, offset), follow=False) as feed:
             copy = drain(feed)
         assert copy.start == {name: offset}
+        assert copy.begins[0].artificial
         assert bytes(copy.files[name]) == plain(content)[offset:]
-
-
-def test_by_the_public_functions(log):
-    server, name, _, at = log
-    url = f"mysql://root@127.0.0.1:{server.port}/?ssl_mode=DISABLED"
-    for read in (tailrace.open, tailrace.changes):
-        with pytest.raises(ServerError, match=f"no event begins at {name}:{at}") as caught:
-            list(read(f"{url}&position={name}:{at}"))
-        assert type(caught.value) is ServerError

@@ -1,34 +1,25 @@
-"""WL#7672, all but FR1 (`test_stream_open`): each test's name begins with its requirement's number."""
-
-from __future__ import annotations
+"""WL#7672, all but FR1 (`test_stream_open`): names of tests begin with a requirement's number."""
 
 from itertools import pairwise
-from threading import Thread
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from pymysql.cursors import SSCursor
 from pymysql.err import InterfaceError
 
-from tailrace.errors import LocalProtocolError, ServerError, UsageError
+from tailrace.errors import LocalProtocolError, UsageError
 from tailrace.live.stream import BinlogStream
+from tailrace.wire.packets import LARGEST
 from tests.cases import each_case
-from tests.live.dumps import ALL, connect, events_of, is_artificial
-from tests.waiting import DEADLINE, wait_for
+from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
+from tests.waiting import wait_for
 from tests.wire.recorder import Recorder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.servers import Server
 
 ID = 4711
 ROTATE, DESCRIPTION = 4, 15
-FIRST_ERROR = "Could not find first log file name in binary log index file"
 
 
 @pytest.fixture
-def stream(connection: Any, log: Path) -> BinlogStream:
+def stream(connection, log):
     return BinlogStream.open(connection, filename=log.name, server_id=ID, flags=ALL)
 
 
@@ -55,13 +46,13 @@ OTHERS = {
 }
 
 
-def refuse_all(connection: Any, why: str) -> None:
+def refuse_all(connection, why):
     for what in OTHERS.values():
         with pytest.raises(LocalProtocolError, match=why):
             what(connection)
 
 
-def test_nf1_7_an_opened_stream_leaves_no_other_command(server: Server, log: Path):
+def test_nf1_7_an_opened_stream_leaves_no_other_command(server, log):
     with Recorder(server.port) as recorder:
         connection = connect(server, port=recorder.port, ssl_disabled=True)
         stream = BinlogStream.open(connection, filename=log.name, server_id=ID, flags=ALL)
@@ -73,7 +64,7 @@ def test_nf1_7_an_opened_stream_leaves_no_other_command(server: Server, log: Pat
         connection.close()
 
 
-def test_nf2_8_a_fetched_from_stream_leaves_no_other_command(stream: BinlogStream, log: Path):
+def test_nf2_8_a_fetched_from_stream_leaves_no_other_command(stream, log):
     found = []
     for what in OTHERS.values():
         found.append(bytes(stream.fetch()))
@@ -87,7 +78,7 @@ def test_nf2_8_a_fetched_from_stream_leaves_no_other_command(stream: BinlogStrea
 # --- FR2: fetch ----------------------------------------------------------------------------------
 
 
-def test_fr2_1_fetch_works_only_behind_open(connection: Any, log: Path):
+def test_fr2_1_and_fr3_1_fetch_and_close_work_only_behind_open(connection, log):
     """There is no stream that was not opened: creating one opens it, or raises the error."""
     with pytest.raises(UsageError):
         BinlogStream(connection, filename=log.name, server_id=-1)
@@ -96,29 +87,14 @@ def test_fr2_1_fetch_works_only_behind_open(connection: Any, log: Path):
     assert BinlogStream(connection, filename=log.name, server_id=ID, flags=ALL).fetch() is not None
 
 
-def test_fr2_1_fetch_does_not_work_behind_close(stream: BinlogStream):
-    assert stream.fetch() is not None
-    stream.close()
-    with pytest.raises(LocalProtocolError, match="fetch: the stream was closed"):
-        stream.fetch()
-
-
-def test_fr2_1_fetch_does_not_work_behind_an_error(connection: Any):
-    stream = BinlogStream.open(connection, filename="nothing.000001", server_id=ID, flags=ALL)
-    with pytest.raises(ServerError):
-        stream.fetch()
-    with pytest.raises(LocalProtocolError, match="fetch: the stream ended with an error"):
-        stream.fetch()
-
-
-def test_fr2_1_fetch_does_not_work_on_a_closed_connection(stream: BinlogStream):
+def test_fr2_1_fetch_does_not_work_on_a_closed_connection(stream):
     assert stream.fetch() is not None
     stream.connection.close()
     with pytest.raises(LocalProtocolError, match="was closed"):
         stream.fetch()
 
 
-def test_fr2_2_fetch_gives_one_record_as_the_server_sent_it(server: Server, log: Path):
+def test_fr2_2_fetch_gives_one_record_as_the_server_sent_it(server, log):
     with Recorder(server.port) as recorder:
         connection = connect(server, port=recorder.port, ssl_disabled=True)
         stream = BinlogStream.open(connection, filename=log.name, server_id=ID, flags=ALL)
@@ -131,38 +107,25 @@ def test_fr2_2_fetch_gives_one_record_as_the_server_sent_it(server: Server, log:
     assert found[1 : len(events) + 1] == events
 
 
-def test_fr2_3_and_fr2_5_a_failed_fetch_says_why(connection: Any):
-    stream = BinlogStream.open(connection, filename="nothing.000001", server_id=ID, flags=ALL)
-    with pytest.raises(ServerError) as caught:
-        stream.fetch()
-    error = caught.value
-    assert (error.code, error.sqlstate, error.text) == (1236, "HY000", FIRST_ERROR)  # verbatim
-    assert type(error) is ServerError  # and not a LogReset
-    assert FIRST_ERROR in str(error)
-
-
-def test_fr2_3_the_end_of_a_dump_that_does_not_wait_is_none(stream: BinlogStream):
+def test_fr2_3_the_end_of_a_dump_that_does_not_wait_is_none(stream):
     assert len(list(stream)) > 100
     assert stream.fetch() is None
     assert stream.fetch() is None
     assert list(stream) == []
 
 
-def test_fr2_3_a_server_id_of_0_does_not_wait_either(connection: Any, log: Path):
+def test_fr2_3_a_server_id_of_0_does_not_wait_either(connection, log):
     with BinlogStream.open(connection, filename=log.name, server_id=0) as stream:
         assert len(list(stream)) > 100
 
 
-def test_fr2_4_a_fetch_that_succeeds_gives_the_record(stream: BinlogStream):
-    record = stream.fetch()
-    assert isinstance(record, memoryview)
-    assert record
-
-
-def test_fr2_6_and_fr2_7_and_fr2_9_buffer_and_size_are_the_last_records(stream: BinlogStream):
+def test_fr2_4_and_fr2_6_and_fr2_7_and_fr2_9_buffer_and_size_are_the_last_records(
+    stream,
+):
     assert (stream.buffer, stream.size) == (None, 0)
     records = []
     while (record := stream.fetch()) is not None:
+        assert isinstance(record, memoryview)
         assert stream.buffer is record
         assert stream.size == len(record) == int.from_bytes(record[9:13], "little")
         records.append((record, bytes(record)))
@@ -171,7 +134,7 @@ def test_fr2_6_and_fr2_7_and_fr2_9_buffer_and_size_are_the_last_records(stream: 
     assert all(record == copy for record, copy in records)  # one is not overwritten by the next
 
 
-def test_fr2_9_fetch_moves_file_and_position(server: Server, stream: BinlogStream, log: Path):
+def test_fr2_9_fetch_moves_file_and_position(server, stream, log):
     """They say where the next event begins, as the server's own files do."""
     assert (stream.filename, stream.position) == (log.name, 4)
     files = {path.name: path for path in server.binlogs()}
@@ -191,7 +154,7 @@ def test_fr2_9_fetch_moves_file_and_position(server: Server, stream: BinlogStrea
     assert (stream.server_id, stream.flags, stream.gtid_set) == (ID, ALL, None)
 
 
-def test_fr2_9_a_position_that_fetch_has_reached_is_one_to_begin_at(server: Server, log: Path):
+def test_fr2_9_a_position_that_fetch_has_reached_is_one_to_begin_at(server, log):
     places = []
     with connect(server) as connection, BinlogStream(connection, log.name, 4, flags=ALL) as stream:
         places += [(stream.filename, stream.position, bytes(record)) for record in stream]
@@ -204,7 +167,7 @@ def test_fr2_9_a_position_that_fetch_has_reached_is_one_to_begin_at(server: Serv
             assert next(own) == after or after[4] in {ROTATE, DESCRIPTION}
 
 
-def test_use_case_of_a_file_and_4(server: Server, log: Path):
+def test_use_case_of_a_file_and_4(server, log):
     """The worklog's ``{logfile, 4}``: all else has a default, on a connection without settings."""
     connection = server.connect()
     with BinlogStream.open(connection, log.name, 4) as stream:
@@ -214,66 +177,16 @@ def test_use_case_of_a_file_and_4(server: Server, log: Path):
     assert sum(sizes) >= sum(path.stat().st_size - 4 for path in files)
 
 
-@each_case("how", ["stream", "connection"])
-def test_closing_ends_a_fetch_that_waits(server: Server, how: str):
-    """From another thread, at once: the fetch gives None, or says that the connection was closed."""
-    current = server.binlogs()[-1]
-    connection = server.connect()
-    stream = BinlogStream(connection, current.name, current.stat().st_size, server_id=ID)
-    ended: list[object] = []
-
-    def read() -> None:
-        try:
-            while stream.fetch() is not None:
-                pass
-            ended.append(None)
-        except LocalProtocolError as error:
-            ended.append(str(error))
-
-    reader = Thread(target=read, daemon=True)
-    reader.start()
-    wait_for(lambda: any(row[0] == connection.thread_id() for row in dumps(server)))
-    closer = Thread(target=stream.close if how == "stream" else connection.close, daemon=True)
-    closer.start()
-    for thread in (closer, reader):
-        thread.join(DEADLINE)
-        assert not thread.is_alive()
-    if how == "stream":
-        assert ended == [None]
-        connection.close()
-    else:
-        assert len(ended) == 1
-        assert str(ended[0]).endswith("was closed")
-
-
-def test_fetch_waits_for_what_is_written_next(server: Server, connection: Any):
-    current = server.binlogs()[-1]
-    with BinlogStream.open(
-        connection, filename=current.name, position=current.stat().st_size, server_id=ID
-    ) as stream:
-        assert [stream.fetch()[4], stream.fetch()[4]] == [4, 15]
-        server.execute("CREATE DATABASE IF NOT EXISTS streamed_2")
-        while b"streamed_2" not in bytes(stream.fetch()):
-            pass
-        assert stream.buffer[4] == 2
-    server.execute("DROP DATABASE streamed_2")
-
-
 # --- FR3: close ----------------------------------------------------------------------------------
 
 
-def test_fr3_1_close_works_only_behind_open(connection: Any, log: Path):
-    with pytest.raises(UsageError):
-        BinlogStream.open(connection, server_id=-1)
-    assert connection.open
-    connection.ping()
-
-
-def test_fr3_2_behind_close_the_connection_can_only_be_closed(server: Server, log: Path):
+def test_fr3_2_behind_close_the_connection_can_only_be_closed(server, log):
     connection = connect(server)
     with BinlogStream.open(connection, filename=log.name, server_id=ID, flags=ALL) as stream:
         assert stream.fetch() is not None
     stream.close()
+    with pytest.raises(LocalProtocolError, match="fetch: the stream was closed"):
+        stream.fetch()
     refuse_all(connection, "was closed on this connection: it can only be closed")
     assert connection.open
     connection.close()
@@ -282,13 +195,13 @@ def test_fr3_2_behind_close_the_connection_can_only_be_closed(server: Server, lo
         connection.query("SELECT 1")
 
 
-def dumps(server: Server) -> list[Any]:
+def dumps(server):
     return [
         row for row in server.query("SHOW PROCESSLIST") if str(row[4]).startswith("Binlog Dump")
     ]
 
 
-def test_fr3_2_closing_in_mid_stream_ends_the_dump(server: Server):
+def test_fr3_2_closing_in_mid_stream_ends_the_dump(server):
     """Also where the server has sent more than was read, and waits to send the rest."""
     with server.connect() as writer, writer.cursor() as cursor:
         cursor.execute("CREATE DATABASE IF NOT EXISTS streamed")
@@ -308,3 +221,87 @@ def test_fr3_2_closing_in_mid_stream_ends_the_dump(server: Server):
         return not any(row[0] == thread for row in dumps(server))
 
     wait_for(gone)
+
+
+# --- records: byte by byte as they stand in the source's file, with TLS and without ---------------
+
+
+def dumped(server, log, **settings):
+    """The records of one file, from the artificial ROTATE before it to its own, that one too."""
+    with connect(server, **settings) as connection:
+        stream = BinlogStream.open(connection, filename=log.name, server_id=ID, flags=ALL)
+        found = []
+        for record in stream:
+            found.append(bytes(record))
+            if record[4] == 4 and not is_artificial(record):
+                return found
+    pytest.fail("no ROTATE at the end")
+
+
+@each_case("tls", [False, True])
+def test_a_dump_of_a_log_is_the_file_event_by_event(server, tls):
+    log = write_log(server)
+    settings = {"ssl": {"verify_mode": "none"}} if tls else {"ssl_disabled": True}
+    with connect(server, **settings) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW STATUS LIKE 'Ssl_cipher'")
+        assert bool(cursor.fetchall()[0][1]) == tls
+    rotate, *events = dumped(server, log, **settings)
+    assert is_artificial(rotate)
+    assert rotate[19:27] == bytes((4, 0, 0, 0, 0, 0, 0, 0))
+    assert rotate[27:].startswith(log.name.encode())
+    assert events == events_of(log)
+
+
+def overhead(server):
+    """Bytes of a rows event beside the one large value in it."""
+    with connect(server) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE IF NOT EXISTS streamed")
+        cursor.execute("DROP TABLE IF EXISTS streamed.large")
+        cursor.execute("CREATE TABLE streamed.large (a INT PRIMARY KEY, b LONGBLOB)")
+    log = insert(server, [1000])
+    return max(map(len, events_of(log))) - 1000
+
+
+def insert(server, sizes):
+    """A log with rows events that hold values of these sizes."""
+    server.rotate()
+    with connect(server) as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION binlog_row_image = 'full'")
+        for number, size in enumerate(sizes):
+            cursor.execute(
+                "INSERT INTO streamed.large VALUES (%s, REPEAT('x', %s))", (number, size)
+            )
+            cursor.execute("DELETE FROM streamed.large LIMIT 0")
+    log = server.rotate()
+    server.execute("TRUNCATE TABLE streamed.large")
+    return log
+
+
+def test_records_of_more_than_one_packet(server):
+    """A record's packets hold the OK byte and the event: 16 MiB - 1 each but the last."""
+    beside = overhead(server)
+    payloads = [LARGEST - 1, LARGEST, LARGEST + 1, 2 * LARGEST, 2 * LARGEST + 1, 36 << 20]
+    log = insert(server, [payload - 1 - beside for payload in payloads])
+    events = events_of(log)
+    large = [event for event in events if len(event) > LARGEST // 2]
+    assert [len(event) + 1 for event in large] == payloads
+    found = dumped(server, log, ssl_disabled=True)
+    assert list(map(len, found[1:])) == list(map(len, events))
+    assert found[1:] == events
+
+
+def test_heartbeats_are_records_as_well(server):
+    log = write_log(server)
+    with connect(server) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SET @source_heartbeat_period=50000000, @master_heartbeat_period=50000000"
+            )
+        server.settle()
+        current = server.binlogs()[-1]
+        assert current != log
+        with BinlogStream.open(connection, filename=current.name, server_id=ID) as stream:
+            while stream.fetch()[4] != 27:
+                pass
+            assert current.name.encode() in bytes(stream.buffer)
+            assert int.from_bytes(stream.buffer[13:17], "little") == current.stat().st_size

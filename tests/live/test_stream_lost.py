@@ -1,11 +1,8 @@
 """A stream whose connection goes: what it says, and what the connection can do then."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,21 +10,16 @@ from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket,
 from tailrace.live.connect import connect as server_connection
 from tailrace.live.stream import BinlogStream
 from tailrace.live.url import Source
-from tailrace.wire.packets import LARGEST, frame
+from tailrace.wire.packets import LARGEST, frame, payloads
 from tests.cases import each_case
 from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
 from tests.waiting import DEADLINE, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.servers import Server
 
 ID = 4713
 
 
 @pytest.fixture
-def waiting(server: Server) -> Iterator[BinlogStream]:
+def waiting(server):
     """A stream at the end of the log, which waits for more."""
     connection = connect(server)
     yield at_the_end(server, connection)
@@ -35,7 +27,7 @@ def waiting(server: Server) -> Iterator[BinlogStream]:
         connection.close()
 
 
-def at_the_end(server: Server, connection: Any) -> BinlogStream:
+def at_the_end(server, connection):
     server.settle()  # nothing comes that the test does not make
     current = server.binlogs()[-1]
     stream = BinlogStream.open(
@@ -45,7 +37,7 @@ def at_the_end(server: Server, connection: Any) -> BinlogStream:
     return stream
 
 
-def check_is_lost(stream: BinlogStream) -> None:
+def check_is_lost(stream):
     """Nothing more can be had; nothing else can be sent; the close is clean."""
     assert (stream.buffer, stream.size) == (None, -1)
     with pytest.raises(LocalProtocolError, match="fetch: the stream ended with an error"):
@@ -57,14 +49,14 @@ def check_is_lost(stream: BinlogStream) -> None:
     stream.connection.close()
 
 
-def test_killed_by_the_server(server: Server, waiting: BinlogStream):
+def test_killed_by_the_server(server, waiting):
     server.execute(f"KILL {waiting.connection.thread_id()}")
     with pytest.raises(ConnectionLost, match=f"127.0.0.1:{server.port}"):
         list(waiting)
     check_is_lost(waiting)
 
 
-def test_nothing_came_in_time(server: Server):
+def test_nothing_came_in_time(server):
     connection = connect(server)
     stream = at_the_end(server, connection)
     connection._read_timeout = 0.3
@@ -76,14 +68,7 @@ def test_nothing_came_in_time(server: Server):
     check_is_lost(stream)
 
 
-def test_the_socket_is_cut(waiting: BinlogStream):
-    threading.Timer(0.2, waiting.connection._sock.shutdown, [socket.SHUT_RDWR]).start()
-    with pytest.raises(ConnectionLost):
-        waiting.fetch()
-    check_is_lost(waiting)
-
-
-def test_the_command_cannot_be_sent(server: Server):
+def test_the_command_cannot_be_sent(server):
     connection = connect(server)
     connection._sock.shutdown(socket.SHUT_RDWR)
     with pytest.raises(ConnectionLost, match="the request for the dump was not sent"):
@@ -92,10 +77,10 @@ def test_the_command_cannot_be_sent(server: Server):
     connection.close()
 
 
-def waiting_thread(stream: BinlogStream, found: list[object]) -> threading.Thread:
+def waiting_thread(stream, found):
     """A thread that fetches, and has begun to."""
 
-    def fetch() -> None:
+    def fetch():
         try:
             found.append(stream.fetch())
         except TailraceError as error:
@@ -110,7 +95,7 @@ def waiting_thread(stream: BinlogStream, found: list[object]) -> threading.Threa
 @each_case("closes", ["stream", "connection"])
 @each_case("tls", [False, True])
 @each_case("of", ["pymysql", "tailrace"])
-def test_close_wakes_a_fetch_of_another_thread(server: Server, of: str, tls: bool, closes: str):
+def test_close_wakes_a_fetch_of_another_thread(server, of, tls, closes):
     """WL#7672, FR3: closing the stream or its connection ends the wait at once."""
     if of == "pymysql":
         connection = connect(server, ssl_disabled=not tls)
@@ -121,7 +106,7 @@ def test_close_wakes_a_fetch_of_another_thread(server: Server, of: str, tls: boo
         connection.query("SET @source_binlog_checksum='CRC32', @master_binlog_checksum='CRC32'")
         connection.query("SET @mariadb_slave_capability=4")
     stream = at_the_end(server, connection)
-    found: list[object] = []
+    found = []
     fetching = waiting_thread(stream, found)
     closing = threading.Thread(target={"stream": stream, "connection": connection}[closes].close)
     closing.daemon = True
@@ -148,10 +133,10 @@ def test_close_wakes_a_fetch_of_another_thread(server: Server, of: str, tls: boo
 class Undecrypted:
     """A connection's reader that is closed as it reads: TLS then gives what it did not decrypt."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection):
         self._connection = connection
 
-    def read(self, size: int) -> bytes:
+    def read(self, size):
         if size == 4:
             return b"\x08\0\0\1"
         closing = threading.Thread(target=self._connection.close)
@@ -159,11 +144,11 @@ class Undecrypted:
         closing.join()
         return b"\x17" * size
 
-    def close(self) -> None:
+    def close(self):
         pass
 
 
-def test_what_is_read_as_the_connection_is_closed_is_no_record(server: Server):
+def test_what_is_read_as_the_connection_is_closed_is_no_record(server):
     connection = connect(server)
     connection._rfile = Undecrypted(connection)
     stream = BinlogStream(connection, server_id=ID, announce_checksum=False)
@@ -171,7 +156,7 @@ def test_what_is_read_as_the_connection_is_closed_is_no_record(server: Server):
         stream.fetch()
 
 
-def test_close_ends_a_loop_over_records(server: Server):
+def test_close_ends_a_loop_over_records(server):
     """Also where the loop was not waiting, but at work."""
     log = write_log(server)
     connection = connect(server)
@@ -187,7 +172,7 @@ def test_close_ends_a_loop_over_records(server: Server):
 
 
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
-def test_the_server_shuts_down(fresh_server, name: str):
+def test_the_server_shuts_down(fresh_server, name):
     server = fresh_server(name)
     stream = at_the_end(server, connect(server))
     stopped = threading.Thread(target=server.stop, kwargs={"keep": True})
@@ -202,7 +187,7 @@ def test_the_server_shuts_down(fresh_server, name: str):
 # --- what no server sends ------------------------------------------------------------------------
 
 
-def fed(server: Server, *packets: bytes) -> BinlogStream:
+def fed(server, *packets):
     """A stream that is sent these bytes in place of a server's; then the connection ends."""
     connection = connect(server, ssl_disabled=True)
     ours, theirs = socket.socketpair()
@@ -230,7 +215,7 @@ def fed(server: Server, *packets: bytes) -> BinlogStream:
         (frame(bytes(LARGEST))[:-1] + b"\x05", r"packet 5 does not continue packet 0"),
     ],
 )
-def test_what_is_no_record(mysql97: Server, packet: bytes, what: str):
+def test_what_is_no_record(mysql97, packet, what):
     stream = fed(mysql97, packet)
     with pytest.raises(MalformedPacket, match=what):
         stream.fetch()
@@ -238,7 +223,7 @@ def test_what_is_no_record(mysql97: Server, packet: bytes, what: str):
 
 
 @each_case("cut", [0, 2, 4, 10])
-def test_ended_in_mid_packet(mysql97: Server, cut: int):
+def test_ended_in_mid_packet(mysql97, cut):
     event = bytes(19)
     stream = fed(mysql97, frame(b"\0" + event), frame(b"\0" + event, 1)[:cut])
     assert stream.fetch() == event
@@ -251,7 +236,7 @@ def test_ended_in_mid_packet(mysql97: Server, cut: int):
 
 
 @each_case("tls", [False, True])
-def test_detach_hands_over_the_socket_with_all_that_comes(server: Server, tls: bool):
+def test_detach_hands_over_the_socket_with_all_that_comes(server, tls):
     log = write_log(server)
     connection = connect(server, read_timeout=9, ssl_disabled=not tls)
     stream = BinlogStream.open(connection, filename=log.name, server_id=ID, flags=ALL)
@@ -262,11 +247,7 @@ def test_detach_hands_over_the_socket_with_all_that_comes(server: Server, tls: b
         more = sock.recv(1 << 16)
         assert more
         came += more
-    events, at = [], 0
-    while at < len(came):
-        size = int.from_bytes(came[at : at + 3], "little")
-        events.append(bytes(came[at + 5 : at + 4 + size]))
-        at += 4 + size
+    events = [raw[1:] for _, raw in payloads(came)]
     assert is_artificial(events[0])
     assert events[1 : len(events_of(log)) + 1] == events_of(log)
     with pytest.raises(LocalProtocolError, match="fetch: the stream was detached"):
@@ -279,7 +260,7 @@ def test_detach_hands_over_the_socket_with_all_that_comes(server: Server, tls: b
     connection.close()
 
 
-def test_detach_is_for_the_beginning(waiting: BinlogStream):
+def test_detach_is_for_the_beginning(waiting):
     with pytest.raises(LocalProtocolError, match="detach: the stream was fetched from"):
         waiting.detach()
     waiting.close()

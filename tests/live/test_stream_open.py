@@ -1,9 +1,6 @@
 """WL#7672, FR1, requirement by requirement: each test's name begins with the number of its own."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from pymysql.constants import CLIENT
@@ -16,11 +13,6 @@ from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag
 from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
 from tests.wire.recorder import Recorder
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.servers import Server
-
 ID = 4710
 UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
 FIRST_ERROR = "Could not find first log file name in binary log index file"
@@ -30,7 +22,7 @@ PAST_THE_END = (
 )
 
 
-def test_fr1_1_open_requires_an_authenticated_connection(server: Server):
+def test_fr1_1_open_requires_an_authenticated_connection(server):
     not_connected = server.connect(defer_connect=True)
     with pytest.raises(LocalProtocolError, match="is not open: connect and authenticate first"):
         BinlogStream.open(not_connected, server_id=ID)
@@ -41,16 +33,16 @@ def test_fr1_1_open_requires_an_authenticated_connection(server: Server):
         BinlogStream.open(not_connected, server_id=ID)
 
 
-def test_fr1_1_open_takes_connections_of_pymysql(server: Server):
+def test_fr1_1_open_takes_connections_of_pymysql(server):
     with pytest.raises(UsageError, match="needs a connection of PyMySQL, not a str"):
         BinlogStream.open("mysql://root@127.0.0.1", server_id=ID)
 
 
-def test_fr1_2_open_works_where_a_statement_does(server: Server, log: Path):
+def test_fr1_2_open_works_where_a_statement_does(server, log):
     def in_a_transaction(connection):
         connection.begin()
         with connection.cursor() as cursor:
-            cursor.execute("INSERT INTO streamed.t (b) VALUES ('never committed')")
+            cursor.execute("INSERT INTO feed.t (b) VALUES ('never committed')")
 
     def behind_an_error(connection):
         with connection.cursor() as cursor, pytest.raises(Exception, match="SQL syntax"):
@@ -67,7 +59,7 @@ def test_fr1_2_open_works_where_a_statement_does(server: Server, log: Path):
             assert stream.fetch()[4] == 4
 
 
-def test_fr1_2_open_does_not_work_where_a_statement_does_not(connection: Any, log: Path):
+def test_fr1_2_open_does_not_work_where_a_statement_does_not(connection, log):
     cursor = connection.cursor(SSCursor)
     cursor.execute("SELECT 1 UNION SELECT 2")
     assert cursor.fetchone() == (1,)
@@ -79,7 +71,7 @@ def test_fr1_2_open_does_not_work_where_a_statement_does_not(connection: Any, lo
         assert stream.fetch() is not None
 
 
-def test_fr1_2_nor_before_all_results_of_several_statements_are_read(server: Server, log: Path):
+def test_fr1_2_nor_before_all_results_of_several_statements_are_read(server, log):
     with connect(server, client_flag=CLIENT.MULTI_STATEMENTS) as connection:
         cursor = connection.cursor()
         cursor.execute("SELECT 1; SELECT 2")
@@ -91,7 +83,7 @@ def test_fr1_2_nor_before_all_results_of_several_statements_are_read(server: Ser
             assert stream.fetch() is not None
 
 
-def sent(server: Server, **asked: Any) -> bytes:
+def sent(server, **asked):
     """What `open` says to a server, of a connection without TLS; with the first record's type."""
     with Recorder(server.port) as recorder:
         connection = connect(server, port=recorder.port, ssl_disabled=True)
@@ -104,20 +96,20 @@ def sent(server: Server, **asked: Any) -> bytes:
     return dump
 
 
-def test_fr1_3_without_the_gtid_flag_it_is_com_binlog_dump(server: Server, log: Path):
+def test_fr1_3_without_the_gtid_flag_it_is_com_binlog_dump(server, log):
     for flags in (0, 1, 0xFFF9):  # 2 and 4 change what a server sends, and are taken as well
         asked = BinlogDump.decode(sent(server, filename=log.name, position=4, flags=flags))
         assert asked == BinlogDump(log.name, 4, ID, flags)
     assert BinlogDump.decode(sent(server, flags=DumpFlag.NON_BLOCK)) == BinlogDump("", 4, ID, 1)
 
 
-def test_fr1_3_gtids_without_the_flag_are_refused(connection: Any):
+def test_fr1_3_gtids_without_the_flag_are_refused(connection):
     with pytest.raises(UsageError, match="gtid_set is sent with RPL_GTID in flags only"):
         BinlogStream.open(connection, server_id=ID, gtid_set=GtidSet())
     connection.ping()
 
 
-def test_fr1_4_with_the_gtid_flag_it_is_com_binlog_dump_gtid(mysql97: Server):
+def test_fr1_4_with_the_gtid_flag_it_is_com_binlog_dump_gtid(mysql97):
     gtids = GtidSet.parse(f"{UUID}:1-5:7,{UUID}:shop:3")
     for asked, default in ((gtids, gtids), (None, GtidSet())):
         raw = sent(mysql97, flags=RPL_GTID | 1, gtid_set=asked)
@@ -127,14 +119,14 @@ def test_fr1_4_with_the_gtid_flag_it_is_com_binlog_dump_gtid(mysql97: Server):
     assert BinlogDumpGtid.decode(raw) == BinlogDumpGtid(gtids, ID, 1, name, 4)
 
 
-def test_fr1_4_by_gtid_the_position_has_64_bits(mysql97: Server):
+def test_fr1_4_by_gtid_the_position_has_64_bits(mysql97):
     name = mysql97.rotate().name
     with connect(mysql97) as connection:
         error = refused(connection, flags=RPL_GTID | 1, filename=name, position=(1 << 40) + 4)
     assert "position > file size" in error.message
 
 
-def test_fr1_4_what_is_in_the_gtid_set_is_not_sent(mysql97: Server):
+def test_fr1_4_what_is_in_the_gtid_set_is_not_sent(mysql97):
     server = mysql97
     log = write_log(server)
     uuid = server.query("SELECT @@server_uuid")[0][0]
@@ -156,7 +148,7 @@ def test_fr1_4_what_is_in_the_gtid_set_is_not_sent(mysql97: Server):
 
 
 @pytest.mark.parametrize("server", ["mariadb-11.8", "mariadb-10.11"], indirect=True)
-def test_fr1_4_mariadb_has_no_such_command(server: Server, connection: Any):
+def test_fr1_4_mariadb_has_no_such_command(server, connection):
     with pytest.raises(UsageError, match=r"has no COM_BINLOG_DUMP_GTID: .* @slave_connect_state"):
         BinlogStream.open(connection, server_id=ID, flags=RPL_GTID)
     write_log(server)
@@ -202,7 +194,7 @@ WRONG_GTID = [
 ]
 
 
-def test_fr1_5_what_is_asked_for_must_be_valid(server: Server):
+def test_fr1_5_what_is_asked_for_must_be_valid(server):
     cases = [({"server_id": ID, **wrong}, what) for wrong, what in WRONG]
     if server.flavour == "mysql":
         cases += [
@@ -222,16 +214,18 @@ def test_fr1_5_what_is_asked_for_must_be_valid(server: Server):
         connection.close()
 
 
-def refused(connection: Any, **asked: Any) -> ServerError:
+def refused(connection, **asked):
     stream = BinlogStream.open(connection, server_id=ID, **{"flags": ALL, **asked})
     with pytest.raises(ServerError) as caught:
         list(stream)
     assert (stream.buffer, stream.size) == (None, -1)
     assert (caught.value.code, caught.value.sqlstate) == (1236, "HY000")
+    with pytest.raises(LocalProtocolError, match="fetch: the stream ended with an error"):
+        stream.fetch()
     return caught.value
 
 
-def test_fr1_6_the_server_refuses_a_log_that_is_not_there(connection: Any):
+def test_fr1_6_the_server_refuses_a_log_that_is_not_there(connection):
     error = refused(connection, filename="nothing.000001")
     assert type(error) is ServerError  # and not a LogReset: nothing was read before
     assert error.text == FIRST_ERROR
@@ -239,14 +233,15 @@ def test_fr1_6_the_server_refuses_a_log_that_is_not_there(connection: Any):
     assert f"127.0.0.1:{connection.port}" in str(error)
 
 
-def test_fr1_6_the_server_refuses_a_position_behind_the_end(connection: Any, log: Path):
+def test_fr1_6_the_server_refuses_a_position_behind_the_end(connection, log):
     error = refused(connection, filename=log.name, position=log.stat().st_size + 1)
     assert type(error) is ServerError
     assert re.fullmatch(PAST_THE_END, error.text or "")
     assert (error.text or "") in str(error)
 
 
-def test_fr1_6_the_server_refuses_whom_it_did_not_hear_of_checksums(server: Server, log: Path):
+def test_fr1_6_the_server_refuses_whom_it_did_not_hear_of_checksums(server, log):
     with server.connect() as connection:
         error = refused(connection, filename=log.name, announce_checksum=False)
     assert "can not handle replication events with the checksum" in error.message
+    assert "SET @source_binlog_checksum" in str(error)

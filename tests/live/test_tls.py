@@ -1,11 +1,10 @@
 """TLS towards real servers: verified, refused, client certificates, accounts that ask for it."""
 
-from __future__ import annotations
-
 import re
 import socket
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from tailrace.errors import AccessDenied, ConnectionLost, TlsError, UsageError
 from tailrace.live.connect import connect
@@ -18,7 +17,7 @@ PASSWORD = "s3cret-Wörd"
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory) -> Authority:
+def authority(tmp_path_factory):
     return Authority(tmp_path_factory.mktemp("certificates"))
 
 
@@ -50,14 +49,14 @@ def source(server, user="plain", host="127.0.0.1", **options):
     return Source.parse(f"mysql://{user}@{host}:{server.port}/?{said}", password=PASSWORD)
 
 
-def cipher(given: Source) -> str:
+def cipher(given):
     """The connection's cipher as the server has it; empty without TLS."""
     with connect(given, given.hosts[0]) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW STATUS LIKE 'Ssl_cipher'")
         return cursor.fetchone()[1]
 
 
-def refused(given: Source) -> TlsError:
+def refused(given):
     with pytest.raises(TlsError) as caught:
         connect(given, given.hosts[0])
     assert PASSWORD not in str(caught.value)
@@ -77,19 +76,38 @@ def test_by_default_hosts_elsewhere_are_verified():
     assert Tls(mode=TlsMode.REQUIRED).mode_for(local=False) is TlsMode.REQUIRED
 
 
-def test_files_that_are_not_there_or_are_none(tmp_path, certificates):
-    nothing = tmp_path / "nothing.pem"
+def test_what_is_wrong_with_files(authority, tmp_path):
+    nothing, none = tmp_path / "nothing.pem", tmp_path / "none.pem"
     nothing.write_text("x")
-    cert, _ = certificates
-    for tls in (
-        Tls(ca=str(tmp_path / "no.pem")),
-        Tls(ca=str(nothing)),
-        Tls(capath=str(tmp_path / "no")),
-        Tls(cert=str(nothing)),
-        Tls(cert=str(cert)),
-        Tls(cert=str(cert), key=str(tmp_path / "no.pem")),
+    cert, key = authority.issue("one")
+    other, _ = authority.issue("other")
+    locked = tmp_path / "locked.pem"
+    locked.write_bytes(
+        serialization.load_pem_private_key(key.read_bytes(), None).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"x"),
+        )
+    )
+    for given, says in (
+        ({"ca": none}, "ssl-"),
+        ({"ca": nothing}, "ssl-"),
+        ({"capath": none}, "ssl-"),
+        ({"cert": nothing}, "ssl-"),
+        ({"cert": cert, "key": none}, "ssl-"),
+        ({"cert": other, "key": key}, f"ssl-key {key}: the key of another certificate"),
+        (
+            {"cert": cert},
+            f"ssl-cert {cert}: it has no private key: give the key's file with ssl-key",
+        ),
+        ({"cert": cert, "key": cert}, f"ssl-key {cert}: not a private key in PEM form"),
+        ({"cert": cert, "key": locked}, f"ssl-key {locked}: the key has a passphrase"),
+        ({"cert": cert, "key": tmp_path}, f"ssl-key {tmp_path}: Is a directory"),
+        ({"cert": key, "key": key}, f"ssl-cert {key}: not a certificate in PEM form"),
+        ({"cert": none, "key": key}, f"ssl-cert {none}: No such file"),
     ):
-        with pytest.raises(UsageError, match="ssl-"):
+        tls = Tls(**{name: str(path) for name, path in given.items()})
+        with pytest.raises(UsageError, match=f"^{re.escape(says)}"):
             tls.context(TlsMode.VERIFY_CA)
 
 
@@ -178,7 +196,7 @@ def test_mysqls_own_certificates(mysql97):
 
 
 def test_versions(tls_server):
-    def version(given: Source) -> str:
+    def version(given):
         with connect(given, given.hosts[0]) as connection, connection.cursor() as cursor:
             cursor.execute("SHOW STATUS LIKE 'Ssl_version'")
             return cursor.fetchone()[1]
@@ -215,22 +233,7 @@ def test_client_certificates(tls_server, authority, tmp_path):
         assert "ssl-cert" in str(caught.value)
 
 
-def test_what_is_wrong_with_a_certificate_or_its_key(authority, tmp_path):
-    cert, key = authority.issue("one")
-    other, _ = authority.issue("other")
-    for given, says in (
-        ((other, key), f"ssl-key {key}: the key of another certificate"),
-        ((cert, None), f"ssl-cert {cert}: it has no private key"),
-        ((cert, cert), f"ssl-key {cert}: not a private key in PEM form"),
-        ((key, key), f"ssl-cert {key}: not a certificate in PEM form"),
-        ((tmp_path / "none", key), f"ssl-cert {tmp_path / 'none'}: No such file"),
-    ):
-        tls = Tls(cert=str(given[0]), key=given[1] and str(given[1]))
-        with pytest.raises(UsageError, match=f"^{re.escape(says)}"):
-            tls.context(TlsMode.REQUIRED)
-
-
-def logins(log) -> list[str]:
+def logins(log):
     """The general log's lines of logins as plain."""
     return [line for line in log.read_text().splitlines() if "Connect\tplain@" in line]
 

@@ -27,7 +27,7 @@ GTID_TYPES = {33, 42, 162}
 SAID = "binlog truncated in the middle of event"
 
 
-def last_transaction(raw: bytes, *, next_gtid: bool) -> bytes:
+def last_transaction(raw, *, next_gtid):
     """It once more, at the log's end, as the server would have written the next one."""
     events = events_of(raw)
     first = max(number for number, event in enumerate(events) if event[1] in GTID_TYPES)
@@ -50,11 +50,11 @@ class Torn:
     server: Server
     whole: dict[str, int] = field(default_factory=dict)
 
-    def insert(self, *keys: int) -> None:
+    def insert(self, *keys):
         for key in keys:
             self.server.execute("INSERT INTO d.t VALUES (%s, REPEAT('x', 200))", (key,))
 
-    def crash(self, *, torn: slice) -> None:
+    def crash(self, *, torn):
         """Crash with a part of a further transaction in the log."""
         self.server.kill()
         log = self.server.binlogs()[-1]
@@ -65,15 +65,15 @@ class Torn:
         self.server.start()
 
     @property
-    def keys(self) -> list[int]:
+    def keys(self):
         return [key for (key,) in self.server.query("SELECT a FROM d.t ORDER BY a")]
 
-    def url(self, **options: object) -> str:
+    def url(self, **options):
         text = "&".join(f"{name}={value}" for name, value in options.items())
         return f"mysql://root@127.0.0.1:{self.server.port}/?ssl_mode=DISABLED&{text}"
 
 
-def crashed(server: Server) -> Torn:
+def crashed(server):
     """Torn in the last event of a transaction; then, a file later, in its first."""
     made = Torn(server)
     server.execute("CREATE DATABASE d")
@@ -87,16 +87,16 @@ def crashed(server: Server) -> Torn:
 
 
 @pytest.fixture(scope="module")
-def torn(fresh_server) -> Torn:
+def torn(fresh_server):
     return crashed(fresh_server("mariadb-11.8", {"binlog_checksum": "CRC32"}))
 
 
-def keys_of(source: object, **options: object) -> list[int]:
+def keys_of(source, **options):
     batches = tailrace.changes(source, tables="d.t", **options)
     return [row["a"] for batch in batches for row in batch["after"].to_pylist()]
 
 
-def starts(torn: Torn) -> list[Position]:
+def starts(torn):
     """Before a torn event, and at one: reading that stopped there goes on so."""
     name, whole = next(iter(torn.whole.items()))
     raw = (torn.server.data / name).read_bytes()

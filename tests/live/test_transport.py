@@ -1,28 +1,27 @@
 """`tailrace.open` of a running server: its events are those of its files, byte by byte."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys
 import threading
 from datetime import UTC, datetime
-from urllib.parse import quote
 
 import pytest
 
 import tailrace
-from tailrace.errors import AccessDenied, ConnectionLost, GtidError, ServerError, UsageError
+from tailrace.errors import AccessDenied, ConnectionLost, ServerError, UsageError
 from tailrace.events import FormatDescriptionEvent, QueryEvent, RotateEvent
 from tailrace.gtid import GtidList, GtidSet
+from tailrace.handlers import Handler
 from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
+from tailrace.log import Log
 from tailrace.log.sources import transport_of
 from tailrace.position import Position
 from tests.cases import each_case
 from tests.live.feeding import source_of
 from tests.live.work import run_cases
-from tests.waiting import DEADLINE, next_second, wait_for
+from tests.waiting import DEADLINE, wait_for
 from tools.servers import ONE_OF_EACH
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -44,13 +43,7 @@ def worked(request, fresh_server):
     """A server with GTIDs that has run some cases; nobody else writes to it."""
     options = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
     server = fresh_server(request.param, options if "mysql" in request.param else None)
-    run_cases(server, ("xa", "savepoints", "ddl", "compressed-statements"))
-    server.settle()
-    # Rows of a latin1 table can be read with its CREATE TABLE only: starts are after all of them,
-    # and their seconds as well.
-    server.middle = sum(1 for _ in tailrace.open(folder(server)).transactions())
-    next_second()
-    run_cases(server, ("integers-min",))
+    run_cases(server, ("xa", "savepoints", "ddl", "compressed-statements", "integers-min"))
     if server.flavour == "mysql":
         server.execute("set global binlog_transaction_compression = ON")
         run_cases(server, ("displayed",))
@@ -185,68 +178,18 @@ def test_leaving_an_iteration_closes_the_connection(worked):
     wait_for(lambda: not worked.dumps())
 
 
-def seqs(batches):
-    return sorted(seq for batch in batches for seq in batch.column("_seq").to_pylist())
-
-
-def test_a_start_as_text_gives_what_was_not_read(worked):
-    """By position, by GTIDs and by time, in `open` and `changes`, against the server's files."""
-    log = tailrace.open(url_of(worked))
-    places = [
-        (each.start, str(log.position), str(log.gtids), each.events[0])
-        for each in log.transactions()
-    ]
-    number = worked.middle
-    start, position, gtids, first = places[number]
-    expected = [each.start for each in tailrace.open(folder(worked)).transactions()][number:]
-    everything = seqs(tailrace.changes(folder(worked), statements="skip"))
-    seq = (start.number << 92) + (start.offset << 48)
-    left = [each for each in everything if each >= seq]
-    assert 0 < len(left) < len(everything)
-    for text in (position, str(start), gtids, f"gtid:{gtids}"):
-        found = [each.start for each in tailrace.open(url_of(worked), start=text).transactions()]
-        assert found == expected
-        assert seqs(tailrace.changes(url_of(worked), start=text, statements="skip")) == left
-    found = tailrace.changes(url_of(worked, f"&start={quote(position)}"), statements="skip")
-    assert seqs(found) == left
-    second = datetime.fromtimestamp(first.timestamp, UTC)
-    place = next(tailrace.open(folder(worked), start=second).transactions()).start
-    assert (
-        next(tailrace.open(url_of(worked), start=second.isoformat()).transactions()).start == place
-    )
-    seq = (place.number << 92) + (place.offset << 48)
-    found = tailrace.changes(url_of(worked), start=second, statements="skip")
-    assert seqs(found) == [each for each in everything if each >= seq]
-    assert seqs(tailrace.changes(url_of(worked), start="now", statements="skip")) == []
-
-
-def test_a_start_that_is_none_is_an_error_of_the_call(worked):
+def test_refusals(worked):
+    with pytest.raises(UsageError, match="keyring"):
+        tailrace.open(url_of(worked), keyring="keys.json")
     for function in (tailrace.open, tailrace.changes):
         with pytest.raises(UsageError, match="start is oldest, now, a position"):
-            function(url_of(worked), start="rubbish")
+            function(url_of(worked), start="nowhere")
         with pytest.raises(UsageError, match=r"its URL says to begin at now, and .*:4 is given"):
             function(url_of(worked, "&start=now"), start="binlog.000001:4")
-        two = tailrace.open(f"mysql://root@127.0.0.1:{worked.port},localhost:{worked.port}/")
-        two.seek("2026-11-21T09:30")
-        with pytest.raises(UsageError, match="the position of a time belongs to one server"):
-            list(two)
-
-
-def test_refusals(mysql97, monkeypatch):
-    monkeypatch.delenv("MYSQL_PWD", raising=False)
-    with pytest.raises(UsageError, match="keyring"):
-        tailrace.open(url_of(mysql97), keyring="keys.json")
-    with pytest.raises(UsageError, match="start is oldest, now, a position"):
-        tailrace.open(url_of(mysql97), start="nowhere")
-    log = tailrace.open(f"mysql://nobody:wrong@127.0.0.1:{mysql97.port}/")
-    with pytest.raises(AccessDenied) as caught:
-        list(log)
-    assert "wrong" not in str(caught.value)
-    with pytest.raises(ServerError, match="the name is wrong") as missing:
-        list(tailrace.open(url_of(mysql97), start="binlog.999999:4"))
-    assert type(missing.value) is ServerError
-    with pytest.raises((UsageError, GtidError)):
-        tailrace.open(url_of(mysql97, "&gtid=nonsense"))
+    two = tailrace.open(f"mysql://root@127.0.0.1:{worked.port},localhost:{worked.port}/")
+    two.seek("2026-11-21T09:30")
+    with pytest.raises(UsageError, match="the position of a time belongs to one server"):
+        list(two)
 
 
 # --- WL#3283: connect ---------------------------------------------------------------------------
@@ -432,3 +375,33 @@ def test_wl3283_connect_does_not_wait_at_the_logs_end(worked, follow):
             assert isinstance(log.wait_for_next_event(DEADLINE), FormatDescriptionEvent)
             event = log.wait_for_next_event(0.5)
             assert (event and event.offset) == (offset if offset == last.offset else None)
+
+
+class Statements(Handler):
+    """Keeps the statements."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_query(self, event):
+        self.seen.append(event.sql)
+        return event
+
+
+@pytest.mark.quick
+def test_typical_usage_and_r1_creation_timestamp(server, log):
+    """WL#3283, "Typical usage pattern", step by step."""
+    url = f"mysql://root@127.0.0.1:{server.port}/?ssl_mode=DISABLED"
+    binlog = Log(transport_of(url), start=log.name)
+    handler = Statements()
+    binlog.handlers.append(handler)
+    binlog.connect()
+    names = []
+    while (event := binlog.wait_for_next_event(DEADLINE)) is not None:
+        names.append(event.name)
+    assert binlog.at_end
+    assert binlog.created == int.from_bytes(log.read_bytes()[4:8], "little") > 0
+    assert names[0] == "FORMAT_DESCRIPTION"
+    assert {"TABLE_MAP", "XID", "ROTATE"} <= set(names)
+    assert any(sql.startswith("CREATE TABLE IF NOT EXISTS feed.t") for sql in handler.seen)
+    binlog.close()

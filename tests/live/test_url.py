@@ -1,7 +1,5 @@
 """What a server's URL says, and that nothing gives its password away."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 import traceback
@@ -23,7 +21,7 @@ SECRET = "s3cret-Wörd"
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> Path:
+def home(tmp_path, monkeypatch):
     """A home of its own, and nothing of ours in the environment."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("TAILRACE_PASSWORD", "MYSQL_PWD"):
@@ -31,7 +29,7 @@ def home(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def write_options(path: Path, text: str) -> Path:
+def write_options(path, text):
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
     return path

@@ -1,7 +1,5 @@
 """Option files are read as the servers' own `my_print_defaults` reads them."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 
@@ -45,7 +43,7 @@ tls-version=TLSv1.3
 """
 
 
-def tool_says(name: str, path: str) -> list[str]:
+def tool_says(name, path):
     """The options as the tool prints them, underscores in names aside."""
     if reason := available(name):
         pytest.skip(f"needs {name}: {reason}")
@@ -55,7 +53,7 @@ def tool_says(name: str, path: str) -> list[str]:
     return done.stdout.decode().removesuffix(" ").removesuffix("\n").split("\n")
 
 
-def ours(path) -> list[str]:
+def ours(path):
     said = [
         f"--{name}" if value is None else f"--{name}={value}"
         for _, name, value in read_options(path)
@@ -63,7 +61,7 @@ def ours(path) -> list[str]:
     return "\n".join(said).split("\n")
 
 
-def dashed(lines: list[str]) -> list[str]:
+def dashed(lines):
     """Names with dashes, as `read_options` gives them."""
     out = []
     for line in lines:

@@ -10,14 +10,12 @@ from tools.corpus.case import DATABASE
 if TYPE_CHECKING:
     from tools.servers import Server
 
-LARGE = ("big-values", "byte-maps", "charsets", "image-", "interleaved", "switches", "partial")
-"""Cases that are left out for their size, unless they are asked for."""
 UNREADABLE = ("partial-minimal",)
 """Cases whose rows cannot be decoded, from files neither."""
 
 
-def run_cases(server: Server, wanted: tuple[str, ...] = ()) -> list[str]:
-    """Run the cases whose names contain one of the words (none: all but the large); their names.
+def run_cases(server: Server, wanted: tuple[str, ...]) -> list[str]:
+    """Run the cases whose names contain one of the words; their names.
 
     Each begins with a log of its own. Global variables are as before, in the end.
     """
@@ -27,9 +25,7 @@ def run_cases(server: Server, wanted: tuple[str, ...] = ()) -> list[str]:
             continue
         if any(word in case.name for word in UNREADABLE):
             continue
-        if not any(word in case.name for word in wanted or ("",)):
-            continue
-        if not wanted and any(word in case.name for word in LARGE):
+        if not any(word in case.name for word in wanted):
             continue
         for variable, value in case.settings.items():
             server.execute(f"SET GLOBAL {variable} = %s", (value,))

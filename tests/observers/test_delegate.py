@@ -1,7 +1,5 @@
 """Delegates: order, registration, what a call sees, and what an observer that raises does."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest
@@ -9,19 +7,9 @@ import pytest
 from tailrace.errors import ObserverError, SemisyncError, UsageError
 from tailrace.observers import RelayFlag, RelayIo, RelayIoDelegate, RelayIoObserver
 from tests.cases import each_case
+from tests.observers.test_kinds import ALL_CALLED, CALLS
 
-POINTS = {
-    "thread_start": lambda delegate, io: delegate.thread_start(io),
-    "thread_stop": lambda delegate, io: delegate.thread_stop(io),
-    "before_request_transmit": lambda delegate, io: delegate.before_request_transmit(io, 2),
-    "after_read_event": lambda delegate, io: delegate.after_read_event(io, memoryview(b"packet")),
-    "after_queue_event": lambda delegate, io: delegate.after_queue_event(
-        io, memoryview(b"event"), RelayFlag.SYNCED
-    ),
-    "after_reset_replica": lambda delegate, io: delegate.after_reset_replica(io),
-}
-ENDS_AT_FIRST = ("thread_start", "before_request_transmit", "after_read_event", "after_queue_event")
-CALLS_ALL = ("thread_stop", "after_reset_replica")
+POINTS = CALLS[RelayIoDelegate]
 
 
 class Notes(RelayIoObserver):
@@ -130,7 +118,7 @@ def test_a_method_of_the_object_itself_counts():
     assert calls == [io]
 
 
-@each_case("point", ENDS_AT_FIRST)
+@each_case("point", POINTS.keys() - ALL_CALLED)
 def test_the_first_that_raises_ends_the_call(point):
     calls = []
     broken = Notes(2, calls, ValueError("it broke"))
@@ -149,7 +137,7 @@ def test_the_first_that_raises_ends_the_call(point):
     assert [call[:2] for call in calls[2:]] == [(1, point), (3, point)]
 
 
-@each_case("point", CALLS_ALL)
+@each_case("point", POINTS.keys() & ALL_CALLED)
 def test_where_all_are_called_the_first_error_comes_behind_them(point, caplog):
     caplog.clear()
     calls = []

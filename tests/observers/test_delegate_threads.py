@@ -1,7 +1,5 @@
 """Delegates under load: observers come and go while calls run in several threads."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import sys
@@ -32,6 +30,12 @@ def _in_thread(act):
     return thread
 
 
+def _ended(*threads):
+    for thread in threads:
+        thread.join(DEADLINE)
+        assert not thread.is_alive()
+
+
 def test_remove_waits_for_the_calls_that_see_the_observer():
     gate = Gate()
     delegate = RelayIoDelegate([gate])
@@ -45,8 +49,7 @@ def test_remove_waits_for_the_calls_that_see_the_observer():
     assert not removed.wait(0.05)
     gate.go.set()
     assert removed.wait(DEADLINE)
-    call.join(DEADLINE)
-    assert not call.is_alive()
+    _ended(call)
 
 
 def test_remove_does_not_wait_for_calls_that_began_behind_it():
@@ -58,8 +61,7 @@ def test_remove_does_not_wait_for_calls_that_began_behind_it():
     delegate.add(gate)  # another list than that of the call that runs
     delegate.remove(gate)
     other.go.set()
-    call.join(DEADLINE)
-    assert not call.is_alive()
+    _ended(call)
 
 
 def test_remove_inside_a_call_returns_while_another_call_stands_still():
@@ -77,9 +79,7 @@ def test_remove_inside_a_call_returns_while_another_call_stands_still():
     inside = _in_thread(lambda: delegate.after_reset_replica(RelayIo()))
     assert done.wait(DEADLINE)
     gate.go.set()
-    for thread in (call, inside):
-        thread.join(DEADLINE)
-        assert not thread.is_alive()
+    _ended(call, inside)
 
 
 class Counted(RelayIoObserver):
@@ -116,9 +116,9 @@ def test_observers_come_and_go_under_load(seed):
     fixed = [Counted(next(numbers)) for _ in range(2)]
     delegate = RelayIoDelegate(fixed)
     stop = threading.Event()
-    wrong: list[str] = []
+    wrong = []
     rounds = [0, 0, 0]
-    came: list[Counted] = []
+    came = []
 
     def call(slot):
         while not stop.is_set():
@@ -133,7 +133,7 @@ def test_observers_come_and_go_under_load(seed):
 
     def change(number):
         chance = random.Random(seed * 100 + number)
-        mine: list[Counted] = []
+        mine = []
         for turn in range(400):
             if turn % 8 == 0:  # calls go on between changes
                 before = sum(rounds)
@@ -156,13 +156,9 @@ def test_observers_come_and_go_under_load(seed):
 
     callers = [_in_thread(lambda slot=slot: call(slot)) for slot in range(3)]
     changers = [_in_thread(lambda number=number: change(number)) for number in range(4)]
-    for thread in changers:
-        thread.join(DEADLINE)
-        assert not thread.is_alive()
+    _ended(*changers)
     stop.set()
-    for thread in callers:
-        thread.join(DEADLINE)
-        assert not thread.is_alive()
+    _ended(*callers)
     assert not wrong
     assert not [each.wrong for each in came if each.wrong]
     assert sum(each.calls for each in came) > 0
@@ -176,7 +172,7 @@ def test_order_is_that_of_adding_under_load():
     """One thread adds and removes in a known order; what each call saw is a stretch of it."""
     delegate = RelayIoDelegate()
     stop, called = threading.Event(), [0]
-    seen: set[tuple[int, ...]] = set()
+    seen = set()
 
     def call():
         while not stop.is_set():
@@ -186,7 +182,7 @@ def test_order_is_that_of_adding_under_load():
             called[0] += 1
 
     caller = _in_thread(call)
-    held: list[Counted] = []
+    held = []
     for number in range(500):
         if number % 10 == 0:
             before = called[0]  # the second call from here on begins behind the last change
@@ -196,7 +192,6 @@ def test_order_is_that_of_adding_under_load():
         if len(held) > 5:
             delegate.remove(held.pop(0))
     stop.set()
-    caller.join(DEADLINE)
-    assert not caller.is_alive()
+    _ended(caller)
     assert len(seen) > 40
     assert all(names == tuple(range(names[0], names[-1] + 1)) for names in seen if names)

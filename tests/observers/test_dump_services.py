@@ -2,14 +2,12 @@
 variables), used by an observer while a dump is sent.
 """
 
-from __future__ import annotations
-
 import socket
 
 import pytest
 
 from tailrace.errors import ConnectionLost, ObserverError
-from tailrace.observers import ReplicaService, TransmitDelegate, TransmitIo, TransmitObserver
+from tailrace.observers import TransmitDelegate, TransmitIo, TransmitObserver
 from tailrace.replication.source.connection import ReplicaConnection
 from tailrace.wire.packets import frame
 
@@ -61,7 +59,7 @@ class Talks(TransmitObserver):
 
 def test_thd_net_read_write_and_flush_in_after_send_event(pair):
     connection, replica = pair
-    service: ReplicaService = connection  # the protocol is what the connection has
+    service = connection  # the protocol is what the connection has
     connection.variables["TALK"] = "2.75 x"
     observer = Talks()
     delegate = TransmitDelegate([observer])

@@ -1,7 +1,5 @@
 """Observers by entry point."""
 
-from __future__ import annotations
-
 import importlib.metadata
 
 import pytest

@@ -1,7 +1,5 @@
 """The connection service: on real connections, before and while a dump runs; and its sending."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """User variables: WL#4398's getters, compared with how a real server converts them."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

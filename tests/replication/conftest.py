@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tailrace.replication.receiver import Receiver
+from tests.live.certificates import Authority
 from tests.waiting import DEADLINE
 from tools.servers import ONE_OF_EACH
 
@@ -100,6 +101,13 @@ def receiving():
 @pytest.fixture
 def folder(tmp_path) -> Path:
     return tmp_path / "copy"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """The authority's certificate, a server's and its key."""
+    authority = Authority(tmp_path_factory.mktemp("certificates"))
+    return (authority.ca, *authority.issue("localhost", "localhost", "127.0.0.1"))
 
 
 @pytest.fixture(scope="module", params=ONE_OF_EACH)

@@ -6,6 +6,7 @@ from array import array
 
 from tailrace.events.format_description import marked
 from tailrace.live.chunks import Chunk, FileBegin
+from tests.live.feeding import events_of
 from tests.recorded import case_of, folders
 
 
@@ -21,12 +22,7 @@ def files(*cases):
 
 def split(raw):
     """Offsets of the events, and the end."""
-    at, starts = 4, []
-    while at < len(raw):
-        starts.append(at)
-        at += int.from_bytes(raw[at + 9 : at + 13], "little")
-    assert at == len(raw)
-    return [*starts, at]
+    return [*(at for at, _, _ in events_of(raw)), len(raw)]
 
 
 def begin_of(name, raw):

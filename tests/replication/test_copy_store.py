@@ -1,7 +1,5 @@
 """A copy in an object store that another receiver takes over while the first one writes to it."""
 
-from __future__ import annotations
-
 from uuid import uuid4
 
 import pytest

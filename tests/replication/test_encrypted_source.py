@@ -1,18 +1,13 @@
 """Servers that encrypt their logs: they send them in clear, so copies and our dumps are clear, too."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest
 
-import tailrace
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.source.series import ServedLogs
 from tailrace.storage.file import LogFile
-from tailrace.storage.keyring import make
 from tailrace.storage.keyring import open as open_keyring
-from tests.cases import each_case
 from tests.replication.conftest import url_of
 from tests.replication.source.dumping import asked, ours, shown, theirs
 from tests.storage.encryption.conftest import start, write_some
@@ -41,29 +36,18 @@ def plain(path, keyring):
     return raw
 
 
-@each_case("encrypt", [False, True])
-def test_the_plain_bytes_are_the_source_s(encrypting, tmp_path, encrypt):
+def test_the_plain_bytes_are_the_source_s(encrypting, tmp_path):
     server, keyring = encrypting
-    settings = {}
-    if encrypt:
-        settings = {"encrypt": True, "keyring": make(tmp_path / "keys", "copy").path}
     for _ in range(2):
-        Receiver(url_of(server), tmp_path / "copy", follow=False, **settings).run()
+        Receiver(url_of(server), tmp_path, follow=False).run()
         server.execute("INSERT INTO d.t (id, a) SELECT MAX(id) + 1, 'more' FROM d.t")
 
-    def found(log):
-        copied = tmp_path / "copy" / log.name
-        return plain(copied, settings["keyring"]) if encrypt else copied.read_bytes()
-
     def is_as_the_source_s():  # MariaDB at rest still writes a BINLOG_CHECKPOINT
-        Receiver(url_of(server), tmp_path / "copy", follow=False, **settings).run()
-        return all(found(log) == plain(log, keyring) for log in server.binlogs())
+        Receiver(url_of(server), tmp_path, follow=False).run()
+        logs = server.binlogs()
+        return all((tmp_path / log.name).read_bytes() == plain(log, keyring) for log in logs)
 
     wait_for(is_as_the_source_s)
-    for log in server.binlogs():
-        copied = tmp_path / "copy" / log.name
-        events = tailrace.open(str(copied), keyring=settings.get("keyring"))
-        assert b"\xfebin" + b"".join(event.encode() for event in events) == found(log)
 
 
 def test_encrypted_logs_are_sent_as_their_server_sends_them(encrypting):

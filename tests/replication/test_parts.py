@@ -1,7 +1,5 @@
 """The receiver's small parts: what is kept, when it is synced, what is remembered, the lock."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """The receiver against real servers: names, bytes, index, and when it syncs."""
 
-from __future__ import annotations
-
 import os
 import time
 from types import SimpleNamespace
@@ -9,18 +7,19 @@ from types import SimpleNamespace
 import pytest
 
 import tailrace
-from tailrace.errors import DuplicateServerId, StorageError, UsageError
-from tailrace.live.chunks import FileBegin
-from tailrace.live.feed import Feed
+from tailrace.errors import UsageError
+from tailrace.live.session import Identity
 from tailrace.live.url import Source
 from tailrace.observers import RelayFlag, RelayIoObserver
 from tailrace.position import Position
-from tailrace.replication.receiver import Receiver
+from tailrace.replication.progress import SourceEnd
+from tailrace.replication.receiver import Receiver, receive
 from tailrace.storage.keyring import make
-from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.transaction import BoundaryParser
+from tests.live.feeding import source_of
 from tests.replication.conftest import end_of, insert, rotate, same, url_of
-from tests.waiting import DEADLINE, wait_for
+from tests.replication.logs import split
+from tests.waiting import wait_for
 
 HOSTS = {"mysql": "SHOW REPLICAS", "mariadb": "SHOW SLAVE HOSTS"}
 
@@ -72,12 +71,6 @@ def last_gtid(server):
         return None
     uuid, *intervals = found.split(":")
     return f"{uuid}:{intervals[-1].rpartition('-')[2]}"
-
-
-def test_large_events(source, folder):
-    insert(source, [17 << 20, 40 << 20, 1])
-    Receiver(url_of(source), folder, follow=False).run()
-    same(source, folder)
 
 
 def test_a_transaction_whose_cache_becomes_the_log_file(source, folder, receiving):
@@ -145,7 +138,7 @@ class Watcher(RelayIoObserver):
 @pytest.fixture
 def synced(monkeypatch):
     """How much of each file (by its number) was given to fsync, each time."""
-    found: dict[int, list[int]] = {}
+    found = {}
     fsync = os.fsync
 
     def noting(handle):
@@ -167,17 +160,8 @@ def test_after_queue_event_says_what_is_synced(source, folder, receiving, synced
     run.stop()
     assert not watcher.wrong
     assert watcher.flags[-1] is RelayFlag.SYNCED
-    begin = int.from_bytes((folder / end_of(source)[0]).read_bytes()[13:17], "little") + 4
-    ends = [end for _, end in watcher.ends]
-    assert ends == ends_of_events(folder / end_of(source)[0], begin)
-
-
-def ends_of_events(path, begin):
-    raw, ends, at = path.read_bytes(), [], 4
-    while at < len(raw):
-        at += int.from_bytes(raw[at + 9 : at + 13], "little")
-        ends.append(at)
-    return ends[1:]
+    _, _, *ends = split((folder / end_of(source)[0]).read_bytes())
+    assert [end for _, end in watcher.ends] == ends
 
 
 def test_each_transaction_is_synced_by_itself(source, folder, synced):
@@ -224,25 +208,6 @@ def test_encrypted(source, folder, tmp_path):
     assert all(path.read_bytes().startswith(b"\xfdbin") for path in folder.glob("binlog.0*"))
 
 
-def test_in_memory(source):
-    try:
-        Receiver(url_of(source), "memory:received", follow=False).run()
-        files = memory_folder("received").files
-        assert all(bytes(files[log.name]) == log.read_bytes() for log in source.binlogs())
-    finally:
-        forget_memory("received")
-
-
-def test_two_receivers_never_write_one_folder(source, folder, receiving):
-    run = receiving(source, folder)
-    wait_for(lambda: run.has(source))
-    with pytest.raises(StorageError, match="another receiver"):
-        Receiver(url_of(source), folder, follow=False).run()
-    run.stop()
-    Receiver(url_of(source), folder, follow=False).run()
-    same(source, folder)
-
-
 def test_it_stops_at_a_transaction_s_end(source, folder, receiving):
     rotate(source)
     run = receiving(source, folder, options="?start=now")
@@ -280,7 +245,9 @@ def test_usage(source, folder):
         Receiver(url_of(source), path).run()
 
 
-def test_an_idle_source_is_not_ahead(source, folder, receiving, monkeypatch, caplog):
+def test_progress_and_that_an_idle_source_is_not_ahead(
+    source, folder, receiving, monkeypatch, caplog
+):
     """However old its last event is; while it is not known how far it is, nor is the lag.
 
     Two heartbeat periods of silence break the connection: they must outlast a busy machine's pauses.
@@ -297,32 +264,19 @@ def test_an_idle_source_is_not_ahead(source, folder, receiving, monkeypatch, cap
     wait_for(lambda: len(reports) > count + 20)  # heartbeats come meanwhile
     insert(source, [10] * 20)
     wait_for(lambda: run.has(source))
-    last = wait_for(lambda: (each := reports[-1]).lag_bytes == 0 and each)
-    assert last.lag_seconds == 0
-    assert {each.lag_seconds for each in reports if each.lag_bytes is None} <= {None}
-    assert all(each.lag_seconds is None or each.lag_seconds < 30 for each in reports[count:])
-    run.stop()
-    said = [each.getMessage().partition(": ")[2] for each in caplog.records]
-    assert said[0] == "reading from the oldest log on"
-
-
-def test_progress(source, folder, receiving):
-    reports = []
-    run = receiving(source, folder, on_progress=reports.append, every=0.05)
-    wait_for(lambda: run.has(source))
-    insert(source, [10] * 5)
-    wait_for(lambda: run.has(source))
     position = Position(*end_of(source))
     last = wait_for(
-        lambda: (
-            reports and (each := reports[-1]).position == position and each.lag_bytes == 0 and each
-        )
+        lambda: (each := reports[-1]).position == position and each.lag_bytes == 0 and each
     )
-    assert last.lag_seconds == 0.0
+    assert last.lag_seconds == 0
     assert last.connected
     assert last.gtid == last_gtid(source)
+    assert {each.lag_seconds for each in reports if each.lag_bytes is None} <= {None}
+    assert all(each.lag_seconds is None or each.lag_seconds < 30 for each in reports[count:])
     assert run.stop().received == reports[-1].received
     assert reports[-1].done
+    said = [each.getMessage().partition(": ")[2] for each in caplog.records]
+    assert said[0] == "reading from the oldest log on"
 
 
 class Calls(RelayIoObserver):
@@ -362,21 +316,66 @@ def test_after_reset_slave_a_reset_begins_a_new_copy(source, folder):
     same(source, folder)
 
 
-def test_a_server_id_that_another_reader_has(source, folder):
-    url = url_of(source, "?server_id=4721&heartbeat=60")
-    with Feed(Source.parse(url), start="oldest") as feed:
-        assert isinstance(feed.take(DEADLINE), FileBegin)
-        with pytest.raises(DuplicateServerId, match="4721"):
-            Receiver(url, folder, follow=False).run()
-        rotate(source)
-        while not (feed.position.file, 4) >= (source.binlogs()[-1].name, 4):
-            assert feed.take(DEADLINE) is not None
-        assert feed.reconnects == 0
+class Asks(RelayIoObserver):
+    def before_request_transmit(self, io, flags):
+        self.shown = (io.host, io.user, io.port, io.server_id)
+        self.answer = list(io.connection.query("SELECT CONNECTION_ID()"))
+        self.flags = flags
+        return flags
 
-    def forgotten():
-        rotate(source)  # it has something to send to who is gone: MySQL notices at the second
-        return not any(row[0] == 4721 for row in source.query(HOSTS[source.flavour]))
+    def after_queue_event(self, io, event, flags):
+        self.place = (io.log_name, io.log_pos)
 
-    wait_for(forgotten, every=0.05)
-    Receiver(url, folder, follow=False).run()
-    same(source, folder)
+
+def test_host_user_port_server_id_and_place_are_shown(server, tmp_path):
+    observer = Asks()
+    server.rotate()
+    last = server.binlogs()[-1]
+    progress = receive(
+        source_of(server, server_id=4398), tmp_path / "copy", follow=False, observers=[observer]
+    )
+    assert observer.shown == ("127.0.0.1", "root", server.port, 4398)
+    assert observer.answer[0][0] > 0
+    assert observer.place == (progress.position.file, progress.position.offset)
+    assert observer.place[0] >= last.name
+
+
+def test_bytes_ahead(source, monkeypatch):
+    monkeypatch.setattr("tailrace.replication.progress._SECONDS", 0.1)  # between two questions
+    insert(source, [1000])
+    rotate(source)
+    insert(source, [100_000])
+    rotate(source)
+    insert(source, [50])
+    sizes = [(log.name, log.stat().st_size) for log in source.binlogs()]
+    end = SourceEnd(Source.parse(url_of(source)), Identity())
+    first, middle, last = (name for name, _ in sizes[-3:])
+    assert end.ahead_of(Position(first, 4), None) is None
+    end.want()
+    wait_for(lambda: end.ahead_of(Position(last, 4), None) is not None)
+    total = sum(size for _, size in sizes[-3:])
+    assert end.ahead_of(Position(first, 4), None) == total - 4
+    assert end.ahead_of(Position(middle, 500), None) == total - sizes[-3][1] - 500
+    assert end.ahead_of(Position(*end_of(source)), None) == 0
+    assert end.ahead_of(Position(last, 4), Position(last, 10_000_000)) == 10_000_000 - 4
+    assert end.ahead_of(Position("binlog.000000", 4), None) is None
+    insert(source, [10_000])
+    rotate(source)
+    wait_for(lambda: end.want() or end.ahead_of(Position(last, 4), None) == ahead(source, last))
+    end.close()
+
+
+def ahead(server, name):
+    return sum(log.stat().st_size for log in server.binlogs() if log.name >= name) - 4
+
+
+def test_it_is_only_a_convenience(source):
+    """Without the privilege, or a server, it does not know; and that is all."""
+    source.execute("CREATE USER IF NOT EXISTS mere@'%' IDENTIFIED BY 'x'")
+    url = url_of(source).replace("root@", "mere:x@")
+    for each in (url, "mysql://root@127.0.0.1:1/"):
+        end = SourceEnd(Source.parse(each), Identity())
+        end.want()
+        wait_for(lambda asked=end: asked._last_error)
+        assert end.ahead_of(Position("binlog.000001", 4), None) is None
+        end.close()

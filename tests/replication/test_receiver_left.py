@@ -1,7 +1,5 @@
 """A receiver goes on with whatever one before it left: torn, empty, not listed, killed in between."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

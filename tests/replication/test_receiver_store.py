@@ -1,7 +1,5 @@
 """Copies in an object store: what is received is there when it is synced, by segments."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -96,22 +94,18 @@ class Acknowledged(RelayIoObserver):
                 self.short.append((io.log_name, io.log_pos, size))
 
 
-def test_what_is_acknowledged_is_in_the_store(source, bucket):  # noqa: F811
+def test_what_is_acknowledged_is_in_the_store(source, bucket, receiving):  # noqa: F811
     """Issue 20, zero-loss landing: acknowledges only what is durable in the store asked for."""
     seen = Acknowledged(bucket)
-    running = Running(
-        Receiver(url_of(source), f"{bucket.url}/logs", follow=True, observers=[seen])
-    ).start()
-    try:
-        wait_for(lambda: running.has(source))
-        for _ in range(5):
-            insert(source, [10, 1000])
-            wait_for(lambda: running.has(source))
-        rotate(source)
+    running = receiving(source, f"{bucket.url}/logs", observers=[seen])
+    wait_for(lambda: running.has(source))
+    for _ in range(5):
         insert(source, [10, 1000])
         wait_for(lambda: running.has(source))
-    finally:
-        running.stop()
+    rotate(source)
+    insert(source, [10, 1000])
+    wait_for(lambda: running.has(source))
+    running.stop()
     assert seen.short == []
     assert seen.synced > 5
     same_files(source, bucket)
@@ -131,7 +125,7 @@ def test_two_receivers_on_two_machines(source, bucket):  # noqa: F811
     lock = "tailrace.replication.copy.folder._locked"
     with pytest.MonkeyPatch.context() as elsewhere:  # of another machine's process
         elsewhere.setattr(lock, set())
-        there_open: dict = {}
+        there_open = {}
         for module in (outputs, folders):
             elsewhere.setattr(module, "OPEN", there_open)
         second = Running(other).start()
@@ -171,34 +165,29 @@ def test_a_copy_is_forgotten(source, bucket):  # noqa: F811
     same_files(source, bucket)
 
 
-def test_how_long_events_wait_for_the_store_is_bounded_and_shown(source, bucket):  # noqa: F811
+def test_how_long_events_wait_for_the_store_is_bounded_and_shown(
+    source,
+    bucket,  # noqa: F811
+    receiving,
+):
     """Issue 20, zero-loss landing: the latency is bounded by an option and shown."""
     shown = []
-    running = Running(
-        Receiver(
-            url_of(source),
-            f"{bucket.url}/logs",
-            follow=True,
-            sync="60ms",
-            on_progress=shown.append,
-            every=0.05,
-        )
-    ).start()
-    try:
-        wait_for(lambda: running.has(source))
-        shown.clear()
-        for _ in range(20):
-            insert(source, [10])
-        wait_for(lambda: running.has(source))
+    running = receiving(
+        source, f"{bucket.url}/logs", sync="60ms", on_progress=shown.append, every=0.05
+    )
+    wait_for(lambda: running.has(source))
+    shown.clear()
+    for _ in range(20):
+        insert(source, [10])
+    wait_for(lambda: running.has(source))
 
-        def soon():
-            insert(source, [10])
-            wait_for(lambda: running.has(source))
-            return any(each.sync_seconds is not None and each.sync_seconds < 0.1 for each in shown)
+    def soon():
+        insert(source, [10])
+        wait_for(lambda: running.has(source))
+        return any(each.sync_seconds is not None and each.sync_seconds < 0.1 for each in shown)
 
-        wait_for(soon, "always at the next look, which is 0.1 s later")
-    finally:
-        running.stop()
+    wait_for(soon, "always at the next look, which is 0.1 s later")
+    running.stop()
     waited = [each.sync_seconds for each in shown if each.sync_seconds is not None]
     assert all(each >= 0.06 for each in waited[:-1])  # the last is that of the end
 

@@ -1,7 +1,5 @@
 """What is acknowledged: the event's end in 64 bits, in the order of the files."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.errors import ConnectionLost, SemisyncError, ServerError

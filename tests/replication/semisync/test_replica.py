@@ -1,10 +1,6 @@
 """The semi-synchronous replica on real sources: who waits for what, and what is acknowledged."""
 
-from __future__ import annotations
-
 import logging
-import ssl
-import threading
 
 import pytest
 
@@ -15,8 +11,9 @@ from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.semisync.replica import SemisyncReplica, _offers
 from tests.replication.semisync.conftest import variable
-from tests.replication.semisync.loop import Commit, Reader, counters, end_of
-from tests.waiting import DEADLINE, wait_for
+from tests.replication.semisync.loop import Commit, Reader, counters
+from tests.waiting import wait_for
+from tests.wire.test_traffic import end_of_log
 
 
 def _waits(server):
@@ -26,8 +23,20 @@ def _waits(server):
 
 def _acknowledged_all(observer, server):
     """A commit may return before the acknowledging thread has counted it."""
-    end = Position(*end_of(server))
+    end = Position(*end_of_log(server))
     wait_for(lambda: observer.acknowledged == end, f"the acknowledgement of {end}")
+
+
+def _has_read(reader, observer, count):
+    """So many events are to be acknowledged, and have been read."""
+    wait_for(
+        lambda: (
+            observer.waiting == count
+            and reader.read
+            and reader.read[-1][1] >= observer._wanted[-1].offset
+        ),
+        f"{count} events that are to be acknowledged",
+    )
 
 
 def _rows(server):
@@ -42,16 +51,16 @@ def test_a_commit_returns_behind_the_acknowledgement_only(source, point):
         wait_for(lambda: counters(source)["clients"] == "1", "the source knows of us")
         before = int(counters(source)["yes_tx"])
         commit = Commit(source, "INSERT INTO d.t (id) VALUES (1)")
-        wait_for(lambda: observer.waiting == 1, "an event that is to be acknowledged")
+        _has_read(reader, observer, 1)
         wait_for(lambda: _waits(source), "the session waits")
         assert _rows(source) == ({1} if point == "AFTER_COMMIT" else set())
         assert not commit.returned(0)
-        end = Position(*end_of(source))
+        end = Position(*end_of_log(source))
         reader.queue(RelayFlag.NONE)  # written, not synced
         assert (observer.acknowledgements, observer.acknowledged, observer.waiting) == (0, None, 1)
         assert _waits(source)
         second = Commit(source, "INSERT INTO d.t (id) VALUES (2)")
-        wait_for(lambda: observer.waiting == 2, "the second")
+        _has_read(reader, observer, 2)
         assert not commit.returned(0)
         assert not second.returned(0)
         reader.queue(last_only=True)  # cumulative: one acknowledgement for both
@@ -59,7 +68,7 @@ def test_a_commit_returns_behind_the_acknowledgement_only(source, point):
         assert second.returned()
         assert observer.acknowledgements == 1
         assert observer.waiting == 0
-        assert observer.acknowledged == Position(*end_of(source)) > end
+        assert observer.acknowledged == Position(*end_of_log(source)) > end
         assert int(counters(source)["yes_tx"]) == before + 2
         assert counters(source)["no_tx"] == "0"
         assert counters(source)["status"] == "ON"
@@ -70,11 +79,11 @@ def test_a_commit_returns_behind_the_acknowledgement_only(source, point):
 def test_transactions_of_every_kind_are_acknowledged_and_are_the_files_bytes(source):
     observer = SemisyncReplica()
     with Reader(source, observer) as reader:
-        file, start = reader.io.log_name, reader.io.log_pos
+        place = reader.feed.position
         statements = [
             ("CREATE TABLE d.other (a INT)",),
             ("BEGIN", "INSERT INTO d.t (id) VALUES (1), (2)", "DELETE FROM d.t", "COMMIT"),
-            ("INSERT INTO d.t VALUES (7, REPEAT('x', 300000))",),
+            (f"INSERT INTO d.t VALUES (7, REPEAT('x', {17 << 20}))",),
             ("XA START 'a'", "INSERT INTO d.t (id) VALUES (8)", "XA END 'a'", "XA PREPARE 'a'", "XA COMMIT 'a'"),
             ("DROP TABLE d.other",),
         ]  # fmt: skip
@@ -82,22 +91,12 @@ def test_transactions_of_every_kind_are_acknowledged_and_are_the_files_bytes(sou
             assert Commit(source, *each).returned(), each
         _acknowledged_all(observer, source)
         assert observer.acknowledgements >= len(statements)
-        assert b"".join(reader.events) == (source.data / file).read_bytes()[start:]
+        assert b"".join(reader.events) == (source.data / place.file).read_bytes()[place.offset :]
         assert Commit(source, "FLUSH BINARY LOGS").returned()
         source.settle()  # what comes after the last commit is not acknowledged
         assert Commit(source, "INSERT INTO d.t (id) VALUES (9)").returned()
         _acknowledged_all(observer, source)
-        assert observer.acknowledged.number == Position(file, 4).number + 1
-
-
-def test_a_packet_of_several_fragments(source):
-    observer = SemisyncReplica()
-    with Reader(source, observer) as reader:
-        file, start = reader.io.log_name, reader.io.log_pos
-        insert = f"INSERT INTO d.t VALUES (1, REPEAT('x', {17 << 20}))"
-        assert Commit(source, insert).returned()
-        _acknowledged_all(observer, source)
-        assert b"".join(reader.events) == (source.data / file).read_bytes()[start:]
+        assert observer.acknowledged.number == place.number + 1
 
 
 def test_a_source_that_has_it_and_is_not_enabled(source):
@@ -105,10 +104,10 @@ def test_a_source_that_has_it_and_is_not_enabled(source):
     variable(source, "enabled", 0)
     observer = SemisyncReplica()
     with Reader(source, observer) as reader:
-        start = reader.io.log_pos
+        start = reader.feed.position
         assert observer.enabled
         assert Commit(source, "INSERT INTO d.t (id) VALUES (1)").returned()
-        wait_for(lambda: reader.io.log_pos == end_of(source)[1] > start, "the event")
+        wait_for(lambda: reader.feed.position == Position(*end_of_log(source)) > start, "the event")
         assert observer.acknowledgements == 0
         variable(source, "enabled", 1)
         assert Commit(source, "INSERT INTO d.t (id) VALUES (2)").returned()
@@ -121,10 +120,10 @@ def test_a_reader_that_comes_again_frees_who_waited(source):
     observer = SemisyncReplica()
     with Reader(source, observer, hold=True) as reader:
         commit = Commit(source, "INSERT INTO d.t (id) VALUES (1)")
-        wait_for(lambda: observer.waiting == 1, "the event")
+        _has_read(reader, observer, 1)
     assert observer.waiting == 0
     assert not commit.returned(0)
-    with Reader(source, observer, start=(reader.io.log_name, reader.io.log_pos)):
+    with Reader(source, observer, start=reader.feed.position):
         assert commit.returned()
         assert Commit(source, "INSERT INTO d.t (id) VALUES (2)").returned()
 
@@ -136,25 +135,19 @@ def test_the_source_counts_us_out_when_we_stop(source):
 
 
 @pytest.mark.parametrize("way", ["zlib", "zstd"])
-def test_over_a_compressed_connection(source, tmp_path, way):
+def test_over_a_compressed_connection(source, receiving, tmp_path, way):
     """Each acknowledgement is a command of its own, numbered from 0 on both layers."""
     if way == "zstd" and source.flavour == "mariadb":
         pytest.skip("MariaDB has no zstd")
     observer = SemisyncReplica()
-    url = f"mysql://root@127.0.0.1:{source.port}/?ssl_mode=DISABLED&start=now&heartbeat=1&compress={way}"
-    receiver = Receiver(url, tmp_path, observers=[observer], follow=True)
-    thread = threading.Thread(target=receiver.run, daemon=True)
-    thread.start()
-    try:
-        wait_for(lambda: counters(source)["clients"] == "1", "the source knows of us")
-        for number in range(10):
-            insert = f"INSERT INTO d.t VALUES ({number}, REPEAT('x', {100 * number**3}))"
-            assert Commit(source, insert).returned(), number
-        _acknowledged_all(observer, source)
-    finally:
-        receiver.stop()
-        thread.join(DEADLINE)
-    assert not thread.is_alive()
+    options = f"?ssl_mode=DISABLED&start=now&heartbeat=1&compress={way}"
+    run = receiving(source, tmp_path, options=options, observers=[observer])
+    wait_for(lambda: counters(source)["clients"] == "1", "the source knows of us")
+    for number in range(10):
+        insert = f"INSERT INTO d.t VALUES ({number}, REPEAT('x', {100 * number**3}))"
+        assert Commit(source, insert).returned(), number
+    _acknowledged_all(observer, source)
+    run.stop()
     file = source.binlogs()[-1].name
     assert (tmp_path / file).read_bytes()[100:] == (source.data / file).read_bytes()[100:]
     wait_for(lambda: counters(source)["clients"] == "0", "the source has forgotten us")
@@ -169,22 +162,16 @@ def test_a_receiver_that_ends_with_the_source_s_end(source, tmp_path):
     observer = SemisyncReplica()
     url = f"mysql://root@127.0.0.1:{source.port}/?ssl_mode=DISABLED"
     Receiver(url, tmp_path, observers=[observer], follow=False).run()
-    assert observer.acknowledged == Position(*end_of(source))
+    assert observer.acknowledged == Position(*end_of_log(source))
     if not commit.returned(10):  # a busy source forgets a dump that ended before it has read this
         Receiver(url, tmp_path, observers=[SemisyncReplica()], follow=False).run()
     assert commit.returned()
 
 
 def test_over_tls(source):
-    if not source.query("SHOW VARIABLES LIKE 'ssl_cert'")[0][1] and source.flavour == "mysql":
-        pytest.skip("the server has no certificate")
-    if source.name == "mariadb-10.11":
-        pytest.skip("MariaDB before 11.4 makes no certificate of its own")
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     observer = SemisyncReplica()
-    with Reader(source, observer, ssl=context) as reader:
-        assert isinstance(reader.service._socket, ssl.SSLSocket)
+    with Reader(source, observer, ssl_mode="REQUIRED") as reader:
+        assert reader.feed.session.connection.is_tls
         for number in range(20):
             assert Commit(source, f"INSERT INTO d.t (id) VALUES ({number})").returned()
         _acknowledged_all(observer, source)
@@ -216,9 +203,7 @@ def test_without_the_plugin_it_is_asynchronous_and_said_once(mysql97, caplog):
         with Reader(mysql97, observer) as reader:
             assert not observer.enabled
             mysql97.execute(f"CREATE DATABASE asynchronous{number}")
-            end = end_of(mysql97)[1]
-            wait_for(lambda r=reader, end=end: r.io.log_pos == end, "the event")
-            assert reader.events
+            wait_for(lambda r=reader: r.events, "the event")
             mysql97.execute(f"DROP DATABASE asynchronous{number}")
     (message,) = caplog.messages
     assert message == (
@@ -226,3 +211,13 @@ def test_without_the_plugin_it_is_asynchronous_and_said_once(mysql97, caplog):
         " asynchronously, its commits do not wait for this replica"
     )
     assert observer.acknowledgements == 0
+
+
+def test_the_state_is_set_when_the_reader_starts_and_when_it_ends(source):
+    observer = SemisyncReplica()
+    for _ in range(2):
+        assert not observer.enabled
+        with Reader(source, observer):
+            assert observer.enabled
+    assert not observer.enabled
+    assert observer.waiting == 0

@@ -2,12 +2,11 @@
 hold: commits wait for acknowledgements, WL#4398. Real replicas are in test_source_replicas.py.
 """
 
-from __future__ import annotations
-
 import socket
 import threading
 import time
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -22,12 +21,19 @@ from tailrace.replication.source.series import ServedLogs
 from tailrace.replication.source.transmit import Transmit
 from tailrace.wire.packets import frame
 from tailrace.wire.semisync import Acknowledgement
+from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
 from tests.writing.made import fill, log
 from tests.writing.test_observers import statement
 
 SHORT = 0.3
 ROTATE = 4
+
+
+def ended(*threads):
+    for thread in threads:
+        thread.join(DEADLINE)
+        assert not thread.is_alive()
 
 
 class Replica:
@@ -45,9 +51,9 @@ class Replica:
         self.transmit = Transmit(served, request, self.connection, delegate=delegate)
         self.go = threading.Event()
         self.go.set()
-        self.events: list[tuple[bool, int, int]] = []
-        self.headers: set[bytes] = set()
-        self.wanted: list[int] = []
+        self.events = []
+        self.headers = set()
+        self.wanted = []
         self._name = ""
         self._stopped = False
         self._threads = [
@@ -94,16 +100,14 @@ class Replica:
         self._stopped = True
         self.go.set()
         self.transmit.stop()
-        self._threads[0].join(DEADLINE)
-        self._threads[1].join(DEADLINE)
+        ended(*self._threads)
         self._socket.close()
-        assert not any(thread.is_alive() for thread in self._threads)
 
 
 class Chain:
     """A log that is written and served, with a semi-synchronous source."""
 
-    def __init__(self, folder, flavour="mysql", **given):
+    def __init__(self, stack, folder, flavour="mysql", **given):
         given.setdefault("timeout", DEADLINE)
         self.source = SemisyncSource(**given)
         self.log = log(
@@ -114,9 +118,9 @@ class Chain:
         )
         self.served = ServedLogs(folder)
         self.delegate = TransmitDelegate([self.source])
-        self._stack = ExitStack()
-        self._stack.callback(self.log.close)
-        self._stack.callback(self.served.close)
+        self._stack = stack
+        stack.callback(self.log.close)
+        stack.callback(self.served.close)
 
     def replica(self, server_id, **given):
         replica = Replica(self.served, self.delegate, server_id, **given)
@@ -132,21 +136,11 @@ class Chain:
         thread.start()
         return thread
 
-    def close(self):
-        self._stack.close()
-
 
 @pytest.fixture
 def chain(tmp_path):
-    made = []
-
-    def make(flavour="mysql", **given):
-        made.append(Chain(tmp_path, flavour, **given))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+    with ExitStack() as stack:
+        yield partial(Chain, stack, tmp_path)
 
 
 @pytest.mark.parametrize("point", WaitPoint)
@@ -174,8 +168,7 @@ def test_a_commit_returns_after_the_acknowledgement_only(chain, flavour, point, 
     assert told.is_set() == (point is WaitPoint.AFTER_COMMIT)
     assert it.source.status.wait_sessions == 1
     replica.go.set()
-    commit.join(DEADLINE)
-    assert not commit.is_alive()
+    ended(commit)
     assert told.is_set()
     status = it.source.status
     assert (status.yes_tx, status.no_tx, status.tx_waits, status.clients) == (1, 0, 1, 1)
@@ -222,9 +215,7 @@ def test_after_a_time_out_it_is_asynchronous_until_a_replica_has_caught_up(chain
     replica.go.clear()
     it.source.timeout = SHORT
     commits = [it.commit(number) for number in (3, 4, 5)]
-    for commit in commits:
-        commit.join(DEADLINE)
-        assert not commit.is_alive()
+    ended(*commits)
     status = it.source.status
     assert (status.status, status.no_times, status.yes_tx, status.no_tx) == (False, 1, 2, 3)
     waits = status.tx_waits
@@ -264,9 +255,7 @@ def test_of_transactions_that_are_sent_at_once_the_last_ones_acknowledgement_is_
     commits[-1].start()
     wait_for(lambda: it.source.status.wait_sessions == 5, "the last one's wait")
     replica = it.replica(22)
-    for commit in commits:
-        commit.join(DEADLINE)
-        assert not commit.is_alive()
+    ended(*commits)
     assert replica.wanted[-2:] == [small, it.log.position.offset]
     status = it.source.status
     assert (status.yes_tx, status.tx_waits, status.no_tx) == (5, 5, 0)
@@ -277,9 +266,7 @@ def test_of_transactions_that_are_sent_at_once_the_last_ones_acknowledgement_is_
     commits = [it.commit(number) for number in range(20, 24)]
     wait_for(lambda: it.source.status.wait_sessions == 4, "the waits")
     again = it.replica(22, file="binlog.000001")
-    for commit in commits:
-        commit.join(DEADLINE)
-        assert not commit.is_alive()
+    ended(*commits)
     assert again.wanted[-1] == it.log.position.offset
     assert len(again.wanted) == 1
 
@@ -311,8 +298,7 @@ def test_two_acknowledgements_are_of_two_replicas(chain):
     commit.join(SHORT)
     assert commit.is_alive()
     other = it.replica(23)
-    commit.join(DEADLINE)
-    assert not commit.is_alive()
+    ended(commit)
     assert other.wanted
     assert it.source.status.clients == 3
     other.stop()
@@ -329,8 +315,7 @@ def test_without_wait_no_replica_nothing_waits_while_none_is_there(chain):
     commit = it.commit(3)
     wait_for(lambda: it.source.status.wait_sessions, "the wait")
     replica.stop()
-    commit.join(DEADLINE)  # it ends with the replica
-    assert not commit.is_alive()
+    ended(commit)  # it ends with the replica
     assert it.source.status.no_tx == 3
 
 
@@ -342,9 +327,7 @@ def test_one_acknowledgement_ends_the_waits_of_several_threads(chain):
     wait_for(lambda: it.source.status.wait_sessions == 8, "the waits")
     wait_for(lambda: replica.transmit.position == it.log.position, "the events")
     replica.acknowledge(it.log.position.offset)
-    for commit in commits:
-        commit.join(DEADLINE)
-        assert not commit.is_alive()
+    ended(*commits)
     (state,) = it.source.replicas
     assert (state.acknowledgements, it.source.status.yes_tx) == (1, 8)
 
@@ -367,8 +350,7 @@ def test_acknowledgements_of_what_was_not_sent_or_damaged_ones_release_nothing(c
     commit.join(SHORT)
     assert commit.is_alive()
     replica.go.set()
-    commit.join(DEADLINE)
-    assert not commit.is_alive()
+    ended(commit)
     assert sum("which was not sent to it" in text for text in caplog.messages) == 2
 
 
@@ -385,8 +367,7 @@ def test_a_rollback_that_was_logged_waits_too(chain, flavour, point):
     thread.start()
     wait_for(lambda: it.source.status.wait_sessions, "the wait")
     replica.go.set()
-    thread.join(DEADLINE)
-    assert not thread.is_alive()
+    ended(thread)
     assert it.source.status.yes_tx == 1
 
 
@@ -431,7 +412,7 @@ def test_the_status_variables_have_the_names_of_mysqls(fresh_server):
     assert variables["rpl_semi_sync_master_wait_point"] == "AFTER_COMMIT"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "text"),
     [
         ({"timeout": 0}, "timeout: 0 is not a time"),

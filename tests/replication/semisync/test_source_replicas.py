@@ -18,7 +18,8 @@ import tailrace
 from tailrace.constants import Flavour
 from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.replication.semisync.source import SemisyncSource
-from tests.live.certificates import Authority
+from tests.replication.source.conftest import PASSWORD
+from tests.replication.source.test_replicas import attach
 from tests.waiting import DEADLINE, wait_for
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Chain(NamedTuple):
 
     def connect(self):
         """A client of the source."""
-        return pymysql.connect(host="127.0.0.1", port=self.port, user="repl", password="secret")
+        return pymysql.connect(host="127.0.0.1", port=self.port, user="repl", password=PASSWORD)
 
     def commit(self, first, last):
         for number in range(first, last):
@@ -61,17 +62,11 @@ class Chain(NamedTuple):
         return [row[0] for row in self.replica.query("SELECT id FROM shop.orders ORDER BY id")]
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """A server's certificate and its key."""
-    authority = Authority(tmp_path_factory.mktemp("certificates"))
-    return authority.issue("localhost", "localhost", "127.0.0.1")
-
-
 @pytest.fixture(params=[("mysql-9.7", True), ("mariadb-11.8", False)], ids=str)
 def chain(request, tmp_path, fresh_server, certificate):
     """A program's log, served to a replica that asks for semi-synchronous replication."""
     name, tls = request.param
+    authority, cert, key = certificate
     flavour = name.partition("-")[0]
     mysql = flavour == "mysql"
     semisync = SemisyncSource(timeout=DEADLINE)
@@ -87,29 +82,15 @@ def chain(request, tmp_path, fresh_server, certificate):
             tmp_path,
             server_id=7,
             user="repl",
-            password="secret",
+            password=PASSWORD,
             observers=[semisync],
             **uuid,
             **({"gtid_mode": True} if mysql else {}),
-            **(dict(zip(("tls_cert", "tls_key"), certificate, strict=True)) if tls else {}),
+            **({"tls_cert": cert, "tls_key": key} if tls else {}),
         ) as source,
     ):
         replica = fresh_server(name, REPLICAS[name], server_id=22)
-        if mysql:
-            replica.query(
-                f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={source.port},"
-                " SOURCE_USER='repl', SOURCE_PASSWORD='secret', SOURCE_AUTO_POSITION=1,"
-                " GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1,"
-                f" SOURCE_SSL={int(tls)}"
-            )
-            replica.query("START REPLICA")
-        else:
-            replica.query(
-                f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={source.port},"
-                " MASTER_USER='repl', MASTER_PASSWORD='secret', MASTER_USE_GTID=slave_pos,"
-                f" MASTER_SSL={int(tls)}, MASTER_SSL_VERIFY_SERVER_CERT=0, MASTER_CONNECT_RETRY=1"
-            )
-            replica.query("START SLAVE")
+        attach(replica, source.port, authority if tls else None)
         made = Chain(semisync, log, replica, table, source.port)
         made.attached()
         with log.transaction() as transaction:

@@ -4,8 +4,6 @@
 `--into s3`.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tools.campaign import zeroloss

@@ -9,7 +9,6 @@ import pymysql
 import pytest
 
 import tailrace
-from tests.live.certificates import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,13 +31,6 @@ def serve() -> Iterator[Callable[..., SourceServer]]:
             return stack.enter_context(tailrace.serve(logs, **settings))
 
         yield start
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """The authority's certificate, a server's and its key."""
-    authority = Authority(tmp_path_factory.mktemp("certificates"))
-    return (authority.ca, *authority.issue("localhost", "localhost", "127.0.0.1"))
 
 
 def connect(server: SourceServer, **settings: Any) -> pymysql.connections.Connection:

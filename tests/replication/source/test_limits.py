@@ -1,6 +1,7 @@
-"""What a client costs that has not logged in: no thread, and at most 64 KiB of memory."""
+"""Clients that have not logged in: no thread, at most 64 KiB of memory, and mutated logins.
 
-from __future__ import annotations
+``python -m tools.campaign logins --size full`` tries a million connections.
+"""
 
 import socket
 import ssl
@@ -11,6 +12,7 @@ import pytest
 from tailrace.wire.handshake import Capability, TlsRequest
 from tailrace.wire.packets import frame
 from tests.waiting import DEADLINE, wait_for
+from tools.campaign import logins
 from tools.campaign.logins import Served
 
 pytestmark = pytest.mark.slow
@@ -30,7 +32,7 @@ def test_a_client_that_has_not_logged_in_holds_no_thread_and_at_most_64_kib(
     with ExitStack() as stack:
         stack.callback(served.close)
 
-        def attach(count: int) -> None:
+        def attach(count):
             for _ in range(count):
                 sock = socket.create_connection(("127.0.0.1", served.port), DEADLINE)
                 stack.callback(sock.close)
@@ -50,3 +52,13 @@ def test_a_client_that_has_not_logged_in_holds_no_thread_and_at_most_64_kib(
         grown, now, _ = served.figure()
         assert now == threads
         assert (grown - size) / COUNT < 64 << 10
+
+
+def test_mutated_logins_are_rejected_cleanly_and_harm_nobody():
+    report = logins.run(logins.SIZES["small"], seed=20)
+    assert not report.failures
+    assert report.tried == logins.SIZES["small"]
+    assert report.dumps > 1
+    outcomes = report.outcomes
+    assert outcomes["error 1043"] > 100
+    assert sum(number for what, number in outcomes.items() if what.startswith("logged in")) > 50

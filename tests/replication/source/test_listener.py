@@ -1,14 +1,11 @@
 """Logins at the listener: real clients, and everything that is none."""
 
-from __future__ import annotations
-
 import os
 import socket
 import ssl
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
 
 import pymysql
 import pytest
@@ -32,11 +29,7 @@ from tailrace.wire.handshake import (
 )
 from tailrace.wire.packets import ErrorPacket, frame, payloads
 from tests.cases import each_case
-from tests.live.certificates import Authority
 from tests.waiting import DEADLINE, wait_for
-
-if TYPE_CHECKING:
-    from tailrace.replication.source.connection import ReplicaConnection
 
 PASSWORD = "gehäim"
 USERS = Users({name: kind.of_password(PASSWORD) for name, kind in METHODS.items()})
@@ -45,38 +38,36 @@ FULL = ErrorPacket(1040, "08004", "Too many connections")
 
 
 @pytest.fixture(scope="module")
-def tls(tmp_path_factory):
-    authority = Authority(tmp_path_factory.mktemp("certificates"))
-    certificate, key = authority.issue("localhost", "localhost", "127.0.0.1")
+def tls(certificate):
+    authority, cert, key = certificate
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context, str(authority.ca)
+    context.load_cert_chain(cert, key)
+    return context, str(authority)
 
 
 class Echo:
     """A listener whose logged-in clients get an OK for each packet."""
 
-    def __init__(self, **settings) -> None:
-        self.connections: list[ReplicaConnection] = []
-        self.room = True
-        settings = {"users": USERS, "version": lambda: "9.9.9"} | settings
+    def __init__(self, **settings):
+        self.connections = []
+        settings = {"users": USERS, "no_room": lambda _: None} | settings
         self.listener = Listener(
             "127.0.0.1",
             0,
             settings.pop("users"),
-            settings.pop("version"),
+            lambda: "9.9.9",
             self._take,
-            lambda _: None if self.room else FULL,
+            settings.pop("no_room"),
             **settings,
         )
         self.listener.start()
 
-    def _take(self, connection: ReplicaConnection) -> bool:
+    def _take(self, connection):
         self.connections.append(connection)
         threading.Thread(target=self._serve, args=[connection], daemon=True).start()
         return True
 
-    def _serve(self, connection: ReplicaConnection) -> None:
+    def _serve(self, connection):
         try:
             while connection.read_command()[:1] != b"\x01":
                 connection.write(OkPacket().encode())
@@ -85,7 +76,7 @@ class Echo:
             pass
         connection.release()
 
-    def connect(self, **settings) -> pymysql.connections.Connection:
+    def connect(self, **settings):
         return pymysql.connect(
             host="127.0.0.1",
             port=self.listener.port,
@@ -102,7 +93,7 @@ class Echo:
 def listening():
     with ExitStack() as stack:
 
-        def start(**settings) -> Echo:
+        def start(**settings):
             made = Echo(**settings)
             stack.callback(made.listener.stop)
             return made
@@ -110,7 +101,7 @@ def listening():
         yield start
 
 
-def packet(sock: socket.socket) -> tuple[int, bytes]:
+def packet(sock):
     raw = b""
     while len(raw) < 4 or len(raw) < 4 + int.from_bytes(raw[:3], "little"):
         piece = sock.recv(4 if len(raw) < 4 else 4 + int.from_bytes(raw[:3], "little") - len(raw))
@@ -121,7 +112,7 @@ def packet(sock: socket.socket) -> tuple[int, bytes]:
     return number, payload
 
 
-def refusal(sock: socket.socket) -> ErrorPacket:
+def refusal(sock):
     """The error, and after it the end of the connection."""
     found = ErrorPacket.decode(packet(sock)[1])
     assert sock.recv(1) == b""
@@ -205,17 +196,13 @@ def test_a_client_from_before_authentication_methods(native):
         assert packet(sock) == (2, OkPacket().encode())
 
 
-def test_a_login_byte_by_byte(native):
+@each_case("size", [1, 1000])
+def test_a_login_in_pieces_and_what_follows_it_at_once(native, size):
+    """The connection gets the first command, though it came in one piece with the login's end."""
     with native.raw() as sock:
-        for byte in frame(response(sock), 1):
-            sock.sendall(bytes([byte]))
-        assert packet(sock) == (2, OkPacket().encode())
-
-
-def test_what_follows_the_login_at_once_is_the_first_command(native):
-    """The connection gets it, though it came in one piece with the login's last packet."""
-    with native.raw() as sock:
-        sock.sendall(frame(response(sock), 1) + frame(b"\x0e", 0))
+        raw = frame(response(sock), 1) + frame(b"\x0e", 0)
+        for at in range(0, len(raw), size):
+            sock.sendall(raw[at : at + size])
         assert packet(sock) == (2, OkPacket().encode())
         assert packet(sock) == (1, OkPacket().encode())
 
@@ -223,7 +210,7 @@ def test_what_follows_the_login_at_once_is_the_first_command(native):
 # --- TLS -----------------------------------------------------------------------------------------
 
 
-def login(**settings) -> Login:
+def login(**settings):
     settings = {"offers_tls": True, "must_encrypt": True} | settings
     return Login(USERS, "9.9.9", 1, "192.0.2.1", **settings)
 
@@ -360,18 +347,11 @@ def test_a_wrong_password_counts_and_the_address_is_turned_away(listening):
     assert echo.listener.failed_logins == 3
 
 
-def test_no_room_for_one_more(listening):
-    echo = listening()
-    echo.room = False
-    with pytest.raises(pymysql.OperationalError, match="Too many connections") as caught:
-        echo.connect(user="mysql_native_password")
-    assert caught.value.args[0] == 1040
-
-
-def test_no_room_for_one_that_was_greeted_before_others_were_faster(listening):
-    asked = []
-    echo = listening()
-    echo.listener._no_room = lambda _: asked.append(1) or (None if len(asked) == 1 else FULL)
+@each_case("answers", [[FULL], [None, FULL]])
+def test_no_room_for_one_more(listening, answers):
+    """Nor for one that was greeted before others were faster."""
+    left = iter(answers)
+    echo = listening(no_room=lambda _: next(left, FULL))
     with pytest.raises(pymysql.OperationalError, match="Too many connections") as caught:
         echo.connect(user="mysql_native_password")
     assert caught.value.args[0] == 1040
@@ -400,16 +380,6 @@ def test_too_many_that_do_not_log_in_drop_their_own_oldest(listening):
         socks[-1].settimeout(0.2)
         with pytest.raises(TimeoutError):
             socks[-1].recv(1)
-
-
-def test_clients_that_have_not_logged_in_have_no_thread(listening):
-    echo = listening()
-    before = threading.active_count()
-    with ExitStack() as stack:
-        for _ in range(100):
-            packet(stack.enter_context(echo.raw()))
-        assert echo.listener.pending == 100
-        assert threading.active_count() == before
 
 
 def test_stop_drops_them(listening):

@@ -1,7 +1,5 @@
 """Real replicas follow a program's local transactions, through the log that they are written to."""
 
-from __future__ import annotations
-
 import threading
 
 import pymysql

@@ -1,7 +1,5 @@
 """Real replicas, and logs that cannot be read for longer than a dump waits."""
 
-from __future__ import annotations
-
 import pytest
 
 import tailrace
@@ -80,7 +78,10 @@ def test_a_replica_waits_for_a_file_that_was_announced_and_has_not_begun(
     assert "error 1236" not in caplog.text
 
 
-@each_case("name", ["binlog.000002", "other.000001", "x" * 5000, "\udcff", "a/b"])
+PATHS = ("../mysql/binlog.000001", "/etc/passwd", "binlog.index", "a/b")
+
+
+@each_case("name", ["binlog.000002", "other.000001", "x" * 5000, "\udcff", *PATHS])
 def test_a_file_that_was_not_announced_is_none(tmp_path, name):
     first = tmp_path / "binlog.000001"
     with tailrace.create(first, flavour="mysql", server_id=7, server_uuid=UUID):

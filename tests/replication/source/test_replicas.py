@@ -4,11 +4,8 @@ In the chain of the issue: a primary, a receiver that copies its logs, a source 
 while it grows, and a replica of each flavour.
 """
 
-from __future__ import annotations
-
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pymysql
 import pytest
@@ -16,14 +13,11 @@ import pytest
 from tailrace.replication.receiver import Receiver
 from tailrace.wire.authentication import METHODS
 from tests.cases import each_case
-from tests.replication.conftest import url_of
+from tests.replication.conftest import Running, url_of
 from tests.replication.source.conftest import PASSWORD, ask
-from tests.waiting import DEADLINE, wait_for
-from tests.wire.test_traffic import COMMON
+from tests.waiting import wait_for
+from tests.wire.test_traffic import COMMON, end_of_log, follow, leave
 from tools.servers import ONE_OF_EACH
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 PARALLEL = {
@@ -36,7 +30,7 @@ TABLES = ("shop.orders", "shop.documents", "shop.counters")
 class Chain:
     """A primary, and a receiver of its logs in a thread."""
 
-    def __init__(self, primary, folder: Path) -> None:
+    def __init__(self, primary, folder):
         self.primary = primary
         self.folder = folder
         primary.execute("CREATE DATABASE shop")
@@ -44,15 +38,9 @@ class Chain:
         primary.execute("CREATE TABLE shop.documents (id INT PRIMARY KEY, body LONGBLOB)")
         primary.execute("CREATE TABLE shop.counters (name VARCHAR(20) PRIMARY KEY, n BIGINT)")
         self.work(50)
-        self.receiver = Receiver(url_of(primary), str(folder), follow=True)
-        self._thread = threading.Thread(target=self.receiver.run, daemon=True)
-        self._thread.start()
+        self.receiving = Running(Receiver(url_of(primary), str(folder), follow=True)).start()
 
-    def close(self) -> None:
-        self.receiver.stop(at_once=True)
-        self._thread.join(DEADLINE)
-
-    def work(self, count: int) -> None:
+    def work(self, count):
         """Transactions, statements outside of one, DDL, a change of file."""
         with self.primary.connect(autocommit=False) as client, client.cursor() as cursor:
             for at in range(count):
@@ -72,13 +60,8 @@ class Chain:
         self.primary.rotate()
         self.primary.settle()
 
-    def checksums(self, server) -> list:
+    def checksums(self, server):
         return server.query(f"CHECKSUM TABLE {', '.join(TABLES)}")
-
-    def end(self) -> tuple[str, int]:
-        sql = "SHOW BINARY LOG STATUS" if self.primary.flavour == "mysql" else "SHOW MASTER STATUS"
-        file, position, *_ = self.primary.query(sql)[0]
-        return file, position
 
 
 @pytest.fixture(scope="module", params=ONE_OF_EACH)
@@ -88,7 +71,7 @@ def chain(request, fresh_server, tmp_path_factory):
     made = Chain(primary, tmp_path_factory.mktemp("copy") / name)
     wait_for(lambda: any(made.folder.glob("binlog.0*")))
     yield made
-    made.close()
+    made.receiving.stop(at_once=True)
 
 
 @pytest.fixture(scope="module")
@@ -103,49 +86,39 @@ def replica(chain, fresh_server):
     return fresh_server(chain.primary.name, options, server_id=71)
 
 
-def attach(replica, port: int, authority=None, **where) -> None:
+def attach(replica, port, authority=None, **where):
     """``where``: a file and a position; without, by GTID."""
-    if replica.flavour == "mysql":
-        given = {
-            "SOURCE_HOST": "localhost" if authority else "127.0.0.1",
-            "SOURCE_PORT": port,
-            "SOURCE_USER": "repl",
-            "SOURCE_PASSWORD": PASSWORD,
-            "SOURCE_SSL": int(authority is not None),
-            "SOURCE_SSL_CA": str(authority or ""),
-            "SOURCE_SSL_VERIFY_SERVER_CERT": int(authority is not None),
-            "SOURCE_CONNECT_RETRY": 1,
-            "SOURCE_AUTO_POSITION": int(not where),
-        }
-        given |= {f"SOURCE_LOG_{name}": value for name, value in where.items()}
-        how = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        replica.execute(f"CHANGE REPLICATION SOURCE TO {how}")
-        replica.execute("START REPLICA")
-        return
     given = {
-        "MASTER_HOST": "localhost" if authority else "127.0.0.1",
-        "MASTER_PORT": port,
-        "MASTER_USER": "repl",
-        "MASTER_PASSWORD": PASSWORD,
-        "MASTER_SSL": int(authority is not None),
-        "MASTER_SSL_CA": str(authority or ""),
-        "MASTER_SSL_VERIFY_SERVER_CERT": int(authority is not None),
-        "MASTER_CONNECT_RETRY": 1,
+        "HOST": "localhost" if authority else "127.0.0.1",
+        "PORT": port,
+        "USER": "repl",
+        "PASSWORD": PASSWORD,
+        "SSL": int(authority is not None),
+        "SSL_CA": str(authority or ""),
+        "SSL_VERIFY_SERVER_CERT": int(authority is not None),
+        "CONNECT_RETRY": 1,
+        **{f"LOG_{name}": value for name, value in where.items()},
     }
-    given |= {f"MASTER_LOG_{name}": value for name, value in where.items()}
-    how = ", ".join(f"{name}={value!r}" for name, value in given.items())
-    replica.execute(f"CHANGE MASTER TO {how}, MASTER_USE_GTID={'no' if where else 'slave_pos'}")
-    replica.execute("START SLAVE")
+    mysql = replica.flavour == "mysql"
+    word = "SOURCE" if mysql else "MASTER"
+    how = ", ".join(f"{word}_{name}={value!r}" for name, value in given.items())
+    if mysql:
+        replica.execute(
+            f"CHANGE REPLICATION SOURCE TO {how}, SOURCE_AUTO_POSITION={int(not where)}"
+        )
+    else:
+        replica.execute(f"CHANGE MASTER TO {how}, MASTER_USE_GTID={'no' if where else 'slave_pos'}")
+    replica.execute("START REPLICA" if mysql else "START SLAVE")
 
 
-def status(replica) -> dict:
+def status(replica):
     sql = "SHOW REPLICA STATUS" if replica.flavour == "mysql" else "SHOW SLAVE STATUS"
     with replica.connection.cursor(pymysql.cursors.DictCursor) as cursor:
         cursor.execute(sql)
         return cursor.fetchone() or {}
 
 
-def errors(replica) -> dict:
+def errors(replica):
     return {
         name: value
         for name, value in status(replica).items()
@@ -169,11 +142,11 @@ def emptied(replica):
             replica.execute("SET GLOBAL gtid_slave_pos = ''")
 
 
-def equal(chain, replica) -> None:
+def equal(chain, replica):
     """The replica's tables become the primary's."""
     wanted = chain.checksums(chain.primary)
 
-    def same() -> bool:
+    def same():
         failed = errors(replica)
         assert not failed, failed
         try:
@@ -203,52 +176,8 @@ def test_from_nothing_while_the_primary_works(
         (session,) = [each for each in server.sessions if each.transmit is not None]
         assert session.connection.is_tls == encrypted
         assert session.replica.server_id == 71
-        assert (
-            status(replica)[
-                "Replica_IO_Running" if replica.flavour == "mysql" else "Slave_IO_Running"
-            ]
-            == "Yes"
-        )
-
-
-@pytest.mark.parametrize("by_gtid", [False, True], ids=["file", "gtid"])
-def test_from_the_middle_after_the_source_was_away(chain, replica, serve, by_gtid):
-    """The replica reconnects by itself, to another source at the same port, and continues."""
-    server = serve(chain.folder)
-    with emptied(replica):
-        where = {} if by_gtid else {"FILE": "binlog.000001", "POS": 4}
-        attach(replica, server.port, **where)
-        equal(chain, replica)
-        server.close()
-        chain.work(30)
-        again = serve(chain.folder, listen=f"127.0.0.1:{server.port}")
-        wait_for(lambda: any(each.transmit for each in again.sessions))
-        equal(chain, replica)
-        sent = max(each.transmit.sent for each in again.sessions if each.transmit)
-        whole = sum(each.stat().st_size for each in chain.folder.glob("binlog.0*"))
-        assert sent < whole / 2  # not from the beginning
-
-
-def test_from_a_position_in_the_middle(chain, replica, serve):
-    """A replica that was copied from the primary at a position."""
-    with emptied(replica):
-        chain.work(3)
-        file, position = chain.end()
-        for table in TABLES:
-            ((_, create),) = chain.primary.query(f"SHOW CREATE TABLE {table}")
-            replica.execute("CREATE DATABASE IF NOT EXISTS shop")
-            replica.execute(create.replace("TABLE `", "TABLE `shop`.`", 1))
-            rows = chain.primary.query(f"SELECT * FROM {table}")
-            marks = ", ".join(["%s"] * len(rows[0]))
-            for row in rows:
-                replica.execute(f"INSERT INTO {table} VALUES ({marks})", row)
-        if replica.flavour == "mysql":
-            replica.execute("RESET BINARY LOGS AND GTIDS")
-        chain.work(20)
-        wait_for((chain.folder / chain.end()[0]).exists)
-        server = serve(chain.folder)
-        attach(replica, server.port, FILE=file, POS=position)
-        equal(chain, replica)
+        running = "Replica_IO_Running" if replica.flavour == "mysql" else "Slave_IO_Running"
+        assert status(replica)[running] == "Yes"
 
 
 def test_what_the_source_says_of_its_replicas_and_logs(chain, replica, serve):
@@ -264,7 +193,7 @@ def test_what_the_source_says_of_its_replicas_and_logs(chain, replica, serve):
         logs = ask(server, "SHOW BINARY LOGS")
         theirs = chain.primary.query("SHOW BINARY LOGS")
         assert [each[:2] for each in logs[:-1]] == [each[:2] for each in theirs[: len(logs) - 1]]
-        wait_for(lambda: ask(server, "SHOW MASTER STATUS")[0][:2] == chain.end())
+        wait_for(lambda: ask(server, "SHOW MASTER STATUS")[0][:2] == end_of_log(chain.primary))
     wait_for(lambda: ask(server, "SHOW REPLICAS") == [])
 
 
@@ -280,3 +209,69 @@ def test_replicas_log_in_by_each_method(chain, replica, serve, certificate, tmp_
     with emptied(replica):
         attach(replica, server.port, authority)
         equal(chain, replica)
+
+
+RECONNECTS = {0, 1053, 2003, 2013}
+UPDATES = {"mysql": {"log_replica_updates": True}, "mariadb": {"log_slave_updates": True}}
+
+
+def work(server, count):
+    for number in range(count):
+        server.execute("INSERT INTO shop.t (n) VALUES (%s), (%s)", (number, -number))
+
+
+def follows(server, other):
+    """The table becomes equal, and nothing but reconnecting is shown."""
+    wanted = server.query("CHECKSUM TABLE shop.t")
+
+    def same():
+        shown = status(other)
+        assert not shown["Last_SQL_Error"], shown["Last_SQL_Error"]
+        assert int(shown["Last_IO_Errno"]) in RECONNECTS, shown["Last_IO_Error"]
+        try:
+            return other.query("CHECKSUM TABLE shop.t") == wanted
+        except pymysql.Error:
+            return False
+
+    wait_for(same)
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
+def test_replicas_by_gtid_notice_nothing_when_the_source_changes(
+    fresh_server, serve, receiving, tmp_path, name
+):
+    """Issue 20, failover: source → tailrace → replica, and another source takes over."""
+    flavour = name.partition("-")[0]
+    options = COMMON[flavour] | UPDATES[flavour]
+    first = fresh_server(name, options, server_id=1)
+    second = fresh_server(name, options, server_id=2)
+    replica = fresh_server(name, options, server_id=71)
+    first.execute("CREATE DATABASE shop")
+    first.execute("CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, n INT) ENGINE=InnoDB")
+    follow(second, first.port, by_gtid=True)
+
+    def copied(source):
+        folder = tmp_path / str(source.server_id)
+        receiving(source, folder, options="?start=oldest")
+        wait_for(lambda: any(folder.glob("binlog.*[0-9]")))
+        return folder
+
+    server = serve(copied(first))
+    attach(replica, server.port)
+    work(first, 30)
+    follows(first, second)
+    follows(first, replica)
+    first.kill()
+    leave(second)
+    work(second, 10)
+    folder = copied(second)
+    server.close()  # and at once, under the same port, server id and UUID:
+    again = serve(folder, listen=f"127.0.0.1:{server.port}")
+    work(second, 20)
+    second.rotate()
+    work(second, 20)
+    follows(second, replica)
+    running = "Replica_IO_Running" if flavour == "mysql" else "Slave_IO_Running"
+    assert status(replica)[running] == "Yes"
+    assert sum(each.transmit is not None for each in again.sessions) == 1
+    replica.execute("STOP REPLICA" if flavour == "mysql" else "STOP SLAVE")

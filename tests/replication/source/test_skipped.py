@@ -1,7 +1,5 @@
 """What replicas ask a source to leave out: by name rejected, or without effect, as with a server."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.wire.commands import DumpFlag

@@ -1,7 +1,5 @@
 """Our dump, packet by packet, against that of the server that wrote the log."""
 
-from __future__ import annotations
-
 from threading import Thread
 
 import pytest
@@ -9,6 +7,7 @@ import pytest
 from tailrace.constants import ChecksumAlgorithm
 from tailrace.gtid import GtidList, GtidSet
 from tests.cases import each_case
+from tests.replication.logs import split
 from tests.replication.source.dumping import asked, ours, shown, theirs
 from tools.servers import NAMES
 
@@ -79,16 +78,6 @@ def same(server, request, **settings):
     return got
 
 
-def ends(server, name):
-    """Where the events of a log end."""
-    raw = (server.data / name).read_bytes()
-    at, found = 4, []
-    while at < len(raw):
-        at += int.from_bytes(raw[at + 9 : at + 13], "little")
-        found.append(at)
-    return found
-
-
 def test_all_logs_by_file_and_position(source):
     """WL#4398: a dump from the first log's beginning, over all files, to the EOF packet."""
     packets = same(source, asked(flags=3 if source.flavour == "mariadb" else 1))
@@ -96,13 +85,10 @@ def test_all_logs_by_file_and_position(source):
 
 
 def test_from_the_middle_of_a_file(source):
-    name = source.binlogs()[1].name
-    for end in ends(source, name)[2:6]:
-        same(source, asked(file=name, position=end))
-
-
-def test_from_the_end(source):
-    last = source.binlogs()[-1]
+    path = source.binlogs()[1]
+    for place in split(path.read_bytes())[3:7]:
+        same(source, asked(file=path.name, position=place))
+    last = source.binlogs()[-1]  # and from its end
     same(source, asked(file=last.name, position=last.stat().st_size))
 
 

@@ -1,7 +1,5 @@
 """Accounts: from a file as a server's mysql.user has them, and what an unknown name learns."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.errors import UsageError
@@ -28,15 +26,10 @@ def test_a_file_of_users(tmp_path, method):
     assert found.stored == stored
 
 
-def test_a_stored_password_as_text(tmp_path):
+@each_case("encoding", ["utf-8", "utf-8-sig"])  # editors write a byte order mark
+def test_a_stored_password_as_text(tmp_path, encoding):
     file = tmp_path / "users"
-    file.write_text(f"a mysql_native_password {NATIVE.stored.decode()}", "utf-8")
-    assert Users.of_file(file).find("a").stored == NATIVE.stored
-
-
-def test_a_file_of_an_editor_that_writes_a_byte_order_mark(tmp_path):
-    file = tmp_path / "users"
-    file.write_text(f"repl mysql_native_password {NATIVE.stored.decode()}", "utf-8-sig")
+    file.write_text(f"repl mysql_native_password {NATIVE.stored.decode()}", encoding)
     assert Users.of_file(file).find("repl").stored == NATIVE.stored
 
 
