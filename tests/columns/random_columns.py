@@ -199,7 +199,7 @@ def strings(draw: Any) -> MadeColumn:
     return MadeColumn(kind, metadata, values, collation=collation)
 
 
-_DOCUMENTS = st.recursive(
+DOCUMENTS = st.recursive(
     st.one_of(
         st.none(),
         st.booleans(),
@@ -220,7 +220,7 @@ def blob_likes(draw: Any) -> MadeColumn:
     kind = draw(st.sampled_from([T.JSON, T.GEOMETRY, T.VECTOR]))
     size = 4
     if kind is T.JSON:
-        data = st.one_of(_DOCUMENTS.map(jsonb), st.just(b""))
+        data = st.one_of(DOCUMENTS.map(jsonb), st.just(b""))
     elif kind is T.GEOMETRY:
         order = st.sampled_from([b"\0", b"\1"])
         data = st.tuples(raw(4), order, st.binary(min_size=4, max_size=60)).map(b"".join)

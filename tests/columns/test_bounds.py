@@ -1,11 +1,8 @@
 """The text kernels read no byte behind their input: it ends where a page begins that may not be read."""
 
-from __future__ import annotations
-
 import random
 import struct
 from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,7 +20,6 @@ from tests.columns.text.test_row_json import (
     DECLARED,
     KINDS,
     TEXT,
-    Kind,
     batch_of,
     column,
     schema_of,
@@ -31,11 +27,11 @@ from tests.columns.text.test_row_json import (
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Guarded:
+def guarded():
     return Guarded()
 
 
-def test_jsonb(guarded: Guarded) -> None:
+def test_jsonb(guarded):
     rng = random.Random(7)
     for _ in range(3000):
         value = jsonb(random_document(rng))[:PAGE]
@@ -52,7 +48,7 @@ def test_jsonb(guarded: Guarded) -> None:
 
 
 @each_case("charset", ["latin1", "gbk", "gb18030", "ujis", "sjis", "utf16", "utf32"])
-def test_charsets(guarded: Guarded, charset: str) -> None:
+def test_charsets(guarded, charset):
     rng = random.Random(8)
     for _ in range(1500):
         value = rng.choice([b"plain ", b"", b"a" * 30]) + rng.randbytes(rng.randrange(6))
@@ -62,7 +58,7 @@ def test_charsets(guarded: Guarded, charset: str) -> None:
             continue
 
 
-def test_documents(guarded: Guarded) -> None:
+def test_documents(guarded):
     rng = random.Random(9)
     texts = ["", "a", "é" * 9, '{"a": [1, "\\u00e9", null]}', "-", "[1e", '"\\', "tru", " " * 17]
     for _ in range(1500):
@@ -72,7 +68,7 @@ def test_documents(guarded: Guarded) -> None:
             images_to_json(batch_of(images), schema_of(column(0, "c", kind)), "after")
 
 
-def test_vectors(guarded: Guarded) -> None:
+def test_vectors(guarded):
     floats = struct.pack("<5f", 1, 2.5, -3, 1e20, 1e-20)
     for count in range(6):
         raw = guarded.array([floats[: 4 * count]], pa.binary()).buffers()[2]
@@ -90,18 +86,18 @@ class Finished(Exception):
 class Page(Room):
     """Room that is one page at most; what is written is not looked at."""
 
-    def resize(self, size: int, *, shrink_to_fit: bool | None = None) -> None:
+    def resize(self, size, *, shrink_to_fit=None):
         if shrink_to_fit is not None or size > PAGE:
             raise Finished
         super().resize(size)
 
 
-def test_writes(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes(guarded, monkeypatch):
     """No write goes behind the room either, whatever its size."""
     rng = random.Random(10)
     allocate = pa.allocate_buffer
 
-    def small(size: int, *, resizable: bool = False) -> pa.Buffer | Page:
+    def small(size, *, resizable=False):
         return Page(guarded, rng.randrange(256, 700)) if resizable else allocate(size)
 
     documents = [random_document(rng) for _ in range(600)]
@@ -125,7 +121,7 @@ def test_writes(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
             images_to_json(batch_of(images), schema, "after")
 
 
-def samples(kind: Kind) -> list[Any]:
+def samples(kind):
     """Some values of a column type, long ones among them."""
     if pa.types.is_string(kind.arrow):
         return ["", '"' * 90, "\x01" * 50, "é" * 200, "[ 1, 2 ]"]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import random
 import re
 
@@ -13,17 +11,11 @@ from tailrace.errors import EventDecodeError, SchemaError
 from tailrace.values.charsets import decode
 from tailrace.values.surrogates import escaped, has_surrogates, unescaped
 from tests.cases import each_case
+from tests.values import make_tables
+from tests.values.test_charsets import ALL
 
 CODECS = {
-    "big5": "big5",
-    "cp932": "cp932",
-    "eucjpms": "euc_jp",
-    "euckr": "cp949",
-    "gb18030": "gb18030",
-    "gb2312": "gb2312",
-    "gbk": "gbk",
-    "sjis": "shift_jis",
-    "ujis": "euc_jp",
+    **make_tables.CODECS,
     "utf16": "utf-16-be",
     "utf16le": "utf-16-le",
     "ucs2": "utf-16-be",
@@ -32,33 +24,6 @@ CODECS = {
     "utf8mb4": "utf-8",
     "binary": "utf-8",
 }
-SINGLE = [
-    "armscii8",
-    "ascii",
-    "cp1250",
-    "cp1251",
-    "cp1256",
-    "cp1257",
-    "cp850",
-    "cp852",
-    "cp866",
-    "dec8",
-    "geostd8",
-    "greek",
-    "hebrew",
-    "hp8",
-    "keybcs2",
-    "koi8r",
-    "koi8u",
-    "latin1",
-    "latin2",
-    "latin5",
-    "latin7",
-    "macce",
-    "macroman",
-    "swe7",
-    "tis620",
-]
 TEXTS = [
     "plain ASCII text, longer than sixteen bytes",
     "数据库复制",
@@ -68,14 +33,14 @@ TEXTS = [
 ]
 
 
-def binary(values: list[bytes | None]) -> pa.Array:
+def binary(values):
     return pa.array(values, pa.binary())
 
 
-def agree(charset: str, values: list[bytes | None]) -> None:
+def agree(charset, values):
     """The same texts as the decoder of single values, or an error for the same first row."""
-    expected: list[str | None] = []
-    beside: dict[int, str] = {}
+    expected = []
+    beside = {}
     for row, value in enumerate(values):
         try:
             text = None if value is None else decode(charset, value)
@@ -87,19 +52,19 @@ def agree(charset: str, values: list[bytes | None]) -> None:
             with pytest.raises(EventDecodeError, match=f"^{re.escape(message)}$"):
                 to_utf8(binary(values), charset, {})
             return
-    odd: dict[int, str] = {}
+    odd = {}
     got = to_utf8(binary(values), charset, odd)
     got.validate(full=True)
     assert got.to_pylist() == expected
     assert odd == beside
 
 
-def encodable(text: str, charset: str) -> bytes:
+def encodable(text, charset):
     return text.encode(CODECS.get(charset, "ascii"), "ignore")
 
 
-@each_case("charset", SINGLE)
-def test_every_byte(charset: str) -> None:
+@each_case("charset", ALL)
+def test_every_byte(charset):
     every = bytes(range(256))
     agree(charset, [every, None, every[::-1], every[:128], *(bytes([i]) for i in range(256))])
 
@@ -107,7 +72,7 @@ def test_every_byte(charset: str) -> None:
 @each_case("charset", CODECS)
 @given(data=st.data())
 @settings(max_examples=20, deadline=None)
-def test_text_and_noise(charset: str, data: st.DataObject) -> None:
+def test_text_and_noise(charset, data):
     """Texts that the set has, some of them damaged or cut."""
     texts = data.draw(st.lists(st.none() | st.sampled_from(TEXTS) | st.text(), max_size=6))
     values = [None if text is None else encodable(text, charset) for text in texts]
@@ -121,7 +86,7 @@ def test_text_and_noise(charset: str, data: st.DataObject) -> None:
 
 @pytest.mark.slow
 @each_case("charset", [name for name in CODECS if "utf" not in name])
-def test_every_code(charset: str) -> None:
+def test_every_code(charset):
     """All codes of one and two bytes that are well-formed, in one text, in a random order."""
     codes = []
     for number in range(65536):
@@ -136,11 +101,11 @@ def test_every_code(charset: str) -> None:
     agree(charset, [b"".join(codes), b"".join(codes[:20])])
 
 
-def test_gb18030_of_four_bytes() -> None:
+def test_gb18030_of_four_bytes():
     """On all sides of the borders: assigned, not assigned, the planes above, behind the last."""
     numbers = {0, 1, 39393, 39394, 39419, 39420, 39421, 50399, 50400, 100000, 188999, 189000}
     numbers |= {1237575, 1237576, 1587599, *random.Random(2).sample(range(1587600), 3000)}
-    codes: list[bytes | None] = []
+    codes = []
     for number in sorted(numbers):
         rest, fourth = divmod(number, 10)
         rest, third = divmod(rest, 126)
@@ -150,7 +115,7 @@ def test_gb18030_of_four_bytes() -> None:
 
 
 @each_case("charset", ["ujis", "eucjpms"])
-def test_three_bytes(charset: str) -> None:
+def test_three_bytes(charset):
     seconds, thirds = random.Random(3).sample(range(0xA1, 0xFF), 30), range(0xA1, 0xFF)
     agree(charset, [bytes([0x8F, second, third]) for second in seconds for third in thirds])
     agree(charset, [b"a\x8f"])
@@ -159,7 +124,7 @@ def test_three_bytes(charset: str) -> None:
 
 
 @each_case("charset", [None, "utf8mb4", "latin1", "sjis"])
-def test_ascii_is_not_copied(charset: str | None) -> None:
+def test_ascii_is_not_copied(charset):
     array = binary([b"abc", None, b"def"])
     got = to_utf8(array, charset)
     assert got.to_pylist() == ["abc", None, "def"]
@@ -167,7 +132,7 @@ def test_ascii_is_not_copied(charset: str | None) -> None:
 
 
 @each_case("charset", ["utf8mb4", "latin1", "gbk", "utf16"])
-def test_slices_and_nulls(charset: str) -> None:
+def test_slices_and_nulls(charset):
     """Nulls may hide bytes that are not well-formed; a slice looks at its own rows only."""
     good = "é中"[: 1 if charset == "latin1" else 2].encode(CODECS.get(charset, charset))
     bad = b"" if charset == "latin1" else b"\xff"
@@ -192,13 +157,13 @@ def test_slices_and_nulls(charset: str) -> None:
         ("utf32", "0000d83d0001f600", "\\ud83d\U0001f600"),
     ],
 )
-def test_surrogates(charset: str, data: str, text: str) -> None:
+def test_surrogates(charset, data, text):
     """They stand in ``_raw``, the inside of a JSON string; no other row is touched."""
     value = bytes.fromhex(data)
     plain = decode(charset, value).encode("utf-8", "ignore").decode()
     other = plain.encode(CODECS.get(charset, charset)) if charset in CODECS else b"\0\0\0A"
     agree(charset, [None, value, other, b"", value * 50, other])
-    odd: dict[int, str] = {}
+    odd = {}
     assert to_utf8(binary([b"", value]), charset, odd).to_pylist() == ["", None]
     assert odd == {1: text}
     assert unescaped(text) == decode(charset, value)
@@ -206,16 +171,16 @@ def test_surrogates(charset: str, data: str, text: str) -> None:
         to_utf8(binary([b"", value]), charset)
 
 
-def test_no_rows() -> None:
+def test_no_rows():
     for charset in ("utf8mb4", "latin1", "gbk", "utf32"):
         assert to_utf8(binary([]), charset).to_pylist() == []
 
 
-def test_unknown() -> None:
+def test_unknown():
     with pytest.raises(SchemaError, match="klingon"):
         to_utf8(binary([b"a"]), "klingon")
 
 
-def test_grows() -> None:
+def test_grows():
     """Bytes that become three times as many."""
     agree("cp1257", [b"\x80" * 10000] * 20)

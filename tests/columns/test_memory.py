@@ -1,7 +1,5 @@
 """Peak memory of a process that decodes: bounded by bytes, whatever the rows are like."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Kernels as object files: made once, found again, and told apart by what they were made from."""
 
-from __future__ import annotations
-
 import os
 
 import llvmlite.binding as llvm

@@ -1,7 +1,5 @@
 """Tables whose addresses kernels hold are made once, whichever threads ask first."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,12 +1,9 @@
 """GTIDs and sets of them; against a real server where there is one."""
 
-from __future__ import annotations
-
 import pickle
 import random
 import time
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -17,9 +14,6 @@ from tailrace.errors import GtidError
 from tailrace.gtid import STATES, Gtid, GtidList, GtidSet, MariadbGtid, advanced, parse_gtid
 from tailrace.gtid.gtid_set import Intervals
 from tests.cases import each_case
-
-if TYPE_CHECKING:
-    from tools.servers import Server
 
 U = "896e7882-18fe-11ef-ab88-22222d34d411"
 V = "196e7882-18fe-11ef-ab88-22222d34d411"
@@ -64,7 +58,7 @@ SERVER_SAYS = {
 
 
 @each_case("text", SERVER_SAYS)
-def test_text_as_the_server_takes_it(text: str) -> None:
+def test_text_as_the_server_takes_it(text):
     said = SERVER_SAYS[text]
     if said is None:
         with pytest.raises(GtidError):
@@ -76,7 +70,7 @@ def test_text_as_the_server_takes_it(text: str) -> None:
     assert GtidSet.parse(parsed.text()) == parsed
 
 
-def test_the_server_says_so(mysql97: Server) -> None:
+def test_the_server_says_so(mysql97):
     for text, said in SERVER_SAYS.items():
         if said is None:
             with pytest.raises(MySQLError, match="Malformed GTID set"):
@@ -85,10 +79,10 @@ def test_the_server_says_so(mysql97: Server) -> None:
             assert mysql97.query("SELECT GTID_SUBTRACT(%s, '')", [text]) == [(said,)]
 
 
-def test_algebra_against_the_server(mysql97: Server) -> None:
+def test_algebra_against_the_server(mysql97):
     random.seed(1)
 
-    def some() -> str:
+    def some():
         sources = []
         for uuid in random.sample([U, V], random.randint(0, 2)):
             items = []
@@ -113,7 +107,7 @@ def test_algebra_against_the_server(mysql97: Server) -> None:
         assert left & right == left - (left - right)
 
 
-def members(runs: Intervals) -> set[int]:
+def members(runs):
     return {number for start, end in runs for number in range(start, end)}
 
 
@@ -123,7 +117,7 @@ SETS = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 8))).map(
 
 
 @given(SETS, SETS)
-def test_intervals_are_sets(one: Intervals, two: Intervals) -> None:
+def test_intervals_are_sets(one, two):
     assert members(one.minus(two)) == members(one) - members(two)
     assert members(one.meet(two)) == members(one) & members(two)
     added = one.copy()
@@ -145,7 +139,7 @@ def test_intervals_are_sets(one: Intervals, two: Intervals) -> None:
         st.lists(st.integers(1, 50)),
     )
 )
-def test_binary_form_round_trips(sources: dict[tuple[str, str], list[int]]) -> None:
+def test_binary_form_round_trips(sources):
     made = GtidSet()
     for (uuid, tag), numbers in sources.items():
         for number in numbers:
@@ -162,7 +156,7 @@ def test_binary_form_round_trips(sources: dict[tuple[str, str], list[int]]) -> N
         GtidSet.decode(raw + b"\0")
 
 
-def test_binary_forms() -> None:
+def test_binary_forms():
     plain = GtidSet.parse(f"{U}:1-5:8")
     raw = bytes.fromhex(U.replace("-", ""))
     numbers = (1, 0, 0, 0, 0, 0, 0, 0)
@@ -187,7 +181,7 @@ def test_binary_forms() -> None:
         "ffffffffffffffff 0100000000000000 0200000000000000",
     ],
 )
-def test_runs_that_are_refused(runs: str) -> None:
+def test_runs_that_are_refused(runs):
     raw = bytes.fromhex("0100000000000000" + U.replace("-", "") + runs)
     with pytest.raises(GtidError):
         GtidSet.decode(raw)
@@ -209,12 +203,12 @@ def test_runs_that_are_refused(runs: str) -> None:
         ),
     ],
 )
-def test_headers_and_tags_that_are_refused(raw: str, words: str) -> None:
+def test_headers_and_tags_that_are_refused(raw, words):
     with pytest.raises(GtidError, match=words):
         GtidSet.decode(bytes.fromhex(raw))
 
 
-def test_operators() -> None:
+def test_operators():
     one, two = GtidSet.parse(f"{U}:1-10,{V}:5"), GtidSet.parse(f"{U}:4-6:tag:1")
     assert (one | two).text() == f"{V}:5,{U}:1-10:tag:1"
     assert (one - two).text() == f"{V}:5,{U}:1-3:7-10"
@@ -237,7 +231,7 @@ def test_operators() -> None:
         hash(one)
 
 
-def test_hundred_thousand_intervals() -> None:
+def test_hundred_thousand_intervals():
     text = f"{U}:" + ":".join(str(number) for number in range(1, 200_001, 2))
     begun = time.thread_time()
     made = GtidSet.parse(text)
@@ -254,7 +248,7 @@ def test_hundred_thousand_intervals() -> None:
     assert time.thread_time() - begun < 60
 
 
-def test_one_gtid() -> None:
+def test_one_gtid():
     assert str(Gtid.parse(f" {U.upper()}:Tag:5 ")) == f"{U}:tag:5"
     assert Gtid.parse(f"{U}:5") == Gtid(U, "", 5)
     assert Gtid(U, "", 5) < Gtid(U, "", 10) < Gtid(U, "a", 1)
@@ -273,7 +267,7 @@ def test_one_gtid() -> None:
             Gtid.parse(text)
 
 
-def test_one_gtid_of_mariadb() -> None:
+def test_one_gtid_of_mariadb():
     assert MariadbGtid.parse(" 0-1-100 ") == MariadbGtid(0, 1, 100)
     assert str(MariadbGtid(4294967295, 2, (1 << 64) - 1)) == "4294967295-2-18446744073709551615"
     for text in (
@@ -291,7 +285,7 @@ def test_one_gtid_of_mariadb() -> None:
             MariadbGtid.parse(text)
 
 
-def test_lists() -> None:
+def test_lists():
     state = GtidList.parse("0-1-5,0-2-7,1-1-9")
     assert state.position == {0: MariadbGtid(0, 2, 7), 1: MariadbGtid(1, 1, 9)}
     before = state.copy()
@@ -321,7 +315,7 @@ def test_a_state_advances_whatever_its_flavour():
     assert advanced(known, mysql) == GtidList.parse("0-1-7")
 
 
-def test_a_state_of_either_flavour_answers_the_same_questions() -> None:
+def test_a_state_of_either_flavour_answers_the_same_questions():
     uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
     for text, has, lacks in (
         (f"{uuid}:1-5:8", f"{uuid}:5", f"{uuid}:7"),
@@ -340,7 +334,7 @@ def test_a_state_of_either_flavour_answers_the_same_questions() -> None:
         assert state - left == advanced(None, gtid)
 
 
-def test_a_state_takes_no_gtid_of_the_other_flavour() -> None:
+def test_a_state_takes_no_gtid_of_the_other_flavour():
     mysql = GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1")
     mariadb = GtidList.parse("0-1-5")
     with pytest.raises(GtidError, match="no GTID of MySQL"):
@@ -351,5 +345,5 @@ def test_a_state_takes_no_gtid_of_the_other_flavour() -> None:
     assert mariadb - mysql == mariadb
 
 
-def test_the_latest_of_a_list_is_one_gtid_for_each_domain() -> None:
+def test_the_latest_of_a_list_is_one_gtid_for_each_domain():
     assert GtidList.parse("0-1-100,0-2-90,1-1-7").latest.text() == "0-2-90,1-1-7"

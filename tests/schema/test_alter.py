@@ -1,7 +1,5 @@
 """ALTER TABLE by real servers: written examples, and random sequences from a seed."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

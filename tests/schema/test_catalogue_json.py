@@ -1,7 +1,5 @@
 """Catalogues as JSON, and as earlier releases kept them. ``golden`` was made by those releases."""
 
-from __future__ import annotations
-
 import base64
 import copyreg
 import io

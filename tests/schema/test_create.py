@@ -1,7 +1,5 @@
 """CREATE TABLE by real servers: the catalogue's definition is information_schema's."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cases import each_case

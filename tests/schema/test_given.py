@@ -1,7 +1,5 @@
 """A user's schema file."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.errors import SchemaError, StorageError

@@ -1,7 +1,5 @@
 """The primary key that DDL tells: whole columns that are surely unique, or none."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace import Table
@@ -9,9 +7,8 @@ from tailrace.constants import Flavour
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Reader
 from tailrace.schema import Catalogue
-from tailrace.storage import LogSeries
-from tailrace.storage.file import LogFile
 from tests.cases import each_case
+from tests.values.replay import since
 from tools.dumps import quoted
 
 DATABASE = "keyed"
@@ -53,10 +50,7 @@ def test_the_key_is_the_servers_own(server, name):
     finally:
         server.execute(f"SET GLOBAL binlog_row_metadata = {usual}")
         server.execute(f"DROP DATABASE {DATABASE}")
-    last = server.rotate().name
-    paths = [path for path in server.binlogs() if before < path.name <= last]
-    series = LogSeries("keys", tuple(LogFile.at(path) for path in paths))
-    [change] = Changes(Reader(series))
+    [change] = Changes(Reader(since(server, before)))
     table_map = change.event.table_map
     assert table_map.primary_key
     catalogue = Catalogue()
@@ -68,28 +62,27 @@ def test_the_key_is_the_servers_own(server, name):
     assert bool(told.key_prefixes) == (name == "beginning")
 
 
+CREATE = f"CREATE TABLE t (a INT, {PERIOD})"
+
+
 @each_case(
-    "alter",
+    "statements",
     [
-        "ALTER TABLE t ADD PRIMARY KEY (a, p WITHOUT OVERLAPS)",
-        "ALTER TABLE t ADD PERIOD FOR q (a, e), ADD CONSTRAINT x PRIMARY KEY (a, q WITHOUT OVERLAPS)",
-        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY ((a + 1))",
+        (CREATE, "ALTER TABLE t ADD PRIMARY KEY (a, p WITHOUT OVERLAPS)"),
+        (
+            CREATE,
+            "ALTER TABLE t ADD PERIOD FOR q (a, e), ADD CONSTRAINT x PRIMARY KEY (a, q WITHOUT OVERLAPS)",
+        ),
+        (CREATE, "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY ((a + 1))"),
+        ("CREATE TABLE t (a INT, b INT, PRIMARY KEY (a, gone WITHOUT OVERLAPS))",),
+        ("CREATE TABLE t (a INT, b INT, PRIMARY KEY ((a + 1)))",),
+        ("CREATE TABLE t (a INT, b INT, PRIMARY KEY (a, (b)))",),
     ],
 )
-def test_a_key_that_an_alter_makes_of_something_else_is_none(alter):
+def test_a_key_that_is_not_of_columns_is_none(statements):
     catalogue = Catalogue()
-    for sql in (f"CREATE TABLE t (a INT, {PERIOD})", alter):
+    for sql in statements:
         catalogue.apply(sql, "d", flavour=Flavour.MARIADB)
-    assert catalogue.lookup("d", "t").primary_key == ()
-
-
-@each_case(
-    "key",
-    ["PRIMARY KEY (a, gone WITHOUT OVERLAPS)", "PRIMARY KEY ((a + 1))", "PRIMARY KEY (a, (b))"],
-)
-def test_a_key_that_is_not_of_columns_is_none(key):
-    catalogue = Catalogue()
-    catalogue.apply(f"CREATE TABLE t (a INT, b INT, {key})", "d", flavour=Flavour.MARIADB)
     assert catalogue.lookup("d", "t").primary_key == ()
 
 

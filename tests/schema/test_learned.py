@@ -1,7 +1,5 @@
 """What a server says of its tables now: where it serves, and how it is kept."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -6,8 +6,6 @@ quadratic takes sixteen times; the rest is room for the machine's other work). T
 enough to take some milliseconds: what is quadratic in C shows itself only then.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 import time

@@ -1,7 +1,5 @@
 """DDL out of real logs, with all that its query events say: each table map finds its definition."""
 
-from __future__ import annotations
-
 from tailrace.constants import Flavour
 from tailrace.events.query import QueryEvent
 from tailrace.events.table_map import TableMapEvent

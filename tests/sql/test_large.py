@@ -1,7 +1,5 @@
 """Statements with large literals: the same text in pieces, and none that no server could take."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Statements as text: what stands where; servers run them in the other tests of this folder."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +17,7 @@ from tailrace.sql.text import comment, plain, quoted, string
 from tailrace.sql.triggers import Triggers
 from tailrace.storage import find
 from tests.cases import each_case
+from tests.recorded import CORPUS
 
 PLACE = TransactionHead(Position("binlog.000001", 4), "0-1-1", 1_700_000_000_000_000, 1_700_000_000)
 NEXT = TransactionHead(Position("binlog.000001", 400), None, None, 1_700_000_001)
@@ -172,15 +171,15 @@ def test_triggers_fire_for_statements_but_not_for_rows():
 
 
 @each_case("case", ["mysql-9.7.image-full-full", "mariadb-11.8.image-full-full"])
-def test_undo_reads_all_first_and_gives_the_last_change_first(corpus, case):
-    changes = Changes(Reader(find(corpus / case)[0]), statements="skip")
+def test_undo_reads_all_first_and_gives_the_last_change_first(case):
+    changes = Changes(Reader(find(CORPUS / case)[0]), statements="skip")
     back = [each for each in undo(changes) if each.text]
     guards = [each for each in back if "information_schema.triggers" in each.text]
     assert back[: len(guards)] == guards
     back = back[len(guards) :]
     forward = [
         each
-        for each in statements(Changes(Reader(find(corpus / case)[0])))
+        for each in statements(Changes(Reader(find(CORPUS / case)[0])))
         if each.text and not each.logged and "information_schema" not in each.text
     ]
     places = [each.group.start for each in forward]

@@ -1,7 +1,5 @@
 """Triggers of the target do not fire for rows of the log: the script stops before them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 
@@ -100,10 +98,10 @@ def test_a_trigger_that_the_log_makes_is_no_trouble(database):
         *WORK[1:],
     ]
     series = logged(database, work)
-    after = [database.query(f"SELECT * FROM {DATABASE}.{name}") for name in ("t", "total")]
+    after = contents(database)
     feed(database, [f"DROP DATABASE {DATABASE};", f"CREATE DATABASE {DATABASE};"])
     feed(database, script(statements(changes(series, ""))))
-    assert [database.query(f"SELECT * FROM {DATABASE}.{name}") for name in ("t", "total")] == after
+    assert contents(database) == after
 
 
 @pytest.fixture

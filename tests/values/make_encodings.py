@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tailrace.values.charsets import _by_server, _codes, _data, decode, decoder, single_byte_table
-from tests.values.make_tables import DATA
+from tests.values.make_tables import DATA, runs, selected
 from tools.servers import Server
 
 if TYPE_CHECKING:
@@ -22,26 +22,12 @@ PLANE = [chr(number) for number in range(0x10000) if not 0xD800 <= number < 0xE0
 
 def written(server: Server, charset: str, characters: Iterable[str] = PLANE) -> dict[str, bytes]:
     """The server's code of each character that it can write and read back."""
-    everything = list(characters)
-    result: dict[str, bytes] = {}
-    with (
-        server.connect(init_command="SET sql_mode='', sql_log_bin=0") as connection,
-        connection.cursor() as cursor,
-    ):
-        cursor.execute("CREATE DATABASE IF NOT EXISTS test")
-        cursor.execute("CREATE TEMPORARY TABLE test.characters (code VARBINARY(4))")
-        for start in range(0, len(everything), 16384):
-            part = everything[start : start + 16384]
-            values = ",".join(f"(0x{ord(character):08x})" for character in part)
-            cursor.execute(f"INSERT INTO test.characters VALUES {values}")
-            cursor.execute(
-                "SELECT HEX(code), HEX(CONVERT(CONVERT(code USING utf32) USING "
-                f"{charset})) FROM test.characters"
-            )
-            for character, code in cursor.fetchall():
-                result[chr(int(character, 16))] = bytes.fromhex(code)
-            cursor.execute("DELETE FROM test.characters")
-        cursor.execute("DROP TEMPORARY TABLE test.characters")
+    codes = (ord(character).to_bytes(4, "big") for character in characters)
+    columns = f"HEX(code), HEX(CONVERT(CONVERT(code USING utf32) USING {charset}))"
+    result = {
+        chr(int(character, 16)): bytes.fromhex(code)
+        for character, code in selected(server, codes, columns)
+    }
     return {
         character: code
         for character, code in result.items()
@@ -61,17 +47,6 @@ def expected(charset: str) -> dict[str, bytes]:
     return codes
 
 
-def runs(codes: dict[str, bytes]) -> dict[str, str]:
-    """Runs of codes: the first one's hex to their characters."""
-    found: list[tuple[bytes, str]] = []
-    for code, character in sorted((code, character) for character, code in codes.items()):
-        if found and int.from_bytes(found[-1][0]) + len(found[-1][1]) == int.from_bytes(code):
-            found[-1] = (found[-1][0], found[-1][1] + character)
-        else:
-            found.append((code, character))
-    return {code.hex(): text for code, text in found}
-
-
 def encodings(mysql: Server, mariadb: Server) -> dict[str, dict[str, str]]:
     result = {}
     for charset in [*_data()["single"], *_data()["multi"]]:
@@ -83,7 +58,7 @@ def encodings(mysql: Server, mariadb: Server) -> dict[str, dict[str, str]]:
             character: code for character, code in codes.items() if usual.get(character) != code
         }
         if other:
-            result[charset] = runs(other)
+            result[charset] = runs((code, character) for character, code in other.items())
     return result
 
 

@@ -16,7 +16,7 @@ from tools.servers import Server
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-DATA = Path(__file__).parents[2] / "src" / "tailrace" / "rows" / "data"
+DATA = Path(__file__).parents[2] / "src" / "tailrace" / "values" / "data"
 UNICODE = {"utf8mb3", "utf8mb4", "utf16", "utf16le", "utf32", "ucs2", "binary"}
 CODECS = {
     "big5": "big5",
@@ -62,10 +62,9 @@ def collations(servers: list[Server]) -> dict[str, Any]:
     return {"charsets": charsets, "names": names, "defaults": defaults}
 
 
-def converted(server: Server, charset: str, codes: Iterable[bytes]) -> dict[bytes, str]:
-    """What the server makes of each code, as Unicode."""
+def selected(server: Server, codes: Iterable[bytes], columns: str) -> Iterator[tuple[Any, ...]]:
+    """What the server says of each code, which is the column ``code``."""
     everything = list(codes)
-    result: dict[bytes, str] = {}
     with (
         server.connect(init_command="SET sql_mode='', sql_log_bin=0") as connection,
         connection.cursor() as cursor,
@@ -75,13 +74,16 @@ def converted(server: Server, charset: str, codes: Iterable[bytes]) -> dict[byte
         for start in range(0, len(everything), 16384):
             values = ",".join(f"(0x{code.hex()})" for code in everything[start : start + 16384])
             cursor.execute(f"INSERT INTO test.codes VALUES {values}")
-            cursor.execute(
-                f"SELECT code, CONVERT(CONVERT(code USING {charset}) USING utf8mb4) FROM test.codes"
-            )
-            result |= dict(cursor.fetchall())
+            cursor.execute(f"SELECT {columns} FROM test.codes")
+            yield from cursor.fetchall()
             cursor.execute("DELETE FROM test.codes")
         cursor.execute("DROP TEMPORARY TABLE test.codes")
-    return result
+
+
+def converted(server: Server, charset: str, codes: Iterable[bytes]) -> dict[bytes, str]:
+    """What the server makes of each code, as Unicode."""
+    columns = f"code, CONVERT(CONVERT(code USING {charset}) USING utf8mb4)"
+    return dict(selected(server, codes, columns))
 
 
 def codes_of(charset: str) -> Iterator[bytes]:
@@ -107,21 +109,28 @@ def characters(table: dict[bytes, str]) -> dict[bytes, str]:
     }
 
 
-def deviations(charset: str, codec: str, table: dict[bytes, str]) -> dict[str, str]:
-    """Runs of codes (the first one's hex: their characters) that the codec decodes otherwise."""
-    runs: list[tuple[bytes, str]] = []
-    for code, text in sorted(characters(table).items()):
-        try:
-            theirs = code.decode(codec)
-        except UnicodeDecodeError:
-            theirs = "?"
-        if theirs == text:
-            continue
-        if runs and int.from_bytes(runs[-1][0]) + len(runs[-1][1]) == int.from_bytes(code):
-            runs[-1] = (runs[-1][0], runs[-1][1] + text)
+def runs(codes: Iterable[tuple[bytes, str]]) -> dict[str, str]:
+    """Runs of codes: the first one's hex to their characters."""
+    found: list[tuple[bytes, str]] = []
+    for code, text in sorted(codes):
+        if found and int.from_bytes(found[-1][0]) + len(found[-1][1]) == int.from_bytes(code):
+            found[-1] = (found[-1][0], found[-1][1] + text)
         else:
-            runs.append((code, text))
-    return {code.hex(): text for code, text in runs}
+            found.append((code, text))
+    return {code.hex(): text for code, text in found}
+
+
+def deviations(codec: str, table: dict[bytes, str]) -> dict[str, str]:
+    """Runs of codes that the codec decodes otherwise."""
+    known = characters(table).items()
+    return runs((code, text) for code, text in known if _decoded(code, codec) != text)
+
+
+def _decoded(code: bytes, codec: str) -> str:
+    try:
+        return code.decode(codec)
+    except UnicodeDecodeError:
+        return "?"
 
 
 def charsets(mysql: Server, mariadb: Server) -> dict[str, Any]:
@@ -139,8 +148,8 @@ def charsets(mysql: Server, mariadb: Server) -> dict[str, Any]:
             ]:
                 raise SystemExit(f"{charset}: the servers differ in {differing[:10]}")
         if charset in CODECS:
-            runs = deviations(charset, CODECS[charset], table)
-            multi[charset] = {"codec": CODECS[charset], "deviations": runs}
+            codec = CODECS[charset]
+            multi[charset] = {"codec": codec, "deviations": deviations(codec, table)}
         else:
             text = "".join(table[bytes([code])] or "?" for code in range(256))
             ascii_below = text[:128] == bytes(range(128)).decode()

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tailrace.log
 from tailrace.constants import ColumnType, Flavour
-from tailrace.events import QueryEvent, RowsEvent
-from tailrace.schema.catalogue import Catalogue
+from tailrace.events import RowsEvent
+from tailrace.storage import LogSeries, find
+from tailrace.storage.file import LogFile
 from tailrace.values.row import Row, RowSet
 from tests.recorded import CORPUS
+from tools.campaign.recording import rows_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tailrace.values.schema import Column, TableSchema
+    from tools.servers import Server
 
 
 class Case(NamedTuple):
@@ -43,22 +46,19 @@ def cases() -> list[Case]:
     return found
 
 
-def changes(case: Case) -> Iterator[tuple[TableSchema, Row]]:
+def changes(log: Path) -> Iterator[tuple[TableSchema, Row]]:
     """Every row of every rows event, with the schema that all that is known gives."""
-    catalogue = Catalogue()
-    kept: dict[Any, TableSchema] = {}
-    log = tailrace.log.open(case.folder)
-    for event in log:
-        if isinstance(event, QueryEvent):
-            catalogue.apply_event(event, case.flavour)
-            kept.clear()
-        elif isinstance(event, RowsEvent) and not event.is_dummy:
-            layout = event.table_map.layout
-            schema = kept.get(layout)
-            if schema is None:
-                schema = kept[layout] = catalogue.resolve(event.table_map, case.flavour)
+    for series in find(log):
+        for schema, event in rows_events(series):
             for row in RowSet(event, schema):
                 yield schema, row
+
+
+def since(server: Server, before: str) -> LogSeries:
+    """The logs that a server wrote after this file; the last of them ends here."""
+    last = server.rotate().name
+    paths = [path for path in server.binlogs() if before < path.name <= last]
+    return LogSeries("since", tuple(LogFile.at(path) for path in paths))
 
 
 def logged_json(log: Path) -> dict[int, bytes | None]:

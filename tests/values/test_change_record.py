@@ -1,7 +1,5 @@
 """The change record as JSON."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 
@@ -27,7 +25,7 @@ T = ColumnType
 ORIGIN = Origin("binlog.000003", 3, 1234, 1700000000123456, "uuid:7", 42)
 
 
-def written(column, value: object, definition: ColumnDefinition | None = None) -> str:
+def written(column, value, definition=None):
     known = definition and TableDefinition("shop", "orders", (definition,))
     schema = resolve_table(TableMap((column,)), Flavour.MARIADB, known)
     text = image_json(Image(decoder_of(schema), [value]))
@@ -37,7 +35,7 @@ def written(column, value: object, definition: ColumnDefinition | None = None) -
     return text.removeprefix(f'{{"{name}":').removesuffix("}")
 
 
-def test_whole_record() -> None:
+def test_whole_record():
     columns = (spec(T.LONG, name="id"), spec(T.VARCHAR, 20, name='n"', collation=45))
     schema = resolve_table(TableMap(columns), Flavour.MYSQL)
     (row,) = RowSet(rows_event("update", b"\x01", b"\x03", b"\0\x01\0\0\0\x02\x02\0\0\0"), schema)
@@ -72,11 +70,11 @@ def test_whole_record() -> None:
         (spec(T.NULL), None, "null"),
     ],
 )
-def test_values(column, value: object, text: str) -> None:
+def test_values(column, value, text):
     assert written(column, value) == text
 
 
-def test_small_decimals_have_no_exponent() -> None:
+def test_small_decimals_have_no_exponent():
     schema = resolve_table(TableMap((spec(T.NEWDECIMAL, 30 << 8 | 30),)), Flavour.MYSQL)
     (row,) = RowSet(rows_event("insert", None, b"\x01", b"\0\x80" + bytes(12) + b"\x01"), schema)
     assert image_json(row.after) == f'{{"c1":"0.{"0" * 29}1"}}'
@@ -91,7 +89,7 @@ def test_small_decimals_have_no_exponent() -> None:
         ("[" * 100_000, None),
     ],
 )
-def test_declared_json(value: str, text: str | None) -> None:
+def test_declared_json(value, text):
     """MariaDB's JSON is text: it stands as it is if it is JSON, else as a string."""
     definition = ColumnDefinition("j", "json", logical=Logical.JSON, collation=46)
     expected = json.dumps(value) if text is None else text
@@ -100,12 +98,12 @@ def test_declared_json(value: str, text: str | None) -> None:
 
 @each_case("value", [float("nan"), float("inf")])
 @each_case("kind", [T.FLOAT, T.DOUBLE])
-def test_what_json_has_not(kind: ColumnType, value: float) -> None:
+def test_what_json_has_not(kind, value):
     with pytest.raises(EventDecodeError, match="JSON"):
         written(spec(kind, 4), value)
 
 
-def test_partial_json_without_its_document() -> None:
+def test_partial_json_without_its_document():
     (row,) = RowSet(partial(b"\0\x01\0\0\0", b"\x01\x01" + AFTER, b"\x01"), JSON_SCHEMA)
     record = json.loads("".join(change_record(row, JSON_SCHEMA, ORIGIN)))
     assert "a" not in record["after"]

@@ -1,7 +1,5 @@
 """Character sets: what Python's codecs have otherwise, what is '?', what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -22,26 +20,19 @@ ALL = [
 @each_case(
     ("charset", "data", "text"),
     [
-        ("latin1", b"\x80\x81\xe9", "€\x81é"),
-        ("swe7", b"[\\]", "ÄÖÅ"),
         ("ascii", b"a\x80", "a?"),
         ("sjis", b"\x81\x5f\x5c~\xb1", "\\\\~ｱ"),
         ("cp932", b"\x87\x40\x81\x5f", "①\uff3c"),
-        ("big5", b"\xf9\xd6a\xa4\xa4", "碁a中"),
         ("gb18030", b"\xa8\xbc\x81\x35\xf4\x37", "ḿ\ue7c7"),
         ("gbk", b"\xc4\xe3\xa2\xa0", "你?"),
         ("ujis", b"\xa1\xc0\x8e\xb1", "\\ｱ"),
         ("eucjpms", b"\xa1\xc1\x8f\xf3\xf3", "\uff5e\u2170"),
         ("euckr", b"\xc7\xd1\x81\x41", "한갂"),
-        ("ucs2", b"\x00a\x26\x3a", "a☺"),
         ("utf16", b"\xd8\x3d\xde\x00", "😀"),
-        ("utf16le", b"\x3d\xd8\x00\xde", "😀"),
-        ("utf32", b"\x00\x01\xf6\x00", "😀"),
         ("utf8mb3", b"\xc3\xa9", "é"),
-        ("binary", b"\xc3\xa9", "é"),
     ],
 )
-def test_known_texts(charset: str, data: bytes, text: str) -> None:
+def test_known_texts(charset, data, text):
     assert decode(charset, data) == text
 
 
@@ -66,7 +57,7 @@ def test_known_texts(charset: str, data: bytes, text: str) -> None:
         ("eucjpms", b"\x8f\xa1", "at 0"),
     ],
 )
-def test_malformed_texts(charset: str, data: bytes, place: str) -> None:
+def test_malformed_texts(charset, data, place):
     with pytest.raises(EventDecodeError, match=place):
         decode(charset, data)
 
@@ -82,24 +73,24 @@ def test_malformed_texts(charset: str, data: bytes, place: str) -> None:
         ("utf32", "0000d83d0001f600", "\ud83d\U0001f600"),
     ],
 )
-def test_surrogates_are_characters(charset: str, data: str, text: str) -> None:
+def test_surrogates_are_characters(charset, data, text):
     """Of which two stay two, and which are written as they were."""
     assert decode(charset, bytes.fromhex(data)) == text
     assert encode(charset, text) == bytes.fromhex(data)
 
 
 @each_case("charset", ["ujis", "eucjpms"])
-def test_a_code_that_is_stored_but_stands_for_nothing(charset: str) -> None:
+def test_a_code_that_is_stored_but_stands_for_nothing(charset):
     """MySQL stores it as one character, and converts each of its bytes to a question mark."""
     assert decode(charset, bytes.fromhex("a4a28ea041")) == "あ??A"
 
 
-def test_unknown_charset() -> None:
+def test_unknown_charset():
     with pytest.raises(SchemaError, match="klingon"):
         decode("klingon", b"")
 
 
-def test_single_byte_tables() -> None:
+def test_single_byte_tables():
     for charset in ALL:
         table = single_byte_table(charset)
         assert table is not None
@@ -109,7 +100,7 @@ def test_single_byte_tables() -> None:
 
 
 @each_case("charset", sorted({*CODECS, *ALL} - {"gb18030"}))
-def test_every_code_is_what_the_server_makes_of_it(mysql97, charset: str) -> None:
+def test_every_code_is_what_the_server_makes_of_it(mysql97, charset):
     codes = codes_of(charset) if charset in CODECS else (bytes([code]) for code in range(256))
     for code, text in characters(converted(mysql97, charset, codes)).items():
         assert decode(charset, code) == text

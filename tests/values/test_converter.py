@@ -1,7 +1,5 @@
 """Conversions: what a value is as a Python type, and what is refused. Servers: test_result_set_server."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -27,7 +25,7 @@ from tests.recorded import CORPUS
 KINDS = (object, str, int, float, Decimal, bool, bytes, date, datetime, timedelta, list, dict)
 
 
-def value(declared: str, python: object, flavour: str = "mysql") -> Value:
+def value(declared, python, flavour="mysql"):
     table = Table.parse(
         f"CREATE TABLE d.t (c {declared})",
         flavour=flavour,
@@ -99,7 +97,7 @@ def value(declared: str, python: object, flavour: str = "mysql") -> Value:
         ("VECTOR(2)", [1.5, 2], bytes, b"\0\0\xc0\x3f\0\0\0\x40"),
     ],
 )
-def test_what_a_value_is(declared, given, kind, expected) -> None:
+def test_what_a_value_is(declared, given, kind, expected):
     found = Converter().to(kind, value(declared, given))
     assert found == expected
     assert type(found) is kind
@@ -118,7 +116,7 @@ def test_what_a_value_is(declared, given, kind, expected) -> None:
         ("INET6", "fe80::", b"\xfe\x80" + bytes(14)),
     ],
 )
-def test_addresses_are_bytes_and_text(declared, given, expected) -> None:
+def test_addresses_are_bytes_and_text(declared, given, expected):
     found = value(declared, given, "mariadb")
     assert Converter().to(bytes, found) == expected
     assert Converter().to(str, found) == given
@@ -139,7 +137,7 @@ def test_addresses_are_bytes_and_text(declared, given, expected) -> None:
         ("GEOMETRY", b"\0\0\0\0\1\1\0\0\0" + bytes(16), str, None, "bytes that are no text"),
     ],
 )
-def test_loss_is_refused_unless_told(declared, given, kind, lossy, said) -> None:
+def test_loss_is_refused_unless_told(declared, given, kind, lossy, said):
     found = value(declared, given)
     with pytest.raises(ConversionLoss, match=rf"^c \(.* as {kind.__name__} loses {said}"):
         Converter().to(kind, found)
@@ -147,7 +145,7 @@ def test_loss_is_refused_unless_told(declared, given, kind, lossy, said) -> None
         assert Converter(lossy=True).to(kind, found) == lossy
 
 
-def test_documents_lose_digits_and_names() -> None:
+def test_documents_lose_digits_and_names():
     for text, said in (('{"a": 1, "a": 2}', "twice"), ('{"a": 0.12345678901234567891}', "digits")):
         found = value("JSON", text, "mariadb")
         with pytest.raises(ConversionLoss, match=said):
@@ -180,13 +178,13 @@ def test_documents_lose_digits_and_names() -> None:
         ("GEOMETRY", b"\0\0\0\0\1\1\0\0\0" + bytes(16), dict),
     ],
 )
-def test_what_a_value_is_not(declared, given, kind) -> None:
+def test_what_a_value_is_not(declared, given, kind):
     for converter in (Converter(), Converter(lossy=True)):
         with pytest.raises(ConversionError, match=rf"^c \({'.*'}\) .* is no {kind.__name__}"):
             converter.to(kind, value(declared, given))
 
 
-def test_text_of_mariadb_that_is_no_json() -> None:
+def test_text_of_mariadb_that_is_no_json():
     column = Table.parse("CREATE TABLE d.t (c JSON)", flavour="mariadb").schema.columns[0]
     with pytest.raises(ConversionError, match="is no dict"):
         Converter().to(dict, Value(column.type, column.metadata, b'{"a": NaN}', column))
@@ -195,18 +193,18 @@ def test_text_of_mariadb_that_is_no_json() -> None:
 
 
 @each_case("kind", KINDS)
-def test_null_is_none(kind) -> None:
+def test_null_is_none(kind):
     assert Converter().to(kind, value("INT", None)) is None
 
 
-def test_a_type_that_is_not_known() -> None:
+def test_a_type_that_is_not_known():
     with pytest.raises(
         ConversionError, match="no conversion to Fraction, only to object, str, int"
     ):
         Converter().to(Fraction, value("INT", 5))
 
 
-def test_values_without_a_column_are_converted_by_their_type() -> None:
+def test_values_without_a_column_are_converted_by_their_type():
     to = Converter().to
     assert to(int, Value(T.SHORT, 0, b"\xff\xff")) == -1
     assert to(str, Value(T.VARCHAR, 20, b"abc")) == "abc"
@@ -215,7 +213,7 @@ def test_values_without_a_column_are_converted_by_their_type() -> None:
     assert to(int, Value(T.ENUM, 1, b"\2")) == 2
 
 
-def test_whole_rows() -> None:
+def test_whole_rows():
     table = Table.parse("CREATE TABLE d.t (a INT, d DECIMAL(4,1), v VARCHAR(9))")
     row = Row("insert", None, Image(decoder_of(table.schema), [5, Decimal("1.0"), None]))
     assert Converter().row(row) == {"a": 5, "d": Decimal("1.0"), "v": None}
@@ -225,7 +223,7 @@ def test_whole_rows() -> None:
 
 
 @given(st.decimals(-(10**20), 10**20, places=10), st.booleans())
-def test_a_float_without_loss_is_the_same_number(number: Decimal, lossy: bool) -> None:
+def test_a_float_without_loss_is_the_same_number(number, lossy):
     found = value("DECIMAL(40,10)", number)
     try:
         result = Converter(lossy=lossy).to(float, found)
@@ -237,7 +235,7 @@ def test_a_float_without_loss_is_the_same_number(number: Decimal, lossy: bool) -
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_integers_are_themselves_in_every_type(number: int) -> None:
+def test_integers_are_themselves_in_every_type(number):
     found = value("BIGINT", number)
     assert Converter().to(int, found) == number
     assert int(Converter().to(str, found)) == number
@@ -245,7 +243,7 @@ def test_integers_are_themselves_in_every_type(number: int) -> None:
 
 
 @each_case("case", ["json-text-min", "json-text-full"])
-def test_json_of_mariadb_is_a_dict_by_option(case: str) -> None:
+def test_json_of_mariadb_is_a_dict_by_option(case):
     """WL#3283, Converter: with the log's table map alone, MariaDB's JSON is text or bytes."""
     event = next(
         event
@@ -267,7 +265,7 @@ def test_json_of_mariadb_is_a_dict_by_option(case: str) -> None:
         Converter(json_text=True).to(dict, Value(T.BLOB, 2, b"{\xff}"))
 
 
-def test_a_wrong_call_says_so() -> None:
+def test_a_wrong_call_says_so():
     """WL#3283, Motivation: it should be difficult to use the interface in the wrong way."""
     five = value("INT", 5)
     for kind, wrong in ((five, int), (int, 5), ("int", five), ([], five), (int, ABSENT)):

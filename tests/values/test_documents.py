@@ -1,10 +1,7 @@
 """JSON documents: JSON's null beside SQL's, and partial updates whose document the log has not."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import Any
 
 import pytest
 
@@ -12,29 +9,26 @@ from tailrace.cli import app
 from tailrace.columns import changes
 from tailrace.columns.text.row_json import images_to_json, null_documents
 from tailrace.errors import UnsupportedType
-from tailrace.storage import LogSeries
-from tailrace.storage.file import LogFile
 from tailrace.values.change_record import image_json
 from tailrace.values.row import RowSet
 from tests.columns.write.encode_oracle import rows_events
+from tests.values.replay import since
 from tools.campaign.witnesses import json_lines
 
 DOCUMENTS = ["null", None, "[null]", " null ", '"null"', "{}", "NULL"]
 
 
-def logged(server, *statements: str) -> LogSeries:
+def logged(server, *statements):
     """The log of some statements."""
     first = server.rotate().name
     with server.connect(autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
-    last = server.rotate().name
-    paths = [path for path in server.binlogs() if first < path.name <= last]
-    return LogSeries("documents", tuple(LogFile.at(path) for path in paths))
+    return since(server, first)
 
 
 @pytest.fixture(scope="module")
-def nulls(request) -> tuple[LogSeries, list[str | None]]:
+def nulls(request):
     """Documents in a column that SELECT tells apart, and SELECT's word of each (JSON_TYPE)."""
     server = request.getfixturevalue(request.param)
     good = [text for text in DOCUMENTS if text != "NULL"]
@@ -55,7 +49,7 @@ def nulls(request) -> tuple[LogSeries, list[str | None]]:
 SERVERS = pytest.mark.parametrize("nulls", ["mysql97", "mariadb118"], indirect=True)
 
 
-def told(record: dict[str, Any], which: str) -> str | None:
+def told(record, which):
     """What a record says of its document's kind, where it is null."""
     if record[which]["j"] is not None:
         return "other"
@@ -63,7 +57,7 @@ def told(record: dict[str, Any], which: str) -> str | None:
 
 
 @SERVERS
-def test_null_is_told_from_null_in_records(nulls) -> None:
+def test_null_is_told_from_null_in_records(nulls):
     series, kinds = nulls
     expected = ["other" if kind not in {"NULL", None} else kind for kind in kinds]
     assert expected.count("NULL") == 2
@@ -77,7 +71,7 @@ def test_null_is_told_from_null_in_records(nulls) -> None:
 
 
 @SERVERS
-def test_null_is_told_from_null_in_images_of_batches(nulls) -> None:
+def test_null_is_told_from_null_in_images_of_batches(nulls):
     """As in records: the same images, the same ``_raw``."""
     series, _ = nulls
     lines = [json.loads(line) for line in json_lines(series, None)]
@@ -104,7 +98,7 @@ PARTIAL = [
 
 
 @pytest.fixture(scope="module")
-def partial(mysql97) -> LogSeries:
+def partial(mysql97):
     """Partial updates in MINIMAL images."""
     document = "JSON_OBJECT('a', 1, 'b', JSON_ARRAY(1, 2, 3), 'z', 1, 'filler', REPEAT('x', 100))"
     mysql97.execute("DROP DATABASE IF EXISTS partial")
@@ -119,7 +113,7 @@ def partial(mysql97) -> LogSeries:
     )
 
 
-def mysqlbinlog_says(server, series: LogSeries) -> list[str]:
+def mysqlbinlog_says(server, series):
     """What the server's tool shows of each partial update, on one line, columns by their names."""
     (file,) = series.files
     output = server.mysqlbinlog("-v", "--base64-output=DECODE-ROWS", file.path).stdout.decode()
@@ -130,7 +124,7 @@ def mysqlbinlog_says(server, series: LogSeries) -> list[str]:
     return [line.partition("=")[2] for line in text.split("\n") if line[:2] in {"j=", "k="}][2:]
 
 
-def test_partial_updates_are_shown_as_mysqlbinlog_shows_them(partial, mysql97, capsys) -> None:
+def test_partial_updates_are_shown_as_mysqlbinlog_shows_them(partial, mysql97, capsys):
     expected = mysqlbinlog_says(mysql97, partial)
     assert (
         expected[0] == """JSON_INSERT(JSON_REPLACE(j, '$.a', 2, '$.b[0]', '"q" é'), '$.d', 1.5)"""
@@ -143,7 +137,7 @@ def test_partial_updates_are_shown_as_mysqlbinlog_shows_them(partial, mysql97, c
     assert [text for _, text in shown] == expected
 
 
-def test_partial_updates_in_records(partial) -> None:
+def test_partial_updates_in_records(partial):
     """As they were logged: operation, path, value; the image has no value of the document."""
     records = [json.loads(line) for line in json_lines(partial, None)][1:]
     assert all(not {"j", "k"} & record["after"].keys() for record in records)
@@ -171,9 +165,18 @@ def test_partial_updates_in_records(partial) -> None:
     assert [record["after"].get("v") for record in records] == [None, 6, None, 7]
 
 
-def test_batches_have_no_place_for_them(partial) -> None:
-    """The error names the column, the table, the file and the position."""
+def test_batches_have_no_place_for_them(partial):
+    """The error names the column, the table, the file and the position; the rows before it are read."""
     (file,) = partial.files
     where = rf"^{file.name} at \d+: partial\.t: column j: a partial JSON update"
+
+    def read(found, **options):
+        for batch in changes(partial, **options):
+            found += [row["v"] for row in batch.column("after").to_pylist()]
+        return found
+
+    before = []
     with pytest.raises(UnsupportedType, match=where):
-        list(changes(partial))
+        read(before)
+    assert before == [5]
+    assert read([], columns=["id", "v"]) == [5, None, 6, None, 7]

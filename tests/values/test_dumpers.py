@@ -1,7 +1,5 @@
 """Dumpers one by one: bytes that servers write, what is refused, and nothing but our own error."""
 
-from __future__ import annotations
-
 import contextlib
 import pickle
 from collections import UserDict
@@ -11,13 +9,15 @@ from ipaddress import IPv4Address, IPv6Address
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tailrace.constants import ColumnType
 from tailrace.errors import UnsupportedType, ValueRejected
 from tailrace.values.registry import dumper_of, loader_of
-from tailrace.values.schema import Column, Logical
+from tailrace.values.schema import Logical
 from tests.cases import each_case
-from tests.values.test_loaders import AB, KNOWN, column, text
+from tests.values.test_loaders import AB, EVERY, KNOWN, column, text
 
 T = ColumnType
 BINARY = Logical.BINARY
@@ -31,19 +31,15 @@ BINARY = Logical.BINARY
         if known[2] is not None and not (known[0].type is T.BLOB_COMPRESSED and known[1])
     ],
 )
-def test_what_loaders_give(column: Column, data: str, value: object) -> None:
+def test_what_loaders_give(column, data, value):
     assert dumper_of(column)(value).hex() == data
 
 
-def decimal(precision: int, scale: int, **facts) -> Column:
+def decimal(precision, scale, **facts):
     return column(T.NEWDECIMAL, precision << 8 | scale, **facts)
 
 
-def text_of(kind: ColumnType, metadata: int, collation: int, logical: Logical) -> Column:
-    return column(kind, metadata, collation=collation, logical=logical)
-
-
-def naive(*parts: int) -> datetime:
+def naive(*parts):
     return datetime(*parts, tzinfo=UTC).replace(tzinfo=None)
 
 
@@ -101,7 +97,7 @@ OBJECTS = [
 
 
 @each_case(("column", "value", "data"), OBJECTS)
-def test_python_objects(column: Column, value: object, data: str | None) -> None:
+def test_python_objects(column, value, data):
     dumped = dumper_of(column)(value)
     if data is not None:
         assert dumped.hex() == data
@@ -123,11 +119,26 @@ def test_python_objects(column: Column, value: object, data: str | None) -> None
         (5, 2, Decimal("0E-999999"), "0.00"),
     ],
 )
-def test_decimals(precision: int, scale: int, value: object, shown: str) -> None:
+def test_decimals(precision, scale, value, shown):
     kind = decimal(precision, scale)
     with localcontext() as context:
         context.prec = 3  # the user's context has no say
         assert str(loader_of(kind)(dumper_of(kind)(value))) == shown
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False), st.integers(1, 65), st.data())
+def test_a_decimal_is_kept_or_refused(value, precision, data):
+    scale = data.draw(st.integers(0, min(precision, 30)))
+    kind = decimal(precision, scale)
+    try:
+        dumped = dumper_of(kind)(value)
+    except ValueRejected:
+        _, digits, exponent = value.as_tuple()
+        fits = int(exponent) >= -scale and len(digits) + int(exponent) <= precision - scale
+        assert value
+        assert not fits
+    else:
+        assert loader_of(kind)(dumped) == value
 
 
 REFUSED = [
@@ -221,7 +232,7 @@ REFUSED = [
 
 
 @each_case(("column", "value", "message"), REFUSED, ids=range(len(REFUSED)))
-def test_refused(column: Column, value: object, message: str) -> None:
+def test_refused(column, value, message):
     with pytest.raises(ValueRejected, match=message) as caught:
         dumper_of(column)(value)
     assert isinstance(caught.value, ValueError)
@@ -230,12 +241,12 @@ def test_refused(column: Column, value: object, message: str) -> None:
 
 
 @each_case("kind", [T.DECIMAL, T.TYPED_ARRAY, T.INVALID, T.BOOL])
-def test_types_that_no_row_has(kind: ColumnType) -> None:
+def test_types_that_no_row_has(kind):
     with pytest.raises(UnsupportedType, match=kind.name):
         dumper_of(column(kind))
 
 
-def test_pandas_and_numpy_objects() -> None:
+def test_pandas_and_numpy_objects():
     pandas, numpy = pytest.importorskip("pandas"), pytest.importorskip("numpy")
     moment, span = column(T.DATETIME2, 6), column(T.TIME2, 6)
     stamp = pandas.Timestamp("2024-02-29 01:02:03.000004")
@@ -260,11 +271,11 @@ def test_pandas_and_numpy_objects() -> None:
 
 
 class Unprintable:
-    def __repr__(self) -> str:
+    def __repr__(self):
         raise RuntimeError
 
 
-LOOP: list[object] = []
+LOOP = []
 LOOP.append(LOOP)
 ODD = [
     *(float("nan"), float("inf"), 1e308, -(10**30), 10**5000, 0, -1, 0.5, True),
@@ -282,39 +293,17 @@ ODD = [
     ),
     *(timedelta.min, UUID(int=0), IPv4Address(0), IPv6Address(0), range(3), type, ...),
 ]
-EVERY = [
-    *(
-        column(kind, unsigned=sign)
-        for kind in (T.TINY, T.LONGLONG, T.FLOAT, T.DOUBLE)
-        for sign in AB
-    ),
-    *(column(kind) for kind in (T.YEAR, T.DATE, T.NEWDATE, T.NULL)),
-    *(
-        column(kind, digits)
-        for kind in (T.TIME2, T.DATETIME2, T.TIMESTAMP2)
-        for digits in (0, 3, 6)
-    ),
-    *(column(kind, digits) for kind in (T.TIME, T.DATETIME, T.TIMESTAMP) for digits in (0, 4)),
-    *(decimal(10, 3), decimal(65, 30, unsigned=True), column(T.BIT, 9)),
-    *(
-        column(T.ENUM, 1, members=AB),
-        column(T.ENUM, 2),
-        column(T.SET, 8),
-        column(T.SET, 1, members=AB),
-    ),
-    *(text(T.VARCHAR, 80, collation) for collation in (45, 8, 28, 35, 54, 60, 13, 95, 63)),
-    *(text(kind, 40) for kind in (T.STRING, T.VARCHAR_COMPRESSED)),
-    *(text(kind, 1) for kind in (T.BLOB, T.BLOB_COMPRESSED)),
+MORE = [
+    *(column(kind, unsigned=True) for kind in (T.FLOAT, T.DOUBLE)),
+    *(column(T.LONGLONG), decimal(65, 30, unsigned=True), column(T.ENUM, 2), column(T.SET, 8)),
+    *(text(T.STRING, 40), text(T.BLOB, 1), text(T.BLOB_COMPRESSED, 1), text(T.VARCHAR, 80, 63)),
     *(column(kind, 40, logical=BINARY) for kind in (T.STRING, T.VARCHAR)),
-    *(column(T.STRING, 16, logical=each) for each in (Logical.UUID, Logical.INET4, Logical.INET6)),
-    *(column(kind, 4, logical=Logical.JSON) for kind in (T.JSON, T.BLOB)),
-    *(column(T.VECTOR, 4, logical=Logical.VECTOR), column(T.VARCHAR, 8, logical=Logical.VECTOR)),
-    column(T.GEOMETRY, 4, logical=Logical.GEOMETRY),
+    column(T.VARCHAR, 8, logical=Logical.VECTOR),
 ]
 
 
-@each_case("column", EVERY, ids=lambda each: f"{each.type.name}-{each.logical}")
-def test_odd_values_are_dumped_or_refused(column: Column) -> None:
+@each_case("column", [*EVERY, *MORE], ids=lambda each: f"{each.type.name}-{each.logical}")
+def test_odd_values_are_dumped_or_refused(column):
     dump, load = dumper_of(column), loader_of(column)
     for value in ODD:
         with contextlib.suppress(ValueRejected):

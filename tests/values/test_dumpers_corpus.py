@@ -1,11 +1,67 @@
-"""What servers wrote, loaded and dumped again, is the same bytes. Edge values: test_server_values."""
+"""The law of the row codecs: what a server wrote, loaded and dumped again, is the same bytes."""
 
-from __future__ import annotations
-
+from tailrace.constants import ColumnType
+from tailrace.values.jsonb import TEXT, read_jsonb
+from tailrace.values.registry import dumper_of, loader_of
 from tests.cases import each_case
 from tests.recorded import has
-from tests.values.dumped import check, stored
-from tests.values.replay import Case, cases, changes
+from tests.values.replay import cases, changes
+
+
+class _HasOpaque:
+    """Finds out whether a document has a value that its text does not tell."""
+
+    def leaf(self, text):
+        return False
+
+    def opaque(self, field, data):
+        return True
+
+    def array(self, values):
+        return any(values)
+
+    def object(self, members):
+        return any(value for _, value in members)
+
+
+def excepted(column, raw, value, dumped):
+    """Is it one of the values that the object does not tell whole (`tailrace.values.registry`)?"""
+    if column.type is ColumnType.ENUM:  # the error value, of an ENUM that has an empty name
+        return value == "" and not any(raw) and "" in column.members
+    if column.type is ColumnType.SET:  # an empty name that comes first is not seen in the text
+        return "" in column.members and loader_of(column)(dumped) == value
+    if column.type is ColumnType.JSON:
+        if read_jsonb(raw, _HasOpaque()):
+            return True
+        # Holes of an update in place, integers out of SQL: the document is the same.
+        return read_jsonb(dumped, TEXT) == read_jsonb(raw, TEXT)
+    # Codes that stand for nothing, or for the same character as another code: the same text.
+    return column.charset not in {"utf8mb4", "latin1"} and loader_of(column)(dumped) == value
+
+
+def stored(image):
+    for column, raw in zip(image.schema.columns, image.stored(), strict=True) if image else ():
+        if isinstance(raw, bytes):
+            yield column, raw
+
+
+_codecs = {}
+
+
+def check(schema, column, raw):
+    """The law; says whether it was an exception."""
+    if column not in _codecs:
+        _codecs[column] = loader_of(column), dumper_of(column)
+    load, dump = _codecs[column]
+    value = load(raw)
+    dumped = dump(value)
+    if dumped == raw:
+        return False
+    assert excepted(column, raw, value, dumped), (
+        f"{schema.table}.{column.name}: {value!r}, logged as {raw.hex()}, dumped as {dumped.hex()}"
+    )
+    return True
+
 
 EXCEPTIONS = {
     "json-full": 18,
@@ -23,9 +79,9 @@ WHOLE = [case for case in cases() if not has(case.folder, "unknown-documents")]
 
 
 @each_case("case", WHOLE, ids=lambda case: case.folder.name)
-def test_every_value_of_the_corpus(case: Case) -> None:
+def test_every_value_of_the_corpus(case):
     count = exceptions = 0
-    for schema, row in changes(case):
+    for schema, row in changes(case.folder):
         for image in (row.before, row.after):
             for column, raw in stored(image):
                 count += 1

@@ -1,11 +1,8 @@
 """Row images out of rows: which columns they hold, what is refused, and groups of any length."""
 
-from __future__ import annotations
-
 import pickle
 from collections import OrderedDict
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,18 +11,14 @@ from tailrace.errors import UnknownColumn, UnsupportedType, ValueRejected
 from tailrace.values.encode import RowEncoder, RowGroup, RowImage
 from tailrace.values.image import ABSENT
 from tailrace.values.resolve import resolve_table
-from tailrace.values.row import Row, RowSet
+from tailrace.values.row import RowSet
 from tailrace.values.schema import (
     ColumnDefinition,
     Logical,
     TableDefinition,
-    TableSchema,
 )
 from tests.cases import each_case
 from tests.values.made import TableMap, decoded, rows_event, spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 T = ColumnType
 SPECS = (
@@ -36,7 +29,7 @@ SPECS = (
 )
 
 
-def schema_of(*specs: Any, key: tuple[int, ...] | None = (0,), **facts: Any) -> TableSchema:
+def schema_of(*specs, key=(0,), **facts):
     return resolve_table(TableMap(specs or SPECS, key), Flavour.MYSQL, **facts)
 
 
@@ -46,11 +39,11 @@ ROW = {"id": 1, "name": "ab", "photo": b"\xff", "notes": '"hi"'}
 OTHER = {**ROW, "name": None, "notes": "[]"}
 
 
-def rows_of(groups: Iterator[RowGroup], schema: TableSchema = SCHEMA) -> list[Row]:
+def rows_of(groups, schema=SCHEMA):
     return decoded(groups, schema)
 
 
-def test_the_bytes_of_an_insert() -> None:
+def test_the_bytes_of_an_insert():
     name = b"\x02ab"
     photo = b"\x01\x00\xff"
     notes = b"\x04\0\0\0\x0c\x02hi"
@@ -72,14 +65,14 @@ def test_the_bytes_of_an_insert() -> None:
         list(ROW.values()),
     ],
 )
-def test_all_ways_to_give_a_row(row: Any) -> None:
+def test_all_ways_to_give_a_row(row):
     (usual,) = RowEncoder(SCHEMA).insert([ROW])
     assert list(RowEncoder(SCHEMA).insert([row])) == [usual]
     (found,) = rows_of(RowEncoder(SCHEMA).insert([row]))
     assert found.after.as_dict() == ROW
 
 
-def test_rows_of_a_log_are_passed_on_as_they_are() -> None:
+def test_rows_of_a_log_are_passed_on_as_they_are():
     """Their bytes are not looked at: these are no utf8mb4, and no JSON."""
     data = b"\x00\x01\0\0\0\x01\xff\x00\x00\x01\0\0\0\xff"
     (row,) = RowSet(rows_event("insert", None, ALL, data), SCHEMA)
@@ -90,7 +83,7 @@ def test_rows_of_a_log_are_passed_on_as_they_are() -> None:
     assert group == RowGroup("delete", ALL, None, [data])
 
 
-def test_rows_of_another_table_are_encoded_anew() -> None:
+def test_rows_of_another_table_are_encoded_anew():
     narrow = spec(T.VARCHAR, 20, name="name", collation=8)
     other = schema_of(SPECS[0], narrow, *SPECS[2:])
     (row,) = rows_of(RowEncoder(other).insert([{**ROW, "name": "é"}]), other)
@@ -104,7 +97,7 @@ def test_rows_of_another_table_are_encoded_anew() -> None:
     assert rows_of(iter([group]))[0].after.as_dict() == ROW
 
 
-def test_rows_that_were_pickled_and_values_are_taken_too() -> None:
+def test_rows_that_were_pickled_and_values_are_taken_too():
     (row,) = rows_of(RowEncoder(SCHEMA).insert([ROW]))
     usual = list(RowEncoder(SCHEMA).insert([ROW]))
     for given in (pickle.loads(pickle.dumps(row)), list(row), dict(row.items())):
@@ -133,7 +126,7 @@ IMAGES = [
 
 
 @each_case(("image", "key", "before", "after", "bitmaps"), IMAGES)
-def test_the_columns_of_an_update(image, key, before, after, bitmaps) -> None:
+def test_the_columns_of_an_update(image, key, before, after, bitmaps):
     schema = schema_of(key=key)
     (group,) = RowEncoder(schema, image).update([before], [after])
     assert (group.present_before[0], group.present_after[0]) == bitmaps
@@ -157,7 +150,7 @@ def test_the_columns_of_an_update(image, key, before, after, bitmaps) -> None:
         ("noblob", {"id": 1, "name": "a", "notes": "1"}, K | N | J),
     ],
 )
-def test_the_columns_of_an_insert(image, row, bits: int) -> None:
+def test_the_columns_of_an_insert(image, row, bits):
     (group,) = RowEncoder(SCHEMA, image).insert([row])
     assert (group.present_before, group.present_after) == (None, bytes([bits]))
 
@@ -173,12 +166,12 @@ def test_the_columns_of_an_insert(image, row, bits: int) -> None:
         ("noblob", (), 15),
     ],
 )
-def test_the_columns_of_a_delete(image, key, bits: int) -> None:
+def test_the_columns_of_a_delete(image, key, bits):
     (group,) = RowEncoder(schema_of(key=key), image).delete([ROW])
     assert (group.present_before, group.present_after) == (bytes([bits]), None)
 
 
-def without(*names: str) -> dict[str, Any]:
+def without(*names):
     return {name: value for name, value in ROW.items() if name not in names}
 
 
@@ -206,14 +199,14 @@ REFUSED = [
 
 
 @each_case(("encode", "message"), REFUSED)
-def test_refused(encode: Any, message: str) -> None:
+def test_refused(encode, message):
     with pytest.raises((ValueRejected, UnknownColumn), match=message) as caught:
         list(encode())
     assert "shop.orders" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_tables_that_cannot_be_written() -> None:
+def test_tables_that_cannot_be_written():
     with pytest.raises(UnsupportedType, match=r"shop\.orders: column c1 .*TYPED_ARRAY"):
         RowEncoder(schema_of(spec(T.TYPED_ARRAY)))
     with pytest.raises(ValueError, match="most"):
@@ -221,7 +214,7 @@ def test_tables_that_cannot_be_written() -> None:
     assert RowEncoder(SCHEMA, "noblob").image is RowImage.NOBLOB
 
 
-def test_generated_columns_may_be_left_out() -> None:
+def test_generated_columns_may_be_left_out():
     definition = TableDefinition(
         "shop",
         "orders",
@@ -237,7 +230,7 @@ def test_generated_columns_may_be_left_out() -> None:
     assert (group.present_before, group.present_after) == (b"\x01", b"\x01")
 
 
-def test_groups_change_with_the_columns() -> None:
+def test_groups_change_with_the_columns():
     rows = [{"id": 1}, {"id": 2}, {"id": 3, "name": "x"}, {"id": 4}, {}, {}]
     groups = list(RowEncoder(SCHEMA, "minimal").insert(rows))
     assert [len(group.images) for group in groups] == [2, 1, 1, 1, 1]
@@ -245,7 +238,7 @@ def test_groups_change_with_the_columns() -> None:
     assert list(RowEncoder(SCHEMA).insert([])) == []
 
 
-def test_rows_are_taken_one_by_one() -> None:
+def test_rows_are_taken_one_by_one():
     groups = RowEncoder(SCHEMA).insert({**ROW, "id": number} for number in count())
     first, second = islice(groups, 2)
     assert len(first.images) == len(second.images) == 4096
@@ -254,14 +247,14 @@ def test_rows_are_taken_one_by_one() -> None:
     assert [len(group.images) for group in islice(groups, 3)] == [4, 4, 4]
 
 
-def test_updates_of_a_log_go_on_as_they_are() -> None:
+def test_updates_of_a_log_go_on_as_they_are():
     encoder = RowEncoder(SCHEMA)
     rows = rows_of(encoder.update([ROW, OTHER], [OTHER, ROW]))
     assert list(encoder.update(rows)) == list(encoder.update([ROW, OTHER], [OTHER, ROW]))
     assert list(encoder.update(rows, rows)) == list(encoder.update(rows))
 
 
-def test_a_partial_update_is_made_whole() -> None:
+def test_a_partial_update_is_made_whole():
     columns = (SPECS[0], SPECS[3])
     schema = schema_of(*columns)
     (insert,) = RowEncoder(schema).insert([(1, "[1, 2]")])
@@ -276,7 +269,7 @@ def test_a_partial_update_is_made_whole() -> None:
         list(RowEncoder(schema, "minimal").update(RowSet(event, schema)))
 
 
-def test_a_binary_key_is_a_binary_key() -> None:
+def test_a_binary_key_is_a_binary_key():
     schema = schema_of(spec(T.STRING, 4, name="b", collation=63), SPECS[1])
     assert schema.columns[0].logical is Logical.BINARY
     (group,) = RowEncoder(schema, "minimal").delete([{"b": b"a\0\0\0"}])

@@ -1,28 +1,22 @@
 """Documents to JSONB: the very bytes that MySQL writes of the same text, or of the same values."""
 
-from __future__ import annotations
-
 import json
 import random
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from tailrace.errors import ValueRejected
 from tailrace.values.json_diff import changed_json
 from tailrace.values.jsonb import dump_json, load_json
 from tests.cases import each_case
+from tests.columns.random_columns import DOCUMENTS
 from tests.values.replay import logged_json
 from tests.values.test_dumpers import naive
 from tools.campaign.values import json_value
-
-if TYPE_CHECKING:
-    from tools.servers import Server
 
 TEXTS = [
     *("-0", "0", "1e2", "1.0", "-0.0", "1E-400", "1e308", "0.1", "123456789012345678901234567890"),
@@ -48,13 +42,13 @@ REFUSED = [
 ]
 
 
-def made_table(server: Server) -> None:
+def made_table(server):
     server.execute("DROP DATABASE IF EXISTS jsonb")
     server.execute("CREATE DATABASE jsonb")
     server.execute("CREATE TABLE jsonb.t (id INT PRIMARY KEY, j JSON)")
 
 
-def test_text_becomes_what_mysql_writes(mysql97: Server) -> None:
+def test_text_becomes_what_mysql_writes(mysql97):
     chance = random.Random(11)
     texts = TEXTS + [
         json.dumps(json_value(chance), ensure_ascii=chance.random() < 0.5) for _ in range(400)
@@ -71,7 +65,7 @@ def test_text_becomes_what_mysql_writes(mysql97: Server) -> None:
         assert dump_json(text) == logged[number], text[:200]
 
 
-def test_what_mysql_refuses_is_refused(mysql97: Server) -> None:
+def test_what_mysql_refuses_is_refused(mysql97):
     made_table(mysql97)
     for text in REFUSED:
         with pytest.raises(ValueRejected, match="JSON"):
@@ -80,7 +74,7 @@ def test_what_mysql_refuses_is_refused(mysql97: Server) -> None:
             mysql97.execute("INSERT INTO jsonb.t VALUES (1, %s)", [text])
 
 
-VALUES: list[tuple[str, Any]] = [
+VALUES = [
     ("CAST(DATE'2024-02-29' AS JSON)", date(2024, 2, 29)),
     ("CAST(TIME'-12:34:56.5' AS JSON)", -timedelta(hours=12, minutes=34, seconds=56.5)),
     ("CAST(TIME'838:59:59' AS JSON)", timedelta(hours=838, minutes=59, seconds=59)),
@@ -113,7 +107,7 @@ VALUES: list[tuple[str, Any]] = [
 ]
 
 
-def test_values_become_what_mysql_writes(mysql97: Server) -> None:
+def test_values_become_what_mysql_writes(mysql97):
     server = mysql97
     made_table(server)
     server.rotate()
@@ -140,27 +134,13 @@ def test_values_become_what_mysql_writes(mysql97: Server) -> None:
         (timedelta(days=40), "838:59:59"),
     ],
 )
-def test_objects_that_json_has_not(value: object, message: str) -> None:
+def test_objects_that_json_has_not(value, message):
     with pytest.raises(ValueRejected, match=message):
         dump_json(value)
 
 
-DOCUMENTS = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(codec="utf-8"), max_size=200),
-    lambda child: (
-        st.lists(child, max_size=5)
-        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=6), child, max_size=5)
-    ),
-    max_leaves=30,
-)
-
-
 @given(DOCUMENTS)
-def test_objects_and_their_text_are_the_same_document(value: object) -> None:
+def test_objects_and_their_text_are_the_same_document(value):
     dumped = dump_json(json.dumps(value))
     text = load_json(dumped)
     assert json.loads(text) == value
@@ -169,7 +149,7 @@ def test_objects_and_their_text_are_the_same_document(value: object) -> None:
         assert dump_json(value) == dumped
 
 
-def test_diffs_keep_opaque_values() -> None:
+def test_diffs_keep_opaque_values():
     before = dump_json([Decimal("1.50"), {"d": date(2024, 1, 2), "n": 1}])
     two = b"\x05\x02\x00"
     diffs = b"\x00\x06$[1].n" + bytes([len(two)]) + two

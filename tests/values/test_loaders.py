@@ -1,7 +1,5 @@
 """Loaders one by one: known bytes, and for all other bytes a value or an error of our tree."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 import zlib
@@ -22,7 +20,7 @@ from tests.cases import each_case
 T = ColumnType
 
 
-def column(kind: ColumnType, metadata: int = 0, **facts) -> Column:
+def column(kind, metadata=0, **facts):
     values = {
         "unsigned": False,
         "collation": None,
@@ -32,11 +30,11 @@ def column(kind: ColumnType, metadata: int = 0, **facts) -> Column:
     return Column(0, "c", kind, metadata, True, **values)
 
 
-def text(kind: ColumnType, metadata: int, collation: int | None = 45) -> Column:
+def text(kind, metadata, collation=45):
     return column(kind, metadata, collation=collation, logical=Logical.TEXT)
 
 
-def deflated(value: bytes, size: int | None = None, head: int = 0x81) -> bytes:
+def deflated(value, size=None, head=0x81):
     number = len(value) if size is None else size
     return bytes([head]) + number.to_bytes(head & 7, "big") + zlib.compress(value)
 
@@ -88,7 +86,7 @@ KNOWN = [
     ("column", "data", "value"),
     [known for known in KNOWN if known[2] is not None or known[0].type is T.NULL],
 )
-def test_known_values(column: Column, data: str, value: object) -> None:
+def test_known_values(column, data, value):
     raw = bytes.fromhex(data)
     loaded = loader_of(column)(raw)
     assert loaded == value
@@ -125,7 +123,7 @@ BAD = [
 
 
 @each_case(("column", "data", "message"), BAD)
-def test_bad_values(column: Column, data: str, message: str) -> None:
+def test_bad_values(column, data, message):
     with pytest.raises(EventDecodeError, match=message):
         loader_of(column)(bytes.fromhex(data))
 
@@ -146,7 +144,7 @@ def test_bad_values(column: Column, data: str, message: str) -> None:
         (T.JSON, 0),
     ],
 )
-def test_types_that_no_row_has(kind: ColumnType, metadata: int) -> None:
+def test_types_that_no_row_has(kind, metadata):
     with pytest.raises(UnsupportedType, match=kind.name):
         width_of(column(kind, metadata))
 
@@ -155,7 +153,7 @@ def test_types_that_no_row_has(kind: ColumnType, metadata: int) -> None:
     ("kind", "metadata"),
     [(T.NEWDECIMAL, 66 << 8), (T.NEWDECIMAL, 2 << 8 | 3), (T.TIME2, 7), (T.DATETIME, 9)],
 )
-def test_metadata_that_no_type_has(kind: ColumnType, metadata: int) -> None:
+def test_metadata_that_no_type_has(kind, metadata):
     with pytest.raises(EventDecodeError):
         width_of(column(kind, metadata))
 
@@ -176,7 +174,7 @@ EVERY = [known[0] for known in KNOWN] + [
 
 
 @given(st.sampled_from(EVERY), st.data())
-def test_any_bytes_give_a_value_or_our_error(column: Column, data: st.DataObject) -> None:
+def test_any_bytes_give_a_value_or_our_error(column, data):
     width = width_of(column)
     sizes = (0, 60) if width.prefix else (width.size, width.size)
     raw = data.draw(st.binary(min_size=sizes[0], max_size=sizes[1]))
@@ -184,7 +182,7 @@ def test_any_bytes_give_a_value_or_our_error(column: Column, data: st.DataObject
         loader_of(column)(raw)
 
 
-def test_decimals_keep_their_scale() -> None:
+def test_decimals_keep_their_scale():
     assert number_text(b"\x80\x00", 4, 2) == "0.00"
     assert number_text(b"\x80" + bytes(13), 30, 30) == f"0.{'0' * 30}"
     assert decimal_size(65, 30) == 30
@@ -193,17 +191,17 @@ def test_decimals_keep_their_scale() -> None:
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_float32_text_round_trips(value: float) -> None:
+def test_float32_text_round_trips(value):
     text = float32_text(value)
     assert float32_text(float(text)) == text
     assert load_float(struct.pack("<f", float(text))) == value
 
 
-def test_float32_text_is_short() -> None:
+def test_float32_text_is_short():
     assert float32_text(load_float(bytes.fromhex("cdcccc3d"))) == "0.1"
     assert float32_text(16777216.0) == "16777216.0"
 
 
-def test_geometry_is_srid_and_wkb() -> None:
+def test_geometry_is_srid_and_wkb():
     value = bytes.fromhex("e6100000" + "0101000000" + "00" * 16)
     assert loader_of(column(T.GEOMETRY, 4))(value) == value

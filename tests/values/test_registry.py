@@ -1,7 +1,5 @@
 """Every type code has an entry in each table of column types, or is known to be never logged."""
 
-from __future__ import annotations
-
 from tailrace.columns.types import PLANS
 from tailrace.constants import ColumnType
 from tailrace.sql import values as sql

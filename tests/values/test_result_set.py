@@ -29,13 +29,13 @@ class Cursor:
     rows: list = field(default_factory=list)
     fetched: list = field(default_factory=list)
 
-    def fetchmany(self, size: int = 1) -> list:
+    def fetchmany(self, size=1):
         self.fetched.append(size)
         head, self.rows = self.rows[:size], self.rows[size:]
         return head
 
 
-def described(name: str, code: object, size=None, precision=None, scale=None) -> tuple:
+def described(name, code, size=None, precision=None, scale=None):
     return (name, code, None, size, precision, scale, None)
 
 
@@ -51,7 +51,7 @@ def sqlite():
     connection.close()
 
 
-def test_a_driver_without_types(sqlite) -> None:
+def test_a_driver_without_types(sqlite):
     one, two = ResultSet(sqlite.execute("SELECT price, name, ID, raw FROM t"), TABLE)
     assert one.keys() == ["price", "name", "id", "raw"]
     assert one["price"] == Value(T.NEWDECIMAL, 9 << 8 | 2, b"\x80\0\0\x01\x32")
@@ -62,23 +62,23 @@ def test_a_driver_without_types(sqlite) -> None:
     assert two.values == (Decimal("2.00"), None, 7, None)
 
 
-def test_the_table_is_needed_where_nothing_tells_the_type(sqlite) -> None:
+def test_the_table_is_needed_where_nothing_tells_the_type(sqlite):
     with pytest.raises(UnsupportedType, match=r"column 'name' \(type code None\).*give its table"):
         ResultSet(sqlite.execute("SELECT name FROM t"))
 
 
-def test_the_key_is_the_tables_where_all_of_it_is_there(sqlite) -> None:
+def test_the_key_is_the_tables_where_all_of_it_is_there(sqlite):
     assert ResultSet(sqlite.execute("SELECT raw, id FROM t"), TABLE).schema.primary_key == (1,)
     assert ResultSet(sqlite.execute("SELECT raw FROM t"), TABLE).schema.primary_key == ()
 
 
-def test_no_result() -> None:
+def test_no_result():
     with pytest.raises(UsageError, match="execute a query first"):
         ResultSet(Cursor(None))
     assert list(ResultSet(Cursor([described("id", 8)]))) == []
 
 
-def test_rows_come_in_batches_and_once() -> None:
+def test_rows_come_in_batches_and_once():
     cursor = Cursor([described("n", 3)], [(number,) for number in range(2500)])
     result = ResultSet(cursor)
     assert len(cursor.fetched) == 1
@@ -87,7 +87,7 @@ def test_rows_come_in_batches_and_once() -> None:
     assert [row.number for row in ResultSet(Cursor([described("n", 3)], [(1,), (2,)]))] == [0, 1]
 
 
-def test_ways_of_drivers() -> None:
+def test_ways_of_drivers():
     description = [described("s", 254), described("bits", 16)]
     (row,) = ResultSet(Cursor(description, [({"b", "a"}, b"\1\1")]), TABLE)
     assert row.values == ("a,b", 257)
@@ -114,19 +114,19 @@ def test_ways_of_drivers() -> None:
         (described("x", 13), 2024, (T.YEAR, 0)),
     ],
 )
-def test_what_a_description_tells(entry, given, expected) -> None:
+def test_what_a_description_tells(entry, given, expected):
     (row,) = ResultSet(Cursor([entry], [(given,)]))
     assert (row[0].type, row[0].metadata) == expected
     assert row[0].is_null == (given is None)
 
 
 @each_case("entry", [described("x", 247), described("x", "INT"), described("x", 300)])
-def test_what_a_description_does_not_tell(entry) -> None:
+def test_what_a_description_does_not_tell(entry):
     with pytest.raises(UnsupportedType, match="give its table"):
         ResultSet(Cursor([entry], [(1,)]))
 
 
-def test_a_value_that_does_not_fit_says_where() -> None:
+def test_a_value_that_does_not_fit_says_where():
     cursor = Cursor([described("id", 8)], [(1,), (-1,)])
     with pytest.raises(ValueRejected, match=r"^row 2 of the result, id: (?!.*give the table)"):
         list(ResultSet(cursor, TABLE))

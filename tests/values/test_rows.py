@@ -1,24 +1,17 @@
 """Row sets: images, absent columns, errors with their place, bytes left over."""
 
-from __future__ import annotations
-
 import pickle
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tailrace.constants import ColumnType, Flavour
-from tailrace.errors import EventDecodeError, LogError, UnknownColumn, UnsupportedType
+from tailrace.errors import EventDecodeError, UnknownColumn, UnsupportedType
 from tailrace.values.image import ABSENT
 from tailrace.values.json_diff import JsonDiffs, Operation, parse_diffs, parse_path
 from tailrace.values.resolve import resolve_table
 from tailrace.values.row import RowSet
 from tests.cases import each_case
 from tests.values.made import TableMap, rows_event, spec
-
-if TYPE_CHECKING:
-    from tailrace.events import RowsEvent
-    from tailrace.values.schema import TableSchema
 
 T = ColumnType
 COLUMNS = (
@@ -28,7 +21,7 @@ COLUMNS = (
 )
 
 
-def schema_of(*columns) -> TableSchema:
+def schema_of(*columns):
     return resolve_table(TableMap(columns or COLUMNS), Flavour.MYSQL)
 
 
@@ -38,7 +31,7 @@ TWO = b"\x06\x02\0\0\0"  # name and photo are NULL
 INSERT = rows_event("insert", None, b"\x07", ONE + TWO)
 
 
-def test_inserts() -> None:
+def test_inserts():
     rows = RowSet(INSERT, SCHEMA)
     assert len(rows) == 2
     for _ in range(2):  # any number of times
@@ -50,7 +43,7 @@ def test_inserts() -> None:
         assert one.after.as_dict() == {"id": 1, "name": "ab", "photo": b"\xff"}
 
 
-def test_images_are_mappings() -> None:
+def test_images_are_mappings():
     (row,) = RowSet(rows_event("update", b"\x01", b"\x02", b"\0\x01\0\0\0\0\x01x"), SCHEMA)
     assert row.before.as_dict() == {"id": 1}
     assert row.after.as_dict() == {"name": "x"}
@@ -68,13 +61,13 @@ def test_images_are_mappings() -> None:
         row.after.at(3)
 
 
-def test_deletes() -> None:
+def test_deletes():
     (row,) = RowSet(rows_event("delete", b"\x07", None, ONE), SCHEMA)
     assert row.after is None
     assert row.values == (1, "ab", b"\xff")
 
 
-def test_rows_pickle() -> None:
+def test_rows_pickle():
     (row, _) = RowSet(INSERT, SCHEMA)
     copy = pickle.loads(pickle.dumps(row))
     assert copy == row
@@ -86,7 +79,7 @@ def test_rows_pickle() -> None:
 
 
 @each_case("size", [*range(1, len(ONE)), *range(len(ONE) + 1, len(ONE + TWO))])
-def test_truncated(size: int) -> None:
+def test_truncated(size):
     event = rows_event("insert", None, b"\x07", (ONE + TWO)[:size])
     with pytest.raises(
         EventDecodeError, match=r"binlog.000001 at 400 \(WRITE_ROWS\): a row of shop"
@@ -94,22 +87,22 @@ def test_truncated(size: int) -> None:
         len(RowSet(event, SCHEMA))
 
 
-def test_left_over_bytes() -> None:
+def test_left_over_bytes():
     with pytest.raises(EventDecodeError):
         list(RowSet(rows_event("insert", None, b"\x07", ONE + b"\0"), SCHEMA))
 
 
 @each_case("present", [b"", b"\x07\x00"])
-def test_bitmap_of_another_table(present: bytes) -> None:
+def test_bitmap_of_another_table(present):
     with pytest.raises(EventDecodeError, match="bitmap"):
         list(RowSet(rows_event("insert", None, present, ONE), SCHEMA))
 
 
-def test_no_rows() -> None:
+def test_no_rows():
     assert list(RowSet(rows_event("insert", None, b"\x07", b""), SCHEMA)) == []
 
 
-def test_a_row_without_columns() -> None:
+def test_a_row_without_columns():
     """MySQL logs INSERT INTO t () VALUES () so, with a MINIMAL image; at most one row an event."""
     (row,) = RowSet(rows_event("insert", None, b"\x00", b""), SCHEMA)
     assert row.values == (ABSENT, ABSENT, ABSENT)
@@ -117,7 +110,7 @@ def test_a_row_without_columns() -> None:
         list(RowSet(rows_event("insert", None, b"\x00", b"\0"), SCHEMA))
 
 
-def test_a_value_that_cannot_be_decoded_says_where() -> None:
+def test_a_value_that_cannot_be_decoded_says_where():
     (row,) = RowSet(rows_event("insert", None, b"\x02", b"\0\x01\xff"), SCHEMA)
     message = r"binlog.000001 at 400 \(WRITE_ROWS\): shop.orders.name: text that is not utf8mb4"
     for read in (lambda: row.after.at(1), row.after.as_tuple):
@@ -126,24 +119,12 @@ def test_a_value_that_cannot_be_decoded_says_where() -> None:
         assert isinstance(pickle.loads(pickle.dumps(caught.value)), EventDecodeError)
 
 
-def test_a_type_without_rows_says_where() -> None:
+def test_a_type_without_rows_says_where():
     schema = schema_of(spec(T.LONG), spec(T.TYPED_ARRAY))
     with pytest.raises(
         UnsupportedType, match=r"at 400 \(WRITE_ROWS\): shop.orders: column c2 .*TYPED"
     ):
         list(RowSet(rows_event("insert", None, b"\x03", b"\0\0"), schema))
-
-
-def test_a_flipped_byte_is_a_row_or_our_error() -> None:
-    data = ONE + TWO
-    for place in range(len(data)):
-        for flip in (0x01, 0x10, 0x80, 0xFF):
-            changed = data[:place] + bytes([data[place] ^ flip]) + data[place + 1 :]
-            try:
-                for row in RowSet(rows_event("insert", None, b"\x07", changed), SCHEMA):
-                    assert len(row.values) == 3
-            except LogError:
-                continue
 
 
 # --- partial JSON updates ------------------------------------------------------------------------
@@ -158,11 +139,11 @@ DOCUMENT = b"\x02\x02\x00\x0d\x00\x05\x01\x00\x0c\x0a\x00\x02ab"  # [1, "ab"]
 DIFFS = b"\x00\x04$[0]\x02\x04\x01" + b"\x01\x04$[1]\x02\x04\x00" + b"\x02\x04$[2]"
 
 
-def u32(data: bytes) -> bytes:
+def u32(data):
     return len(data).to_bytes(4, "little") + data
 
 
-def partial(before: bytes, after: bytes, present: bytes = b"\x0f") -> RowsEvent:
+def partial(before, after, present=b"\x0f"):
     return rows_event("update", present, b"\x0f", before + after, partial=True)
 
 
@@ -170,13 +151,13 @@ BEFORE = b"\x08\x01\0\0\0" + u32(DOCUMENT) + b"\x07\0\0\0"
 AFTER = b"\x08\x01\0\0\0" + u32(DIFFS) + b"\x08\0\0\0"
 
 
-def test_partial_update_with_the_document_before() -> None:
+def test_partial_update_with_the_document_before():
     (row,) = RowSet(partial(BEFORE, b"\x01\x01" + AFTER), JSON_SCHEMA)
     assert row.before.at(1) == '[1, "ab"]'
     assert row.values == (1, "[true, null]", 8, None)
 
 
-def test_partial_update_without_diffs() -> None:
+def test_partial_update_without_diffs():
     unchanged = b"\x08\x01\0\0\0" + u32(b"") + b"\x08\0\0\0"
     (row,) = RowSet(partial(BEFORE, b"\x01\x01" + unchanged), JSON_SCHEMA)
     assert row.after.at(1) == '[1, "ab"]'
@@ -184,7 +165,7 @@ def test_partial_update_without_diffs() -> None:
     assert row.after.at(1) == '[1, "ab"]'
 
 
-def test_partial_update_without_the_document_before() -> None:
+def test_partial_update_without_the_document_before():
     (row,) = RowSet(partial(b"\0\x01\0\0\0", b"\x01\x01" + AFTER, b"\x01"), JSON_SCHEMA)
     diffs = row.after.at(1)
     assert isinstance(diffs, JsonDiffs)
@@ -198,24 +179,24 @@ def test_partial_update_without_the_document_before() -> None:
 
 
 @each_case("data", [b"", b"\x02", b"\x01"])
-def test_partial_update_cut_off(data: bytes) -> None:
+def test_partial_update_cut_off(data):
     with pytest.raises(EventDecodeError):
         list(RowSet(partial(BEFORE, data), JSON_SCHEMA))
 
 
-def test_partial_update_of_null() -> None:
+def test_partial_update_of_null():
     (row,) = RowSet(partial(b"\x0a\x01\0\0\0\x07\0\0\0", b"\x01\x01" + AFTER), JSON_SCHEMA)
     with pytest.raises(EventDecodeError, match="of NULL"):
         row.after.at(1)
 
 
 @each_case("size", [*range(1, 9), *range(10, 18), *range(19, len(DIFFS))])
-def test_truncated_diffs(size: int) -> None:
+def test_truncated_diffs(size):
     with pytest.raises(EventDecodeError):
         parse_diffs(DIFFS[:size])
 
 
-def test_diffs_of_other_operations() -> None:
+def test_diffs_of_other_operations():
     with pytest.raises(EventDecodeError, match="operation 3"):
         parse_diffs(b"\x03\x01$")
     with pytest.raises(EventDecodeError, match="utf8mb4"):
@@ -232,12 +213,12 @@ def test_diffs_of_other_operations() -> None:
         ("$ . a [ 12 ]", ("a", 12)),
     ],
 )
-def test_paths(path: str, legs: tuple[object, ...]) -> None:
+def test_paths(path, legs):
     assert parse_path(path) == legs
 
 
 @each_case("path", ["", "a", "$a", "$.", "$[", "$[x]", "$.*", '$."', '$."\\x"', "$[1"])
-def test_what_is_no_path(path: str) -> None:
+def test_what_is_no_path(path):
     with pytest.raises(EventDecodeError, match="no path"):
         parse_path(path)
 
@@ -259,7 +240,7 @@ def test_what_is_no_path(path: str) -> None:
         ("[[1]]", b"\x02\x07$[0][0]", "[[]]"),
     ],
 )
-def test_diffs_apply_or_do_not_fit(before: str, diff: bytes, after: str | None) -> None:
+def test_diffs_apply_or_do_not_fit(before, diff, after):
     if after is None:
         with pytest.raises(EventDecodeError, match="JSON diff"):
             parse_diffs(diff).apply(before)

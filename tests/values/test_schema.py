@@ -1,7 +1,5 @@
 """Names, signs, character sets: from the log, else from a definition, else none."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest
@@ -10,22 +8,22 @@ from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import SchemaError
 from tailrace.values.charsets import charset_of, collation_id, default_collation
 from tailrace.values.resolve import resolve_table
-from tailrace.values.schema import ColumnDefinition, Logical, TableDefinition, TableSchema
+from tailrace.values.schema import ColumnDefinition, Logical, TableDefinition
 from tests.cases import each_case
 from tests.values.made import TableMap, spec
 
 T = ColumnType
 
 
-def definition(*columns: ColumnDefinition, key: tuple[str, ...] = ()) -> TableDefinition:
+def definition(*columns, key=()):
     return TableDefinition("shop", "orders", columns, key)
 
 
-def resolved(columns, given=None, source="given", key=None) -> TableSchema:
+def resolved(columns, given=None, source="given", key=None):
     return resolve_table(TableMap(columns, key), Flavour.MYSQL, given, source)
 
 
-def test_nothing_known() -> None:
+def test_nothing_known():
     schema = resolved((spec(T.LONG), spec(T.VARCHAR, 80), spec(T.BLOB, 2)))
     assert [column.name for column in schema.columns] == ["c1", "c2", "c3"]
     assert (schema.names_from, schema.primary_key) == ("none", ())
@@ -34,7 +32,7 @@ def test_nothing_known() -> None:
     assert schema.columns[1].charset == "utf8mb4"
 
 
-def test_log_comes_first() -> None:
+def test_log_comes_first():
     columns = (
         spec(T.LONG, name="ID", unsigned=False),
         spec(T.VARCHAR, 80, name="v", collation=8),
@@ -55,7 +53,7 @@ def test_log_comes_first() -> None:
     assert schema.primary_key == (0,)
 
 
-def test_definition_fills_what_the_log_leaves_out() -> None:
+def test_definition_fills_what_the_log_leaves_out():
     given = definition(
         ColumnDefinition("id", "bigint unsigned", unsigned=True),
         ColumnDefinition("u", "uuid", logical=Logical.UUID, collation=63),
@@ -81,7 +79,7 @@ def test_definition_fills_what_the_log_leaves_out() -> None:
     assert schema.index_of("none") is None
 
 
-def test_equal_and_hashable_and_pickles() -> None:
+def test_equal_and_hashable_and_pickles():
     one, two = resolved((spec(T.LONG),)), resolved((spec(T.LONG),))
     assert one == two
     assert len({one, two, pickle.loads(pickle.dumps(one))}) == 1
@@ -115,7 +113,7 @@ def test_equal_and_hashable_and_pickles() -> None:
         (spec(T.LONG), "(?)", False),
     ],
 )
-def test_declared_type_fits_or_is_refused(column, declared: str, fits: bool) -> None:
+def test_declared_type_fits_or_is_refused(column, declared, fits):
     given = definition(ColumnDefinition("c", declared))
     if fits:
         assert resolved((column,), given).columns[0].name == "c"
@@ -136,7 +134,7 @@ def test_declared_type_fits_or_is_refused(column, declared: str, fits: bool) -> 
         (T.SET, 8, 33, True),
     ],
 )
-def test_members_fit_their_bytes(kind: ColumnType, size: int, count: int, fits: bool) -> None:
+def test_members_fit_their_bytes(kind, size, count, fits):
     members = tuple(f"m{number}" for number in range(count))
     given = definition(ColumnDefinition("c", kind.name, members=members))
     if fits:
@@ -146,7 +144,7 @@ def test_members_fit_their_bytes(kind: ColumnType, size: int, count: int, fits: 
             resolved((spec(kind, size),), given)
 
 
-def test_other_tables_are_refused() -> None:
+def test_other_tables_are_refused():
     two = (spec(T.LONG), spec(T.LONG))
     with pytest.raises(SchemaError, match=r"2 columns in the log and 1 in the DDL"):
         resolved(two, definition(ColumnDefinition("a", "int")), "ddl")
@@ -164,7 +162,7 @@ def test_other_tables_are_refused() -> None:
         resolved((spec(T.VARCHAR, 9, collation=5000),)).columns[0].charset  # noqa: B018  # it raises
 
 
-def test_collations_by_name() -> None:
+def test_collations_by_name():
     assert collation_id("utf8mb4_0900_ai_ci", Flavour.MYSQL) == 255
     assert collation_id("UTF8_general_ci", Flavour.MARIADB) == 33
     assert collation_id("utf8mb4_croatian_ci", Flavour.MYSQL) == 245

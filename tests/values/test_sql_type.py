@@ -1,7 +1,5 @@
 """A column's type in SQL declares what the log has: for each column of the recorded logs."""
 
-from __future__ import annotations
-
 from tailrace.errors import TailraceError
 from tailrace.log.reader import Reader
 from tailrace.storage import find

@@ -1,7 +1,5 @@
 """Tables to write to: what is refused, what the defaults are, and that they travel."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest
@@ -19,11 +17,11 @@ from tests.cases import each_case
 from tests.values.replay import cases
 
 
-def of(*columns: ColumnDefinition, key=(), prefixes=(), flavour="mysql") -> Table:
+def of(*columns, key=(), prefixes=(), flavour="mysql"):
     return Table.of(TableDefinition("shop", "t", columns, key, prefixes), flavour)
 
 
-def test_a_parsed_table_says_what_it_is() -> None:
+def test_a_parsed_table_says_what_it_is():
     table = Table.parse(
         "CREATE TABLE shop.orders (id INT UNSIGNED, v VARCHAR(20), PRIMARY KEY (id))"
     )
@@ -45,7 +43,7 @@ def test_a_parsed_table_says_what_it_is() -> None:
     assert table.schema.names_from == "log"
 
 
-def test_tables_pickle_and_compare() -> None:
+def test_tables_pickle_and_compare():
     sql = "CREATE TABLE t (a INT, e ENUM('x','y') CHARACTER SET utf16)"
     table = Table.parse(sql, database="shop")
     again = pickle.loads(pickle.dumps(table))
@@ -65,14 +63,14 @@ def test_tables_pickle_and_compare() -> None:
         ("mariadb", "10.11.13-MariaDB", 8),
     ],
 )
-def test_the_default_character_set_is_the_servers(flavour, version, collation) -> None:
+def test_the_default_character_set_is_the_servers(flavour, version, collation):
     table = Table.parse(
         "CREATE TABLE t (v TEXT)", database="d", flavour=flavour, server_version=version
     )
     assert table.schema.columns[0].collation == collation
 
 
-def test_a_session_says_how_to_read() -> None:
+def test_a_session_says_how_to_read():
     session = StatementSession(Flavour.MYSQL, 8, SqlMode.ANSI_QUOTES)
     table = Table.parse('CREATE TABLE "t" ("v" CHAR(3))', database="d", session=session)
     assert table.schema.columns[0].metadata == 3
@@ -99,7 +97,7 @@ def test_a_session_says_how_to_read() -> None:
         ("CREATE TABLE d.t (a VECTOR(16384))", "16384 is not between"),
     ],
 )
-def test_what_no_server_has_is_refused(sql, said) -> None:
+def test_what_no_server_has_is_refused(sql, said):
     with pytest.raises(SchemaError, match=said):
         Table.parse(sql)
 
@@ -114,12 +112,12 @@ def test_what_no_server_has_is_refused(sql, said) -> None:
         (ColumnDefinition("a", "char(3) charset latin1"), "'charset latin1' is no part of a type"),
     ],
 )
-def test_definitions_that_do_not_say_enough(column, said) -> None:
+def test_definitions_that_do_not_say_enough(column, said):
     with pytest.raises(SchemaError, match=rf"shop\.t: column a: .*{said}"):
         of(column)
 
 
-def test_a_definition_made_by_hand_is_completed() -> None:
+def test_a_definition_made_by_hand_is_completed():
     table = of(
         ColumnDefinition("n", "BIGINT UNSIGNED"),
         ColumnDefinition("u", "uuid"),
@@ -147,7 +145,7 @@ def test_a_definition_made_by_hand_is_completed() -> None:
     assert year.unsigned
 
 
-def test_a_key_of_prefixes() -> None:
+def test_a_key_of_prefixes():
     columns = (ColumnDefinition("a", "varchar(9)"), ColumnDefinition("b", "text"))
     table = of(*columns, key=("B", "a"), prefixes=(3, 9))
     assert (table.primary_key, table.key_prefixes) == ((1, 0), (3, 0))
@@ -155,7 +153,7 @@ def test_a_key_of_prefixes() -> None:
         of(*columns, key=("b", "a"), prefixes=(3,))
 
 
-def test_metadata_says_more_or_less() -> None:
+def test_metadata_says_more_or_less():
     table = Table.parse("CREATE TABLE d.t (a INT UNSIGNED PRIMARY KEY, e ENUM('x'), v CHAR(3))")
     full, minimal, none = (
         table.table_map(5, metadata=metadata) for metadata in ("full", "minimal", "none")
@@ -171,7 +169,7 @@ def test_metadata_says_more_or_less() -> None:
     assert full.table_id == 5
 
 
-def test_a_name_that_is_too_long_is_refused() -> None:
+def test_a_name_that_is_too_long_is_refused():
     table = Table.parse(f"CREATE TABLE d.`{'x' * 300}` (a INT)")
     with pytest.raises(EventEncodeError, match="table"):
         table.table_map(1)
@@ -179,7 +177,7 @@ def test_a_name_that_is_too_long_is_refused() -> None:
         Table.parse("CREATE TABLE d.t (a INT)").table_map(1 << 48)
 
 
-def test_a_table_out_of_a_log_says_no_more_than_is_known() -> None:
+def test_a_table_out_of_a_log_says_no_more_than_is_known():
     declared = Table.parse("CREATE TABLE d.t (a INT UNSIGNED PRIMARY KEY, e ENUM('x'), v CHAR(3))")
     logged = declared.table_map(5, metadata="none")
     found = Table.of_map(logged)
@@ -202,7 +200,7 @@ def test_a_table_out_of_a_log_says_no_more_than_is_known() -> None:
         Table.of_map(logged, other)
 
 
-def test_generated_and_invisible_columns_are_known() -> None:
+def test_generated_and_invisible_columns_are_known():
     table = Table.parse(
         "CREATE TABLE d.t (a INT INVISIBLE, b INT GENERATED ALWAYS AS (a + 1), c INT AS (a) STORED)"
     )
@@ -211,7 +209,7 @@ def test_generated_and_invisible_columns_are_known() -> None:
 
 
 @each_case("case", cases(), ids=lambda case: case.folder.name)
-def test_tables_out_of_the_corpus_are_written_as_they_were(case) -> None:
+def test_tables_out_of_the_corpus_are_written_as_they_were(case):
     """By one of the three amounts of metadata, which the log's folder may switch between."""
     seen = set()
     for event in open_log(case.folder):
@@ -225,7 +223,7 @@ def test_tables_out_of_the_corpus_are_written_as_they_were(case) -> None:
         assert event.body in bodies, event
 
 
-def test_mariadbs_default_character_set_is_not_assumed() -> None:
+def test_mariadbs_default_character_set_is_not_assumed():
     """WL#3283: it should be difficult to use the interface in the wrong way."""
     for sql in ("CREATE TABLE d.t (a INT, v TEXT)", "CREATE TABLE d.t (a INT, v ENUM('x'))"):
         with pytest.raises(UsageError, match=r"^d\.t\.v has no character set, .* server_version"):

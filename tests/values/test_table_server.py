@@ -1,10 +1,7 @@
 """Tables declared to us, and the same tables on real servers: the table maps must be the same."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from pymysql.err import IntegrityError, OperationalError
@@ -19,12 +16,6 @@ from tests.cases import each_case
 from tools.applied import by_tool
 from tools.campaign.columns import Types
 from tools.campaign.tables import RandomTable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.servers import Server
 
 TABLES = 30
 METADATA = {"mysql": {"full": "FULL", "minimal": "MINIMAL"}}
@@ -72,7 +63,7 @@ OF_MARIADB = {
 }
 
 
-def read(log: Path, database: str) -> tuple[dict[str, TableMapEvent], Catalogue]:
+def read(log, database):
     """The log's table maps, and what its DDL tells."""
     found, catalogue = {}, Catalogue()
     for event in open_log(log):
@@ -83,7 +74,7 @@ def read(log: Path, database: str) -> tuple[dict[str, TableMapEvent], Catalogue]
     return found, catalogue
 
 
-def statements(server: Server, rng: random.Random) -> Iterator[tuple[str, str]]:
+def statements(server, rng):
     """CREATE TABLE and INSERT of each table: those above, and random ones."""
     own = OWN | (OF_MYSQL if server.flavour == "mysql" else OF_MARIADB)
     for name, (body, values) in own.items():
@@ -96,7 +87,7 @@ def statements(server: Server, rng: random.Random) -> Iterator[tuple[str, str]]:
 
 
 @each_case("metadata", ["full", "minimal", "none"])
-def test_declared_tables_are_logged_as_the_server_does(server: Server, metadata: str) -> None:
+def test_declared_tables_are_logged_as_the_server_does(server, metadata):
     setting = METADATA[server.flavour].get(metadata)
     if setting is None:
         return  # this flavour has no such setting
@@ -158,7 +149,7 @@ ALTERS = (
 )
 
 
-def test_altered_tables_are_logged_as_the_server_does(mysql97: Server) -> None:
+def test_altered_tables_are_logged_as_the_server_does(mysql97):
     server = mysql97
     (before,) = server.query("SELECT @@GLOBAL.binlog_row_metadata")[0]
     server.rotate()
@@ -186,9 +177,9 @@ def test_altered_tables_are_logged_as_the_server_does(mysql97: Server) -> None:
 
 
 @each_case("name", ["mariadb118", "mariadb1011"])
-def test_columns_of_long_unique_keys_are_found(name: str, request: pytest.FixtureRequest) -> None:
+def test_columns_of_long_unique_keys_are_found(name, request):
     """MariaDB's hash columns, which hold NULL or not as the key's columns do."""
-    server: Server = request.getfixturevalue(name)
+    server = request.getfixturevalue(name)
     server.rotate()
     server.execute("CREATE OR REPLACE DATABASE hashed")
     server.execute("CREATE TABLE hashed.t (a TEXT NOT NULL, b TEXT, UNIQUE (a), UNIQUE (b))")
@@ -202,7 +193,7 @@ def test_columns_of_long_unique_keys_are_found(name: str, request: pytest.Fixtur
     ]
 
 
-def test_rows_without_the_columns_of_long_unique_keys(mariadb118: Server, tmp_path: Path) -> None:
+def test_rows_without_the_columns_of_long_unique_keys(mariadb118, tmp_path):
     """What `Table.parse` leaves out: MariaDB computes it, and the key holds."""
     server, sql = mariadb118, "CREATE TABLE hashed.t (id INT PRIMARY KEY, a TEXT NOT NULL UNIQUE)"
     server.execute("CREATE OR REPLACE DATABASE hashed")

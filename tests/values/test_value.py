@@ -1,7 +1,5 @@
 """Values: type, metadata, storage, and nothing interpreted."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 import zlib
@@ -21,12 +19,12 @@ from tests.cases import each_case
 TABLE = Table.parse("CREATE TABLE d.t (a INT, v VARCHAR(300), b TINYINT UNSIGNED)")
 
 
-def value(type_: T, storage: bytes | None, metadata: int = 0) -> Value:
+def value(type_, storage, metadata=0):
     return Value(type_, metadata, storage)
 
 
 @each_case("bits", [8, 16, 32, 64])
-def test_integers_of_every_width(bits: int) -> None:
+def test_integers_of_every_width(bits):
     size = bits // 8
     most = value(T.LONGLONG, b"\xff" * size)
     assert getattr(most, f"as_int{bits}")() == -1
@@ -44,12 +42,12 @@ def test_integers_of_every_width(bits: int) -> None:
         getattr(value(T.LONG, None), f"as_int{bits}")()
 
 
-def test_three_bytes_are_an_int32() -> None:
+def test_three_bytes_are_an_int32():
     assert value(T.INT24, b"\xfe\xff\xff").as_int32() == -2
     assert value(T.INT24, b"\xfe\xff\xff").as_uint32() == 0xFFFFFE
 
 
-def test_floats() -> None:
+def test_floats():
     assert value(T.FLOAT, struct.pack("<f", 1.5), 4).as_float() == 1.5
     assert value(T.DOUBLE, struct.pack("<d", -0.1), 8).as_double() == -0.1
     with pytest.raises(ConversionError, match="8 bytes, which are not a float"):
@@ -58,7 +56,7 @@ def test_floats() -> None:
         value(T.FLOAT, bytes(4), 4).as_double()
 
 
-def test_strings_and_bytes() -> None:
+def test_strings_and_bytes():
     text = value(T.VARCHAR, b"caf\xe9", 80)
     assert text.as_c_str() == text.as_blob() == b"caf\xe9"
     assert value(T.LONG, b"abcd").as_blob() == b"abcd"
@@ -79,12 +77,12 @@ def test_strings_and_bytes() -> None:
         (T.VARCHAR, 80, None, 0),
     ],
 )
-def test_length_is_what_it_takes_in_a_row(type_, metadata, storage, length) -> None:
+def test_length_is_what_it_takes_in_a_row(type_, metadata, storage, length):
     assert Value(type_, metadata, storage).length == length
     assert Value(type_, metadata, storage).is_null == (storage is None)
 
 
-def test_values_compare_by_type_metadata_and_storage() -> None:
+def test_values_compare_by_type_metadata_and_storage():
     column = TABLE.schema.columns[2]
     one, other = Value(T.TINY, 0, b"\xff", column), Value(T.TINY, 0, b"\xff")
     assert one == other
@@ -98,7 +96,7 @@ def test_values_compare_by_type_metadata_and_storage() -> None:
     assert again.column == column
 
 
-def test_compressed_columns_give_what_they_hold() -> None:
+def test_compressed_columns_give_what_they_hold():
     table = Table.parse(
         "CREATE TABLE d.t (v VARCHAR(300) COMPRESSED CHARACTER SET latin1, b BLOB COMPRESSED)",
         flavour="mariadb",
@@ -114,7 +112,7 @@ def test_compressed_columns_give_what_they_hold() -> None:
     assert stored(text, storage).described().name == "v"
 
 
-def rows(kind: type, data: bytes, **present: bytes) -> RowSet:
+def rows(kind, data, **present):
     table_map = TABLE.table_map(7)
     code = {WriteRowsEvent: 30, UpdateRowsEvent: 31, DeleteRowsEvent: 32}[kind]
     event = kind.make(type=code, table_map=table_map, row_data=data, **present)
@@ -130,7 +128,7 @@ VALUES = (
 )
 
 
-def test_a_row_is_a_sequence_and_a_mapping_of_values() -> None:
+def test_a_row_is_a_sequence_and_a_mapping_of_values():
     one, two = rows(WriteRowsEvent, FIRST + SECOND)
     assert tuple(one) == VALUES
     assert len(one) == 3
@@ -153,7 +151,7 @@ def test_a_row_is_a_sequence_and_a_mapping_of_values() -> None:
         one[3]
 
 
-def test_images_are_the_same_kind_of_thing_as_the_row() -> None:
+def test_images_are_the_same_kind_of_thing_as_the_row():
     """WL#3283, Row_of_fields: before and after are sequences and mappings of values, too."""
     (update,) = rows(UpdateRowsEvent, FIRST + SECOND)
     before, after = update.before, update.after
@@ -184,7 +182,7 @@ def test_images_are_the_same_kind_of_thing_as_the_row() -> None:
         before["w"]
 
 
-def test_absent_columns_are_in_the_sequence_only() -> None:
+def test_absent_columns_are_in_the_sequence_only():
     (row,) = rows(WriteRowsEvent, b"\0" + struct.pack("<i", 9), present_after=b"\1")
     assert list(row) == [Value(T.LONG, 0, b"\x09\0\0\0"), ABSENT, ABSENT]
     assert row.keys() == ["a"]
@@ -193,7 +191,7 @@ def test_absent_columns_are_in_the_sequence_only() -> None:
     assert "v" not in row
 
 
-def test_the_row_is_the_one_that_there_is_now() -> None:
+def test_the_row_is_the_one_that_there_is_now():
     (update,) = rows(UpdateRowsEvent, FIRST + SECOND)
     assert update[0].as_int32() == 6
     assert update.before.value("a").as_int32() == -5
@@ -201,18 +199,18 @@ def test_the_row_is_the_one_that_there_is_now() -> None:
     assert tuple(delete) == delete.before.fields() == VALUES
 
 
-def test_an_unpickled_image_has_the_same_values() -> None:
+def test_an_unpickled_image_has_the_same_values():
     (row,) = rows(WriteRowsEvent, FIRST)
     image = pickle.loads(pickle.dumps(row.after))
     assert image.fields() == VALUES
 
 
-def test_a_value_is_made_of_a_python_object() -> None:
+def test_a_value_is_made_of_a_python_object():
     assert made(TABLE.schema.columns[1], "abc") == VALUES[1]
     assert made(TABLE.schema.columns[1], None).is_null
 
 
-def test_a_row_set_of_a_table_map_is_that_of_its_schema() -> None:
+def test_a_row_set_of_a_table_map_is_that_of_its_schema():
     by_map = rows(WriteRowsEvent, FIRST + SECOND)
     assert [row.after for row in by_map] == [
         row.after for row in RowSet(by_map.event, TABLE.schema)
@@ -220,7 +218,7 @@ def test_a_row_set_of_a_table_map_is_that_of_its_schema() -> None:
     assert by_map.schema is RowSet(by_map.event, TABLE.table_map(7)).schema
 
 
-def test_the_table_map_must_be_that_of_the_event() -> None:
+def test_the_table_map_must_be_that_of_the_event():
     """WL#3283, Row_event_set(): of another table with the same columns, it is an error."""
     event = rows(WriteRowsEvent, FIRST).event
     other = Table.parse("CREATE TABLE d.u (a INT, v VARCHAR(300), b TINYINT UNSIGNED)")
@@ -231,7 +229,7 @@ def test_the_table_map_must_be_that_of_the_event() -> None:
     assert len(RowSet(event, event.table_map)) == 1
 
 
-def test_a_row_set_of_anything_else_is_a_wrong_call() -> None:
+def test_a_row_set_of_anything_else_is_a_wrong_call():
     """WL#3283: it should be difficult to use the interface in the wrong way."""
     event, table_map = rows(WriteRowsEvent, FIRST).event, TABLE.table_map(7)
     with pytest.raises(UsageError, match="of a rows event, not of TABLE_MAP"):

@@ -1,7 +1,5 @@
 """Ends of transactions found by the kernel are those of the grammar, on every recorded log."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext
 from tailrace.storage import EventReader, find
 from tailrace.transaction import Boundary, BoundaryParser
-from tailrace.transaction.committed import Committed
 from tests.cases import each_case
 from tests.recorded import folders
 
@@ -66,35 +63,3 @@ def test_corpus(folder):
                 some, ends = by_kernel(events, cut)
                 assert set(some) <= set(expected)
                 assert some[-1] == expected[-1] or ends.inside or cut > 1
-
-
-# MySQL logs none of it: what was taken back was not in its cache any more.
-SAVEPOINTS = [path for path in FOLDERS if path.name.endswith("mixed-format")]
-SAVEPOINTS += [path for path in FOLDERS if path.name.startswith("mariadb") and "savep" in path.name]
-
-
-def in_order(ranges):
-    return sorted((start, end) for _, start, end in ranges)
-
-
-@each_case("folder", SAVEPOINTS, ids=lambda path: path.name)
-@each_case("cut", [1, 5, 1 << 30])
-def test_what_savepoints_take_back(folder, cut):
-    taken_back = []
-    for series in find(folder):
-        for file in series.files:
-            events = [(offset, bytes(raw)) for offset, raw in EventReader(file)]
-            context = DecodeContext()
-            decoded = [context.decode(raw, file=file.name, offset=at) for at, raw in events]
-            expected = in_order(Committed.of(decoded).rollbacks.ranges)
-            taken_back.extend(expected)
-            ends, seen = Ends(), set()
-            ends.begin_file(file.name, events[0][1])
-            for index in range(1, len(events), cut):
-                some = events[index : index + cut]
-                steps = ends.feed(block(raw for _, raw in some), some[0][0])
-                if steps:
-                    done = [bounds for bounds in ends.left_out if bounds[0] < steps[-1].end]
-                    seen.update(done)
-            assert sorted(seen) == expected
-    assert taken_back or "savep" not in folder.name

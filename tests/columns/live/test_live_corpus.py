@@ -1,7 +1,5 @@
 """What a stream is decoded to is what its files are decoded to: every recorded log, in chunks."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,24 +1,14 @@
 """The kernel that makes packets into log is `tailrace.wire.unframe`, on all that may come."""
 
-from __future__ import annotations
-
-import random
 from array import array
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.columns.frames import unframe as unframe_words
 from tailrace.columns.live.unframe import unframe as by_kernel
 from tailrace.constants import EventFlag, EventType
-from tailrace.storage import EventReader, find
 from tailrace.wire import unframe as wire
-from tailrace.wire.commands import BinlogDump, DumpFlag
-from tests.cases import each_case
-from tests.recorded import folders
-
-FOLDERS = folders("encrypted")
 
 
 def run(unframe, data, state, room, margin=0):
@@ -50,34 +40,6 @@ def test_the_words_are_the_same():
 
 def packet(event, sequence=0, status=0):
     return (len(event) + 1).to_bytes(3, "little") + bytes([sequence & 255, status]) + event
-
-
-def packets_of(folder):
-    for series in find(folder):
-        for file in series.files:
-            yield [(offset, bytes(raw)) for offset, raw in EventReader(file)]
-
-
-@pytest.mark.slow
-@each_case("folder", FOLDERS, ids=lambda path: path.name)
-def test_recorded_events_as_packets(folder):
-    choose = random.Random(folder.name)
-    for events in packets_of(folder):
-        start = events[1][0]
-        data = b"".join(packet(raw, i) for i, (_, raw) in enumerate(events[1:]))
-        if len(data) > 1 << 20:
-            continue
-        for _ in range(4):
-            begin = choose.choice([0, 7, 40])
-            lead = begin + choose.choice([0, 1, 5, 30])
-            end = lead + choose.choice([len(data), choose.randrange(len(data) + 1)])
-            state = [lead, end, begin, begin, start, 0, 0]
-            room = choose.choice([0, 1, 3, 1 << 16])
-            _, memory, starts, words = assert_same(bytes(lead) + data, state, room)
-            whole = memory[begin : words[wire.WRITE]]
-            raws = b"".join(raw for _, raw in events[1 : 1 + words[wire.COUNT]])
-            assert whole == raws
-            assert starts[: words[wire.COUNT]] == [o - start for o, _ in events[1:]][: words[5]]
 
 
 @settings(max_examples=400, deadline=None)
@@ -119,51 +81,3 @@ def test_packets_of_all_kinds(headers, offset, gap, draw):
     end = draw.draw(st.sampled_from([len(data), max(gap, len(data) - 1)]))
     room = draw.draw(st.sampled_from([0, 2, 20]))
     assert_same(data + b"\0", [gap, end, 0, 0, offset, 0, 0], room=room)
-
-
-def dump_of(server, file):
-    """The packets of a whole file as a server sends them, up to its answer that there is no more."""
-    with server.connect() as connection, connection.cursor() as cursor:
-        cursor.execute("set @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'")
-        cursor.execute("set @mariadb_slave_capability = 4")
-        flags = DumpFlag.NON_BLOCK | DumpFlag.ANNOTATE_ROWS  # on MySQL: another heartbeat
-        command = BinlogDump(file, 4, 4712, flags).encode()
-        connection._execute_command(command[0], command[1:])
-        data = b""
-        while True:
-            head = connection._rfile.read(4)
-            body = connection._rfile.read(int.from_bytes(head[:3], "little"))
-            data += head + body
-            if body[0]:
-                return data
-
-
-def test_what_a_server_sends(flavour_server):
-    """Packets as they came from a server, cut anywhere; the server's own answers among them."""
-    server = flavour_server
-    server.execute("create database if not exists unframe")
-    server.execute("create table if not exists unframe.t (n int, v longtext)")
-    server.execute("delete from unframe.t")
-    for size in (1, 200, 9_000, 70_000):
-        server.execute("insert into unframe.t values (%s, repeat('x', %s))", (size, size))
-    file = server.binlogs()[-1].name
-    data = dump_of(server, file)
-    read, offset, reasons, events = 0, 4, set(), 0
-    while read < len(data):
-        state = [read, len(data), 0, 0, offset, 0, 0]
-        reason, memory, _, words = assert_same(data, state, 1 << 16)
-        reasons.add(reason)
-        events += words[wire.COUNT]
-        read, offset = words[wire.READ], words[wire.OFFSET]
-        data = memory[read:]
-        read = 0
-        if reason in {wire.ANSWER, wire.MORE, wire.CONTINUED}:
-            break
-        length = int.from_bytes(data[:3], "little")
-        event = data[5 : 4 + length]
-        if event[4] == EventType.FORMAT_DESCRIPTION:
-            offset = 4 + len(event)
-        read = 4 + length
-    assert reason == wire.ANSWER
-    assert wire.CONTROL in reasons
-    assert events > 10

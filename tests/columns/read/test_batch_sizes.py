@@ -1,7 +1,5 @@
 """Batches of narrow rows are as large as batches may be, block after block."""
 
-from __future__ import annotations
-
 import pytest
 
 import tailrace

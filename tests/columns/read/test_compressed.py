@@ -1,4 +1,4 @@
-"""MariaDB's compressed columns: the column path gives what the server's own table holds."""
+"""MariaDB's compressed columns: values in bulk are uncompressed as single ones."""
 
 import random
 import zlib
@@ -6,36 +6,11 @@ import zlib
 import pyarrow as pa
 import pytest
 
-import tailrace
 from tailrace.columns.read.finish import _uncompressed
 from tailrace.columns.text_output import BadRow
 from tailrace.errors import EventDecodeError
 from tailrace.values.compressed import uncompress
 from tests.cases import each_case
-
-
-def test_values_of_all_sizes(mariadb118, tmp_path):
-    """Without metadata texts are bytes, too: NULL, empty, stored as they are, deflated, and deflated to more than 4 KB."""
-    rows = ((1, "null"), (2, "''"), (3, "'short'"), (4, "repeat('ab', 500)"))
-    long = (5, "(select group_concat(sha2(seq, 256) separator '') from seq_1_to_300)")
-    for sql in (
-        "create or replace database compressed_values",
-        "use compressed_values",
-        "set group_concat_max_len = 1000000",
-        "create table t (id int primary key, v text compressed, b blob compressed)",
-    ):
-        mariadb118.execute(sql)
-    mariadb118.rotate()
-    for id_, value in (*rows, long):
-        mariadb118.execute(f"insert into t values ({id_}, {value}, {value})")
-    mariadb118.execute("insert into t select id + 10, v, b from t")
-    log = mariadb118.rotate()
-    batches = tailrace.changes(log, tables="compressed_values.t")
-    found = [row for batch in batches for row in batch.column("after").to_pylist()]
-    expected = mariadb118.query("select id, cast(v as binary), b from t order by id")
-    mariadb118.execute("drop database compressed_values")
-    assert [tuple(row.values()) for row in found] == expected
-
 
 _TEXT = b"some text of it " * 30
 _DEFLATED = zlib.compress(_TEXT)[2:-4]

@@ -1,7 +1,5 @@
 """Two speeds, one truth: the kernels give what the object path gives, on every recorded log."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.columns.batches import changes

@@ -1,7 +1,5 @@
 """Tables of few rows each: their batches wait for more, through the blocks of a file."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -65,19 +63,22 @@ def test_no_more_is_kept_than_is_allowed(log, most, monkeypatch):
     assert count > TABLES
 
 
-def test_rows_before_damage_come_first(log):
-    data = bytearray(log.read_bytes())
-    data[-40] ^= 1
-    log.write_bytes(data)
-    found, _, error = read(log)
-    assert isinstance(error, ChecksumMismatch)
-    assert found == {**WANTED, "t39": list(range(ROWS - 1))}
+def damaged(path, what, size):
+    """Damages a log so many bytes before its end, or cuts these off; gives the error to come."""
+    data = bytearray(path.read_bytes())
+    if what == "damage":
+        data[-size] ^= 1
+    else:
+        del data[-size:]
+    path.write_bytes(data)
+    return ChecksumMismatch if what == "damage" else TruncatedEvent
 
 
-def test_rows_before_a_cut_come_first(log):
-    log.write_bytes(log.read_bytes()[:-200])
+@pytest.mark.parametrize(("what", "size"), [("damage", 40), ("cut", 200)])
+def test_rows_before_damage_come_first(log, what, size):
+    kind = damaged(log, what, size)
     found, _, error = read(log)
-    assert isinstance(error, TruncatedEvent)
+    assert isinstance(error, kind)
     assert found == {**WANTED, "t39": list(range(ROWS - 1))}
 
 
@@ -93,14 +94,9 @@ def test_rows_before_a_large_payload_come_first(tmp_path, monkeypatch, what):
             with out.transaction() as transaction:
                 transaction.insert(table, [(number, value)])
     assert read(path)[::2] == ({"t": [0, 1]}, None)
-    data = bytearray(path.read_bytes())
-    if what == "damage":
-        data[-2500] ^= 1
-    else:
-        del data[-2500:]
-    path.write_bytes(data)
+    kind = damaged(path, what, 2500)
     found, _, error = read(path)
-    assert isinstance(error, ChecksumMismatch if what == "damage" else TruncatedEvent)
+    assert isinstance(error, kind)
     assert found == {"t": [0]}
 
 

@@ -1,12 +1,10 @@
 """The plan kernel's tables and numbers are those of the grammar."""
 
-from __future__ import annotations
-
 from tailrace.columns.frames import plan as k
 from tailrace.columns.read.grammar import STEPS, types_of
 from tailrace.constants import EventType, Flavour
 from tailrace.events.description import FormatDescription
-from tailrace.transaction import GRAMMAR, State, Token
+from tailrace.transaction import State, Token
 from tests.cases import each_case
 
 
@@ -17,14 +15,6 @@ def test_numbers():
     assert State.OPEN == k.OPEN
     assert k.IN_PAYLOAD not in list(State)
     assert max(Token) < 16
-
-
-def test_each_step():
-    for state in State:
-        for token in Token:
-            step = GRAMMAR.get((state, token))
-            assert STEPS[state, token] == (k.NO_STEP if step is None else step[1])
-    assert not STEPS[k.IN_PAYLOAD].any()
 
 
 def test_rows_change_nothing_inside_a_transaction():

@@ -3,8 +3,6 @@
 What is expected is the server's: the document in the next update's before image, and SELECT's.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import mmap
@@ -13,12 +11,10 @@ import time
 from collections import Counter
 from functools import cache
 from itertools import product
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from tailrace.columns import changes
@@ -26,18 +22,16 @@ from tailrace.columns.frames import plan as k
 from tailrace.columns.native import kernel
 from tailrace.columns.read import table
 from tailrace.constants import ChecksumAlgorithm, EventType
-from tailrace.errors import EventDecodeError, LogError, UnsupportedType
-from tailrace.events import Event, RowsEvent
+from tailrace.errors import EventDecodeError, LogError
 from tailrace.log import Log
-from tailrace.storage import LogSeries, find
-from tailrace.storage.file import LogFile
+from tailrace.storage import find
 from tailrace.values.json_diff import Operation, changed_json
 from tests.cases import each_case
 from tests.columns.jsonb_made import jsonb, opaque
 from tests.columns.oracle import assert_equal_paths, object_batches
-from tools.campaign.mutate import Parsed
+from tests.recorded import CORPUS
+from tests.values.replay import since
 
-CORPUS = Path(__file__).resolve().parents[2] / "corpus"
 KEYS = [
     *("a", "b", "c", "dd", "zz", "$", "_x1", "1a", "", "a b"),
     *("é", "かな", "日本", "\u3000", "\u2003x"),
@@ -50,12 +44,12 @@ SCALARS = [
 TYPED = ["CAST('2024-02-29' AS DATE)", "CAST('-12:34:56.5' AS TIME(1))", "1.50", "x'00ff'"]
 
 
-def sql(text: str) -> str:
+def sql(text):
     """A literal, where backslashes are plain characters."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def document(rng: random.Random, depth: int = 0) -> str:
+def document(rng, depth=0):
     """A random document."""
     shape = rng.random() + depth / 8
     count = rng.choice((0, 1, 2, 3, 7))
@@ -68,7 +62,7 @@ def document(rng: random.Random, depth: int = 0) -> str:
     return rng.choice(SCALARS)
 
 
-def path(rng: random.Random, inside: object) -> str:
+def path(rng, inside):
     """A path to something in a document, or to where something can be put."""
     legs = ["$"]
     while isinstance(inside, (dict, list)) and (len(legs) == 1 or rng.random() < 0.6):
@@ -83,7 +77,7 @@ def path(rng: random.Random, inside: object) -> str:
     return "".join(legs)
 
 
-def expression(rng: random.Random, column: str, now: str) -> str:
+def expression(rng, column, now):
     """The call of a function whose result is logged as diffs."""
     inside = json.loads(now)
     parts = []
@@ -99,7 +93,7 @@ def expression(rng: random.Random, column: str, now: str) -> str:
     return f"{name}({', '.join([column, *parts])})" if parts else column
 
 
-def recorded(server, seed: int, rows: int, updates: int) -> tuple[LogSeries, dict[int, tuple]]:
+def recorded(server, seed, rows, updates):
     """A log of random partial updates, and at its end the rows as SELECT gives them."""
     rng = random.Random(seed)
     filler = json.dumps("y" * 700)
@@ -133,12 +127,10 @@ def recorded(server, seed: int, rows: int, updates: int) -> tuple[LogSeries, dic
             cursor.execute(f"UPDATE diffs.t SET {', '.join(parts)} WHERE id = {number}")
         cursor.execute("SELECT id, j, k FROM diffs.t")
         last = {row[0]: row[1:] for row in cursor.fetchall()}
-    done = server.rotate().name
-    paths = [path for path in server.binlogs() if first < path.name <= done]
-    return LogSeries("diffs", tuple(LogFile.at(path) for path in paths)), last
+    return since(server, first), last
 
 
-def documents(batches) -> tuple[dict[int, tuple], int]:
+def documents(batches):
     """The rows after all changes; and how many updates were read.
 
     Each before image must be what was read of the row before it.
@@ -159,7 +151,7 @@ def test_random_updates(mysql97):
     series, last = recorded(mysql97, seed=1, rows=12, updates=400)
     by_hand = []
 
-    def counted(before: bytes, diffs: bytes) -> bytes:
+    def counted(before, diffs):
         by_hand.append(diffs)
         return changed_json(before, diffs)
 
@@ -174,7 +166,7 @@ def test_random_updates(mysql97):
     assert_equal_paths(series)
 
 
-def outcome(batches) -> tuple[list, tuple | None]:
+def outcome(batches):
     """What was read, in the log's order, and the error after it."""
     rows, error = [], None
     try:
@@ -185,7 +177,7 @@ def outcome(batches) -> tuple[list, tuple | None]:
     return sorted(rows, key=lambda row: row["_seq"]), error
 
 
-def error_of_both(series: LogSeries) -> tuple | None:
+def error_of_both(series):
     """The error of both paths; where there is none their rows are the same."""
     rows, error = outcome(changes(series, statements="skip"))
     expected, expected_error = outcome(object_batches(series))
@@ -194,93 +186,16 @@ def error_of_both(series: LogSeries) -> tuple | None:
     return error
 
 
-def broken(rng: random.Random, log: bytes) -> bytes:
-    """A log with some bytes of an event of partial updates changed, its checksum right."""
-    parsed = Parsed.of(log)
-    events = enumerate(parsed.events)
-    index = rng.choice([at for at, event in events if event[4] == EventType.PARTIAL_UPDATE_ROWS])
-    event = parsed.events[index]
-    for _ in range(rng.choice((1, 1, 2))):
-        at = rng.randrange(19 + 8, len(event) - parsed.tail)
-        if rng.random() < 0.7:
-            event[at] = rng.choice((rng.randrange(256), event[at] ^ 1 << rng.randrange(8)))
-        elif rng.random() < 0.5:
-            del event[at : at + rng.choice((1, 2, 5))]
-        else:
-            event[at:at] = rng.randbytes(rng.choice((1, 2, 5)))
-    parsed.seal(index)
-    return parsed.bytes()
-
-
-def test_damage(tmp_path):
-    """Both paths read the same of a broken event, or raise an error at the same place."""
-    log = (CORPUS / "mysql-9.7.json-partial-full/binlog.000001").read_bytes()
-    file = tmp_path / "binlog.000001"
-    seen = Counter()
-    for seed in range(120):
-        file.write_bytes(broken(random.Random(seed), log))
-        (series,) = find(tmp_path)
-        seen[error_of_both(series) is None] += 1
-    assert min(seen[True], seen[False]) > 15
-
-
-def test_a_column_without_the_document_before(mysql97):
-    """The rows before it are read; the error says where, of a wanted column only."""
-    with mysql97.connect(autocommit=True) as connection, connection.cursor() as cursor:
-        cursor.execute("DROP DATABASE IF EXISTS diffs")
-        cursor.execute("CREATE DATABASE diffs")
-        first = mysql97.rotate().name
-        cursor.execute("CREATE TABLE diffs.t (id INT PRIMARY KEY, j JSON, n INT)")
-        cursor.execute(
-            "SET binlog_row_value_options = 'PARTIAL_JSON', binlog_row_image = 'MINIMAL'"
-        )
-        cursor.execute(f"INSERT INTO diffs.t VALUES (1, '{json.dumps({'a': 'x' * 300})}', 1)")
-        cursor.execute("UPDATE diffs.t SET n = 2")
-        cursor.execute("UPDATE diffs.t SET n = 3, j = JSON_SET(j, '$.b', 1)")
-        cursor.execute("UPDATE diffs.t SET n = 4, j = NULL")
-        last = mysql97.rotate().name
-    paths = [path for path in mysql97.binlogs() if first < path.name <= last]
-    series = LogSeries("diffs", tuple(LogFile.at(path) for path in paths))
-    event = [each for each in Log(series) if isinstance(each, RowsEvent)][2]
-    rows, error = outcome(changes(series))
-    assert error == (UnsupportedType, event.file, event.offset)
-    assert [row["after"]["n"] for row in rows] == [1, 2]
-    table = pa.Table.from_batches(
-        [batch.select(["after"]) for batch in changes(series, columns=["id", "n"])]
-    )
-    assert [row["n"] for row in table.column("after").to_pylist()] == [1, 2, 3, 4]
-
-
-def test_a_document_larger_than_a_batch(mysql97):
-    """The row gets a batch of its own, with room for the document that the diffs make."""
-    with mysql97.connect(autocommit=True) as connection, connection.cursor() as cursor:
-        cursor.execute("DROP DATABASE IF EXISTS diffs")
-        cursor.execute("CREATE DATABASE diffs")
-        first = mysql97.rotate().name
-        cursor.execute("CREATE TABLE diffs.t (id INT PRIMARY KEY, j JSON)")
-        text = "JSON_OBJECT('a', REPEAT('x', 26 << 20), 'b', 1)"
-        cursor.execute(f"INSERT INTO diffs.t VALUES (1, {text}), (2, JSON_OBJECT('b', 1))")
-        cursor.execute("SET binlog_row_value_options = 'PARTIAL_JSON'")
-        cursor.execute("UPDATE diffs.t SET j = JSON_SET(j, '$.b', REPEAT('y', 1000))")
-        cursor.execute("SELECT j FROM diffs.t ORDER BY id")
-        expected = [j for (j,) in cursor.fetchall()]
-        last = mysql97.rotate().name
-    paths = [path for path in mysql97.binlogs() if first < path.name <= last]
-    series = LogSeries("diffs", tuple(LogFile.at(path) for path in paths))
-    rows = [row for batch in changes(series) for row in batch.column("after").to_pylist()]
-    assert [row["j"] for row in rows[2:]] == expected
-
-
 # --- updates made by hand ------------------------------------------------------------------------
 
 
 @cache
-def recorded_events() -> list[Event]:
+def recorded_events():
     (series,) = find(CORPUS / "mysql-9.7.json-partial-full")
     return list(Log(series))
 
 
-def written(folder: Path, document: bytes, diffs: bytes) -> LogSeries:
+def written(folder, document, diffs):
     """The recorded log up to its first partial update, which is of this document and these diffs."""
     events = [*recorded_events()]
     (at, *_) = [at for at, each in enumerate(events) if each.type == EventType.PARTIAL_UPDATE_ROWS]
@@ -294,7 +209,7 @@ def written(folder: Path, document: bytes, diffs: bytes) -> LogSeries:
     return series
 
 
-def diff(operation: Operation, path: str, value: bytes = b"") -> bytes:
+def diff(operation, path, value=b""):
     """One diff; ``value`` is JSONB."""
     parts = [path.encode()] + ([value] if operation is not Operation.REMOVE else [])
     sizes = [
@@ -343,6 +258,13 @@ def test_a_damaged_value_that_is_dropped_again(value, place, tmp_path):
         assert error[0] is EventDecodeError
 
 
+def test_a_document_larger_than_a_batch(tmp_path):
+    """The row gets a batch of its own, with room for the document that the diffs make."""
+    document = jsonb({"a": "x" * (26 << 20), "b": 1})
+    diffs = diff(Operation.REPLACE, "$.b", jsonb("y" * 1000))
+    assert error_of_both(written(tmp_path, document, diffs)) is None
+
+
 def test_diffs_of_more_than_a_batch_can_have(tmp_path, monkeypatch):
     """No batch has room for what may become of 1 GiB of diffs: Python takes them, here an error.
 
@@ -372,7 +294,7 @@ def test_diffs_of_more_than_a_batch_can_have(tmp_path, monkeypatch):
 
         return decode_rows
 
-    def some_bytes(address: int, size: int) -> bytes:
+    def some_bytes(address, size):
         sizes.append(size)
         return string_at(address, min(size, 100))
 
@@ -413,25 +335,25 @@ def test_random_diffs_of_damaged_values(tmp_path):
     assert min(seen[True], seen[False]) > 15
 
 
-def many_replaced(count: int) -> tuple[bytes, bytes]:
+def many_replaced(count):
     """Values in an object that stands before many others."""
     document = {"a": {"x": 1}, **{f"key{number:06}": "value" for number in range(count)}}
     return jsonb(document), diff(Operation.REPLACE, "$.a.x", jsonb("a text")) * count
 
 
-def many_inserted(count: int) -> tuple[bytes, bytes]:
+def many_inserted(count):
     keys = [f"$.key{number:06}" for number in range(2 * count)]
     document = jsonb({key[2:]: 1 for key in keys[::2]})
     return document, b"".join(diff(Operation.INSERT, key, jsonb(1)) for key in keys[1::2])
 
 
-def many_removed(count: int) -> tuple[bytes, bytes]:
+def many_removed(count):
     keys = [f"$.key{number:06}" for number in range(2 * count)]
     document = jsonb({key[2:]: 1 for key in keys})
     return document, b"".join(diff(Operation.REMOVE, key) for key in keys[1::2])
 
 
-def many_appended(count: int) -> tuple[bytes, bytes]:
+def many_appended(count):
     values = [
         diff(Operation.INSERT, f"$[{number}]", jsonb(1)) for number in range(count, 2 * count)
     ]
@@ -450,7 +372,7 @@ def test_many_diffs_of_a_large_document(made, tmp_path):
         series.append(written(tmp_path / str(count), *made(count)))
     assert error_of_both(series[0]) is None
 
-    def seconds(each: LogSeries) -> float:
+    def seconds(each):
         start = time.process_time()
         rows = sum(batch.num_rows for batch in changes(each, statements="skip"))
         assert rows > 1

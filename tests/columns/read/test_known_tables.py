@@ -1,7 +1,5 @@
 """Tables that nobody asked for, or of unknown columns: long logs hold no more of them than short."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

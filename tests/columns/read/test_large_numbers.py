@@ -1,10 +1,6 @@
 """Numbers that MariaDB has without sign: as the server itself says them, in both paths."""
 
-from __future__ import annotations
-
 import shutil
-
-import pytest
 
 import tailrace
 from tailrace.events import MariadbGtidEvent
@@ -22,10 +18,7 @@ NUMBERS = [
 DOMAIN, SERVER = (1 << 32) - 1, (1 << 32) - 1
 
 
-@pytest.fixture(scope="module")
-def recorded(fresh_server, tmp_path_factory):
-    """The log, and the GTIDs as the server gave them."""
-    folder = tmp_path_factory.mktemp("numbers")
+def test_both_paths(fresh_server, tmp_path):
     server = fresh_server("mariadb-11.8", {"gtid_strict_mode": "OFF"})
     server.execute("create database d")
     server.execute("create table d.t (id int primary key)")
@@ -39,24 +32,15 @@ def recorded(fresh_server, tmp_path_factory):
             cursor.execute("select @@last_gtid")
             gtids += [each for (each,) in cursor.fetchall()]
     path = server.rotate()
-    shutil.copy(path, folder / path.name)
+    shutil.copy(path, tmp_path / path.name)
     server.stop()
     assert gtids == [f"{DOMAIN}-{SERVER}-{number}" for number in NUMBERS]
-    return folder, gtids
-
-
-def test_columns(recorded):
-    folder, gtids = recorded
-    batches = list(tailrace.changes(folder))
+    batches = list(tailrace.changes(tmp_path))
     assert [each for batch in batches for each in batch.column("_gtid").to_pylist()] == gtids
     assert {each for b in batches for each in b.column("_server_id").to_pylist()} == {SERVER}
-    (series,) = find(folder)
+    (series,) = find(tmp_path)
     assert assert_equal_paths(series) == len(NUMBERS)
-
-
-def test_objects(recorded):
-    folder, gtids = recorded
-    with tailrace.open(folder) as log:
+    with tailrace.open(tmp_path) as log:
         named = [event for event in log if isinstance(event, MariadbGtidEvent)]
     assert [str(event.gtid) for event in named] == gtids
     assert [str(event.replace().gtid) for event in named] == gtids

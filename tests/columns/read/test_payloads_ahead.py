@@ -1,7 +1,5 @@
 """Small payloads are uncompressed together: unusual ones among them are read like any other."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,14 +1,11 @@
 """`SplitPlanner` over logs that grow: the same rows as in the whole log, each once."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
 from itertools import pairwise
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from tailrace.columns import changes, read_split
@@ -19,6 +16,7 @@ from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.storage import find
 from tests.cases import each_case
+from tests.columns.oracle import in_order
 from tests.recorded import CORPUS
 
 CASES = [
@@ -36,18 +34,11 @@ def logs(case):
 
 def rows(splits):
     """All rows of splits, in order, as dictionaries; texts of names and places, and images."""
-    found = []
-    for split in splits:
-        for batch in read_split(split, statements="skip"):
-            found += pa.table(batch).to_pylist()
-    return sorted(found, key=lambda row: row["_seq"])
+    return in_order(batch for split in splits for batch in read_split(split, statements="skip"))
 
 
 def whole(folder):
-    found = [
-        row for batch in changes(folder, statements="skip") for row in pa.table(batch).to_pylist()
-    ]
-    return sorted(found, key=lambda row: row["_seq"])
+    return in_order(changes(folder, statements="skip"))
 
 
 def growing(case, folder, rng):

@@ -1,7 +1,5 @@
 """Memory of batches is used again when the last buffer over it is gone, and never before."""
 
-from __future__ import annotations
-
 import gc
 import random
 import threading

@@ -1,14 +1,12 @@
 """Two speeds, one truth, on random tables: every type, any cut, any selection of columns."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from itertools import pairwise
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tailrace
@@ -22,11 +20,7 @@ from tailrace.table_filter import TableFilter
 from tests.columns.oracle import assert_equal_paths, by_table, note_payloads
 from tests.columns.random_log import logs
 
-EXAMPLES = settings(
-    max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "25")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+EXAMPLES = settings(max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "25")))
 
 
 @pytest.fixture(scope="module")

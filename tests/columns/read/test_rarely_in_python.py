@@ -1,7 +1,5 @@
 """What Python handles takes microseconds for each event: the kernel passes over the usual ones."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables of the same columns share how they are decoded, and what was learned of their sizes."""
 
-from __future__ import annotations
-
 import tailrace
 from tailrace.columns.read.pool import Pool
 

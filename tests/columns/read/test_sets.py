@@ -1,7 +1,5 @@
 """SET as text: the names that the server's SELECT gives, in both paths."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest
@@ -50,9 +48,5 @@ def test_names_as_selected(recorded):
     rows = [row for b in tailrace.changes(folder) for row in b.column("after").to_pylist()]
     assert [tuple(row.values()) for row in rows] == expected
     assert {row["one"] for row in rows} == {"", "x", "y", "x,y"}
-
-
-def test_objects_give_the_same(recorded):
-    folder, expected = recorded
     (series,) = find(folder)
     assert assert_equal_paths(series) == len(expected)

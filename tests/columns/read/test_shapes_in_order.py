@@ -1,7 +1,5 @@
 """A table whose shape changes to and fro: its rows come in the log's order all the same."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """`threads` changes nothing but the time: the same batches and errors, and no thread is left."""
 
-from __future__ import annotations
-
 import random
 import threading
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 from tailrace.columns import batches
 from tailrace.columns.batches import changes
 from tailrace.columns.read import blocks, table, walk
-from tailrace.errors import ChecksumMismatch, StorageError, TailraceError
+from tailrace.errors import StorageError, TailraceError
 from tailrace.storage import find
 from tests.cases import each_case
 from tests.recorded import folders
@@ -88,18 +86,6 @@ def test_damage(folder, tmp_path, monkeypatch):
         path.write_bytes(damaged)
         errors += assert_same(path, verify_checksums=bool(number % 2)) is not None
     assert errors
-
-
-@pytest.mark.slow
-def test_a_checksum_that_does_not_match_is_found_in_every_block(tmp_path):
-    (series, *_) = find(LARGEST[0])
-    content = Path(series.files[0].path).read_bytes()
-    path = tmp_path / series.files[0].name
-    for at in range(len(content) // 2, len(content), len(content) // 20):
-        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-        kind, _ = assert_same(path)
-        assert issubclass(kind, TailraceError)
-    assert kind is ChecksumMismatch
 
 
 def test_closing_early_leaves_no_thread(monkeypatch):

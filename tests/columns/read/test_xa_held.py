@@ -1,7 +1,5 @@
 """XA transactions prepared in compressed payloads hold the planner up, as others do."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -58,10 +56,6 @@ def rows(splits):
     )
 
 
-def log_events(series):
-    return Log(series, expand_payloads=False)
-
-
 def insert(server):
     server.execute("insert into d.t (v) values ('between')")
     server.connection.commit()
@@ -83,7 +77,7 @@ def test_held_until_it_is_decided(server, end, restarted, size):
         assert rows(planner.plan(log())) == []
         payloads = [
             event.header.length
-            for event in log_events(log())
+            for event in Log(log(), expand_payloads=False)
             if event.type == EventType.TRANSACTION_PAYLOAD
         ]
         assert max(payloads) > size

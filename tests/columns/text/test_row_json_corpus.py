@@ -1,9 +1,5 @@
 """On every recorded log, a row image's document is the object path's, character for character."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
@@ -12,18 +8,13 @@ from tailrace.columns.read.pool import Pool
 from tailrace.columns.read.table import TableDecoder
 from tailrace.columns.text.row_json import images_to_json
 from tailrace.errors import UnsupportedType
-from tailrace.events import QueryEvent, RowsEvent
-from tailrace.log import Log
-from tailrace.schema.catalogue import Catalogue
 from tailrace.storage import find
 from tailrace.values.change_record import image_json
 from tailrace.values.row import RowSet
 from tests.cases import each_case
 from tests.recorded import folders
+from tools.campaign.recording import rows_events
 from tools.objects import batch_of_rows
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDERS = folders("unreadable", "unknown-documents")
 
@@ -34,22 +25,15 @@ FOLDERS = folders("unreadable", "unknown-documents")
     FOLDERS,
     ids=lambda path: path.name,
 )
-def test_corpus(folder: Path) -> None:
+def test_corpus(folder):
     for series in find(folder):
         compare(series)
 
 
-def compare(series) -> None:
-    catalogue = Catalogue()
-    log = Log(series)
+def compare(series):
     transaction = np.full(k.TRANSACTION_WORDS, -1, np.int64)
     transaction[k.T_KIND] = k.NO_GTID
-    for event in log:
-        if isinstance(event, QueryEvent):
-            catalogue.apply_event(event, log.format.flavour)
-        if not isinstance(event, RowsEvent) or event.is_dummy:
-            continue
-        schema = catalogue.resolve(event.table_map, log.format.flavour)
+    for schema, event in rows_events(series):
         decoder = TableDecoder(schema, series.name, Pool())
         try:
             batches = list(batch_of_rows(event, decoder, transaction, 1, 0))

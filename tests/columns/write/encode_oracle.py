@@ -10,36 +10,28 @@ from tailrace.columns.read.pool import Pool
 from tailrace.columns.read.table import TableDecoder
 from tailrace.columns.write.rows import encode_rows, present_of
 from tailrace.errors import ValueRejected
-from tailrace.events import QueryEvent, RowsEvent
-from tailrace.log import Log
-from tailrace.schema.catalogue import Catalogue
 from tailrace.values.encode import CellWriter
 from tailrace.values.image import ABSENT
 from tailrace.values.row import RowSet
 from tests.columns.oracle import by_table
+from tools.campaign import recording
 
 
-def rows_events(series, catalogue=None):
+def rows_events(series):
     """Each rows event of a series, its table, and its change records as the kernels decode them."""
-    known = catalogue or Catalogue()
     found = by_table(changes(series, statements="skip").record_batches())
     left_out = committed_in(series).left_out
-    log = Log(series)
     at, keys = dict.fromkeys(found, 0), {}
-    for event in log:
-        if isinstance(event, QueryEvent):
-            known.apply_event(event, log.format.flavour)
-        elif isinstance(event, RowsEvent) and not event.is_dummy:
-            if any(f == event.file and s <= event.offset < e for f, s, e in left_out):
-                continue
-            schema = known.resolve(event.table_map, log.format.flavour)
-            if schema not in keys:
-                arrow = TableDecoder(schema, series.name, Pool()).schema
-                keys[schema] = (arrow.metadata[b"tailrace.table"], arrow)
-            key = keys[schema]
-            count = len(RowSet(event, schema))
-            yield event, schema, found[key].slice(at[key], count)
-            at[key] += count
+    for schema, event in recording.rows_events(series):
+        if any(f == event.file and s <= event.offset < e for f, s, e in left_out):
+            continue
+        if schema not in keys:
+            arrow = TableDecoder(schema, series.name, Pool()).schema
+            keys[schema] = (arrow.metadata[b"tailrace.table"], arrow)
+        key = keys[schema]
+        count = len(RowSet(event, schema))
+        yield event, schema, found[key].slice(at[key], count)
+        at[key] += count
     assert at == {key: rows.num_rows for key, rows in found.items()}
 
 

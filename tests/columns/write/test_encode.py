@@ -1,13 +1,11 @@
 """Arrow to rows events: every type as the object path writes it, in whatever Arrow type it comes."""
 
-from __future__ import annotations
-
 import os
 import re
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.columns.objects import arrow_value
@@ -29,11 +27,7 @@ from tests.columns.read.test_random import series_of
 from tests.columns.write.encode_oracle import by_objects, encoded, prefix_of, rows_events
 from tests.events.made import decode
 
-EXAMPLES = settings(
-    max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "30")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+EXAMPLES = settings(max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "30")))
 PREFIX = bytes(range(29))
 UTF8, LATIN1, SJIS, UTF8MB3 = 255, 8, 13, 33
 

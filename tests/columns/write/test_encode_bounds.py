@@ -3,8 +3,6 @@
 Both end where a page begins that may be neither read nor written.
 """
 
-from __future__ import annotations
-
 import json
 import random
 
@@ -29,16 +27,16 @@ from tests.columns.write.test_encode_types import FITTING
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Guarded:
+def guarded():
     return Guarded(64)
 
 
 @pytest.fixture(scope="module")
-def room() -> Guarded:
+def room():
     return Guarded(64)
 
 
-def at_the_edge(array: pa.Array, which: int, guarded: Guarded) -> pa.Array:
+def at_the_edge(array, which, guarded):
     """The same array with one of its buffers at the end of what may be read."""
     buffers = array.buffers()
     if which >= len(buffers) or buffers[which] is None or pa.types.is_nested(array.type):
@@ -55,12 +53,12 @@ def at_the_edge(array: pa.Array, which: int, guarded: Guarded) -> pa.Array:
     return pa.Array.from_buffers(array.type, size, buffers, array.null_count, array.offset)
 
 
-def schema_of(col: Column) -> TableSchema:
+def schema_of(col):
     return TableSchema("shop", "t", (col,))
 
 
 @each_case("case", range(len(FITTING)))
-def test_input_that_ends_at_a_page(guarded: Guarded, case: int) -> None:
+def test_input_that_ends_at_a_page(guarded, case):
     col, array, _ = FITTING[case]
     told = {"prefix": PREFIX, "most": 80}
     whole = encode_rows(schema_of(col), "insert", None, pa.table({"c": array}), **told)
@@ -76,7 +74,7 @@ def test_input_that_ends_at_a_page(guarded: Guarded, case: int) -> None:
         assert bytes(found.data) == bytes(whole.data)
 
 
-def mixed(rng: random.Random) -> tuple[TableSchema, pa.Table]:
+def mixed(rng):
     """A table of some columns, strings of all sizes among them."""
     kinds = [FITTING[rng.randrange(len(FITTING))] for _ in range(rng.randrange(1, 9))]
     columns, arrays = [], []
@@ -95,9 +93,7 @@ def mixed(rng: random.Random) -> tuple[TableSchema, pa.Table]:
 
 
 @each_case("seed", range(60))
-def test_room_that_ends_at_a_page(
-    room: Guarded, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_room_that_ends_at_a_page(room, monkeypatch, seed):
     """Whatever room there is, it is enough or more is asked for; the bytes are the same."""
     rng = random.Random(seed)
     schema, rows = mixed(rng)
@@ -106,15 +102,15 @@ def test_room_that_ends_at_a_page(
     step = rng.choice([1, 7, 64, 300])
     made = []
 
-    def small(size: int, *, resizable: bool = False) -> Room:
+    def small(size, *, resizable=False):
         made.append(Room(room, size))
         return made[-1]
 
-    def grow(writer: encode._Writer, more: int) -> None:
+    def grow(writer, more):
         del more
         writer._buffer.resize(writer._buffer.size + rng.randrange(1, step + 1))
 
-    def finish(writer: encode._Writer, _rows: int) -> bytes:
+    def finish(writer, _rows):
         return writer._buffer.bytes()[: writer._frame[encode.f.USED]]
 
     with monkeypatch.context() as patch:
@@ -130,14 +126,14 @@ def test_room_that_ends_at_a_page(
     assert found == bytes(whole.data)
 
 
-def guarded_text(value: bytes, guarded: Guarded) -> pa.Array:
+def guarded_text(value, guarded):
     return guarded.array([value], pa.string())
 
 
-def test_json_texts(guarded: Guarded, room: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_texts(guarded, room, monkeypatch):
     """Whole, cut and broken ones, into room that grows from little."""
     rng = random.Random(7)
-    made: list[Room] = []
+    made = []
     monkeypatch.setattr(text_output.pa, "allocate_buffer", allocator(room, rng, made))
     for _ in range(1500):
         text = json.dumps(random_document(rng), ensure_ascii=rng.random() < 0.5)
@@ -152,11 +148,11 @@ def test_json_texts(guarded: Guarded, room: Guarded, monkeypatch: pytest.MonkeyP
     assert made
 
 
-def allocator(room: Guarded, rng: random.Random, made: list[Room]):
+def allocator(room, rng, made):
     """What gives guarded room for what a kernel writes, and plain memory for the rest."""
     allocate = pa.allocate_buffer
 
-    def give(size: int, *, resizable: bool = False) -> pa.Buffer | Room:
+    def give(size, *, resizable=False):
         if not resizable:
             return allocate(size)
         made.append(Room(room, rng.randrange(256, 700)))
@@ -166,11 +162,9 @@ def allocator(room: Guarded, rng: random.Random, made: list[Room]):
 
 
 @each_case("charset", ["latin1", "gbk", "gb18030", "utf16", "utf32"])
-def test_charsets(
-    guarded: Guarded, room: Guarded, monkeypatch: pytest.MonkeyPatch, charset: str
-) -> None:
+def test_charsets(guarded, room, monkeypatch, charset):
     rng = random.Random(8)
-    made: list[Room] = []
+    made = []
     monkeypatch.setattr(text_output.pa, "allocate_buffer", allocator(room, rng, made))
     for _ in range(200):
         text = "".join(rng.choice("aé日ж") for _ in range(rng.randrange(1, 400)))

@@ -4,8 +4,6 @@ Where the text of a value does not tell its bytes they are as the object path wr
 dates and wide integers within JSON documents, characters that have several codes, empty names.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.storage import find

@@ -1,7 +1,5 @@
 """JSON and character sets in bulk, held against the object path's writers; and stamping."""
 
-from __future__ import annotations
-
 import json
 import random
 import struct

@@ -2,8 +2,6 @@
 
 # ruff: noqa: DTZ001 - Arrow's timestamps without a zone are what is written
 
-from __future__ import annotations
-
 import random
 import re
 from datetime import UTC, date, datetime, time, timedelta
