@@ -1,7 +1,5 @@
 """Durations: with a unit everywhere, a bare number is seconds."""
 
-from __future__ import annotations
-
 import pytest
 
 from tailrace.durations import seconds_of

@@ -1,7 +1,5 @@
 """Without an extra's packages, what needs them says which extra to install."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import pickle

@@ -1,9 +1,6 @@
 """Names of log files: what a server may call one, and what no folder takes for a file's name."""
 
-from __future__ import annotations
-
 import pickle
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,15 +15,10 @@ from tailrace.storage.objects import ObjectFolder
 from tests.cases import each_case
 from tests.live.test_feed_rules import HOSTILE
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tailrace.storage.store import WritableStore
-
 PATHS = ["../x.000001", "/tmp/x", "a/../b", "..", ".", "", "a\\b", "a\0b", "a\nb", "x" * 256]
 
 
-def test_the_names_that_servers_give() -> None:
+def test_the_names_that_servers_give():
     """``log_bin=NAME`` as MySQL and MariaDB take it: letters of all kinds, blanks and dots too."""
     for text, base, number, after in (
         ("binlog.000001", "binlog", 1, "binlog.000002"),
@@ -46,7 +38,7 @@ def test_the_names_that_servers_give() -> None:
         _ = LogName("binlog.2147483647").next
 
 
-def test_base_and_number() -> None:
+def test_base_and_number():
     """One answer for files that are read, for positions and for names that are written."""
     for name, base, number in (
         ("mysql-bin.000042", "mysql-bin", 42),
@@ -75,7 +67,7 @@ def test_base_and_number() -> None:
 
 
 @each_case("letter", ["b", "ß"])
-def test_the_longest_names(tmp_path: Path, letter: str) -> None:
+def test_the_longest_names(tmp_path, letter):
     """Names are limited so that a folder can write each: a draft's name is longer."""
     longest = LogName(letter * (233 // len(letter.encode())) + ".000001")
     folder = LocalFolder(tmp_path)
@@ -88,7 +80,7 @@ def test_the_longest_names(tmp_path: Path, letter: str) -> None:
             LogName("b" * (233 + more) + ".000001")
 
 
-def test_a_name_that_a_server_gave() -> None:
+def test_a_name_that_a_server_gave():
     """The error names the server, and bytes that are not UTF-8 are shown."""
     assert LogName.given_by("mysql://h", b"binlog.000001") == "binlog.000001"
     for raw in (b"../x.000001", b"b\xff.000001", "../x.000001"):
@@ -97,7 +89,7 @@ def test_a_name_that_a_server_gave() -> None:
 
 
 @each_case("given", HOSTILE)
-def test_names_that_lead_elsewhere(given: str) -> None:
+def test_names_that_lead_elsewhere(given):
     assert LogName.parse(given) is None
     with pytest.raises(BadLogName) as caught:
         LogName(given)
@@ -109,10 +101,10 @@ def test_names_that_lead_elsewhere(given: str) -> None:
 
 @each_case("kind", ["disk", "memory", "objects", "copy"])
 @each_case("given", PATHS)
-def test_a_folder_checks_again(tmp_path: Path, kind: str, given: str) -> None:
+def test_a_folder_checks_again(tmp_path, kind, given):
     """Whoever forgot to: no path leads a folder to a file of another."""
     (tmp_path / "x.000001").write_text("not yours")
-    folders: dict[str, WritableStore] = {
+    folders = {
         "disk": LocalFolder(tmp_path / "log"),
         "memory": memory_folder("names"),
         "objects": ObjectFolder("memory://names/log"),
@@ -138,7 +130,7 @@ def test_a_folder_checks_again(tmp_path: Path, kind: str, given: str) -> None:
         plain_name(given)
 
 
-def test_links_lead_nowhere(tmp_path: Path) -> None:
+def test_links_lead_nowhere(tmp_path):
     """A link in a folder that came from others: what is written stays in the folder."""
     outside = tmp_path / "outside"
     outside.write_text("not yours")

@@ -1,7 +1,5 @@
 """What objects show in a notebook (``_repr_html_``)."""
 
-from __future__ import annotations
-
 import json
 from html.parser import HTMLParser
 

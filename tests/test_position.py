@@ -7,7 +7,7 @@ from tailrace.position import Position, parts_of, sequence, sequence_at
 from tests.cases import each_case
 
 
-def test_parses_and_prints() -> None:
+def test_parses_and_prints():
     position = Position.parse(" binlog.000003:1234\n")
     assert position == Position("binlog.000003", 1234)
     assert str(position) == "binlog.000003:1234"
@@ -30,12 +30,12 @@ def test_parses_and_prints() -> None:
         "b:" + "9" * 5000,
     ],
 )
-def test_what_is_no_position(text: str) -> None:
+def test_what_is_no_position(text):
     with pytest.raises(UsageError, match="not a position"):
         Position.parse(text)
 
 
-def test_order_is_by_number_then_offset() -> None:
+def test_order_is_by_number_then_offset():
     ordered = [
         Position("snapshot", 7),
         Position("binlog.000001", 900),
@@ -51,13 +51,13 @@ def test_order_is_by_number_then_offset() -> None:
         assert Position("binlog.000001", 4) < "binlog.000002:4"
 
 
-def test_pickles_and_hashes() -> None:
+def test_pickles_and_hashes():
     position = Position("binlog.000001", 4)
     assert pickle.loads(pickle.dumps(position)) == position
     assert len({position, Position("binlog.000001", 4)}) == 1
 
 
-def test_sequence_orders_changes() -> None:
+def test_sequence_orders_changes():
     keys = [sequence(1, 4, 0), sequence(1, 4, 1), sequence(1, 5, 0), sequence(2, 4, 0)]
     assert keys == sorted(keys)
     assert sequence(99_999_999, (1 << 44) - 1, (1 << 48) - 1) < 10**38

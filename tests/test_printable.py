@@ -1,13 +1,11 @@
 """How values and texts from elsewhere stand in messages: short, on one line, escaped."""
 
-from __future__ import annotations
-
 from tailrace.printable import first_line, one_line, short_repr
 from tests.cases import each_case
 
 
 class Odd:
-    def __repr__(self) -> str:
+    def __repr__(self):
         raise ZeroDivisionError
 
 
@@ -24,16 +22,16 @@ class Odd:
         (None, "None"),
     ],
 )
-def test_a_value_in_a_message(value: object, text: str) -> None:
+def test_a_value_in_a_message(value, text):
     assert short_repr(value) == text
 
 
-def test_a_text_on_one_line() -> None:
+def test_a_text_on_one_line():
     assert one_line("  a\n\tb  c\n") == "a b c"
     assert one_line("a b c", 5) == "a b c"
     assert one_line("a  b  c", 4) == "a b ..."
 
 
-def test_the_first_line_of_an_error() -> None:
+def test_the_first_line_of_an_error():
     assert first_line(ValueError("\n  what it is \nwhere\n")) == "what it is"
     assert first_line(ValueError()) == "ValueError"

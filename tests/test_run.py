@@ -1,7 +1,5 @@
 """`./run` and what it installs: by hash, and as the lock file has it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

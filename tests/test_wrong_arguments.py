@@ -1,7 +1,5 @@
 """Wrong arguments are a UsageError that says what is expected, and not an error from inside."""
 
-from __future__ import annotations
-
 import pytest
 
 import tailrace
@@ -18,7 +16,7 @@ SQL = "create table a.b (v varchar(3))"
 
 
 @each_case("source", [None, 1, 1.5, {}, object()])
-def test_wl3283_no_source(source) -> None:
+def test_wl3283_no_source(source):
     for take in (tailrace.open, tailrace.changes):
         with pytest.raises(UsageError, match=r"(?i)a path"):
             take(source)
@@ -31,14 +29,14 @@ def test_wl3283_no_source(source) -> None:
         *({"layers": 1}, {"layers": b"x"}, {"layers": [1]}, {"unknown": []}),
     ],
 )
-def test_wl3283_no_option_of_open(tmp_path, given) -> None:
+def test_wl3283_no_option_of_open(tmp_path, given):
     path = log(tmp_path, 1)
     with pytest.raises(UsageError):
         tailrace.open(path, **given)
 
 
 @each_case("given", [{"statements": "Skip"}, {"statements": None}, {"schema": 5}, {"schema": b"x"}])
-def test_what_reads_checks_its_arguments_in_the_call(tmp_path, given) -> None:
+def test_what_reads_checks_its_arguments_in_the_call(tmp_path, given):
     path = log(tmp_path, 1)
     for read in (
         tailrace.rows,
@@ -53,12 +51,12 @@ def test_what_reads_checks_its_arguments_in_the_call(tmp_path, given) -> None:
         tailrace.redo(path, rows_per_insert="2")
 
 
-def test_wl3283_no_timeout(tmp_path) -> None:
+def test_wl3283_no_timeout(tmp_path):
     with tailrace.open(log(tmp_path, 1)) as opened, pytest.raises(UsageError, match="timeout"):
         opened.wait_for_next_event("")
 
 
-def test_wl3283_no_types_of_a_row() -> None:
+def test_wl3283_no_types_of_a_row():
     opened = tailrace.open(ROOT / "examples" / "shop" / "mysql" / "binlog.000001")
     event = next(each for each in opened if isinstance(each, WriteRowsEvent))
     row = next(iter(RowSet(event, event.table_map)))
@@ -76,7 +74,7 @@ def test_wl3283_no_types_of_a_row() -> None:
         {"flavour": "mysql", "server_version": "10.11.8-MariaDB"},
     ],
 )
-def test_wl3283_no_table(given) -> None:
+def test_wl3283_no_table(given):
     """What is no version and no session does not count as one."""
     with pytest.raises(UsageError):
         Table.parse(**{"sql": SQL, **given})

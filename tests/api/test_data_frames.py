@@ -1,7 +1,5 @@
 """polars and DuckDB take `tailrace.table` and `tailrace.changes` as they are."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -27,7 +25,7 @@ def selected():
     table = json.loads((SHOP / "expected.json").read_text(encoding="utf-8"))["mysql"]["tables"]
     found = table["shop.orders"]
     status, total = (found["columns"].index(name) for name in ("status", "total"))
-    sums: dict[str, tuple[int, Decimal]] = {}
+    sums = {}
     for row in found["rows"]:
         number, amount = sums.get(row[status], (0, Decimal(0)))
         sums[row[status]] = number + 1, amount + Decimal(row[total])

@@ -2,8 +2,6 @@
 are those of the others, and a test.
 """
 
-from __future__ import annotations
-
 import ast
 import doctest
 import inspect

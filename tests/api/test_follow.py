@@ -1,7 +1,5 @@
 """Logs that are followed as batches: files, and what other transports give."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`tailrace` lists its public names, and nothing else."""
 
-from __future__ import annotations
-
 import pkgutil
 import pydoc
 import subprocess

@@ -1,9 +1,6 @@
 """`tailrace.rows` and `tailrace.transactions`: what was committed, and where to resume."""
 
-from __future__ import annotations
-
 import json
-import threading
 from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +9,9 @@ import pytest
 
 import tailrace
 from tailrace.errors import StatementChange, UnknownColumn
+from tests.api.test_follow import taken_up_to
 from tests.cases import each_case
 from tests.recorded import case_of, folders
-from tests.waiting import DEADLINE, wait_for
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 XA = [each for each in folders() if each.name in ("mysql-9.7.xa", "mariadb-11.8.xa")]
@@ -76,20 +73,6 @@ def test_reading_resumes_after_any_row():
         assert (again == 0) == last
 
 
-def test_reading_resumes_after_the_state_of_the_iterator():
-    """By position and by GTIDs, as text that JSON carries."""
-    source = SHOP / "mysql"
-    sequences = [row.sequence for row in tailrace.rows(source)]
-    with tailrace.rows(source) as rows:
-        taken = [next(rows).sequence for _ in range(500)]
-        state = json.dumps({"position": str(rows.position), "gtids": rows.gtids.text()})
-    for start in json.loads(state).values():
-        rest = [row.sequence for row in tailrace.rows(source, start=start)]
-        assert rest == sequences[-len(rest) :]
-        assert set(taken) | set(rest) == set(sequences)
-        assert len(set(taken) & set(rest)) <= 200  # the rows of one transaction
-
-
 @pytest.mark.slow
 @each_case("flavour", ["mysql", "mariadb"])
 def test_transactions_have_the_rows(flavour):
@@ -114,16 +97,7 @@ def followed(source, start=None):
     """All rows that a followed log has now, each with the position to resume from."""
     (last,) = deque(tailrace.rows(source, statements="skip"), 1)
     rows = tailrace.rows(source, start=start, follow=True, statements="skip")
-    taken = []
-    thread = threading.Thread(
-        target=lambda: taken.extend((row.sequence, row.position) for row in rows)
-    )
-    thread.start()
-    wait_for(lambda: rows.position >= last.position, lambda: (rows.position, last.position))
-    rows.close()
-    thread.join(DEADLINE)
-    assert not thread.is_alive()
-    return taken
+    return [(row.sequence, row.position) for row in taken_up_to(last.position, rows)]
 
 
 @each_case("case", XA, ids=[each.name for each in XA])

@@ -1,7 +1,5 @@
 """`tailrace.redo` and `tailrace.undo` give what the command prints."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -82,19 +80,6 @@ def test_a_file_is_replaced_by_a_whole_script_only(tmp_path):
     ]
     with pytest.raises(StorageError, match="Is a directory"):
         tailrace.undo(SHOP / "mysql", start=LATE).save(tmp_path)
-
-
-def test_rows_per_insert():
-    lines = list(tailrace.redo(SHOP / "mysql", tables="customers", rows_per_insert=100))
-    assert 7 <= sum(line.startswith("INSERT") for line in lines) < 680
-
-
-def test_definitions_cannot_be_undone():
-    with pytest.raises(UndoError, match="cannot be undone"):
-        next(tailrace.undo(SHOP / "mysql"))
-    script = tailrace.undo(SHOP / "mysql", statements="skip")
-    assert sum(line.startswith("DELETE") for line in script) > 1000
-    assert script.skipped_statements > 0
 
 
 def test_a_part_is_undone():

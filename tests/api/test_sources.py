@@ -1,7 +1,5 @@
 """Every function that reads takes the same sources, by one resolver."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

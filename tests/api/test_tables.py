@@ -1,7 +1,5 @@
 """`tailrace.Table` by its qualified name; rows as sequences; the signature of `receive`."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A type checker accepts right calls of the public names, and rejects wrong ones."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,14 +1,12 @@
 """The campaign of appliers that are killed, small."""
 
-from __future__ import annotations
-
 import pytest
 
 from tools.campaign import applied
 
 
 @pytest.mark.parametrize("name", applied.SOURCES)
-def test_tables_are_equal_though_appliers_were_killed(name: str) -> None:
+def test_tables_are_equal_though_appliers_were_killed(name):
     """Rows of a random load, on a server with 4 workers and in SQLite, each change once."""
     size = applied.SIZES["small"]
     reports = list(applied.run(name, size, 7))

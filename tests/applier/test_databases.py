@@ -1,12 +1,11 @@
 """Rows of the recorded logs and of a server, applied to SQLite and to a real PostgreSQL."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 import subprocess
 import sys
 from collections import defaultdict
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -72,26 +71,38 @@ def plain(value):
     return value if value is None or isinstance(value, (int, float, bytes, Decimal)) else str(value)
 
 
-def held(url):
+@contextmanager
+def connected(url):
     engine = sa.create_engine(url)
-    found = {}
-    with engine.connect() as connection:
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
+
+
+def rows_of(url, name):
+    """The rows of a table or view ``DATABASE.NAME`` by the names of their columns."""
+    with connected(url) as connection:
+        quoted = f'"{name}"' if connection.dialect.name == "sqlite" else name
+        return connection.execute(sa.text(f"SELECT * FROM {quoted}")).mappings().all()
+
+
+def held(url):
+    with connected(url) as connection:
         inspector = sa.inspect(connection)
-        if engine.dialect.name == "sqlite":
-            names = {name: f'"{name}"' for name in inspector.get_table_names()}
+        if connection.dialect.name == "sqlite":
+            names = inspector.get_table_names()
         else:
-            names = {
-                f"{schema}.{name}": f"{schema}.{name}"
+            names = [
+                f"{schema}.{name}"
                 for schema in inspector.get_schema_names()
                 if schema not in {"public", "information_schema"}
                 for name in inspector.get_table_names(schema)
-            }
-        for name, quoted in names.items():
-            rows = connection.execute(sa.text(f"SELECT * FROM {quoted}")).all()
-            found[name] = sorted((tuple(map(same, row)) for row in rows), key=str)
-    engine.dispose()
-    del found["tailrace.applied"], found["tailrace.applied_definitions"]
-    return found
+            ]
+    return {
+        name: sorted((tuple(map(same, row.values())) for row in rows_of(url, name)), key=str)
+        for name in names
+        if name not in {"tailrace.applied", "tailrace.applied_definitions"}
+    }
 
 
 def rejections(log, url):
@@ -195,15 +206,13 @@ def logged_by_mariadb(mariadb118, tmp_path):
 
 def execute(url, *statements):
     """Statements on a target; ``{d}`` is what the tables of ``d`` are called before their names."""
-    engine = sa.create_engine(url)
-    sqlite = engine.dialect.name == "sqlite"
-    with engine.begin() as connection:
+    with connected(url) as connection:
+        sqlite = connection.dialect.name == "sqlite"
         if not sqlite:
             connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS d"))
         for sql in statements:
             text = re.sub(r"\bd\.(\w+)", r'"d.\1"' if sqlite else r"d.\1", sql)
             connection.execute(sa.text(text))
-    engine.dispose()
 
 
 def test_definitions_are_followed_and_a_table_without_key_has_its_rows_one_by_one(url, logged):
@@ -469,8 +478,7 @@ def test_a_connection_that_ends_in_a_commit_ends_the_applier(url, tmp_path):
             with log.transaction(f"{source}:{number + 1}") as transaction:
                 transaction.insert(table, [(number,)])
     tailrace.apply(tmp_path, url, until=f"{source}:1")
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
+    with connected(url) as connection:
         for statement in (
             "CREATE SEQUENCE d.calls",
             (
@@ -487,13 +495,7 @@ def test_a_connection_that_ends_in_a_commit_ends_the_applier(url, tmp_path):
     with pytest.raises(ConnectionLost):
         tailrace.apply(tmp_path, url)
     assert tailrace.apply(tmp_path, url).transactions == 2
-    with engine.begin() as connection:
-        assert connection.execute(sa.text("SELECT id FROM d.t ORDER BY id")).all() == [
-            (0,),
-            (1,),
-            (2,),
-        ]
-    engine.dispose()
+    assert held(url)["d.t"] == [("0",), ("1",), ("2",)]
 
 
 def test_the_gtids_that_were_applied_are_one_line(url, tmp_path):

@@ -15,7 +15,15 @@ import sqlalchemy as sa
 
 import tailrace
 from tailrace.errors import SchemaError
-from tests.applier.test_databases import LOGS, expected, held, log_of, rejections
+from tests.applier.test_databases import (
+    LOGS,
+    connected,
+    expected,
+    held,
+    log_of,
+    rejections,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,15 +61,10 @@ COPY = ("CREATE TABLE d.copy LIKE d.t", "INSERT INTO d.copy SELECT * FROM d.t")
 
 def both(url, number=""):
     """The rows of ``d.t`` and ``d.copy`` by the names of their columns, exactly as they are."""
-    engine = sa.create_engine(url)
-    found = []
-    with engine.connect() as connection:
-        for name in (f"t{number}", f"copy{number}"):
-            quoted = f'"d.{name}"' if engine.dialect.name == "sqlite" else f"d.{name}"
-            rows = connection.execute(sa.text(f"SELECT * FROM {quoted}")).mappings()
-            found.append(sorted((sorted(row.items()) for row in rows), key=str))
-    engine.dispose()
-    return found
+    return [
+        sorted((sorted(row.items()) for row in rows_of(url, f"d.{name}{number}")), key=str)
+        for name in ("t", "copy")
+    ]
 
 
 def same_as_source(url, log, *definitions, columns, values):
@@ -101,16 +104,12 @@ def all_same_as_source(url, log, cases):
 
 
 def test_the_whole_log_of_the_example_is_applied_once(url):
-    sqlite = url.startswith("sqlite")
-    flavour, added = ("mysql", "weight_grams") if sqlite else ("mariadb", "locked")
+    mysql = ("mysql", "weight_grams")
+    flavour, added = mysql if url.startswith("sqlite") else ("mariadb", "locked")
     source, table = f"examples/shop/{flavour}", LOGS[flavour]
     done = tailrace.apply(source, url)
     assert done.transactions > 100
-    engine = sa.create_engine(url)
-    with engine.connect() as connection:
-        name = f'"{table}"' if sqlite else table
-        values = connection.execute(sa.text(f"SELECT {added} FROM {name}")).scalars().all()
-    engine.dispose()
+    values = [row[added] for row in rows_of(url, table)]
     assert values
     if flavour == "mariadb":
         assert None not in values
@@ -366,15 +365,11 @@ def test_a_view_has_the_rows_of_the_source_or_is_rejected_by_the_part(url, logge
     wanted = [each for each in VIEWS.values() if isinstance(each, str)]
     for error, what in zip(rejections(log, url), wanted, strict=True):
         assert re.search(f"(?s)VIEW .*{what}.*--start", error), error
-    engine = sa.create_engine(url)
-    with engine.connect() as connection:
-        for number, (query, rows) in enumerate(VIEWS.items()):
-            if not isinstance(rows, str):
-                name = f'"d.v{number}"' if engine.dialect.name == "sqlite" else f"d.v{number}"
-                found = connection.execute(sa.text(f"SELECT * FROM {name}")).all()
-                plain = [tuple(str(v) if v == 7 else v for v in row) for row in found]
-                assert sorted(plain, key=str) == sorted(rows, key=str), query
-    engine.dispose()
+    for number, (query, rows) in enumerate(VIEWS.items()):
+        if not isinstance(rows, str):
+            found = [row.values() for row in rows_of(url, f"d.v{number}")]
+            plain = [tuple(str(v) if v == 7 else v for v in row) for row in found]
+            assert sorted(plain, key=str) == sorted(rows, key=str), query
 
 
 def test_a_view_that_is_rejected_can_be_left_out(url, logged):
@@ -398,14 +393,10 @@ def test_a_view_is_replaced_and_dropped(url, logged):
         "DROP VIEW IF EXISTS d.never, d.none",
     )
     tailrace.apply(log, url)
-    engine = sa.create_engine(url)
-    sqlite = engine.dialect.name == "sqlite"
-    with engine.connect() as connection:
-        name = '"d.v"' if sqlite else "d.v"
-        rows = connection.execute(sa.text(f"SELECT * FROM {name}")).mappings().all()
+    assert [dict(row) for row in rows_of(url, "d.v")] == [{"x": 1, "y": 1}]
+    sqlite = url.startswith("sqlite")
+    with connected(url) as connection:
         views = sa.inspect(connection).get_view_names(None if sqlite else "d")
-    engine.dispose()
-    assert [dict(row) for row in rows] == [{"x": 1, "y": 1}]
     assert views == ["d.v" if sqlite else "v"]
 
 

@@ -1,7 +1,5 @@
 """A running server is followed with workers, and its changes are applied until it is ended."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,13 +1,10 @@
 """A target continues in the log that it has applied, and in no other one with files of its names."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,18 +14,10 @@ from tailrace.events.format_description import file_mark
 from tailrace.storage import EventReader, find
 from tests.waiting import next_second, wait_for
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tailrace.generators import EventStream
-    from tests.applier.conftest import Pair
-    from tests.conftest import FreshServer
-    from tools.servers import Server
-
 KINDS = pytest.mark.parametrize("kind", ["server", "files"])
 
 
-def write(server: Server, text: str) -> None:
+def write(server, text):
     """A table with one row, the first in logs that begin again in another second."""
     next_second()  # a file is known by the second in which it was created
     server.execute("DROP DATABASE IF EXISTS a")
@@ -38,11 +27,11 @@ def write(server: Server, text: str) -> None:
     server.execute(f"INSERT INTO a.a VALUES (1, '{text}')")
 
 
-def source_of(server: Server, kind: str = "server") -> str:
+def source_of(server, kind="server"):
     return f"mysql://root@127.0.0.1:{server.port}/" if kind == "server" else str(server.data)
 
 
-def asked(file: Path, sql: str) -> list[tuple[object, ...]]:
+def asked(file, sql):
     with closing(sqlite3.connect(file)) as database:
         try:
             return database.execute(sql).fetchall()
@@ -50,12 +39,12 @@ def asked(file: Path, sql: str) -> list[tuple[object, ...]]:
             return []
 
 
-def rows(file: Path) -> list[object]:
+def rows(file):
     return [text for (text,) in asked(file, 'SELECT x FROM "a.a" ORDER BY id')]
 
 
 @KINDS
-def test_logs_that_were_reset_are_an_error(pair: Pair, kind: str, tmp_path: Path) -> None:
+def test_logs_that_were_reset_are_an_error(pair, kind, tmp_path):
     """A transaction of the new log ends where the target is in the old one."""
     source = source_of(pair.source, kind)
     targets = f"sqlite:///{tmp_path / 'applied.db'}", pair.url
@@ -73,9 +62,7 @@ def test_logs_that_were_reset_are_an_error(pair: Pair, kind: str, tmp_path: Path
 
 
 @KINDS
-def test_after_another_server_took_over_a_start_continues_by_gtids(
-    pair: Pair, kind: str, tmp_path: Path
-) -> None:
+def test_after_another_server_took_over_a_start_continues_by_gtids(pair, kind, tmp_path):
     file = tmp_path / "applied.db"
     to = f"sqlite:///{file}"
     write(pair.source, "alpha")
@@ -93,11 +80,11 @@ def test_after_another_server_took_over_a_start_continues_by_gtids(
 
 
 @KINDS
-def test_a_follower_knows_the_files_that_came_later(pair: Pair, kind: str, tmp_path: Path) -> None:
+def test_a_follower_knows_the_files_that_came_later(pair, kind, tmp_path):
     source, file = source_of(pair.source, kind), tmp_path / "applied.db"
     to = f"sqlite:///{file}"
     write(pair.source, "alpha")
-    streams: list[EventStream] = []
+    streams = []
     thread = threading.Thread(
         target=tailrace.apply,
         args=(source, to),
@@ -122,14 +109,12 @@ def test_a_follower_knows_the_files_that_came_later(pair: Pair, kind: str, tmp_p
 
 
 @pytest.fixture(scope="module")
-def without_gtids(fresh_server: FreshServer) -> Server:
+def without_gtids(fresh_server):
     return fresh_server("mysql-9.7", ["--gtid-mode=OFF", "--binlog-row-metadata=FULL"])
 
 
 @KINDS
-def test_without_gtids_a_log_that_was_reset_needs_another_channel(
-    without_gtids: Server, kind: str, tmp_path: Path
-) -> None:
+def test_without_gtids_a_log_that_was_reset_needs_another_channel(without_gtids, kind, tmp_path):
     """Its transactions would be skipped by positions of the log before."""
     server, file = without_gtids, tmp_path / "applied.db"
     source, to = source_of(server, kind), f"sqlite:///{file}"
@@ -153,8 +138,8 @@ def test_without_gtids_a_log_that_was_reset_needs_another_channel(
 
 @KINDS
 def test_without_gtids_a_start_skips_nothing_by_a_position_in_files_that_are_gone(
-    without_gtids: Server, kind: str, tmp_path: Path
-) -> None:
+    without_gtids, kind, tmp_path
+):
     server, file = without_gtids, tmp_path / "applied.db"
     source, to = source_of(server, kind), f"sqlite:///{file}"
     write(server, "alpha")
@@ -175,9 +160,7 @@ def test_without_gtids_a_start_skips_nothing_by_a_position_in_files_that_are_gon
     assert rows(file) == ["alpha", "beta"]
 
 
-def test_without_gtids_what_came_through_a_pipe_is_no_position_of_a_folder(
-    without_gtids: Server, tmp_path: Path
-) -> None:
+def test_without_gtids_what_came_through_a_pipe_is_no_position_of_a_folder(without_gtids, tmp_path):
     server, file = without_gtids, tmp_path / "applied.db"
     write(server, "alpha")
     log = (server.data / "binlog.000001").read_bytes()
@@ -189,7 +172,7 @@ def test_without_gtids_what_came_through_a_pipe_is_no_position_of_a_folder(
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_a_definition_that_the_target_rejects_is_rejected_again(pair: Pair, workers: int) -> None:
+def test_a_definition_that_the_target_rejects_is_rejected_again(pair, workers):
     """It was not executed: that the table is there already is not due to it."""
     pair.source.execute("CREATE DATABASE a")
     tailrace.apply(source_of(pair.source), pair.url, start="oldest", workers=workers)
@@ -206,9 +189,7 @@ def test_a_definition_that_the_target_rejects_is_rejected_again(pair: Pair, work
     ) == [("id",)]
 
 
-def test_a_start_in_another_log_forgets_the_position_in_the_one_before(
-    without_gtids: Server, tmp_path: Path
-) -> None:
+def test_a_start_in_another_log_forgets_the_position_in_the_one_before(without_gtids, tmp_path):
     """Also if there was nothing to apply: the next call skips nothing."""
     server, file = without_gtids, tmp_path / "applied.db"
     source, to = source_of(server), f"sqlite:///{file}"
@@ -223,7 +204,7 @@ def test_a_start_in_another_log_forgets_the_position_in_the_one_before(
     assert rows(file)[-1] == "last"
 
 
-def test_a_url_that_says_where_to_begin_can_be_given_again(pair: Pair, tmp_path: Path) -> None:
+def test_a_url_that_says_where_to_begin_can_be_given_again(pair, tmp_path):
     to = f"sqlite:///{tmp_path / 'applied.db'}"
     write(pair.source, "alpha")
     source = f"{source_of(pair.source)}?start=oldest"
@@ -232,7 +213,7 @@ def test_a_url_that_says_where_to_begin_can_be_given_again(pair: Pair, tmp_path:
     assert (again.skipped, again.transactions) == (first.transactions, 0)
 
 
-def test_several_logs_are_rejected(tmp_path: Path) -> None:
+def test_several_logs_are_rejected(tmp_path):
     """A target has come to one position, of one log."""
     to = f"sqlite:///{tmp_path / 'applied.db'}"
     with pytest.raises(UsageError, match="changes of one log"):

@@ -2,12 +2,9 @@
 flavour.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import random
-from typing import TYPE_CHECKING
 
 import pymysql
 import pytest
@@ -19,11 +16,6 @@ from tools.campaign.columns import Types
 from tools.campaign.tables import RandomTable
 from tools.dumps import quoted, raw_rows
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.conftest import FreshServer
-
 
 class WithoutBinlog(Pair):
     """A target to which rows go as SQL."""
@@ -31,7 +23,7 @@ class WithoutBinlog(Pair):
     user = "root"
 
     @property
-    def url(self) -> str:
+    def url(self):
         return super().url.replace("root@", f"{self.user}@")
 
 
@@ -40,11 +32,11 @@ OTHER = [("mysql-9.7", "mariadb-10.11"), ("mariadb-11.8", "mysql-9.7")]
 
 
 @pytest.fixture(scope="module")
-def pair_of(fresh_server: FreshServer) -> Callable[[str, str], WithoutBinlog]:
+def pair_of(fresh_server):
     """An empty pair of these servers, which are started once."""
 
     @functools.cache
-    def started(source: str, target: str) -> WithoutBinlog:
+    def started(source, target):
         pair = WithoutBinlog(fresh_server(source), fresh_server(target, server_id=2))
         if source == target:
             pair.user = "applier"
@@ -56,7 +48,7 @@ def pair_of(fresh_server: FreshServer) -> Callable[[str, str], WithoutBinlog]:
                 pair.target.execute(sql)
         return pair
 
-    def emptied(source: str, target: str) -> WithoutBinlog:
+    def emptied(source, target):
         pair = started(source, target)
         pair.empty()
         return pair
@@ -65,12 +57,12 @@ def pair_of(fresh_server: FreshServer) -> Callable[[str, str], WithoutBinlog]:
 
 
 @pytest.fixture(params=OTHER, ids="-to-".join)
-def other(request: pytest.FixtureRequest, pair_of: Callable[..., WithoutBinlog]) -> Pair:
+def other(request, pair_of):
     return pair_of(*request.param)
 
 
 @pytest.fixture(params=[("mysql-9.7", "mysql-9.7"), *OTHER], ids="-to-".join)
-def pair(request: pytest.FixtureRequest, pair_of: Callable[..., WithoutBinlog]) -> WithoutBinlog:
+def pair(request, pair_of):
     return pair_of(*request.param)
 
 

@@ -1,7 +1,5 @@
 """Logs of real servers, applied to servers of the same release."""
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Local transactions and materialised streams are applied to a server, without a log in between."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

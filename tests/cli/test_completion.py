@@ -1,7 +1,5 @@
 """``tailrace completion``: the scripts complete commands, options, values and files."""
 
-from __future__ import annotations
-
 import subprocess
 
 from tailrace.cli.commands import COMMANDS

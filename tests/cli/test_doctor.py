@@ -1,7 +1,5 @@
 """``tailrace doctor``: what is installed, what is missing, and how to get it."""
 
-from __future__ import annotations
-
 import json
 import platform
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """Errors are one line on stderr and status 2, without a traceback."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -24,23 +22,6 @@ def one_error(err):
 def assert_refused(ran, message):
     assert ran.status == 2
     assert message in one_error(ran.err)
-
-
-@each_case("command", ["log", "stat"])
-@each_case(
-    ("content", "message"),
-    [
-        (b"", "the file is empty"),
-        (b"SQLite format 3\0", "not a binary log"),
-        (b"\xfebin", "nothing but its magic"),
-        (b"\xfebin" + b"\0" * 19, "an event has 19 to"),
-        (b"\xfebin" + b"\xff" * 4096, "an event has 19 to"),
-    ],
-)
-def test_what_is_no_log(run, tmp_path, command, content, message):
-    path = tmp_path / "binlog.000001"
-    path.write_bytes(content)
-    assert_refused(run(command, path), message)
 
 
 def test_encrypted_logs(run, corpus):
@@ -113,18 +94,6 @@ def test_skip_checksums(run, corpus, tmp_path):
     path.write_bytes(data)
     assert_refused(run("log", path), "checksum")
     assert run("log", path, "--skip-checksums").status == 0
-
-
-def test_every_cut_of_a_log_ends_well(run, corpus, tmp_path):
-    whole = (corpus / "mysql-9.7.xa" / "binlog.000001").read_bytes()
-    path = tmp_path / "binlog.000001"
-    for size in range(0, len(whole), 97):
-        path.write_bytes(whole[:size])
-        for arguments in (["log"], ["log", "--as", "json"], ["stat"]):
-            ran = run(*arguments, path)
-            assert ran.status in {0, 2}
-            assert "Traceback" not in ran.err
-            assert ran.status == 0 or ran.err.splitlines()[-1].startswith("tailrace: ")
 
 
 def test_ctrl_c(run, monkeypatch):

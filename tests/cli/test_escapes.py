@@ -1,7 +1,5 @@
 """Nothing that a log or a server says acts on a terminal: every way out of the commands, by bytes."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """``--exclude`` and `changes(exclude=)`: a way around a table that cannot be decoded."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

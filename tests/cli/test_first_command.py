@@ -1,18 +1,15 @@
 """The README's first command, on a new machine: no Spark, and no kernel is compiled."""
 
-from __future__ import annotations
-
-import json
 import os
 import subprocess
 import sys
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.recorded import ROOT
+from tests.spark.history.landing import READERS
 from tests.spark.lake.test_shop import check_shop
+from tests.spark.replay import SHOP_TABLES, differences
 
 _WITHOUT = """
 import sys
@@ -44,14 +41,8 @@ def test_a_small_mirror_starts_no_spark_and_compiles_nothing(tmp_path):
     assert not list(cache.glob("*.o"))
     assert "Spark" not in done.stderr + done.stdout
     assert "compiling" not in done.stderr
-    expected = json.loads((shop / "expected.json").read_text())
-    tables = expected["mysql"]["tables"] | expected["mariadb"]["tables"]
-    for name, table in tables.items():
-        files = (lake / "_tailrace").glob(f"versions/*/{name}/current/*.parquet")
-        found = pa.concat_tables([pq.read_table(each, columns=table["key"]) for each in files])
-        places = [table["columns"].index(each) for each in table["key"]]
-        wanted = sorted(tuple(row[place] for place in places) for row in table["rows"])
-        assert sorted(tuple(map(str, row.values())) for row in found.to_pylist()) == wanted, name
+    for name, table in SHOP_TABLES.items():
+        assert differences(READERS["parquet"](lake, name), table) == [], name
 
 
 @pytest.mark.quick

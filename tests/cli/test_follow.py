@@ -1,14 +1,10 @@
 """`tailrace log --follow`: transactions as they commit, of a server and of the files it writes."""
 
-from __future__ import annotations
-
 import json
 import os
-import queue
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager, suppress
 from io import StringIO
@@ -17,7 +13,6 @@ import pymysql
 import pytest
 
 from tailrace.cli.output import LineOutput
-from tailrace.storage.local import LocalStore
 from tests.cases import each_case
 from tests.cli.test_errors import assert_refused
 from tests.waiting import DEADLINE, wait_for
@@ -50,64 +45,40 @@ def url(server, options=""):
 class Follower:
     """A `tailrace log --follow` that runs, and its lines."""
 
-    def __init__(self, *arguments, shell=None):
-        command = [sys.executable, "-m", "tailrace", "log", "--follow", *arguments]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._lines = queue.Queue()
-        self._errors = []
-        self._threads = [
-            threading.Thread(target=self._read, daemon=True),
-            threading.Thread(target=lambda: self._errors.extend(self.process.stderr), daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            self._lines.put(line.rstrip("\n"))
+    def __init__(self, process):
+        self.process, self.errors = process, ""
 
     def until(self, test):
         """The lines up to the first for which the test holds."""
         lines = []
-        deadline = time.monotonic() + DEADLINE
-        while True:
-            try:
-                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                raise AssertionError(f"it did not come; before: {lines}; {self.errors}") from None
-            lines.append(line)
-            if test(line):
+        for line in iter(self.process.stdout.readline, ""):
+            lines.append(line.rstrip("\n"))
+            if test(lines[-1]):
                 return lines
+        raise AssertionError(f"it ended; before: {lines}; {self.process.stderr.read()}")
 
     def end(self, number=signal.SIGTERM):
         """Its status once it was sent a signal, and the lines that were not asked for."""
         self.process.send_signal(number)
-        status = self.process.wait(DEADLINE)
-        for thread in self._threads:
-            thread.join(DEADLINE)
-        return status, [self._lines.get_nowait() for _ in range(self._lines.qsize())]
-
-    @property
-    def errors(self):
-        return "".join(self._errors)
+        left = self.process.stdout.read().splitlines()
+        self.errors = self.process.stderr.read()
+        return self.process.wait(DEADLINE), left
 
 
 @contextmanager
 def following(*arguments):
-    follower = Follower(*arguments)
-    try:
-        yield follower
-    finally:
-        follower.process.kill()
-        follower.process.wait()
-        for stream in (follower.process.stdout, follower.process.stderr):
-            stream.close()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tailrace", "log", "--follow", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield Follower(process)
+        finally:
+            process.kill()
 
 
 def row(number, text):
@@ -138,10 +109,6 @@ def test_a_commit_comes_by_itself(busy, where, how):
         status, left = follower.end()
         assert (status, follower.errors) == (0, "")
         assert not any(f"{how}-" in line for line in left)
-
-
-def test_files_are_looked_at_many_times_a_second():
-    assert LocalStore.looks_every < 0.1
 
 
 def test_what_is_followed_is_what_the_files_hold(busy, place, run):
@@ -252,7 +219,7 @@ def following_from_now(server, *arguments):
     """A follower, once the server sends to it."""
     before = dumps(server)
     with following(*arguments, url(server, "?start=now")) as follower:
-        wait_for(lambda: dumps(server) - before, lambda: follower.errors)
+        wait_for(lambda: dumps(server) - before)
         yield follower
 
 

@@ -1,7 +1,5 @@
 """``tailrace --help``, ``tailrace help``, each command's help, and their examples."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re
@@ -103,14 +101,6 @@ def test_an_option_has_the_name_of_the_functions_parameter(name):
     assert options - inspect.signature(function).parameters.keys() == COMMANDS_ONLY[name]
 
 
-def test_a_name_that_is_no_command(run):
-    ran = run("help", "logs")
-    assert ran.status == 2
-    assert (
-        ran.err == f"tailrace: there is no command 'logs': there are {', '.join(sorted(NAMES))}\n"
-    )
-
-
 # --- the examples --------------------------------------------------------------------------------
 
 EXAMPLES = [
@@ -159,7 +149,7 @@ def place(tmp_path_factory, shop):
     return folder
 
 
-def _apart(begin, place, *given) -> str:
+def _apart(begin, place, *given):
     """What a command prints that starts Spark: its tasks work in the folder in which it started, so
     that a session of this process would be of no use to other tests.
     """

@@ -1,10 +1,7 @@
 """Two speeds, one truth: what the command line writes by kernels is what it writes by events."""
 
-from __future__ import annotations
-
 import os
 import random
-import subprocess
 import sys
 import zlib
 
@@ -222,17 +219,6 @@ def test_a_part_that_begins_inside_a_file_has_stretches(output):
     last = [event for event in places if event.file == places[-1].file]
     start = f"{last[0].file}:{last[len(last) // 3].offset}"
     assert same(*OUTPUTS[output], "--start", start, SHOP).taken > 0
-
-
-def test_small_logs_load_no_kernels():
-    code = (
-        "import sys\n"
-        "from tailrace.cli import main\n"
-        "try:\n main()\n"
-        "finally:\n assert not {'numpy', 'pyarrow', 'llvmlite'} & set(sys.modules)\n"
-    )
-    command = [sys.executable, "-c", code, "log", "--as", "json", str(SHOP)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def test_without_the_extra_events_serve(monkeypatch):

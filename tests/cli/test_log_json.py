@@ -1,7 +1,5 @@
 """`tailrace log --as json` beside what servers' SELECT gave, and beside the column path."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -188,14 +186,6 @@ def test_statement_format(run, corpus):
     ran = run("log", folder, "--as", "json", "--statements", "skip")
     assert ran.status == 0
     assert "changes that were logged as statements were skipped" in ran.err
-
-
-@each_case("case", ["xa", "savepoints"])
-def test_rows_that_were_taken_back(run, corpus, case):
-    for folder in corpus.glob(f"*.{case}"):
-        expected = json.loads((folder / "expected.json").read_text())["tables"]
-        ran = run("log", folder, "--as", "json")
-        assert_same_tables(replay(records(ran)), expected)
 
 
 def test_a_torn_log(run, corpus):

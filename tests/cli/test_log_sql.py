@@ -1,7 +1,5 @@
 """`tailrace log --as sql`, `--as undo` and `--rewrite-db`; servers run them in tests/sql."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -31,21 +29,6 @@ def test_sql_of_a_shop(run, shop):
         line.startswith(f"-- {first['_file']}:") and f"  {first['_gtid']}  20" in line
         for line in ran.lines
     )
-
-
-def test_undo_is_the_other_way_round(run, shop):
-    selected = ("log", shop / "mysql", "--start", "binlog.000004")
-    forward = run(*selected, "--as", "sql")
-    back = run(*selected, "--as", "undo")
-    assert back.status == forward.status == 0
-    opposite = {"INSERT": "DELETE", "DELETE": "INSERT", "UPDATE": "UPDATE"}
-    verbs = [line.split()[0] for line in rows(forward)]
-    assert [opposite[verb] for verb in reversed(verbs)] == [line.split()[0] for line in rows(back)]
-    gtids = [line.split()[2] for line in forward.lines if line.startswith("-- binlog.")]
-    assert list(reversed(gtids)) == [
-        line.split()[2] for line in back.lines if line.startswith("-- binlog.")
-    ]
-    assert back.lines.count(BEGAN) == forward.lines.count(BEGAN)
 
 
 def test_definitions_cannot_be_taken_back(run, shop):

@@ -1,7 +1,5 @@
 """`tailrace log` as text."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """``tailrace mirror --follow`` as a process, and what it shows."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re
@@ -153,16 +151,3 @@ def test_options():
             key_columns(wrong)
     with pytest.raises(UsageError, match="--cores 0"):
         check_cores(0)
-
-
-def test_what_does_not_go_together(source, run, tmp_path):
-    for arguments, message in (
-        (("--trigger", "never"), "--trigger is a duration"),
-        (("--keys", "t=a"), "--keys t=a"),
-        (("--keys", "d.t=a", "--keep", "changelog"), "a key is for current and history"),
-        (("--keep", "rows"), "no 'rows'"),
-    ):
-        ran = run("mirror", url_of(source), "--into", tmp_path / "lake", "--follow", *arguments)
-        assert ran.status == 2
-        assert message in ran.err
-        assert len(ran.err.splitlines()) == 1

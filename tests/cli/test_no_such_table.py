@@ -1,7 +1,5 @@
 """``--tables`` that fit nothing: which tables there are is said, and it is no success."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 
@@ -24,12 +22,6 @@ def test_a_name_is_an_error(how, tmp_path, capsys):
         log(SHOP, as_=how, tables=("shop.order",), **into)
     assert "(did you mean shop.orders" in str(failed.value)
     capsys.readouterr()
-
-
-def test_stat(capsys):
-    with pytest.raises(UsageError, match="no table fits nope in the log: there are shop"):
-        stat(SHOP, tables=("shop.orders,nope",))
-    assert "shop.orders" in capsys.readouterr().out
 
 
 def test_a_pattern_is_a_line(capsys):

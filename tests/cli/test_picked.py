@@ -1,7 +1,5 @@
 """`--include-gtids`, `--exclude-gtids`, `--skip-gtids`, `--server-id`, `--hexdump`."""
 
-from __future__ import annotations
-
 import json
 import re
 

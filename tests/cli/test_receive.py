@@ -1,12 +1,11 @@
 """``tailrace receive`` as a process, against the real servers."""
 
-from __future__ import annotations
-
 import os
 import pty
 import random
 import signal
 import threading
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -43,32 +42,27 @@ def finish(process):
     return process.returncode, out, err
 
 
-class Writing:
+@contextmanager
+def writing(server, seed):
     """A client that writes rows, and goes on in new files now and then."""
+    chance, ending = random.Random(seed), threading.Event()
 
-    def __init__(self, server, seed):
-        self.server = server
-        self.random = random.Random(seed)
-        self.ending = threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.ending.set()
-        self.thread.join()
-
-    def _run(self):
-        with self.server.connect() as connection, connection.cursor() as cursor:
-            while not self.ending.is_set():
-                for _ in range(self.random.randrange(1, 20)):
-                    size = self.random.choice((10, 200, 5000, 200_000))
+    def run():
+        with server.connect() as connection, connection.cursor() as cursor:
+            while not ending.wait(0.02):
+                for _ in range(chance.randrange(1, 20)):
+                    size = chance.choice((10, 200, 5000, 200_000))
                     cursor.execute("INSERT INTO d.t (b) VALUES (%s)", (b"y" * size,))
-                if self.random.random() < 0.1:
+                if chance.random() < 0.1:
                     cursor.execute("FLUSH BINARY LOGS")
-                self.ending.wait(0.02)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
 
 
 def test_it_ends_at_the_present_end(source, run, tmp_path):
@@ -95,7 +89,7 @@ def test_a_source_that_is_not_there_yet(source, start, tmp_path):
 
 def test_sigterm_under_load(source, start, tmp_path):
     folder = tmp_path / "copy"
-    with Writing(source, 1):
+    with writing(source, 1):
         for _ in range(2):
             process = start("--follow", url_of(source), "--into", folder, "--progress", "200ms")
             assert next(iter(process.stderr.readline, ""))  # it handles signals by now

@@ -1,7 +1,5 @@
 """``tailrace reset``: WL#4398's after_reset_master and after_reset_slave by a command."""
 
-from __future__ import annotations
-
 import importlib.metadata
 
 import pytest

@@ -1,7 +1,5 @@
 """`log`, `stat` and their options on a running server: the same as on the server's files."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -90,10 +88,10 @@ def gtids(server):
     return found
 
 
-def same(run, server, *arguments, user="root", both=()):
+def same(run, server, *arguments, user="root"):
     """What a command says of a server and of its files; its status is 0 for both."""
-    live = run(*arguments, *both, url(server, user))
-    files = run(*arguments, *both, server.data)
+    live = run(*arguments, url(server, user))
+    files = run(*arguments, server.data)
     assert (live.status, files.status) == (0, 0), (live.err, files.err)
     return live, files
 

@@ -1,7 +1,5 @@
 """Standard streams that are closed, or that cannot be written."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -10,7 +8,7 @@ import pytest
 from tests.cases import each_case
 
 
-def ran(ends: str, *arguments: object):
+def ran(ends, *arguments):
     """The command with its streams redirected as a shell does it."""
     command = ["sh", "-c", f'exec "$@" {ends}', "sh", sys.executable, "-m", "tailrace"]
     command += map(str, arguments)

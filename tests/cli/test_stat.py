@@ -1,7 +1,5 @@
 """`tailrace stat`."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

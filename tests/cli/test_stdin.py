@@ -10,10 +10,11 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
+import zstandard
 
 from tailrace import Table
 from tailrace import changes as batches_of
@@ -29,10 +30,6 @@ from tests.events.made import MAGIC, query_body, raw_event, raw_format
 from tests.writing.made import log as new_log
 from tools.servers import binlog_tool
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 MYSQL = "mysql-9.7.integers-min", "mysql-9.7.image-minimal-full"
 TIMES = 110
 """So often they are more than the 1 MiB of a pipe that is kept."""
@@ -46,11 +43,11 @@ class Done(NamedTuple):
 
 
 @contextmanager
-def standard_input(given: bytes) -> Iterator[None]:
+def standard_input(given):
     """This process's standard input is a pipe, through which these bytes come."""
     ours, theirs = os.pipe()
 
-    def write() -> None:
+    def write():
         with suppress(BrokenPipeError), os.fdopen(theirs, "wb") as end:  # who reads may go away
             end.write(given)
 
@@ -69,7 +66,7 @@ def standard_input(given: bytes) -> Iterator[None]:
 def tailrace(run):
     """tailrace(command, ..., given=bytes) runs the command with them as its standard input."""
 
-    def tailrace(*arguments: object, given: bytes) -> Done:
+    def tailrace(*arguments, given):
         with standard_input(given):
             ran = run(*arguments)
         return Done(ran.status, ran.out.encode(), ran.err.encode())
@@ -77,19 +74,19 @@ def tailrace(run):
     return tailrace
 
 
-def logs(corpus: Path, *names: str) -> list[Path]:
+def logs(corpus, *names):
     return [path for name in names for path in sorted((corpus / name).glob("binlog.0*"))]
 
 
-def joined(paths: list[Path]) -> bytes:
+def joined(paths):
     return b"".join(path.read_bytes() for path in paths)
 
 
-def records(out: bytes) -> list[dict]:
+def records(out):
     return [json.loads(line) for line in out.splitlines()]
 
 
-def refused(done) -> str:
+def refused(done):
     assert (done.returncode, b"Traceback" in done.stderr) == (2, False)
     lines = [line for line in done.stderr.decode().splitlines() if "column names" not in line]
     said = one_error("\n".join(lines))
@@ -98,7 +95,7 @@ def refused(done) -> str:
 
 
 @each_case("names", [MYSQL, MARIADB, (*MYSQL, *MARIADB)])
-def test_files_one_after_the_other(tailrace, corpus: Path, names: tuple[str, ...]) -> None:
+def test_files_one_after_the_other(tailrace, corpus, names):
     paths = logs(corpus, *names)
     assert len(paths) >= 2
     done = tailrace("log", "-", "--as", "json", given=joined(paths))
@@ -117,15 +114,20 @@ def test_files_one_after_the_other(tailrace, corpus: Path, names: tuple[str, ...
     assert len(set(order)) == len(order)
 
 
-def order(out: bytes) -> list[str]:
+def test_compressed_files_one_after_the_other(tailrace, corpus):
+    paths = logs(corpus, *MYSQL)
+    packed = b"".join(zstandard.compress(path.read_bytes()) for path in paths)
+    how = ("log", "-", "--as", "json")
+    assert tailrace(*how, "--layers", "zstd", given=packed) == tailrace(*how, given=joined(paths))
+
+
+def order(out):
     """The files of the records, each as often as the reading came to it."""
     files = [record["_file"] for record in records(out)]
     return [name for name, _ in itertools.groupby(files)]
 
 
-def test_wl10956_standard_input_keeps_its_place_among_files(
-    tailrace, corpus: Path, tmp_path: Path
-) -> None:
+def test_wl10956_standard_input_keeps_its_place_among_files(tailrace, corpus, tmp_path):
     """On the command line, wherever it stands, also between two files of one series."""
     (given,) = logs(corpus, MYSQL[1])
     for name, source in (("binlog.000001", MYSQL[0]), ("binlog.000003", "mysql-9.7.ddl")):
@@ -146,7 +148,7 @@ def test_wl10956_standard_input_keeps_its_place_among_files(
     assert [record["log"] for record in records(counted.stdout)] == ["binlog", "-"]
 
 
-def test_wl10956_where_standard_input_begins(tailrace, corpus: Path) -> None:
+def test_wl10956_where_standard_input_begins(tailrace, corpus):
     """Its positions count all bytes that come; a place in it may be an argument of its own."""
     paths = logs(corpus, *MYSQL)
     given = joined(paths)
@@ -177,7 +179,7 @@ def test_wl10956_where_standard_input_begins(tailrace, corpus: Path) -> None:
     assert "--start needs a value" in done.stderr.decode()
 
 
-def test_as_mysql_reads_it(tailrace, corpus: Path) -> None:
+def test_as_mysql_reads_it(tailrace, corpus):
     paths = logs(corpus, *MYSQL)
     given = joined(paths)
     done = tailrace("log", "-", "--as", "json", given=given)
@@ -190,7 +192,7 @@ def test_as_mysql_reads_it(tailrace, corpus: Path) -> None:
         assert f"# at {record['_pos']}\n".encode() in shown
 
 
-def test_stat_and_text_and_events(tailrace, corpus: Path) -> None:
+def test_stat_and_text_and_events(tailrace, corpus):
     paths = logs(corpus, *MYSQL)
     given = joined(paths)
     said = json.loads(tailrace("stat", "-", "--as", "json", given=given).stdout)
@@ -203,14 +205,14 @@ def test_stat_and_text_and_events(tailrace, corpus: Path) -> None:
     assert tailrace("check", "-", given=given).stdout.startswith(b"-: in order, ")
 
 
-def test_databases_are_renamed(tailrace, corpus: Path) -> None:
+def test_databases_are_renamed(tailrace, corpus):
     done = tailrace(
         "log", "-", "--rewrite-db", "corpus=x", "--as", "json", given=joined(logs(corpus, *MYSQL))
     )
     assert {record["_db"] for record in records(done.stdout)} == {"x"}
 
 
-def test_it_is_written_as_a_log(tailrace, corpus: Path, tmp_path: Path) -> None:
+def test_it_is_written_as_a_log(tailrace, corpus, tmp_path):
     (first, *_) = paths = logs(corpus, MYSQL[0])
     into = tmp_path / "cut.000001"
     done = tailrace("log", "-", "--as", "raw", "--into", into, given=joined(paths))
@@ -220,7 +222,7 @@ def test_it_is_written_as_a_log(tailrace, corpus: Path, tmp_path: Path) -> None:
     assert [each["after"] for each in made] == [each["after"] for each in wanted]
 
 
-def test_tailrace_open(tailrace, corpus: Path) -> None:
+def test_tailrace_open(tailrace, corpus):
     paths = logs(corpus, *MARIADB)
     with standard_input(joined(paths)):
         log = open_log("-")
@@ -233,7 +235,7 @@ def test_tailrace_open(tailrace, corpus: Path) -> None:
 
 
 @each_case("name", ["mysql-9.7", "mariadb-11.8"])
-def test_encrypted_files_among_plain_ones(tailrace, corpus: Path, name: str) -> None:
+def test_encrypted_files_among_plain_ones(tailrace, corpus, name):
     folder = corpus / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
     said = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
@@ -258,7 +260,7 @@ def test_encrypted_files_among_plain_ones(tailrace, corpus: Path, name: str) -> 
 
 
 @each_case("encrypted", [False, True])
-def test_a_torn_end(tailrace, corpus: Path, encrypted: bool) -> None:
+def test_a_torn_end(tailrace, corpus, encrypted):
     paths = logs(corpus, "mysql-9.7.encrypted") if encrypted else logs(corpus, MYSQL[0])
     keys = ("--keyring", corpus / "mysql-9.7.encrypted" / "keyring")
     given = joined([*logs(corpus, MYSQL[1]), *paths])
@@ -284,12 +286,12 @@ def test_a_torn_end(tailrace, corpus: Path, encrypted: bool) -> None:
         (b"\xfdbin\1\1", "encryption header"),
     ],
 )
-def test_junk(tailrace, junk: bytes, words: str) -> None:
+def test_junk(tailrace, junk, words):
     for command in ("log", "stat"):
         assert words in refused(tailrace(command, "-", given=junk))
 
 
-def test_junk_between_files(tailrace, corpus: Path) -> None:
+def test_junk_between_files(tailrace, corpus):
     (path, *_) = logs(corpus, MYSQL[0])
     raw = path.read_bytes()
     for junk, words in ((b"\0" * 99, "not 0"), (b"\xff" * 99, "not 4294967295")):
@@ -301,7 +303,7 @@ def test_junk_between_files(tailrace, corpus: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_part_of_it(tailrace, corpus: Path) -> None:
+def test_a_part_of_it(tailrace, corpus):
     """More than the part of a pipe that is kept: it is gone through once."""
     paths = logs(corpus, *MYSQL) * TIMES
     given = joined(paths)
@@ -329,7 +331,7 @@ def test_a_part_of_it(tailrace, corpus: Path) -> None:
     assert f"{other} is not in the logs, -" in missing.stderr.decode()
 
 
-def test_xa_in_a_long_pipe(tailrace, corpus: Path) -> None:
+def test_xa_in_a_long_pipe(tailrace, corpus):
     """It is found by reading ahead, and of a pipe only the first 1 MiB can be read again."""
     given = joined(logs(corpus, "mysql-9.7.xa"))
     done = tailrace("log", "-", "--as", "json", given=given)
@@ -341,7 +343,7 @@ def test_xa_in_a_long_pipe(tailrace, corpus: Path) -> None:
     assert "save it as a file" in message
 
 
-def test_a_large_transaction_in_a_pipe(tailrace, tmp_path: Path) -> None:
+def test_a_large_transaction_in_a_pipe(tailrace, tmp_path):
     """It is held in a temporary file, and the pipe is read once."""
     log = tmp_path / "log.000001"
     create = "create table d.t (id int primary key, body longtext)"
@@ -354,7 +356,7 @@ def test_a_large_transaction_in_a_pipe(tailrace, tmp_path: Path) -> None:
     assert found == records(tailrace("log", "-", "--as", "json", given=given).stdout)
 
 
-def test_what_a_pipe_cannot_do(tailrace, corpus: Path, tmp_path: Path) -> None:
+def test_what_a_pipe_cannot_do(tailrace, corpus, tmp_path):
     given = joined(logs(corpus, *MYSQL))
     done = tailrace("mirror", "-", "--into", tmp_path / "lake", given=given)
     assert "not through a pipe" in refused(done)
@@ -367,7 +369,7 @@ def test_what_a_pipe_cannot_do(tailrace, corpus: Path, tmp_path: Path) -> None:
         pickle.dumps(find("-"))
 
 
-def test_a_named_pipe(tailrace, corpus: Path, tmp_path: Path) -> None:
+def test_a_named_pipe(tailrace, corpus, tmp_path):
     (path, *_) = logs(corpus, MYSQL[0])
     script = f"{sys.executable} -m tailrace log --as json <(cat {path} {path})"
     done = subprocess.run(
@@ -381,7 +383,7 @@ def test_a_named_pipe(tailrace, corpus: Path, tmp_path: Path) -> None:
     assert made == [record["after"] for record in alone] * 2
 
 
-def test_an_event_of_the_second_that_reads_as_the_magic(tailrace) -> None:
+def test_an_event_of_the_second_that_reads_as_the_magic(tailrace):
     """In the second 1852400382 an event begins with FE 62 69 6E."""
     begin = raw_event(E.QUERY, query_body(b"BEGIN"))
     odd = MAGIC + raw_event(E.XID, bytes(8))[4:]

@@ -1,7 +1,5 @@
 """docs/design/architecture.md names files: they exist."""
 
-from __future__ import annotations
-
 import re
 
 from tests.recorded import ROOT

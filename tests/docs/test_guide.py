@@ -20,16 +20,13 @@ from contextlib import redirect_stdout
 from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pymysql
 import pytest
 
 from tests.recorded import ROOT
 from tests.terminal import Terminal
-
-if TYPE_CHECKING:
-    from tests.conftest import FreshServer
 
 PAGES = sorted(
     [
@@ -88,7 +85,7 @@ class Block(NamedTuple):
     """What it prints, if the page says so."""
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(page):
     """The page's blocks of code, in order."""
     text = page.read_text(encoding="utf-8")
     found = []
@@ -99,19 +96,19 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
-def runnable(page: Path) -> list[Block]:
+def runnable(page):
     return [block for block in blocks(page) if block.language in RUN and not block.reason]
 
 
-def name(page: Path) -> str:
+def name(page):
     return str(page.relative_to(ROOT))
 
 
-_namespace: dict[str, object] = {"__name__": "guide"}
+_namespace = {"__name__": "guide"}
 """The names of a page's examples, each of which continues those before."""
 
 
-def run_python(text: str) -> str:
+def run_python(text):
     """Run one example in this process; what it printed."""
     output = StringIO()
     try:
@@ -122,20 +119,20 @@ def run_python(text: str) -> str:
     return output.getvalue()
 
 
-def run_sql(text: str, port: int) -> str:
+def run_sql(text, port):
     with pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True) as server:
         for statement in re.findall(r"(\S[^;]*);", text):
             server.cursor().execute(statement)
     return ""
 
 
-def stable(printed: str) -> list[list[str]]:
+def stable(printed):
     """The words of each line without sizes, and up to a time: these vary."""
     varies = re.compile(r"\b\d+\.\d( kB|$| s\b.*)")
     return [varies.sub("", line).split() for line in printed.splitlines()]
 
 
-def test_blocks_of_code_name_their_language() -> None:
+def test_blocks_of_code_name_their_language():
     """So that none is missed: neither an indented one nor one of an unknown kind."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
@@ -144,7 +141,7 @@ def test_blocks_of_code_name_their_language() -> None:
         assert not _INDENTED.findall(_BLOCK.sub("", text)), page
 
 
-def test_blocks_that_do_not_run_say_why() -> None:
+def test_blocks_that_do_not_run_say_why():
     found = Counter(name(page) for page in PAGES for block in blocks(page) if block.reason)
     assert found == NOT_RUN
 
@@ -152,11 +149,11 @@ def test_blocks_that_do_not_run_say_why() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name)
 def test_examples(
-    page: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    fresh_server: FreshServer,
-) -> None:
+    page,
+    tmp_path,
+    monkeypatch,
+    fresh_server,
+):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "run").write_text('#!/bin/sh\nexec "$@"\n')
     (tmp_path / "run").chmod(0o755)

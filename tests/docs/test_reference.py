@@ -1,7 +1,5 @@
 """The reference has each public name, and says what it is in plain words."""
 
-from __future__ import annotations
-
 import inspect
 import pydoc
 import re
@@ -11,15 +9,15 @@ from tests.docs.test_words import dialect, prose
 from tests.recorded import ROOT
 
 
-def test_each_name_of_tailrace_is_in_the_reference() -> None:
+def test_each_name_of_tailrace_is_in_the_reference():
     page = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^(?:::: |`)tailrace\.(\w+)(?=$|`)", page, re.MULTILINE))
     assert shown == set(tailrace.__all__)
 
 
-def documented() -> dict[str, str]:
+def documented():
     """The docstrings that the reference shows, by name."""
-    found: dict[str, str] = {}
+    found = {}
     for page in (ROOT / "docs/reference").glob("*.md"):
         for name in re.findall(
             r"^::: (tailrace[\w.]*)$", page.read_text(encoding="utf-8"), re.MULTILINE
@@ -30,7 +28,7 @@ def documented() -> dict[str, str]:
     return found
 
 
-def public(name: str, owner: object) -> list[tuple[str, object]]:
+def public(name, owner):
     """The public members of a module or class that have docstrings of their own."""
     if inspect.ismodule(owner):
         names = getattr(owner, "__all__", None) or [
@@ -49,7 +47,7 @@ def public(name: str, owner: object) -> list[tuple[str, object]]:
     return []
 
 
-def test_the_reference_is_in_plain_words() -> None:
+def test_the_reference_is_in_plain_words():
     docstrings = documented()
     assert len(docstrings) > 400
     found = {name: dialect(prose(text)) for name, text in docstrings.items()}

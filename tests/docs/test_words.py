@@ -4,18 +4,12 @@ The table is the one of the design: a phrase that is not used, and what is said 
 phrase has a technical meaning as well, `ALLOWED` has the words around it.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re
 import tokenize
-from typing import TYPE_CHECKING
 
 from tests.recorded import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGES = sorted(
     [
@@ -60,12 +54,12 @@ _ANY = re.compile(rf"\b({'|'.join(INSTEAD)})\b".replace(" ", r"\s+"), re.IGNOREC
 _CODE = re.compile(r"^```.*?^```|``[^`]+``|`[^`\n]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
 
 
-def prose(text: str) -> str:
+def prose(text):
     """The page without code and link targets, with as many lines."""
     return _CODE.sub(lambda code: "\n" * code[0].count("\n"), text)
 
 
-def dialect(text: str) -> list[tuple[int, str, str]]:
+def dialect(text):
     """The phrases in a text: line, the words, what is said instead."""
     found = []
     for phrase, instead in INSTEAD.items() if _ANY.search(text) else ():
@@ -81,7 +75,7 @@ def dialect(text: str) -> list[tuple[int, str, str]]:
     return sorted(found)
 
 
-def docstrings(source: str) -> Iterator[tuple[int, str]]:
+def docstrings(source):
     """The docstrings of modules, classes, functions and attributes, each with its first line."""
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -89,9 +83,9 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, text
 
 
-def comments(source: str) -> Iterator[tuple[int, str]]:
+def comments(source):
     """The comments, those of consecutive lines as one text, each with its first line."""
-    found: list[tuple[int, list[str]]] = []
+    found = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             line, text = token.start[0], token.string.lstrip("#")
@@ -103,7 +97,7 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
         yield first, "\n".join(lines)
 
 
-def dialect_of_code(source: str) -> list[tuple[int, str, str]]:
+def dialect_of_code(source):
     """The phrases in a Python file's docstrings and comments, as `dialect` gives them."""
     if not _ANY.search(re.sub(r"^\s*#", "", source, flags=re.MULTILINE)):
         return []
@@ -114,7 +108,7 @@ def dialect_of_code(source: str) -> list[tuple[int, str, str]]:
     )
 
 
-def test_pages_comments_and_docstrings_say_it_in_plain_words() -> None:
+def test_pages_comments_and_docstrings_say_it_in_plain_words():
     files = [(page, lambda text: dialect(prose(text))) for page in PAGES]
     files += [(path, dialect_of_code) for path in sorted(PACKAGE.rglob("*.py"))]
     found = [
@@ -125,7 +119,7 @@ def test_pages_comments_and_docstrings_say_it_in_plain_words() -> None:
     assert not found, "\n".join(found)
 
 
-def test_what_is_found() -> None:
+def test_what_is_found():
     for text, words in [
         ("Killed at any moment and\ngone on with.", ["gone on with"]),
         ("Where a table is made anew, its history goes on.", ["anew", "goes on"]),
@@ -137,7 +131,7 @@ def test_what_is_found() -> None:
         assert sorted(found for _, found, _ in dialect(prose(text))) == words
 
 
-def test_what_is_found_in_code() -> None:
+def test_what_is_found_in_code():
     source = '''"""A module of which
 nothing is undone."""
 

@@ -11,15 +11,11 @@ import importlib
 import inspect
 import re
 import textwrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from tests.recorded import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FOLDER = ROOT / "docs/worklogs"
 PAGES = sorted(set(FOLDER.glob("*.md")) - {FOLDER / "README.md"})
@@ -39,23 +35,23 @@ class Row(NamedTuple):
     test: str
 
     @property
-    def applies(self) -> bool:
+    def applies(self):
         return self.name != NOT_APPLICABLE
 
     @property
-    def names(self) -> list[str]:
+    def names(self):
         return _CODE.findall(self.name)
 
     @property
-    def tests(self) -> list[str]:
+    def tests(self):
         return _CODE.findall(self.test) if self.applies else []
 
     @property
-    def open(self) -> list[str]:
+    def open(self):
         return _OPEN.findall(self.test)
 
 
-def table(text: str) -> Iterator[list[str]]:
+def table(text):
     """The cells of each line of the page's tables, without their heads."""
     for line in text.splitlines():
         if line.startswith("|") and not line.startswith("|---"):
@@ -64,7 +60,7 @@ def table(text: str) -> Iterator[list[str]]:
                 yield cells
 
 
-def attribute(owner: Any, name: str) -> Any:
+def attribute(owner, name):
     """An attribute; of a class also a field that its objects have. Raises AttributeError."""
     if not inspect.isclass(owner) or hasattr(owner, name):
         return getattr(owner, name)
@@ -75,7 +71,7 @@ def attribute(owner: Any, name: str) -> Any:
     raise AttributeError(f"{owner.__name__} has no {name}")
 
 
-def set_at_first(owner: type) -> set[str]:
+def set_at_first(owner):
     """The attributes that a class's `__init__` sets."""
     init = vars(owner).get("__init__")
     if not inspect.isfunction(init):
@@ -94,7 +90,7 @@ def set_at_first(owner: type) -> set[str]:
     }
 
 
-def resolve(name: str) -> None:
+def resolve(name):
     """Import what a name says. Raises AttributeError, also for a parameter that is not there."""
     path, _, parameter = name.partition("(")
     parts = path.split(".")
@@ -114,7 +110,7 @@ def resolve(name: str) -> None:
         raise AttributeError(f"{name}: no such parameter")
 
 
-def unresolved(names: set[str]) -> set[str]:
+def unresolved(names):
     """Those of the names that do not exist."""
     found = set()
     for name in names:
@@ -126,7 +122,7 @@ def unresolved(names: set[str]) -> set[str]:
 
 
 @functools.cache
-def defined_in(path: str) -> frozenset[str]:
+def defined_in(path):
     """The tests that a file defines: `test_x`, or `TestX::test_x`."""
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -135,19 +131,19 @@ def defined_in(path: str) -> frozenset[str]:
     return frozenset(name for name in found if name.rpartition("::")[2].startswith("test_"))
 
 
-def exists(test: str) -> bool:
+def exists(test):
     path, _, name = test.partition("::")
     return (ROOT / path).is_file() and name in defined_in(path)
 
 
-def test_there_is_a_page_for_each_worklog() -> None:
+def test_there_is_a_page_for_each_worklog():
     assert {page.stem for page in PAGES} == {"wl-7672", "wl-3283", "wl-10956", "wl-4398", "mwl-120"}
     index = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert all(f"({page.name})" in index for page in PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_rows(page: Path) -> None:
+def test_rows(page):
     """Each has all columns, and a name and a test that exist, or the reason why not."""
     text = page.read_text(encoding="utf-8")
     cells = list(table(text))
@@ -170,7 +166,7 @@ def test_rows(page: Path) -> None:
     assert {point for row in rows for point in row.open} == allowed
 
 
-def test_missing_names_and_tests_are_found() -> None:
+def test_missing_names_and_tests_are_found():
     missing = {
         *("tailrace.nothing", "tailrace.nothing.Log", "tailrace.log.Log.nothing"),
         *("tailrace.events.QueryEvent.nothing", "tailrace.open(nothing=)"),

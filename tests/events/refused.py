@@ -30,8 +30,6 @@ REFUSED: dict[type[Event], list[tuple[dict[str, Any], str]]] = {
         ({"sql": "x", "database": "a\0b"}, "database: 'a\\x00b' holds a zero byte"),
         ({"sql": "\udc80"}, "sql: '\\udc80' is not valid Unicode"),
         ({"sql": "", "error_code": 1 << 16}, "error_code: 65536 is not between 0 and"),
-        ({"sql": "", "thread_id": -1}, "thread_id: -1 is not between"),
-        ({"sql": "", "status": {S.MICROSECONDS: 1 << 24}}, "status, MICROSECONDS: 16777"),
         ({"sql": "", "status": {S.TIME_ZONE: "x" * 256}}, "status, TIME_ZONE: 256 bytes"),
         ({"sql": "", "status": {S.CHARSET: (1, 2)}}, "status, CHARSET: (1, 2) is no tuple"),
         ({"sql": "", "status": {S.INVOKER: "root"}}, "status, INVOKER: 'root' is no tuple"),
@@ -47,27 +45,20 @@ REFUSED: dict[type[Event], list[tuple[dict[str, Any], str]]] = {
         ({"next_file": "x" * 512}, "next_file: 512 bytes, the format holds 511"),
     ],
     kinds.IncidentEvent: [
-        ({"message": "x" * 256}, "message: 256 bytes, the format holds 255"),
         ({"trailing": b"xy"}, "trailing: 2 bytes, none or 4 may follow"),
     ],
     kinds.IntVarEvent: [
         ({"kind": 3, "value": 1}, "kind: 3 is none of INVALID, LAST_INSERT_ID"),
-        ({"kind": 1, "value": -1}, "value: -1 is not between 0 and"),
     ],
     kinds.UserVarEvent: [
-        ({"variable": "v", "value": 1 << 63}, "value: 9223372036854775808 is not"),
         ({"variable": "v", "value": -1, "unsigned": True}, "value: -1 is not"),
         ({"variable": "v", "value": b"", "unsigned": True}, "unsigned: only an INT"),
         ({"variable": "v", "value": 1, "value_type": UserVarType.ROW}, "value_type: no"),
         ({"variable": "v", "value": None, "collation": 8}, "collation: NULL has none"),
         ({"variable": "v", "value": 10**400, "value_type": 1}, "value: 1000"),
     ],
-    kinds.XidEvent: [
-        ({"xid": 1 << 64}, "xid: 18446744073709551616 is not between 0 and"),
-    ],
     kinds.XaPrepareEvent: [
         ({"xid": XaName(1, b"x" * 65, b"")}, "xid.gtrid: 65 bytes, the format holds 64"),
-        ({"xid": XaName(1 << 31, b"x", b"")}, "xid.format_id: 2147483648 is not"),
         ({"xid": XaName(1, b"", b""), "one_phase": 1}, "one_phase: 1 is no bool"),
     ],
     kinds.ExecuteLoadQueryEvent: [
@@ -81,10 +72,8 @@ REFUSED: dict[type[Event], list[tuple[dict[str, Any], str]]] = {
         ({"gtid": Gtid(U.upper(), "", 1)}, "gtid: '896E7882-18FE"),
         ({"gtid": Gtid(U, "1st", 1)}, "gtid: not a tag: '1st'"),
         ({"gtid": Gtid(U, "x" * 33, 1)}, "gtid: not a tag"),
-        ({"gtid": f"{U}:1"}, "is no Gtid"),
         ({"gtid": Gtid(U, "tag", 1), "type": EventType.GTID}, "gtid: a GTID event has no tag"),
         ({"gtid": GTID, "type": EventType.ANONYMOUS_GTID}, "gtid: an ANONYMOUS_GTID has none"),
-        ({"gtid": GTID, "flags": 256}, "flags: 256 is not between 0 and 255"),
         ({"gtid": GTID, "last_committed": 1}, "sequence_number: it is missing, but"),
         ({"gtid": GTID, "transaction_length": 1}, "last_committed: it is missing, but"),
         ({"gtid": GTID, "immediate_commit_timestamp": 1 << 55}, "immediate_commit_timestamp: 36"),
@@ -94,13 +83,11 @@ REFUSED: dict[type[Event], list[tuple[dict[str, Any], str]]] = {
         ({"gtid": GTID, "unknown_clock": b"\2" * 17}, "unknown_clock: 0202"),
     ],
     kinds.PreviousGtidsEvent: [
-        ({"gtids": f"{U}:1"}, "is no GtidSet"),
         ({"gtids": GtidSet({("me", ""): [(1, 2)]})}, "gtids: not a UUID"),
         ({"gtids": GtidSet({(U, "1"): [(1, 2)]})}, "gtids: not a tag"),
         ({"gtids": GtidSet({(U, ""): [(0, 2)]})}, "gtids: 0 is not between 1"),
     ],
     kinds.MariadbGtidEvent: [
-        ({"seq_no": 1 << 64}, "seq_no: 18446744073709551616 is not"),
         ({"seq_no": 1, "flags": 2}, "commit_id: it is missing, but flags"),
         ({"seq_no": 1, "xid": XaName(1, b"x", b"")}, "xid: flags do not announce"),
         ({"seq_no": 1, "flags": 0x40}, "xid: it is missing, but flags announce it"),
@@ -108,20 +95,12 @@ REFUSED: dict[type[Event], list[tuple[dict[str, Any], str]]] = {
             {"seq_no": 1, "flags_extra": 0x08},
             "alter_seq_no: it is missing, but flags_extra announce it",
         ),
-        ({"seq_no": 1, "domain_id": 1 << 32}, "domain_id: 4294967296 is not"),
     ],
     kinds.GtidListEvent: [
-        ({"gtids": "0-1-2"}, "gtids: '0-1-2' is no list of GTIDs"),
         ({"gtids": [MariadbGtid(0, 1 << 32, 1)]}, "gtids: 4294967296 is not"),
         ({"gtids": [], "flags": 16}, "flags: 16 is not between 0 and 15"),
     ],
-    kinds.StartEncryptionEvent: [
-        ({"key_version": 1, "nonce": b"short"}, "nonce: 5 bytes where 12 are"),
-    ],
     kinds.TableMapEvent: [
-        ({**MAP, "table_id": 1 << 48}, "table_id: 281474976710656 is not between"),
-        ({**MAP, "table": "t" * 256}, "table: 256 bytes, the format holds 255"),
-        ({**MAP, "database": "\ud800"}, "database: '\\ud800' is not valid Unicode"),
         ({**MAP, "columns": (INT,) * 4097}, "columns: 4097 is not between 0 and 4096"),
         ({**MAP, "columns": ("int",)}, "columns: column 1: 'int' is no ColumnSpec"),
         (spec("int"), "columns: column 2: 'int' is none of DECIMAL"),
@@ -150,16 +129,11 @@ REFUSED: dict[type[Event], list[tuple[dict[str, Any], str]]] = {
         ({"table_map": TABLE, "present_before": b"\7"}, "present_before: an insert has none"),
         ({"table_map": TABLE, "width": 4}, "width: the table map has 3 columns"),
         ({"table_map": TABLE, "table_id": 8}, "table_id: it is 77 in the table map"),
-        ({"table_map": "orders"}, "table_map: 'orders' is no TableMapEvent"),
-        ({"table_map": TABLE, "row_data": "rows"}, "row_data: 'rows' is not bytes"),
         ({"table_map": TABLE, "extra": RowsExtra(1, 2)}, "extra: source_partition_id needs"),
         ({"table_map": TABLE, "extra": RowsExtra(1), "type": 23}, "extra: a WRITE_ROWS_V1 has no"),
         ({"table_map": TABLE, "extra": RowsExtra(ndb_format=1)}, "extra: ndb_format and"),
         ({"table_map": TABLE, "extra": RowsExtra(unknown=bytes(70_000))}, "extra: 70000 b"),
         ({"table_map": TABLE, "type": EventType.DELETE_ROWS}, "type: DELETE_ROWS is no"),
-    ],
-    kinds.DeleteRowsEvent: [
-        ({"table_map": TABLE, "present_after": b"\7"}, "present_after: an delete has none"),
     ],
     kinds.UpdateRowsEvent: [
         ({"table_map": TABLE, "extra": RowsExtra(1)}, "extra: source_partition_id needs"),
@@ -183,19 +157,13 @@ REFUSED: dict[type[Event], list[tuple[dict[str, Any], str]]] = {
             "unknown_fields: a field",
         ),
     ],
-    kinds.TransactionPayloadEvent: [
-        ({"payload": b"", "compression": 7}, "compression: 7 is none of ZSTD"),
-    ],
     kinds.FormatDescriptionEvent: [
         ({"server_version": "9" * 51}, "server_version: 51 bytes, the format holds"),
         ({"server_version": "9.7.0", "flavour": MARIADB}, "server_version: '9.7.0' is none"),
-        ({"flavour": "oracle"}, "flavour: 'oracle' is none of MYSQL"),
         ({"flavour": MYSQL, "checksum_algorithm": 255}, "checksum_algorithm: a log's"),
         ({"server_version": "5.5.1", "post_headers": b""}, "checksum_algorithm: '5.5.1' knew"),
-        ({"binlog_version": 3}, "binlog_version: 3 is not 4"),
     ],
     kinds.OpaqueEvent: [
         ({"data": b"x"}, "type: OpaqueEvent is one of several, say which: its code"),
-        ({"data": b"x", "type": 2}, "type: QUERY is no OpaqueEvent"),
     ],
 }

@@ -18,10 +18,8 @@ from tailrace.errors import (
 from tailrace.events import (
     REGISTRY,
     DecodeContext,
-    Event,
     RotateEvent,
     TableMapEvent,
-    UnknownIgnorableEvent,
     XidEvent,
     event_name,
 )
@@ -41,7 +39,7 @@ FAKE_ROTATE = (
 )
 
 
-def test_a_table_map_with_its_checksum() -> None:
+def test_a_table_map_with_its_checksum():
     event = context(checksums=True).decode(BULK_NULL)
     assert isinstance(event, TableMapEvent)
     assert (event.database, event.table) == ("test", "bulk_null")
@@ -50,22 +48,14 @@ def test_a_table_map_with_its_checksum() -> None:
     assert event.body == BULK_NULL[19:-4]
 
 
-def test_a_rotate_before_the_format_description() -> None:
+def test_a_rotate_before_the_format_description():
     event = DecodeContext(checksum_algorithm=ChecksumAlgorithm.CRC32).decode(FAKE_ROTATE)
     assert isinstance(event, RotateEvent)
     assert (event.next_file, event.next_offset, event.artificial) == ("mysql-bin.000034", 4, True)
     assert event.header.server_id == 10201
 
 
-@each_case("at", range(62))
-def test_each_flipped_byte_is_noticed(at: int) -> None:
-    damaged = bytearray(BULK_NULL)
-    damaged[at] ^= 0x10
-    with pytest.raises(LogError):
-        context(checksums=True).decode(bytes(damaged))
-
-
-def test_a_wrong_checksum_says_both_and_where() -> None:
+def test_a_wrong_checksum_says_both_and_where():
     raw = BULK_NULL[:-1] + b"\0"
     with pytest.raises(
         ChecksumMismatch, match=r"binlog\.7 at 12 \(TABLE_MAP\): its checksum is 0x"
@@ -75,50 +65,35 @@ def test_a_wrong_checksum_says_both_and_where() -> None:
     assert event.checksum == 0x002ED456
 
 
-def test_a_memoryview_and_a_large_event() -> None:
-    raw = raw_event(EventType.ROWS_QUERY, b"\0" + b"x" * 10_000, checksum=True)
-    assert context(checksums=True).decode(memoryview(raw)).body == raw[19:-4]
-
-
-def test_nothing_is_decoded_without_a_format_description() -> None:
+def test_nothing_is_decoded_without_a_format_description():
     with pytest.raises(EventDecodeError, match="no format description event came before it"):
         DecodeContext().decode(XID)
 
 
 @each_case("size", range(len(XID)))
-def test_truncated_events(size: int) -> None:
+def test_truncated_events(size):
     with pytest.raises(TruncatedEvent):
         context().decode(XID[:size])
 
 
-def test_more_bytes_than_the_event_has() -> None:
+def test_more_bytes_than_the_event_has():
     with pytest.raises(TruncatedEvent, match="27 bytes, but 28 are there"):
         context().decode(XID + b"x")
 
 
 @each_case("length", [0, 18, (1 << 30) + 1])
-def test_impossible_lengths(length: int) -> None:
+def test_impossible_lengths(length):
     raw = XID[:9] + struct.pack("<I", length) + XID[13:]
     with pytest.raises(EventDecodeError, match="19 to 1073741824"):
         context().decode(raw)
 
 
-def test_no_place_for_the_checksum() -> None:
+def test_no_place_for_the_checksum():
     with pytest.raises(BadEventLength):
         context(checksums=True).decode(raw_event(EventType.STOP, b"ab"))
 
 
-def test_unknown_types() -> None:
-    with pytest.raises(UnknownEvent, match=r"at 99 \(UNKNOWN_77\): event type 77 is not known"):
-        context().decode(raw_event(77, b"abc"), offset=99)
-    with pytest.raises(UnknownEvent):
-        context().decode(raw_event(EventType.UNKNOWN, b""))
-    event = context().decode(raw_event(77, b"abc", flags=0x80))
-    assert isinstance(event, UnknownIgnorableEvent)
-    assert (event.name, event.size, event.body) == ("UNKNOWN_77", 3, b"abc")
-
-
-def test_every_known_type_has_a_class() -> None:
+def test_every_known_type_has_a_class():
     known = context()
     for code in EventType:
         if code is EventType.UNKNOWN:
@@ -131,7 +106,7 @@ def test_every_known_type_has_a_class() -> None:
             pass
 
 
-def test_place_value_and_pickle() -> None:
+def test_place_value_and_pickle():
     event = context().decode(XID, file="binlog.000003", offset=(1 << 33) + 5)
     assert isinstance(event, XidEvent)
     assert (event.file, event.offset, event.end_offset) == (
@@ -149,7 +124,7 @@ def test_place_value_and_pickle() -> None:
     assert event.fields() == {"xid": 0}
 
 
-def test_the_context_pickles_with_its_table_maps() -> None:
+def test_the_context_pickles_with_its_table_maps():
     made = context(checksums=True)
     made.decode(BULK_NULL)
     again = pickle.loads(pickle.dumps(made))
@@ -158,14 +133,14 @@ def test_the_context_pickles_with_its_table_maps() -> None:
     assert again.flavour is Flavour.MYSQL
 
 
-def test_a_failed_event_leaves_the_state() -> None:
+def test_a_failed_event_leaves_the_state():
     made = context(checksums=True)
     with pytest.raises(ChecksumMismatch):
         made.decode(BULK_NULL[:-1] + b"\0")
     assert made.table_maps == {}
 
 
-def test_a_format_description_of_a_server_that_starts_ends_the_table_maps() -> None:
+def test_a_format_description_of_a_server_that_starts_ends_the_table_maps():
     made = context()
     made.decode(raw_event(EventType.TABLE_MAP, BULK_NULL[19:-4]))
     made.decode(raw_event(EventType.ROTATE, bytes(8) + b"x"))
@@ -177,15 +152,15 @@ def test_a_format_description_of_a_server_that_starts_ends_the_table_maps() -> N
     assert made.checksum_algorithm is ChecksumAlgorithm.CRC32
 
 
-def test_names() -> None:
+def test_names():
     assert event_name(162) == "MARIADB_GTID"
     assert event_name(200) == "UNKNOWN_200"
 
 
-def test_an_event_nobody_looks_at_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_nobody_looks_at_is_not_decoded(monkeypatch):
     """Only what the state needs is read: of rows and table maps the id, of a query nothing."""
 
-    def refuse(event: Event, _form: object) -> None:
+    def refuse(event, _form):
         raise AssertionError(f"{event.header} was decoded")
 
     made = context(checksums=True)

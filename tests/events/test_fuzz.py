@@ -1,7 +1,5 @@
 """Whatever the bytes: an event, which can be made again of its fields, or an error of the tree."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from hypothesis import example, given, settings
@@ -19,7 +17,7 @@ CODES = st.sampled_from([int(code) for code in EventType]) | st.integers(0, 255)
 SAMPLES = [case for case in (*CASES.values(), *MARIADB_CASES.values()) if case.body]
 
 
-def read_all(flavour: str, code: int, body: bytes, flags: int = 0) -> None:
+def read_all(flavour, code, body, flags=0):
     made = context(flavour)
     with suppress(LogError):
         made.decode(raw_event(EventType.TABLE_MAP, table_map_body(b"\3\3", table_id=0)))
@@ -35,7 +33,7 @@ def read_all(flavour: str, code: int, body: bytes, flags: int = 0) -> None:
 @settings(max_examples=250)
 @given(FLAVOURS, CODES, st.binary(max_size=90), st.sampled_from([0, 0x80]))
 @example("mysql", EventType.WRITE_ROWS, bytes(10) + b"\2\3", 0)
-def test_random_bodies(flavour: str, code: int, body: bytes, flags: int) -> None:
+def test_random_bodies(flavour, code, body, flags):
     read_all(flavour, code, body, flags)
 
 
@@ -44,8 +42,8 @@ def test_random_bodies(flavour: str, code: int, body: bytes, flags: int) -> None
     st.sampled_from(SAMPLES),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=4),
 )
-def test_damaged_events(case: object, changes: list[tuple[int, int]]) -> None:
-    body = bytearray(case.body)  # type: ignore[attr-defined]
+def test_damaged_events(case, changes):
+    body = bytearray(case.body)
     for at, value in changes:
         body[at % len(body)] = value
-    read_all(case.flavour, case.code, bytes(body))  # type: ignore[attr-defined]
+    read_all(case.flavour, case.code, bytes(body))

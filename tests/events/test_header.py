@@ -1,5 +1,3 @@
-import pickle
-
 import pytest
 
 from tailrace.errors import TruncatedEvent
@@ -11,26 +9,16 @@ HEADER = EventHeader(0x65000000, 19, 7, 62, 0x690, 0x80)
 RAW = bytes.fromhex("00000065 13 07000000 3e000000 90060000 8000")
 
 
-def test_parse_and_encode_are_inverse() -> None:
+def test_parse_and_encode_are_inverse():
     assert EventHeader.parse(RAW) == HEADER
     assert HEADER.encode() == RAW
 
 
-def test_parse_takes_an_offset_and_a_memoryview() -> None:
+def test_parse_takes_an_offset_and_a_memoryview():
     assert EventHeader.parse(memoryview(b"xx" + RAW + b"yy"), 2) == HEADER
 
 
-@each_case("size", range(19))
-def test_every_truncation_is_refused(size: int) -> None:
-    with pytest.raises(TruncatedEvent, match=f"{size} remain"):
-        EventHeader.parse(RAW[:size])
-
-
 @each_case("offset", [-1, 1, 19, 1000])
-def test_an_offset_outside_is_refused(offset: int) -> None:
+def test_an_offset_outside_is_refused(offset):
     with pytest.raises(TruncatedEvent):
         EventHeader.parse(RAW, offset)
-
-
-def test_pickles() -> None:
-    assert pickle.loads(pickle.dumps(HEADER)) == HEADER

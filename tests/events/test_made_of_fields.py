@@ -1,9 +1,6 @@
 """Events made of fields alone: what goes in comes out, and what the format cannot hold is refused."""
 
-from __future__ import annotations
-
 import functools
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -25,7 +22,7 @@ CRC32 = ChecksumAlgorithm.CRC32
 QUICK = settings(max_examples=20, suppress_health_check=list(HealthCheck), deadline=None)
 
 
-def reading(flavour: Flavour, fields: dict[str, Any]) -> DecodeContext:
+def reading(flavour, fields):
     """A context behind a format description, and behind the table map that rows refer to."""
     context = DecodeContext(unknown="opaque")
     version, array = ("9.7.4", MYSQL_ARRAY)
@@ -38,7 +35,7 @@ def reading(flavour: Flavour, fields: dict[str, Any]) -> DecodeContext:
     return context
 
 
-def plain(name: str, value: Any, event: Event) -> Any:
+def plain(name, value, event):
     """A field's value as the event gives it, in the form in which it was given to `make`."""
     if name == "status":
         return value.values if isinstance(value, StatusVariables) else value
@@ -49,7 +46,7 @@ def plain(name: str, value: Any, event: Event) -> Any:
     return value
 
 
-def compare(event: Event, given_: dict[str, Any]) -> None:
+def compare(event, given_):
     derived = {
         # What is left out follows from others; flags say which of these are there.
         *("flags", "flags_extra", "tagged"),
@@ -71,9 +68,7 @@ def compare(event: Event, given_: dict[str, Any]) -> None:
 @EACH
 @QUICK
 @given(data=st.data())
-def test_what_goes_in_comes_out(
-    kind: type[Event], code: int, flavour: Flavour, data: st.DataObject
-) -> None:
+def test_what_goes_in_comes_out(kind, code, flavour, data):
     fields = data.draw(WAYS[kind, code, flavour])
     header = {"timestamp": 1_700_000_000, "server_id": 7, "header_flags": EventFlag.SUPPRESS_USE}
     made = kind.make(type=code, form=FORMS[flavour], **header, **fields)
@@ -92,20 +87,17 @@ def test_what_goes_in_comes_out(
     assert event.replace().encode(CRC32) == raw or getattr(event, "compressed", code == 165)
 
 
-JUNK: list[Any] = [
+JUNK = [
     *(None, -1, 1 << 24, 1 << 48, 1 << 64, 1 << 70, 1.5, float("nan"), 10**400),
     *("", "x", "\ud800", "a\0b", "x" * 256, "x" * 70_000),
     *(b"", b"x", b"\0" * 12, b"x" * 256, b"x" * 70_000),
     *(True, object(), int, [], [1], (), (None,), ("x", 1), {}, {0: "x"}, {"a": b"b"}, {99: 1}),
     *({0, 1}, range(3), GtidList(), memoryview(b"xyz"), bytearray(b"xyz"), lambda: None),
 ]
-JUNK_IDS = [f"{number}-{each!r:.20}" for number, each in enumerate(JUNK)]
 
 
 @EACH
-def test_whatever_is_given_is_held_or_refused(
-    kind: type[Event], code: int, flavour: Flavour
-) -> None:
+def test_whatever_is_given_is_held_or_refused(kind, code, flavour):
     """Any value in any field: the event holds it, or an error names the field; never else."""
     good = find(WAYS[kind, code, flavour])
     for name in kind.MADE_OF:
@@ -123,7 +115,7 @@ def test_whatever_is_given_is_held_or_refused(
             assert repr(again.fields()) == repr(event.fields())  # NaN is not NaN
 
 
-def name_beside(name: str, message: str) -> bool:
+def name_beside(name, message):
     """Whether the error names a field that does not go with the one that changed."""
     beside = {
         "sql": "name_",
@@ -149,13 +141,13 @@ def name_beside(name: str, message: str) -> bool:
 
 
 @functools.cache
-def find(way: st.SearchStrategy[dict[str, Any]]) -> dict[str, Any]:
+def find(way):
     """Fields that are good, always the same."""
-    found: list[dict[str, Any]] = []
+    found = []
 
     @settings(max_examples=1, derandomize=True, database=None)
     @given(way)
-    def take(fields: dict[str, Any]) -> None:
+    def take(fields):
         found.append(fields)
 
     take()
@@ -163,9 +155,7 @@ def find(way: st.SearchStrategy[dict[str, Any]]) -> dict[str, Any]:
 
 
 @EACH
-def test_fields_that_are_wrong_unknown_or_missing(
-    kind: type[Event], code: int, flavour: Flavour
-) -> None:
+def test_fields_that_are_wrong_unknown_or_missing(kind, code, flavour):
     given = {"type": code, "form": FORMS[flavour], **find(WAYS[kind, code, flavour])}
     for name, values in {
         "timestamp": (-1, 1 << 32, "now", None),
@@ -186,21 +176,21 @@ def test_fields_that_are_wrong_unknown_or_missing(
                 kind.make(**less)
 
 
-def all_kinds() -> set[type[Event]]:
+def all_kinds():
     return set(REGISTRY.values()) | {OpaqueEvent}
 
 
-def test_every_class_is_made_here() -> None:
+def test_every_class_is_made_here():
     assert {kind for kind, _, _ in WAYS} == {
         kind for kind in all_kinds() if kind.__module__.startswith("tailrace.")
     }
 
 
 @each_case("kind", sorted(all_kinds(), key=lambda kind: kind.__name__))
-def test_every_class_writes(kind: type[Event]) -> None:
+def test_every_class_writes(kind):
     """A class that reads a body of its own writes it, too: else what is read would be lost."""
 
-    def owner(method: str) -> type:
+    def owner(method):
         return next(base for base in kind.__mro__ if method in vars(base))
 
     assert kind.LAYOUT is not None or owner("write_body") is not Event
@@ -219,7 +209,7 @@ def test_every_class_writes(kind: type[Event]) -> None:
 
 
 @each_case("code", [2, 4, 5, 9, 11, 13, 14, 16, 17, 18, 19, 26])
-def test_longer_fixed_parts(code: int) -> None:
+def test_longer_fixed_parts(code):
     """What a newer server put behind the fixed part that we know is kept, and can be made."""
     kind = REGISTRY[code]
     assert "fixed_rest" in kind.MADE_OF
@@ -236,7 +226,7 @@ def test_longer_fixed_parts(code: int) -> None:
     event = context.decode(made.encode(CRC32))
     event.check()
     compare(event, good)
-    assert event.fixed_rest == bytes(3)  # type: ignore[attr-defined]
+    assert event.fixed_rest == bytes(3)
     told = event.replace(fixed_rest=b"new")
     told = context.decode(told.encode(CRC32))
     compare(told, good)

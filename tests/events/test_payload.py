@@ -25,7 +25,7 @@ PLAIN = b"".join(INNER)
 ZSTD, NONE = 0, 255
 
 
-def payload_body(payload: bytes, compression: int = ZSTD, claimed: int | None = None) -> bytes:
+def payload_body(payload, compression=ZSTD, claimed=None):
     kind = b"\xfc\xff\0" if compression == NONE else bytes([compression])
     size = b"\xfd" + len(payload).to_bytes(3, "little")
     fields = b"\2" + bytes([len(kind)]) + kind + b"\1" + bytes([len(size)]) + size
@@ -34,9 +34,7 @@ def payload_body(payload: bytes, compression: int = ZSTD, claimed: int | None = 
     return fields + b"\0" + payload
 
 
-def event(
-    payload: bytes, compression: int = ZSTD, claimed: int | None = None
-) -> TransactionPayloadEvent:
+def event(payload, compression=ZSTD, claimed=None):
     raw = raw_event(
         E.TRANSACTION_PAYLOAD, payload_body(payload, compression, claimed), checksum=True
     )
@@ -45,11 +43,11 @@ def event(
     return made
 
 
-def compress(plain: bytes) -> bytes:
+def compress(plain):
     return zstandard.compress(plain)
 
 
-def test_the_events_inside() -> None:
+def test_the_events_inside():
     made = event(compress(PLAIN), claimed=len(PLAIN))
     assert (made.compression.name, made.uncompressed_size) == ("ZSTD", len(PLAIN))
     assert list(made.raw_events()) == INNER
@@ -76,12 +74,12 @@ def test_the_events_inside() -> None:
     assert list(again) == inner
 
 
-def test_not_compressed() -> None:
+def test_not_compressed():
     assert list(event(PLAIN, NONE).raw_events()) == INNER
 
 
 @each_case("cut", [1, 30, len(INNER[0]), len(PLAIN) - 1])
-def test_several_frames(cut: int) -> None:
+def test_several_frames(cut):
     """A frame may end anywhere, also inside an event; and its size need not be in it."""
     second = zstandard.ZstdCompressor(write_content_size=False).compress(PLAIN[cut:])
     made = event(compress(PLAIN[:cut]) + second)
@@ -90,29 +88,24 @@ def test_several_frames(cut: int) -> None:
     assert list(empty.raw_events()) == INNER
 
 
-def test_a_claimed_size_is_only_informational() -> None:
+def test_a_claimed_size_is_only_informational():
     for claimed in (0, 1 << 60):
         assert len(list(event(compress(PLAIN), claimed=claimed))) == 4
 
 
-def test_each_truncation_of_the_payload() -> None:
+def test_each_truncation_of_the_payload():
     packed = compress(PLAIN)
     for size in range(len(packed)):
         with pytest.raises(LogError, match=r"binlog\.000001 at 8589934592 \(TRANSACTION_PAYLOAD\)"):
             list(event(packed[:size]))
-
-
-def test_each_byte_of_the_payload_flipped() -> None:
-    packed = compress(PLAIN)
-    for at in range(len(packed)):
         damaged = bytearray(packed)
-        damaged[at] ^= 0x41
+        damaged[size] ^= 0x41
         with suppress(LogError):
             list(event(bytes(damaged)))
 
 
 @each_case("size", range(19, len(PLAIN)))
-def test_each_truncation_of_the_content(size: int) -> None:
+def test_each_truncation_of_the_content(size):
     edges = {sum(map(len, INNER[:count])) for count in (1, 2, 3)}
     made = event(compress(PLAIN[:size]))
     if size in edges:
@@ -122,18 +115,18 @@ def test_each_truncation_of_the_content(size: int) -> None:
             list(made)
 
 
-def test_bytes_behind_the_payload() -> None:
+def test_bytes_behind_the_payload():
     with pytest.raises(EventDecodeError, match="is damaged"):
         list(event(compress(PLAIN) + b"junk"))
 
 
-def test_an_empty_payload() -> None:
+def test_an_empty_payload():
     for empty in (b"", compress(b"")):
         with pytest.raises(EventDecodeError, match="holds no event"):
             list(event(empty))
 
 
-def test_what_may_not_be_inside() -> None:
+def test_what_may_not_be_inside():
     nested = raw_event(E.TRANSACTION_PAYLOAD, payload_body(compress(PLAIN)))
     for inner in (nested, raw_format()):
         with pytest.raises(EventDecodeError, match=f"holds an event of type {inner[4]}"):
@@ -154,19 +147,19 @@ def test_what_may_not_be_inside() -> None:
         (b"\2\0\0", "a field's value"),
     ],
 )
-def test_fields_that_are_refused(body: bytes, words: str) -> None:
+def test_fields_that_are_refused(body, words):
     with pytest.raises(EventDecodeError, match=words):
         checked(context(), raw_event(E.TRANSACTION_PAYLOAD, body))
 
 
-def test_unknown_fields_are_stepped_over() -> None:
+def test_unknown_fields_are_stepped_over():
     body = b"\x09\3abc" + payload_body(compress(PLAIN))
     made = context().decode(raw_event(E.TRANSACTION_PAYLOAD, body))
     assert isinstance(made, TransactionPayloadEvent)
     assert len(list(made)) == 4
 
 
-def test_memory_is_bounded_whatever_the_payload_holds() -> None:
+def test_memory_is_bounded_whatever_the_payload_holds():
     """1 GiB of small events in a few KiB: read through without holding it."""
     small = raw_event(E.ROWS_QUERY, b"\0" + bytes((1 << 20) - 20)) * 64
     packed = zstandard.ZstdCompressor(level=1).compress(small) * 16

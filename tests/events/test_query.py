@@ -37,14 +37,14 @@ STATUS = {
 }
 
 
-def event(status: bytes, sql: bytes = b"x") -> QueryEvent:
+def event(status, sql=b"x"):
     made = decode(EventType.QUERY, query_body(sql, status))
     assert isinstance(made, QueryEvent)
     return made
 
 
 @each_case("code", STATUS, ids=lambda code: code.name)
-def test_each_status_variable(code: StatusVariable) -> None:
+def test_each_status_variable(code):
     payload, value = STATUS[code]
     made = event(bytes([code]) + payload)
     assert made.status == {code.name: value}
@@ -55,7 +55,7 @@ def test_each_status_variable(code: StatusVariable) -> None:
 
 
 @each_case("code", STATUS, ids=lambda code: code.name)
-def test_raw_status_variables(code: StatusVariable) -> None:
+def test_raw_status_variables(code):
     """WL#3283, Query_event: variables, also those that cannot be parsed."""
     raw = bytes([code]) + STATUS[code][0]
     assert event(raw).status_bytes == raw
@@ -63,32 +63,32 @@ def test_raw_status_variables(code: StatusVariable) -> None:
     assert event(b"").status_bytes == b""
 
 
-def test_all_in_any_order() -> None:
+def test_all_in_any_order():
     parts = [bytes([code]) + payload for code, (payload, _) in STATUS.items()]
     backwards = event(b"".join(reversed(parts)))
     assert backwards.status == {code.name: value for code, (_, value) in STATUS.items()}
     assert backwards.database == "shop"
 
 
-def test_an_unknown_status_variable_ends_the_parsing_but_not_the_event() -> None:
+def test_an_unknown_status_variable_ends_the_parsing_but_not_the_event():
     made = event(b"\x10\1" + b"\x99abc", b"SELECT 1")
     assert made.status == {"EXPLICIT_DEFAULTS_FOR_TIMESTAMP": 1}
     assert made.status_variables.unparsed == b"\x99abc"
     assert made.sql == "SELECT 1"
 
 
-def test_too_many_databases_have_no_names() -> None:
+def test_too_many_databases_have_no_names():
     assert event(b"\x0c\xfe").status == {"UPDATED_DB_NAMES": None}
 
 
 @each_case(
     ("payload", "value"), [(b"\x20", (0x20, None)), (b"\x04" + struct.pack("<Q", 9), (4, 9))]
 )
-def test_mariadb_gtid_flags(payload: bytes, value: tuple[int, int | None]) -> None:
+def test_mariadb_gtid_flags(payload, value):
     assert event(b"\x82" + payload).status == {"GTID_FLAGS3": value}
 
 
-def test_what_follows_from_status_variables() -> None:
+def test_what_follows_from_status_variables():
     made = event(b"\x0d\x40\xe2\x01\x04" + struct.pack("<HHH", 28, 28, 8))
     assert made.timestamp_us == 1_700_000_000_123_456
     assert made.client_collation == 28
@@ -98,7 +98,7 @@ def test_what_follows_from_status_variables() -> None:
     assert event(b"").status_value(StatusVariable.SQL_MODE) is None
 
 
-def test_bytes_that_are_no_utf8() -> None:
+def test_bytes_that_are_no_utf8():
     made = event(b"", b"INSERT INTO t VALUES ('\xe9\\')")
     assert made.sql == "INSERT INTO t VALUES ('\\xe9\\')"
     assert made.sql_bytes == b"INSERT INTO t VALUES ('\xe9\\')"
@@ -106,20 +106,20 @@ def test_bytes_that_are_no_utf8() -> None:
         decode(EventType.QUERY, query_body(b"x", database=b"\xe9"))
 
 
-def test_the_zero_byte_behind_the_database() -> None:
+def test_the_zero_byte_behind_the_database():
     body = bytearray(query_body(b"SELECT"))
     body[13 + 4] = 1
     with pytest.raises(EventDecodeError, match="past the event's end"):
         decode(EventType.QUERY, bytes(body))
 
 
-def compressed(plain: bytes, mark: int = 0x84, length: int | None = None) -> bytes:
+def compressed(plain, mark=0x84, length=None):
     size = (len(plain) if length is None else length).to_bytes(mark & 7, "big")
     return bytes([mark]) + size + zlib.compress(plain)
 
 
 @each_case("mark", [0x82, 0x83, 0x84])
-def test_compressed_blocks(mark: int) -> None:
+def test_compressed_blocks(mark):
     plain = b"CREATE TABLE" * 300
     assert decompress(compressed(plain, mark)) == plain
     assert decompress(b"before" + compressed(plain, mark), 6) == plain
@@ -145,12 +145,12 @@ def test_compressed_blocks(mark: int) -> None:
         (compressed(b"x" * 5000, 0x84, 500_000), "cannot hold"),
     ],
 )
-def test_compressed_blocks_that_are_refused(block: bytes, words: str) -> None:
+def test_compressed_blocks_that_are_refused(block, words):
     with pytest.raises(EventDecodeError, match=words):
         decompress(block)
 
 
-def test_a_damaged_compressed_query_is_noticed_when_asked_for() -> None:
+def test_a_damaged_compressed_query_is_noticed_when_asked_for():
     made = unread(EventType.QUERY_COMPRESSED, query_body(b"\x81\3junk"), "mariadb")
     assert isinstance(made, QueryEvent)
     with pytest.raises(EventDecodeError, match=r"at 4 \(QUERY_COMPRESSED\)"):

@@ -16,7 +16,6 @@ from tailrace.events import (
     REQUIRED,
     DecodeContext,
     Event,
-    FormatDescription,
     OpaqueEvent,
     QueryEvent,
     TransactionPayloadEvent,
@@ -29,12 +28,11 @@ from tests.cases import each_case
 from tests.events.made import context, raw_event, raw_format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
 
 
 @pytest.fixture(autouse=True)
-def registry() -> Iterator[None]:
+def registry():
     """What a test registers is gone after it."""
     before = dict(REGISTRY)
     yield
@@ -42,7 +40,7 @@ def registry() -> Iterator[None]:
     REGISTRY.update(before)
 
 
-def make_heartbeat_class() -> type[Event]:
+def make_heartbeat_class():
     class PulseEvent(Event, types=(201, 202)):
         """A type of our own."""
 
@@ -53,12 +51,12 @@ def make_heartbeat_class() -> type[Event]:
 
         beats: int
 
-        def read_body(self, _form: FormatDescription, /) -> None:
+        def read_body(self, _form, /):
             cursor = Cursor(self.body)
             self.beats = cursor.u16("the beats")
             cursor.finish("PULSE")
 
-        def write_body(self, _form: FormatDescription, /) -> bytes:
+        def write_body(self, _form, /):
             out = Builder()
             out.u16(self.beats, "beats")
             return out.done()
@@ -66,7 +64,7 @@ def make_heartbeat_class() -> type[Event]:
     return PulseEvent
 
 
-def test_a_type_of_ones_own() -> None:
+def test_a_type_of_ones_own():
     kind = make_heartbeat_class()
     made = kind.make(type=202, beats=70, server_id=5)
     event = context(checksums=True).decode(made.encode(ChecksumAlgorithm.CRC32))
@@ -79,7 +77,7 @@ def test_a_type_of_ones_own() -> None:
         context().decode(raw_event(201, b"\1\0\0"), file="b", offset=4).check()
 
 
-def test_a_layout_of_ones_own() -> None:
+def test_a_layout_of_ones_own():
     """Fields that are declared once are read, written, made and printed."""
 
     class BeatEvent(Event, types=(203,)):
@@ -92,7 +90,7 @@ def test_a_layout_of_ones_own() -> None:
         __slots__ = ()
 
         @property
-        def shout(self) -> str:
+        def shout(self):
             return f"{self.who}!"
 
     for kind in (BeatEvent, LoudBeatEvent):
@@ -118,7 +116,7 @@ def test_a_layout_of_ones_own() -> None:
             context().decode(raw_event(203, body)).check()
 
 
-def test_a_class_may_be_defined_again_and_be_refined() -> None:
+def test_a_class_may_be_defined_again_and_be_refined():
     first = make_heartbeat_class()
     again = make_heartbeat_class()  # as by a module's reload
     assert REGISTRY[201] is again is not first
@@ -127,7 +125,7 @@ def test_a_class_may_be_defined_again_and_be_refined() -> None:
         __slots__ = ()
 
         @property
-        def shout(self) -> str:
+        def shout(self):
             return f"{self.xid}!"
 
     event = context().decode(raw_event(EventType.XID, bytes([9, *bytes(7)])))
@@ -145,19 +143,19 @@ def test_a_class_may_be_defined_again_and_be_refined() -> None:
         (Event, ("XID",), "a number up to 255, not 'XID'"),
     ],
 )
-def test_classes_that_are_refused(base: type[Event], codes: tuple[Any, ...], words: str) -> None:
+def test_classes_that_are_refused(base, codes, words):
     before = dict(REGISTRY)
     with pytest.raises(UsageError, match=words):
         type("Clash", (base,), {"__slots__": ()}, types=codes)
     assert before == REGISTRY
 
 
-def test_a_class_that_only_reads() -> None:
+def test_a_class_that_only_reads():
     class OnlyRead(Event, types=(220,)):
         __slots__ = ("word",)
         FIELDS = ("word",)
 
-        def read_body(self, _form: FormatDescription, /) -> None:
+        def read_body(self, _form, /):
             self.word = self.body.decode()
 
     event = context().decode(raw_event(220, b"hello"))
@@ -168,13 +166,13 @@ def test_a_class_that_only_reads() -> None:
             write()
 
 
-def test_fields_may_not_be_called_like_the_headers() -> None:
+def test_fields_may_not_be_called_like_the_headers():
     for name in ("header_flags", "type", "timestamp", "server_id", "form"):
         with pytest.raises(UsageError, match=f"MADE_OF: '{name}' is the header's"):
             type("Flagged", (Event,), {"__slots__": (), "MADE_OF": {name: 0}})
 
 
-def test_unknown_types_stop_the_reader_unless_told() -> None:
+def test_unknown_types_stop_the_reader_unless_told():
     raw = raw_event(210, b"whatever", timestamp=77)
     with pytest.raises(UnknownEvent, match=r"event type 210 is not known and not marked"):
         context().decode(raw, file="binlog.1", offset=4)
@@ -190,7 +188,7 @@ def test_unknown_types_stop_the_reader_unless_told() -> None:
     assert isinstance(ignorable, OpaqueEvent)
 
 
-def test_unknown_types_in_a_payload() -> None:
+def test_unknown_types_in_a_payload():
     inside = [OpaqueEvent.make(type=210, data=b"x"), XidEvent.make(xid=1)]
     payload = TransactionPayloadEvent.of(inside)
     with pytest.raises(UnknownEvent, match="event type 210"):
@@ -228,7 +226,7 @@ print(json.dumps(said))
 """
 
 
-def run(folder: Path, entries: str) -> list[Any]:
+def run(folder, entries):
     info = folder / "plugins-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugins\nVersion: 1.0\n")
@@ -241,11 +239,10 @@ def run(folder: Path, entries: str) -> list[Any]:
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60
     )
-    said: list[Any] = json.loads(done.stdout)
-    return said
+    return json.loads(done.stdout)
 
 
-def test_entry_points_are_loaded_when_an_unknown_type_is_met(tmp_path: Path) -> None:
+def test_entry_points_are_loaded_when_an_unknown_type_is_met(tmp_path):
     said = run(tmp_path, "pulse = plugin_module\ntone = plugin_class:ToneEvent\n")
     both = ["plugin_class", "plugin_module"]
     assert said == [
@@ -258,7 +255,7 @@ def test_entry_points_are_loaded_when_an_unknown_type_is_met(tmp_path: Path) -> 
     ]
 
 
-def test_an_entry_point_that_cannot_be_loaded_is_no_secret(tmp_path: Path) -> None:
+def test_an_entry_point_that_cannot_be_loaded_is_no_secret(tmp_path):
     said = run(tmp_path, "broken = plugin_broken\npulse = plugin_module\n")
     (kind, message), *_ = said
     assert kind == "UnknownEvent"

@@ -9,7 +9,6 @@ from tailrace.errors import EventDecodeError, LogError, MissingTableMap, Unsuppo
 from tailrace.events import (
     DecodeContext,
     DeleteRowsEvent,
-    Event,
     PartialRowDataEvent,
     PartialUpdateRowsEvent,
     PreGaRowsEvent,
@@ -26,28 +25,28 @@ STMT_END = 1
 ROWS = b"\0\1\0\0\0\0\2\0\0\0"
 
 
-def ready(flavour: str = "mysql", columns: bytes = b"\3\3") -> DecodeContext:
+def ready(flavour="mysql", columns=b"\3\3"):
     made = context(flavour)
     made.decode(raw_event(E.TABLE_MAP, table_map_body(columns)))
     return made
 
 
 def rows_body(
-    bitmaps: bytes = b"\3",
-    rows: bytes = ROWS,
+    bitmaps=b"\3",
+    rows=ROWS,
     *,
-    flags: int = 0,
-    extra: bytes | None = b"",
-    width: bytes = b"\2",
-    table_id: int = 7,
-) -> bytes:
+    flags=0,
+    extra=b"",
+    width=b"\2",
+    table_id=7,
+):
     head = table_id.to_bytes(6, "little") + struct.pack("<H", flags)
     if extra is not None:
         head += struct.pack("<H", 2 + len(extra)) + extra
     return head + width + bitmaps + rows
 
 
-def decode(made: DecodeContext, code: int, body: bytes) -> RowsEvent:
+def decode(made, code, body):
     """The event, all decoded but its rows: what is wrong in it is raised."""
     event = made.decode(raw_event(code, body), file="binlog.000001", offset=4)
     assert isinstance(event, RowsEvent)
@@ -64,7 +63,7 @@ def decode(made: DecodeContext, code: int, body: bytes) -> RowsEvent:
         (E.DELETE_ROWS_V1, "delete", DeleteRowsEvent),
     ],
 )
-def test_inserts_and_deletes(code: int, kind: str, cls: type[Event]) -> None:
+def test_inserts_and_deletes(code, kind, cls):
     v1 = code in {E.WRITE_ROWS_V1, E.DELETE_ROWS_V1}
     event = decode(ready(), code, rows_body(extra=None if v1 else b""))
     assert type(event) is cls
@@ -82,7 +81,7 @@ def test_inserts_and_deletes(code: int, kind: str, cls: type[Event]) -> None:
     ("code", "partial"),
     [(E.UPDATE_ROWS, False), (E.UPDATE_ROWS_V1, False), (E.PARTIAL_UPDATE_ROWS, True)],
 )
-def test_updates_have_two_bitmaps(code: int, partial: bool) -> None:
+def test_updates_have_two_bitmaps(code, partial):
     extra = None if code == E.UPDATE_ROWS_V1 else b""
     event = decode(ready(), code, rows_body(b"\1\2", extra=extra))
     assert isinstance(event, UpdateRowsEvent)
@@ -103,7 +102,7 @@ def test_updates_have_two_bitmaps(code: int, partial: bool) -> None:
         (E.DELETE_ROWS_COMPRESSED, "delete"),
     ],
 )
-def test_compressed_rows(code: int, kind: str) -> None:
+def test_compressed_rows(code, kind):
     block = b"\x81\x0a" + zlib.compress(ROWS)
     extra = b"" if code >= E.WRITE_ROWS_COMPRESSED else None
     bitmaps = b"\3\3" if kind == "update" else b"\3"
@@ -127,7 +126,7 @@ def test_compressed_rows(code: int, kind: str) -> None:
         (E.WRITE_ROWS, "01 0300 77 deadbeef", RowsExtra(3, unknown=b"\x77\xde\xad\xbe\xef")),
     ],
 )
-def test_extra_headers(code: int, extra: str, parsed: RowsExtra) -> None:
+def test_extra_headers(code, extra, parsed):
     bitmaps = b"\3\3" if code == E.UPDATE_ROWS else b"\3"
     event = decode(ready(), code, rows_body(bitmaps, extra=bytes.fromhex(extra)))
     assert event.extra == parsed
@@ -135,13 +134,13 @@ def test_extra_headers(code: int, extra: str, parsed: RowsExtra) -> None:
 
 
 @each_case("extra", ["01", "01 03", "00", "00 01", "00 02", "00 09 01 78"])
-def test_extra_headers_that_are_cut(extra: str) -> None:
+def test_extra_headers_that_are_cut(extra):
     with pytest.raises(EventDecodeError):
         decode(ready(), E.WRITE_ROWS, rows_body(extra=bytes.fromhex(extra)))
 
 
 @each_case("size", [0, 1])
-def test_an_extra_header_smaller_than_its_length(size: int) -> None:
+def test_an_extra_header_smaller_than_its_length(size):
     body = bytearray(rows_body())
     body[8] = size
     with pytest.raises(EventDecodeError, match=f"extra header of {size} bytes"):
@@ -149,7 +148,7 @@ def test_an_extra_header_smaller_than_its_length(size: int) -> None:
 
 
 @each_case("code", [E.WRITE_ROWS, E.UPDATE_ROWS, E.WRITE_ROWS_V1])
-def test_every_truncation(code: int) -> None:
+def test_every_truncation(code):
     bitmaps = b"\3\3" if code == E.UPDATE_ROWS else b"\3"
     extra = {E.WRITE_ROWS: b"\1\1\0", E.UPDATE_ROWS: b"\1\1\0\1\0"}.get(E(code))
     body = rows_body(bitmaps, extra=extra)
@@ -160,7 +159,7 @@ def test_every_truncation(code: int) -> None:
         assert decode(ready(), code, body[:size]).row_data == ROWS[: size - len(body) + len(ROWS)]
 
 
-def test_wide_tables() -> None:
+def test_wide_tables():
     columns = b"\1" * 300
     made = context()
     body = table_map_body(b"\1")
@@ -171,19 +170,19 @@ def test_wide_tables() -> None:
     assert event.present_after == b"\xff" * 38
 
 
-def test_a_width_that_is_not_the_tables() -> None:
+def test_a_width_that_is_not_the_tables():
     with pytest.raises(
         EventDecodeError, match=r"3 columns, but 2 in the table map of shop\.orders"
     ):
         decode(ready(), E.WRITE_ROWS, rows_body(width=b"\3"))
 
 
-def test_a_missing_table_map() -> None:
+def test_a_missing_table_map():
     with pytest.raises(MissingTableMap, match=r"at 4 \(WRITE_ROWS\): no table map.*table id 8"):
         decode(ready(), E.WRITE_ROWS, rows_body(table_id=8))
 
 
-def test_the_statements_end_frees_the_table_maps() -> None:
+def test_the_statements_end_frees_the_table_maps():
     made = ready()
     decode(made, E.WRITE_ROWS, rows_body())
     assert made.table_maps
@@ -195,7 +194,7 @@ def test_the_statements_end_frees_the_table_maps() -> None:
         decode(made, E.WRITE_ROWS, rows_body())
 
 
-def test_the_dummy_ends_the_statement_and_has_no_table() -> None:
+def test_the_dummy_ends_the_statement_and_has_no_table():
     made = ready()
     event = decode(
         made, E.WRITE_ROWS, rows_body(b"\0", b"", flags=STMT_END, width=b"\1", table_id=0xFFFFFF)
@@ -207,7 +206,7 @@ def test_the_dummy_ends_the_statement_and_has_no_table() -> None:
         _ = event.table_map
 
 
-def test_layouts_follow_the_format_description() -> None:
+def test_layouts_follow_the_format_description():
     array = bytearray(MYSQL_ARRAY)
     made = DecodeContext()
     for size, length in ((6, 4), (8, 6)):
@@ -224,7 +223,7 @@ def test_layouts_follow_the_format_description() -> None:
 
 
 @each_case("code", [20, 21, 22, 172])
-def test_rows_that_cannot_be_read_are_not_passed_over(code: int) -> None:
+def test_rows_that_cannot_be_read_are_not_passed_over(code):
     event = decode(ready(), code, struct.pack("<IIB", 2, 2, 0) + b"chunk")
     assert isinstance(event, (PreGaRowsEvent, PartialRowDataEvent))
     assert not event.stmt_end

@@ -1,7 +1,5 @@
 """Walks over events, by the lengths in their headers."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest
@@ -11,12 +9,12 @@ from tailrace.events.walk import event_length, frames, whole_events
 from tests.cases import each_case
 
 
-def event(length: int) -> bytes:
+def event(length):
     return bytes(9) + length.to_bytes(4, "little") + b"x" * (length - 13)
 
 
-def reader(data: bytes, rng: Random):
-    def read_into(at: int, view: memoryview) -> int:
+def reader(data, rng):
+    def read_into(at, view):
         piece = data[at : at + rng.randint(1, len(view))]
         view[: len(piece)] = piece
         return len(piece)

@@ -3,10 +3,8 @@
 Grows by adding a folder to tests/corpus or examples, or a case to `cases`.
 """
 
-from __future__ import annotations
-
+import pickle
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +12,6 @@ from tailrace.constants import ChecksumAlgorithm, EventFlag, EventType
 from tailrace.events import (
     REGISTRY,
     DecodeContext,
-    Event,
     ObsoleteEvent,
     PreGaRowsEvent,
     QueryCompressedEvent,
@@ -25,21 +22,11 @@ from tailrace.events import (
 )
 from tailrace.storage import EventReader, find
 from tests.cases import each_case
-from tests.events.cases import CASES, Case
+from tests.events.cases import CASES
 from tests.events.cases_mariadb import MARIADB_CASES
 from tests.events.made import checked, context, raw_event, table_map_body, unread
-from tests.recorded import ROOT
+from tests.recorded import folders
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-FOLDERS = [
-    folder
-    for parent in (ROOT / "tests/corpus", ROOT / "examples/shop")
-    for folder in sorted(parent.iterdir())
-    if folder.is_dir() and "encrypted" not in folder.name
-]
 MADE = {**CASES, **MARIADB_CASES}
 CRC32 = ChecksumAlgorithm.CRC32
 NOT_RECORDED = {
@@ -53,7 +40,7 @@ NOT_RECORDED = {
 }
 
 
-def events(folder: Path) -> Iterator[tuple[Event, bytes]]:
+def events(folder):
     """The events of a folder's logs with their bytes; those of payloads, too."""
     for series in find(folder):
         reading = DecodeContext()
@@ -65,7 +52,7 @@ def events(folder: Path) -> Iterator[tuple[Event, bytes]]:
                     yield from zip(event, event.raw_events(), strict=True)
 
 
-def content(event: Event) -> object:
+def content(event):
     """What an event holds apart from how it is compressed."""
     if isinstance(event, RowsEvent) and event.compressed:
         head = event.body[: len(event.body) - len(event.body[event._rows_at :])]
@@ -75,7 +62,25 @@ def content(event: Event) -> object:
     return event.body
 
 
-def check_again(event: Event, raw: bytes) -> None:
+def check_event(event):
+    fields = event.fields()
+    assert repr(event).startswith(f"<{event.name} ")
+    again = pickle.loads(pickle.dumps(event))
+    assert again == event
+    assert again.fields() == fields
+    if isinstance(event, RowsEvent) and not event.is_dummy:
+        table = event.table_map
+        assert len(table.columns) == event.width
+        for bits in (event.present_before, event.present_after):
+            assert bits is None or len(bits) == (event.width + 7) // 8
+        assert (event.present_before is None) == (event.kind == "insert")
+        assert (event.present_after is None) == (event.kind == "delete")
+        assert isinstance(event.row_data, bytes)
+    if isinstance(event, QueryEvent):
+        assert event.status_variables.unparsed == b""
+
+
+def check_again(event, raw):
     """Written as read; and the same when its body is made anew from its fields."""
     assert event.encode() == raw
     again = event.replace()
@@ -95,31 +100,32 @@ def check_again(event: Event, raw: bytes) -> None:
     )
 
 
-def event_checksum(event: Event) -> ChecksumAlgorithm:
+def event_checksum(event):
     return ChecksumAlgorithm.NONE if event.checksum is None else CRC32
 
 
-def tail(event: Event) -> bytes:
+def tail(event):
     """A format description's checksum, which it has always."""
     return event.encode()[-4:] if event.type == EventType.FORMAT_DESCRIPTION else b""
 
 
-def again_header(event: Event) -> bytes:
+def again_header(event):
     """The header behind the timestamp, of the event without a checksum."""
     size = 19 + len(event.body) + 4 * (event.type == EventType.FORMAT_DESCRIPTION)
     return event.header.resized(size).encode()[4:]
 
 
 @pytest.mark.slow
-def test_every_recorded_event() -> None:
+def test_every_recorded_event():
     """Each is written again; and the types that no folder has are those of `NOT_RECORDED`."""
-    recorded: set[int] = set()
-    layouts: Counter[bytes] = Counter()
-    for folder in FOLDERS:
+    recorded = set()
+    layouts = Counter()
+    for folder in folders("encrypted", shop=True):
         count = 0
         for event, raw in events(folder):
             event.check()
             try:
+                check_event(event)
                 check_again(event, raw)
                 if isinstance(event, TableMapEvent):
                     check_order(event)
@@ -138,14 +144,14 @@ def test_every_recorded_event() -> None:
     assert len(layouts) > 100
 
 
-def check_order(event: TableMapEvent) -> None:
+def check_order(event):
     """Without the bytes that were read, the same optional metadata comes of the columns alone: the
     servers' order and forms are ours.
     """
     assert event.replace(optional_metadata=b"").body == event.body
 
 
-def check_session(event: Event) -> None:
+def check_session(event):
     """Replacing a statement keeps what the session was."""
     assert isinstance(event, QueryEvent)
     other = event.replace(sql="SELECT 'ä'", database="elsewhere")
@@ -156,7 +162,7 @@ def check_session(event: Event) -> None:
 
 
 @each_case("case", MADE.values(), ids=MADE)
-def test_every_case(case: Case) -> None:
+def test_every_case(case):
     """And every shorter body of it that is legal."""
     raw = raw_event(case.code, case.body, **case.header)
     check_again(context(case.flavour).decode(raw), raw)
@@ -170,7 +176,7 @@ def test_every_case(case: Case) -> None:
 
 
 @each_case("code", [20, 21, 22, 1, 6, 7, 8, 10, 12, 28])
-def test_bodies_that_are_left_as_they_are(code: int) -> None:
+def test_bodies_that_are_left_as_they_are(code):
     event = unread(code, b"anything")
     assert event.replace().body == b"anything"
     assert event.replace(data=b"else").body == b"else"
@@ -181,7 +187,7 @@ EXTRAS = [b"", b"\1\3\0", b"\0\5\x09abc", b"\0\3\0x\1\1\0", b"\1\3\0\x77\xde\xad
 
 @each_case("extra", EXTRAS)
 @each_case("code", [30, 31, 32, 39, 169, 170, 171])
-def test_extra_headers(code: int, extra: bytes) -> None:
+def test_extra_headers(code, extra):
     update = code in {31, 39, 170}
     if update:  # its partition has a source
         extra = extra.replace(b"\1\3\0", b"\1\3\0\2\0").replace(b"\1\1\0", b"\1\1\0\2\0")
@@ -198,7 +204,7 @@ def test_extra_headers(code: int, extra: bytes) -> None:
 
 
 @each_case("flavour", ["mysql", "mariadb"])
-def test_optional_metadata_is_kept_as_it_was_laid_out(flavour: str) -> None:
+def test_optional_metadata_is_kept_as_it_was_laid_out(flavour):
     """Fields in another order, in the form that the servers would not choose, and unknown ones."""
     sign, charset = b"\1\1\x80", b"\3\2\x21\x21"
     names = b"\4\7\1a\1b\2cc"

@@ -25,6 +25,12 @@ def sqls(given: object) -> list[str]:
     return [event.sql for event in given if isinstance(event, QueryEvent)]
 
 
+def handling(*, opens_payloads: bool = False, **methods: object) -> Handler:
+    """A handler with these methods, which take the event alone."""
+    made = {name: lambda _self, event, do=do: do(event) for name, do in methods.items()}
+    return type("Handling", (Handler,), {"opens_payloads": opens_payloads, **made})()
+
+
 class Tag(Handler):
     """Writes its name behind each statement."""
 

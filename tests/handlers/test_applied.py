@@ -9,17 +9,13 @@ import pytest
 
 import tailrace
 from tailrace.events import RowsEvent, TransactionPayloadEvent
-from tailrace.handlers import ByTable, Handler, Rename
+from tailrace.handlers import ByTable, Rename
 from tests.cases import each_case
 from tests.written.conftest import TAKER_ID
 from tools.applied import as_relay_log, by_tool, forget, gtid_mode
 from tools.servers import ONE_OF_EACH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tests.conftest import FreshServer
     from tools.servers import Server
 
 STATEMENTS = (
@@ -53,7 +49,7 @@ class Pair:
     origin: Server
     taker: Server
 
-    def log(self, *, compressed: bool) -> Path:
+    def log(self, *, compressed):
         """The log of the statements, run on the origin; the taker has nothing of them."""
         origin = self.origin
         for server in (origin, self.taker):
@@ -74,7 +70,7 @@ class Pair:
 
 
 @pytest.fixture(scope="module", params=ONE_OF_EACH)
-def pair(request: pytest.FixtureRequest, fresh_server: FreshServer) -> Pair:
+def pair(request, fresh_server):
     name = request.param
     more = (
         MYSQL
@@ -86,7 +82,7 @@ def pair(request: pytest.FixtureRequest, fresh_server: FreshServer) -> Pair:
     return Pair(fresh_server(name, options), fresh_server(name, options, server_id=TAKER_ID))
 
 
-def written(source: Path, folder: Path, handlers: Sequence[Handler]) -> Path:
+def written(source, folder, handlers):
     with (
         tailrace.open(source, handlers=handlers) as log,
         tailrace.create(
@@ -102,7 +98,7 @@ def written(source: Path, folder: Path, handlers: Sequence[Handler]) -> Path:
 
 
 @each_case(("way", "compressed"), WAYS)
-def test_what_is_left_is_applied(pair: Pair, tmp_path: Path, way: object, compressed: bool) -> None:
+def test_what_is_left_is_applied(pair, tmp_path, way, compressed):
     taker = pair.taker
     path = written(
         pair.log(compressed=compressed), tmp_path, [ByTable(["origin.kept", "origin.other"])]
@@ -125,9 +121,7 @@ def test_what_is_left_is_applied(pair: Pair, tmp_path: Path, way: object, compre
 
 
 @each_case(("way", "compressed"), WAYS[1:3])
-def test_dropped_statements_leave_their_gtids(
-    pair: Pair, tmp_path: Path, way: object, compressed: bool
-) -> None:
+def test_dropped_statements_leave_their_gtids(pair, tmp_path, way, compressed):
     taker, source = pair.taker, pair.log(compressed=compressed)
     taker.execute("create database origin")
     for statement in STATEMENTS[:2]:
@@ -145,9 +139,7 @@ def test_dropped_statements_leave_their_gtids(
 
 
 @each_case(("way", "compressed"), WAYS)
-def test_a_renamed_database_is_filled(
-    pair: Pair, tmp_path: Path, way: object, compressed: bool
-) -> None:
+def test_a_renamed_database_is_filled(pair, tmp_path, way, compressed):
     taker, source = pair.taker, pair.log(compressed=compressed)
     taker.execute("create database copy")
     for statement in (*STATEMENTS[:2], STATEMENTS[13]):

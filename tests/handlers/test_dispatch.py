@@ -1,9 +1,5 @@
 """Which method an event goes to, and what it may return."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 import tailrace
@@ -13,16 +9,10 @@ from tailrace.events.base import REGISTRY
 from tailrace.handlers import CONSUMED, EventDropped, Handler, Pipeline, base
 from tests.cases import each_case
 from tests.events.made import log, raw_event
-from tests.handlers.made import BEGIN, DDL, XID, Tag, query, sqls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tailrace.handlers import Outcome
+from tests.handlers.made import BEGIN, DDL, XID, Tag, handling, query, sqls
 
 
-def test_the_most_specific_method_is_called() -> None:
+def test_the_most_specific_method_is_called():
     class Mine(XidEvent, types=()):
         __slots__ = ()
 
@@ -30,19 +20,19 @@ def test_the_most_specific_method_is_called() -> None:
         __slots__ = ()
 
     class Each(Handler):
-        def __init__(self) -> None:
-            self.seen: list[str] = []
+        def __init__(self):
+            self.seen = []
 
-        def on_xid(self, event: Event) -> Outcome:
+        def on_xid(self, event):
             self.seen.append("xid")
             return event
 
-        def on_event(self, event: Event) -> Outcome:
+        def on_event(self, event):
             self.seen.append("event")
             return event
 
     class More(Each):
-        def on_mine(self, event: Event) -> Outcome:
+        def on_mine(self, event):
             self.seen.append("mine")
             return event
 
@@ -62,32 +52,24 @@ def test_the_most_specific_method_is_called() -> None:
     assert [Least().handle(event) for event in given] == given
 
 
-def test_user_defined_types_go_to_the_generic_method(tmp_path: Path) -> None:
+def test_user_defined_types_go_to_the_generic_method(tmp_path):
     class TestOwnEvent(Event, types=(200,)):
         __slots__ = ()
 
-    class Generic(Handler):
-        def on_event(self, event: Event) -> Outcome:
-            return CONSUMED if isinstance(event, TestOwnEvent) else event
-
-    class Own(Handler):
-        def on_test_own(self, event: TestOwnEvent) -> Outcome:
-            return query(event.body.decode())
-
+    generic = handling(on_event=lambda each: CONSUMED if isinstance(each, TestOwnEvent) else each)
+    own = handling(on_test_own=lambda each: query(each.body.decode()))
     try:
         path = log(tmp_path, 1, raw_event(200, b"body"), DDL)
         assert [event.name for event in tailrace.open(path)][1:] == ["UNKNOWN_200", "QUERY"]
-        assert [event.name for event in tailrace.open(path, handlers=[Generic()])][1:] == ["QUERY"]
-        assert sqls(tailrace.open(path, handlers=[Own()]))[0] == "body"
+        assert [event.name for event in tailrace.open(path, handlers=[generic])][1:] == ["QUERY"]
+        assert sqls(tailrace.open(path, handlers=[own]))[0] == "body"
     finally:
         del REGISTRY[200]
 
 
-def test_a_method_is_found_once_for_a_class(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_method_is_found_once_for_a_class(monkeypatch, tmp_path):
     class Two(Handler):
-        def on_query(self, event: QueryEvent) -> Outcome:
+        def on_query(self, event):
             return event
 
     handlers = [Two(), Two()]
@@ -99,9 +81,9 @@ def test_a_method_is_found_once_for_a_class(
     assert asked.count(QueryEvent) == 1
 
 
-def test_a_misspelt_method_is_refused() -> None:
+def test_a_misspelt_method_is_refused():
     class Wrong(Handler):
-        def on_qurey(self, event: Event) -> Outcome:
+        def on_qurey(self, event):
             return event
 
     with pytest.raises(UsageError, match=r"Wrong\.on_qurey: no class of events"):
@@ -110,10 +92,10 @@ def test_a_misspelt_method_is_refused() -> None:
         Pipeline().append("no")
 
 
-def test_what_a_method_returns() -> None:
+def test_what_a_method_returns():
     class Does(Handler):
-        def on_query(self, event: QueryEvent) -> Outcome:
-            outcomes: dict[str, Outcome] = {
+        def on_query(self, event):
+            outcomes = {
                 "same": event,
                 "other": query("another"),
                 "none": CONSUMED,
@@ -132,20 +114,17 @@ def test_what_a_method_returns() -> None:
     assert tagged[0].handle(XidEvent.make(xid=1)) is not None
 
 
-def test_an_event_is_dropped_only_where_that_is_said(tmp_path: Path) -> None:
+def test_an_event_is_dropped_only_where_that_is_said(tmp_path):
     """WL#3283, Content handlers: of a handler that forgets to return one hears."""
 
     class Forgets(Handler):
         opens_payloads = True
 
-        def on_xid(self, event: XidEvent) -> Outcome:
+        def on_xid(self, event):
             self.last = event.xid
 
-    class Says(Handler):
-        def on_xid(self, _event: XidEvent) -> Outcome:
-            return CONSUMED
-
     message = r"Forgets\.on_xid returned None, so its XID is dropped: return CONSUMED if that"
+    says = handling(on_xid=lambda _: CONSUMED)
     path = log(tmp_path, 1, BEGIN, XID)
     with pytest.warns(EventDropped, match=message):
         assert [event.name for event in tailrace.open(path, handlers=[Forgets()])][1:] == ["QUERY"]
@@ -153,26 +132,22 @@ def test_an_event_is_dropped_only_where_that_is_said(tmp_path: Path) -> None:
     with pytest.warns(EventDropped, match=message):
         (given,) = Pipeline([Forgets()]).process(payload)
     assert [event.name for event in given] == ["QUERY"]
-    assert [event.name for event in tailrace.open(path, handlers=[Says()])][1:] == ["QUERY"]
+    assert [event.name for event in tailrace.open(path, handlers=[says])][1:] == ["QUERY"]
 
 
 @each_case("wrong", [True, 7, ["text"], "text", object()])
 @each_case("behind", [0, 1])
-def test_what_no_method_may_return(wrong: object, behind: int) -> None:
-    class Does(Handler):
-        def on_query(self, event: QueryEvent) -> Outcome:
-            return wrong
-
-    pipeline = Pipeline([Does(), *[Handler() for _ in range(behind)]])
+def test_what_no_method_may_return(wrong, behind):
+    pipeline = Pipeline([handling(on_query=lambda _: wrong), *[Handler() for _ in range(behind)]])
     with pytest.raises(UsageError, match="a handler returns an event, several, or CONSUMED"):
         list(pipeline.process(query("x")))
 
 
-def test_many_events_of_one_are_not_held() -> None:
+def test_many_events_of_one_are_not_held():
     alive = []
 
     class Many(Handler):
-        def on_query(self, event: QueryEvent) -> Iterator[Event]:
+        def on_query(self, event):
             for number in range(1000):
                 alive.append(number)
                 yield query(str(number))
@@ -183,16 +158,16 @@ def test_many_events_of_one_are_not_held() -> None:
     assert len(alive) == 2
 
 
-def test_an_exception_says_where_and_in_which_handler(tmp_path: Path) -> None:
+def test_an_exception_says_where_and_in_which_handler(tmp_path):
     class Fails(Handler):
-        def __init__(self, error: Exception) -> None:
+        def __init__(self, error):
             self.error = error
 
-        def on_xid(self, event: XidEvent) -> Outcome:
+        def on_xid(self, event):
             raise self.error
 
     class FailsLate(Fails):
-        def on_xid(self, event: XidEvent) -> Iterator[Event]:
+        def on_xid(self, event):
             yield event
             raise self.error
 

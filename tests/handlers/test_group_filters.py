@@ -1,15 +1,10 @@
 """Filters of whole transactions: by server, GTID and time."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import tailrace
-from tailrace.constants import EventType
 from tailrace.events import (
-    Event,
     GtidEvent,
     MariadbGtidEvent,
 )
@@ -22,21 +17,13 @@ from tests.handlers.logs import (
     events,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
-    from tailrace.transaction import Transaction
-
-
-E = EventType
-
-
-def groups(given: Iterable[Event]) -> list[Event]:
+def groups(given):
     return [event for event in given if isinstance(event, (GtidEvent, MariadbGtidEvent))]
 
 
 @each_case("case", cases("gtids", "domains", "xa", "payload-full", "switches", "relay"))
-def test_whole_transactions(case: str) -> None:
+def test_whole_transactions(case):
     bare = events(case)
     whole = [one for one in tailrace.open(CORPUS / case).transactions() if one.gtid is not None]
     seeded = random.Random(case)
@@ -75,11 +62,11 @@ def test_whole_transactions(case: str) -> None:
             assert not inner
 
 
-def _time(one: Transaction) -> int:
+def _time(one):
     return one.commit_timestamp or one.events[0].timestamp * 1_000_000
 
 
-def test_sets_and_states_of_gtids() -> None:
+def test_sets_and_states_of_gtids():
     case = "mysql-9.7.tagged-gtids"
     done = GtidSet.parse("ab3fb2ab-e590-11f1-af3c-02fc00000001:1-2:orders:1")
     assert [str(e.gtid)[-8:] for e in groups(events(case, ByGtid(done)))] == [
@@ -103,7 +90,7 @@ def test_sets_and_states_of_gtids() -> None:
 
 
 @each_case("case", cases("incident"))
-def test_an_incident_passes_whatever_is_left_out(case: str) -> None:
+def test_an_incident_passes_whatever_is_left_out(case):
     out = events(case, ByServerId([]))
     assert [event.name for event in out if event.name in {"INCIDENT", "QUERY", "XID"}] == [
         "INCIDENT"

@@ -1,46 +1,37 @@
 """Events that handlers put into the log."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
 import tailrace
 from tailrace.errors import UsageError
-from tailrace.events import Event, FormatDescriptionEvent, QueryEvent, XidEvent
+from tailrace.events import FormatDescriptionEvent, XidEvent
 from tailrace.handlers import Handler, Pipeline
 from tests.cases import each_case
 from tests.events.made import log
 from tests.handlers.made import BEGIN, DDL, XID, Tag, query, sqls
 from tests.waiting import DEADLINE
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tailrace.handlers import Outcome
-
 
 class Injects(Handler):
     """At a statement of this text, these."""
 
-    def __init__(self, at: str, *sql: str) -> None:
+    def __init__(self, at, *sql):
         self.at, self.sql = at, sql
 
-    def on_query(self, event: QueryEvent) -> Outcome:
+    def on_query(self, event):
         if event.sql == self.at:
             self.inject(*map(query, self.sql))
         return event
 
 
-def test_injected_events_pass_all_handlers_before_the_next_is_pulled() -> None:
-    pulled: list[str] = []
+def test_injected_events_pass_all_handlers_before_the_next_is_pulled():
+    pulled = []
 
-    def source() -> Iterator[Event]:
+    def source():
         for sql in ("a", "b"):
             pulled.append(sql)
             yield query(sql)
@@ -54,7 +45,7 @@ def test_injected_events_pass_all_handlers_before_the_next_is_pulled() -> None:
     assert sqls(tagged.run([query("a"), query("b")])) == ["a12", "x12", "z12", "b12"]
 
 
-def test_injection_before_the_first_at_the_last_and_by_handlers_order(tmp_path: Path) -> None:
+def test_injection_before_the_first_at_the_last_and_by_handlers_order(tmp_path):
     one, two = Handler(), Handler()
     opened = tailrace.open(
         log(tmp_path, 1, DDL), handlers=[one, two, Injects("CREATE TABLE t (id INT)", "end")]
@@ -66,7 +57,7 @@ def test_injection_before_the_first_at_the_last_and_by_handlers_order(tmp_path: 
     assert opened.position.offset == (tmp_path / "binlog.000001").stat().st_size
 
 
-def test_injecting_from_outside_between_two_events(tmp_path: Path) -> None:
+def test_injecting_from_outside_between_two_events(tmp_path):
     handler = Handler()
     opened = tailrace.open(log(tmp_path, 1, DDL, BEGIN, XID), handlers=[handler])
     out = []
@@ -77,7 +68,7 @@ def test_injecting_from_outside_between_two_events(tmp_path: Path) -> None:
     assert out == ["FORMAT_DESCRIPTION", "XID", "QUERY", "QUERY", "XID"]
 
 
-def test_the_queue_is_a_mutable_sequence() -> None:
+def test_the_queue_is_a_mutable_sequence():
     handler = Handler()
     events = [query(str(number)) for number in range(5)]
     handler.injected.extend(events)
@@ -97,10 +88,10 @@ def test_the_queue_is_a_mutable_sequence() -> None:
             handler.inject(wrong)
 
 
-def test_every_change_that_adds_wakes_who_waits() -> None:
+def test_every_change_that_adds_wakes_who_waits():
     """WL#3283, get_injection_queue: a sequence container in all its operations."""
     handler = Handler()
-    woken: list[int] = []
+    woken = []
     Pipeline([handler]).on_injection(lambda: woken.append(len(handler.injected)))
     handler.injected[:] = [query("a")]
     assert woken == [1]
@@ -113,25 +104,25 @@ def test_every_change_that_adds_wakes_who_waits() -> None:
     assert woken == [1, 1, 2, 3]
 
 
-def test_assigning_the_queue_is_assigning_all_of_it(tmp_path: Path) -> None:
+def test_assigning_the_queue_is_assigning_all_of_it(tmp_path):
     """WL#3283, get_injection_queue: the queue stays the one that the reader waits for."""
     handler = Handler()
     queue = handler.injected
-    handler.injected = [query("a"), query("b")]  # type: ignore[assignment]
+    handler.injected = [query("a"), query("b")]
     assert handler.injected is queue
     handler.injected += [query("c")]
-    handler.injected = iter([*queue, query("d")])  # type: ignore[assignment]
+    handler.injected = iter([*queue, query("d")])
     opened = tailrace.open(log(tmp_path, 1, DDL), handlers=[handler])
     assert sqls(opened) == ["a", "b", "c", "d", "CREATE TABLE t (id INT)"]
     for wrong in (None, 1, query("x"), ["text"], "text"):
         with pytest.raises(UsageError):
-            handler.injected = wrong  # type: ignore[assignment]
+            handler.injected = wrong
         with pytest.raises(UsageError):
-            handler.injected[:] = wrong  # type: ignore[call-overload]
+            handler.injected[:] = wrong
     assert not queue
 
 
-def test_a_slice_that_is_assigned_comes_to_a_waiting_reader(tmp_path: Path) -> None:
+def test_a_slice_that_is_assigned_comes_to_a_waiting_reader(tmp_path):
     handler = Handler()
     opened = tailrace.open(log(tmp_path, 1, DDL), handlers=[handler], follow=True)
     with opened:
@@ -145,7 +136,7 @@ def test_a_slice_that_is_assigned_comes_to_a_waiting_reader(tmp_path: Path) -> N
 @each_case(
     "copied", [copy.copy, copy.deepcopy, lambda handler: pickle.loads(pickle.dumps(handler))]
 )
-def test_a_copy_of_a_handler_has_a_queue_of_its_own(copied) -> None:
+def test_a_copy_of_a_handler_has_a_queue_of_its_own(copied):
     """WL#3283, Copy constructor."""
     handler = Injects("a", "x")
     pipeline = Pipeline([handler])
@@ -161,7 +152,7 @@ def test_a_copy_of_a_handler_has_a_queue_of_its_own(copied) -> None:
     assert sqls(copied(Injects("b")).injected) == []
 
 
-def test_the_queue_of_a_handler_that_was_taken_out_is_not_looked_at() -> None:
+def test_the_queue_of_a_handler_that_was_taken_out_is_not_looked_at():
     handler = Handler()
     pipeline = Pipeline([handler])
     handler.inject(query("x"))
@@ -171,9 +162,9 @@ def test_the_queue_of_a_handler_that_was_taken_out_is_not_looked_at() -> None:
     assert sqls(pipeline.run([])) == ["x"]
 
 
-def test_a_queue_needs_no_init() -> None:
+def test_a_queue_needs_no_init():
     class Mine(Handler):
-        def __init__(self) -> None:
+        def __init__(self):
             """Does not call that of its base."""
 
     mine = Mine()
@@ -181,16 +172,16 @@ def test_a_queue_needs_no_init() -> None:
     assert sqls(Pipeline([mine]).drain()) == ["x"]
 
 
-def test_injecting_from_many_threads_loses_nothing() -> None:
+def test_injecting_from_many_threads_loses_nothing():
     handler = Handler()
     pipeline = Pipeline([handler])
 
-    def work(name: int) -> None:
+    def work(name):
         for number in range(300):
             handler.inject(query(f"{name} {number}"))
 
     workers = [threading.Thread(target=work, args=(name,)) for name in range(4)]
-    got: list[str] = []
+    got = []
     for worker in workers:
         worker.start()
     while any(worker.is_alive() for worker in workers):

@@ -1,7 +1,5 @@
 """WL#3283, "Content handlers": each class of events has its method."""
 
-from __future__ import annotations
-
 from tailrace.events import (
     DeleteRowsEvent,
     Event,
@@ -32,10 +30,10 @@ METHODS = {
 }
 
 
-def test_each_class_of_events_has_its_method() -> None:
+def test_each_class_of_events_has_its_method():
     called = []
 
-    def method(name: str) -> object:
+    def method(name):
         return lambda _handler, event: called.append(name) or event
 
     handler = type("Each", (Handler,), {name: method(name) for name in METHODS.values()})()

@@ -1,40 +1,27 @@
 """Dispatch by class, what methods may return, and the pipeline while it runs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
 import tailrace
 from tailrace.constants import EventType
-from tailrace.errors import UsageError
-from tailrace.events import XidEvent
 from tailrace.handlers import CONSUMED, Handler, Pipeline
 from tests.events.made import log, query_body, raw_event
 from tests.events.test_payload import PLAIN, compress, payload_body
-from tests.handlers.made import BEGIN, DDL, XID, Tag, query, sqls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tailrace.events import Event, QueryEvent
-    from tailrace.handlers import Outcome
+from tests.handlers.made import BEGIN, DDL, XID, Tag, handling, query, sqls
 
 E = EventType
 
 
-def test_the_order_is_depth_first() -> None:
-    seen: list[str] = []
+def test_the_order_is_depth_first():
+    seen = []
 
     class Doubles(Handler):
-        def on_query(self, event: QueryEvent) -> Outcome:
+        def on_query(self, event):
             seen.append(f"double {event.sql}")
             return [query(event.sql + "a"), query(event.sql + "b")]
 
     class Notes(Handler):
-        def on_query(self, event: QueryEvent) -> Outcome:
+        def on_query(self, event):
             seen.append(event.sql)
             return event
 
@@ -43,13 +30,13 @@ def test_the_order_is_depth_first() -> None:
     assert seen == ["double x", "double xa", "xaa", "xab", "double xb", "xba", "xbb"]
 
 
-def test_it_is_a_mutable_sequence() -> None:
+def test_it_is_a_mutable_sequence():
     a, b, c = Tag("a"), Tag("b"), Tag("c")
     pipeline = Pipeline([a])
     pipeline.append(c)
     pipeline.insert(1, b)
 
-    def out() -> str:
+    def out():
         return sqls(pipeline.process(query("")))[0]
 
     assert out() == "abc"
@@ -77,12 +64,12 @@ def test_it_is_a_mutable_sequence() -> None:
     assert out() == ""
 
 
-def test_a_change_while_running_holds_from_the_next_event_on(tmp_path: Path) -> None:
+def test_a_change_while_running_holds_from_the_next_event_on(tmp_path):
     opened = tailrace.open(log(tmp_path, 1, *[raw_event(E.QUERY, query_body(b"x"))] * 5))
     late = Tag("!")
 
     class Changes(Handler):
-        def on_query(self, event: QueryEvent) -> Outcome:
+        def on_query(self, event):
             if late not in opened.handlers:
                 opened.handlers.append(late)
                 opened.handlers.insert(0, Tag("?"))
@@ -98,9 +85,9 @@ def test_a_change_while_running_holds_from_the_next_event_on(tmp_path: Path) -> 
     assert sqls(events) == ["x", "x"]
 
 
-def test_removing_itself() -> None:
+def test_removing_itself():
     class Once(Handler):
-        def on_query(self, event: QueryEvent) -> Outcome:
+        def on_query(self, event):
             pipeline.remove(self)
             return CONSUMED
 
@@ -108,16 +95,16 @@ def test_removing_itself() -> None:
     assert sqls(pipeline.run(map(query, ["a", "b"]))) == ["b!"]
 
 
-def test_the_end(tmp_path: Path) -> None:
+def test_the_end(tmp_path):
     class Holds(Handler):
-        def at_start(self) -> None:
-            self.held: list[Event] = []
+        def at_start(self):
+            self.held = []
 
-        def on_query(self, event: QueryEvent) -> Outcome:
+        def on_query(self, event):
             self.held.append(event)
             return CONSUMED
 
-        def at_end(self) -> Outcome:
+        def at_end(self):
             self.inject(query("injected"))
             return self.held
 
@@ -129,7 +116,7 @@ def test_the_end(tmp_path: Path) -> None:
         )  # the injected one is held, and the log over
 
     class Fails(Handler):
-        def at_end(self) -> Outcome:
+        def at_end(self):
             raise ValueError("odd")
 
     opened.handlers[:] = [Fails()]
@@ -138,75 +125,39 @@ def test_the_end(tmp_path: Path) -> None:
     assert caught.value.__notes__ == ["in the handler Fails, at the log's end"]
 
 
-def test_positions_count_what_was_read_not_what_came_out(tmp_path: Path) -> None:
-    class Swallows(Handler):
-        def on_event(self, event: Event) -> Outcome:
-            return CONSUMED
-
+def test_positions_count_what_was_read_not_what_came_out(tmp_path):
     path = log(tmp_path, 1, BEGIN, XID, DDL, BEGIN)
-    opened = tailrace.open(path, handlers=[Swallows()])
+    opened = tailrace.open(path, handlers=[handling(on_event=lambda _: CONSUMED)])
     assert list(opened) == []
     assert opened.position.offset == path.stat().st_size - len(BEGIN)
     assert opened.incomplete
 
 
-def test_inner_events_go_through_the_handlers(tmp_path: Path) -> None:
-    class NoRows(Handler):
-        def on_rows(self, event: Event) -> Outcome:
-            return CONSUMED
-
+def test_inner_events_go_through_the_handlers(tmp_path):
+    without = handling(on_rows=lambda _: CONSUMED)
     gtid = raw_event(E.ANONYMOUS_GTID, bytes(25))
     path = log(tmp_path, 1, gtid, raw_event(E.TRANSACTION_PAYLOAD, payload_body(compress(PLAIN))))
-    names = [event.name for event in tailrace.open(path, handlers=[NoRows()])]
-    assert names[2:] == ["TRANSACTION_PAYLOAD", "QUERY", "TABLE_MAP", "XID"]
-    payload = list(tailrace.open(path, handlers=[NoRows()], expand_payloads=False))[-1]
+    left = ["TRANSACTION_PAYLOAD", "QUERY", "TABLE_MAP", "XID"]
+    assert [event.name for event in tailrace.open(path, handlers=[without])][2:] == left
+    payload = list(tailrace.open(path, handlers=[without], expand_payloads=False))[-1]
     assert [event.name for event in payload] == ["QUERY", "TABLE_MAP", "WRITE_ROWS", "XID"]
 
-    class NoRowsInside(NoRows):
-        opens_payloads = True
-
-    whole = list(tailrace.open(path, handlers=[NoRowsInside()]))
-    assert [event.name for event in whole][2:] == [
-        "TRANSACTION_PAYLOAD",
-        "QUERY",
-        "TABLE_MAP",
-        "XID",
-    ]
-    assert [event.name for event in whole[2]] == ["QUERY", "TABLE_MAP", "XID"]
+    inside = handling(on_rows=lambda _: CONSUMED, opens_payloads=True)
+    whole = list(tailrace.open(path, handlers=[inside]))
+    assert [event.name for event in whole][2:] == left
+    assert [event.name for event in whole[2]] == left[1:]
     assert whole[2].offset == payload.offset
 
-    class Looks(Handler):
-        opens_payloads = True
-
-        def on_rows(self, event: Event) -> Outcome:
-            return event
-
-    assert (
-        list(tailrace.open(path, handlers=[Looks()], expand_payloads=False))[-1].body
-        == payload.body
-    )
+    looks = handling(on_rows=lambda each: each, opens_payloads=True)
+    untouched = list(tailrace.open(path, handlers=[looks], expand_payloads=False))[-1]
+    assert untouched.body == payload.body
 
 
-def test_transactions_are_made_of_what_comes_out(tmp_path: Path) -> None:
-    class NoDdl(Handler):
-        def on_query(self, event: QueryEvent) -> Outcome:
-            return event if event.sql == "BEGIN" else CONSUMED
-
-    opened = tailrace.open(log(tmp_path, 1, DDL, BEGIN, XID, DDL, BEGIN), handlers=[NoDdl()])
+def test_transactions_are_made_of_what_comes_out(tmp_path):
+    no_ddl = handling(on_query=lambda each: each if each.sql == "BEGIN" else CONSUMED)
+    opened = tailrace.open(log(tmp_path, 1, DDL, BEGIN, XID, DDL, BEGIN), handlers=[no_ddl])
     assert [(one.kind, len(one.events)) for one in opened.transactions()] == [
         ("commit", 2),
         (None, 1),
     ]
     assert opened.incomplete
-
-
-def test_a_generator_that_yields_none() -> None:
-    """None among the events that a method yields is an error, as it is in a list."""
-
-    class Yields(Handler):
-        def on_xid(self, event: XidEvent) -> Iterator[Any]:
-            yield None
-            yield event
-
-    with pytest.raises(UsageError, match="Yields returned NoneType: a handler returns an event"):
-        list(Pipeline([Yields()]).run([XidEvent.make(xid=1)]))

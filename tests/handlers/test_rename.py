@@ -1,14 +1,10 @@
 """Renaming databases and tables."""
 
-from __future__ import annotations
-
 import re
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
-import tailrace
 from tailrace.constants import EventType
 from tailrace.events import (
     DecodeContext,
@@ -22,7 +18,6 @@ from tailrace.handlers import ByTable, Handler, Pipeline, Rename
 from tests.cases import each_case
 from tests.events.made import query_body, raw_event, raw_format
 from tests.handlers.logs import (
-    CORPUS,
     as_file,
     cases,
     check_grammar,
@@ -33,16 +28,10 @@ from tests.handlers.logs import (
 )
 from tools.servers import available, binlog_tool
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tailrace.events import Event
-    from tailrace.handlers import Outcome
-
 E = EventType
 
 
-def databases(case: str) -> list[str]:
+def databases(case):
     return sorted(
         {
             e.database
@@ -50,6 +39,10 @@ def databases(case: str) -> list[str]:
             if isinstance(e, (QueryEvent, TableMapEvent)) and e.database
         }
     )
+
+
+def alike(one, other, *fields):
+    return all(getattr(one, field) == getattr(other, field) for field in fields)
 
 
 RENAMED = (
@@ -60,47 +53,27 @@ RENAMED = (
 
 @each_case("case", cases(*RENAMED))
 @each_case("new", ["b", "a_database_with_quite_a_long_name"])
-def test_databases(case: str, new: str) -> None:
+def test_databases(case, new):
     bare = events(case)
     names = databases(case)
     mapping = {name: f"{new}{number}" for number, name in enumerate(names)}
     out = events(case, Rename(mapping))
     assert len(out) == len(bare)
     for one, other in zip(bare, out, strict=True):
-        assert (one.type, one.file, one.offset, one.inner_index, one.end_offset) == (
-            other.type,
-            other.file,
-            other.offset,
-            other.inner_index,
-            other.end_offset,
-        )
+        assert alike(one, other, "type", "file", "offset", "inner_index", "end_offset")
         if isinstance(one, TableMapEvent):
             assert isinstance(other, TableMapEvent)
             assert (other.database, other.table) == (mapping[one.database], one.table)
-            assert (other.columns, other.primary_key, other.flags, other.table_id) == (
-                one.columns,
-                one.primary_key,
-                one.flags,
-                one.table_id,
-            )
+            assert alike(one, other, "columns", "primary_key", "flags", "table_id")
         elif isinstance(one, QueryEvent):
             assert isinstance(other, QueryEvent)
             assert other.database == mapping.get(one.database, one.database)
             assert other.sql_bytes == one.sql_bytes
-            status, before = other.status_variables, one.status_variables
-            updated = before.values.get(StatusVariable.UPDATED_DB_NAMES)
-            assert status.values.get(StatusVariable.UPDATED_DB_NAMES) == (
-                updated and tuple(mapping.get(name, name) for name in updated)
-            )
-            assert [
-                (k, v) for k, v in status.values.items() if k != StatusVariable.UPDATED_DB_NAMES
-            ] == [(k, v) for k, v in before.values.items() if k != StatusVariable.UPDATED_DB_NAMES]
-            assert list(status.values) == list(before.values)
-            assert (other.thread_id, other.exec_time, other.error_code) == (
-                one.thread_id,
-                one.exec_time,
-                one.error_code,
-            )
+            wanted = dict(one.status_variables.values)
+            if updated := wanted.get(StatusVariable.UPDATED_DB_NAMES):
+                wanted[StatusVariable.UPDATED_DB_NAMES] = tuple(map(mapping.get, updated, updated))
+            assert [*other.status_variables.values.items()] == [*wanted.items()]
+            assert alike(one, other, "thread_id", "exec_time", "error_code")
         elif isinstance(one, RowsEvent) and not one.is_dummy:
             assert isinstance(other, RowsEvent)
             assert other.body == one.body
@@ -125,7 +98,7 @@ def test_databases(case: str, new: str) -> None:
 
 
 @each_case("case", cases("several-tables", "ddl", "image-full-full", "interleaved"))
-def test_as_the_servers_tool(case: str, tmp_path: Path) -> None:
+def test_as_the_servers_tool(case, tmp_path):
     """What the tool makes of our log is what its --rewrite-db makes of the server's."""
     server = case.rpartition(".")[0]
     if reason := available(server):
@@ -139,7 +112,7 @@ def test_as_the_servers_tool(case: str, tmp_path: Path) -> None:
     assert shown != _printed(server, whole)
 
 
-def _printed(server: str, path: Path, *options: str) -> str:
+def _printed(server, path, *options):
     command = [
         *binlog_tool(server),
         "-v",
@@ -162,7 +135,7 @@ def _printed(server: str, path: Path, *options: str) -> str:
     )
 
 
-def test_tables_and_precedence() -> None:
+def test_tables_and_precedence():
     case = "mysql-9.7.several-tables"
     (database, first), (_, second), *_ = tables(events(case))
     out = events(case, Rename({database: "other"}, {(database, first): ("special", "renamed")}))
@@ -174,7 +147,7 @@ def test_tables_and_precedence() -> None:
 
 
 @each_case("case", cases("several-tables", "payload-full"))
-def test_filters_before_and_behind(case: str) -> None:
+def test_filters_before_and_behind(case):
     database, table = tables(events(case))[0]
     rename = Rename({database: "new"})
     old, new = [f"{database}.{table}"], [f"new.{table}"]
@@ -189,11 +162,11 @@ def test_filters_before_and_behind(case: str) -> None:
 
 
 @each_case("case", cases("several-tables", "compressed-full-full"))
-def test_what_is_not_renamed_is_the_very_event(case: str) -> None:
-    seen: list[Event] = []
+def test_what_is_not_renamed_is_the_very_event(case):
+    seen = []
 
     class Notes(Handler):
-        def on_event(self, event: Event) -> Outcome:
+        def on_event(self, event):
             seen.append(event)
             return event
 
@@ -201,7 +174,7 @@ def test_what_is_not_renamed_is_the_very_event(case: str) -> None:
     assert all(one is other for one, other in zip(seen, out, strict=True))
 
 
-def test_a_statement_with_unknown_variables_keeps_them() -> None:
+def test_a_statement_with_unknown_variables_keeps_them():
     status = b"\x0c\x02one\0two\0" + b"\x63rest of it"
     context = DecodeContext()
     context.decode(raw_format())
@@ -216,10 +189,3 @@ def test_a_statement_with_unknown_variables_keeps_them() -> None:
     assert out.status_variables.unparsed == b"\x63rest of it"
     many = context.decode(raw_event(E.QUERY, query_body(b"x", b"\x0c\xfe", b"other")))
     assert list(Pipeline([Rename({"one": "three"})]).process(many)) == [many]
-
-
-def test_records_and_positions_of_a_renamed_log() -> None:
-    case = CORPUS / "mysql-9.7.payload-full"
-    bare, renamed = tailrace.open(case), tailrace.open(case, handlers=[Rename({"corpus": "x"})])
-    assert [one.end for one in bare.transactions()] == [one.end for one in renamed.transactions()]
-    assert bare.position == renamed.position

@@ -1,9 +1,5 @@
 """The table index, the assembler, and what an event costs that nobody looks at."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 import tailrace
@@ -21,16 +17,11 @@ from tailrace.handlers import (
 from tests.cases import each_case
 from tests.events.made import query_body, raw_event, raw_format, write
 from tests.handlers.logs import CORPUS, cases, events
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tailrace.transaction import Transaction
+from tests.handlers.made import handling
 
 E = EventType
 
-
-TABLES = (
+TABLES = [
     "several-tables",
     "xa",
     "payload-full",
@@ -39,14 +30,14 @@ TABLES = (
     "savepoint",
     "switches",
     "ddl",
-)
+]
 
 
 @each_case(
     ("case", "expand"),
     [(case, expand) for case in cases(*TABLES) for expand in {True, "payload" not in case}],
 )
-def test_the_table_index(case: str, expand: bool) -> None:
+def test_the_table_index(case, expand):
     index = TableIndex()
     seen = []
     with tailrace.open(CORPUS / case, handlers=[index], expand_payloads=expand) as log:
@@ -68,7 +59,7 @@ def test_the_table_index(case: str, expand: bool) -> None:
     whole = list(tailrace.open(CORPUS / case).transactions())
     wanted = []
     for one in whole:
-        tables: dict[tuple[str, str], list[RowsEvent]] = {}
+        tables = {}
         for event in one.all_events():
             if isinstance(event, TableMapEvent):
                 tables.setdefault((event.database, event.table), [])
@@ -81,8 +72,8 @@ def test_the_table_index(case: str, expand: bool) -> None:
 
 @pytest.mark.slow
 @each_case("case", cases())
-def test_the_assembler(case: str) -> None:
-    got: list[Transaction] = []
+def test_the_assembler(case):
+    got = []
     whole = list(tailrace.open(CORPUS / case).transactions())
     bare = events(case)
     assert events(case, Assembler(got.append)) == bare
@@ -94,7 +85,7 @@ def test_the_assembler(case: str) -> None:
     assert left == [event for event in bare if (event.file, event.offset) not in inside]
 
 
-def test_an_incomplete_tail_is_told_apart(tmp_path: Path) -> None:
+def test_an_incomplete_tail_is_told_apart(tmp_path):
     begin, xid = raw_event(E.QUERY, query_body(b"BEGIN")), raw_event(E.XID, bytes(8))
     path = write(
         tmp_path / "b.000001",
@@ -107,7 +98,7 @@ def test_an_incomplete_tail_is_told_apart(tmp_path: Path) -> None:
         xid,
         begin,
     )
-    got: list[Transaction] = []
+    got = []
     list(tailrace.open(path, handlers=[Assembler(got.append)]))
     assert [(one.complete, len(one.events)) for one in got] == [
         (True, 2),
@@ -120,16 +111,16 @@ def test_an_incomplete_tail_is_told_apart(tmp_path: Path) -> None:
 class Counter:
     """Counts which events' bodies are decoded."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.read: list[str] = []
+    def __init__(self, monkeypatch):
+        self.read = []
         kinds = [Event]
         for kind in kinds:
             kinds += kind.__subclasses__()
             if "read_body" in vars(kind):
                 monkeypatch.setattr(kind, "read_body", self.counting(vars(kind)["read_body"]))
 
-    def counting(self, read_body: object) -> object:
-        def counted(event: Event, form: object, /) -> None:
+    def counting(self, read_body):
+        def counted(event, form, /):
             self.read.append(event.name)
             read_body(event, form)
 
@@ -137,9 +128,7 @@ class Counter:
 
 
 @each_case("case", ["mysql-9.7.image-full-full", "mysql-9.7.gtids", "mariadb-11.8.image-full-full"])
-def test_events_that_pass_untouched_are_not_decoded(
-    case: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_that_pass_untouched_are_not_decoded(case, monkeypatch):
     """Only what tells where transactions begin and end is read, and what the filter asks for."""
     counter = Counter(monkeypatch)
     bare = events(case)
@@ -147,11 +136,8 @@ def test_events_that_pass_untouched_are_not_decoded(
     assert set(counter.read) <= grammar
     counter.read.clear()
 
-    class Drops(Handler):
-        def on_rotate(self, event: Event) -> None:
-            return CONSUMED
-
-    assert len(events(case, Drops(), ByServerId(without=[77]))) == len(bare) - sum(
+    drops = handling(on_rotate=lambda _: CONSUMED)
+    assert len(events(case, drops, ByServerId(without=[77]))) == len(bare) - sum(
         e.name == "ROTATE" for e in bare
     )
     assert set(counter.read) <= grammar
@@ -163,7 +149,7 @@ def test_events_that_pass_untouched_are_not_decoded(
     assert sum(isinstance(event, RowsEvent) for event in bare) > 3
 
 
-def test_an_untouched_event_is_the_very_object() -> None:
+def test_an_untouched_event_is_the_very_object():
     log = tailrace.open(CORPUS / "mysql-9.7.gtids")
     given = list(log)
     out = list(Pipeline([Handler(), ByTable(), ByServerId(), TableIndex()]).run(given))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import contextmanager
 from functools import cache
-from types import SimpleNamespace
 
 import pytest
 
-from tailrace.cli import main
 from tailrace.search import Index, index
+from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.waiting import DEADLINE, wait_for
 
 
@@ -62,7 +60,7 @@ class Followed:
             reading.append(items)
             ready.set()
 
-        def run():
+        def work():
             try:
                 self.index(follow=True, on_start=started, **options)
             except Exception as error:  # noqa: BLE001 - the test looks at it
@@ -70,7 +68,7 @@ class Followed:
             finally:
                 ready.set()
 
-        thread = threading.Thread(target=run)
+        thread = threading.Thread(target=work)
         thread.start()
         try:
             ready.wait(DEADLINE)
@@ -95,17 +93,3 @@ def followed(running, tmp_path, request):
     server.disconnect()  # a session of the test before may be changed, or have locks
     server.execute("SET GLOBAL binlog_row_metadata = 'FULL'")
     return Followed(server, tmp_path / "index")
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """run("search", index, query) gives status, stdout and stderr."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["tailrace", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return SimpleNamespace(status=ended.value.code, out=out, err=err)
-
-    return run

@@ -1,7 +1,5 @@
 """Text to tokens for the full-text indexer of WL#3283."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

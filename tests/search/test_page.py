@@ -1,23 +1,17 @@
 """The page's server by HTTP: what it gives, what it rejects, and what it lets a query cost."""
 
-from __future__ import annotations
-
-import ast
 import contextlib
 import http.client
 import json
-import re
 import socket
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import pytest
 
 import tailrace
-from tailrace import search_page
 from tailrace.errors import StorageError, UsageError
 from tailrace.search import index
 from tailrace.search_page import server as module
@@ -102,18 +96,6 @@ def search(site, query, **more):
     parameters = "".join(f"&{name}={quote(str(value))}" for name, value in more.items())
     status, _, body = get(site, f"/search?q={quote(query)}{parameters}")
     return status, json.loads(body)
-
-
-def test_it_stands_on_public_names_of_search_only():
-    """The page is an example, too, of what can be built on the index."""
-    found = set()
-    for path in Path(search_page.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tailrace."):
-                found |= {(node.module, each.name) for each in node.names}
-    assert not [each for pair in found for each in pair if re.search(r"(^|\.)_", each)]
-    of_search = {pair for pair in found if pair[0].split(".")[:2] == ["tailrace", "search"]}
-    assert of_search == {("tailrace.search", "Hit"), ("tailrace.search", "Index")}
 
 
 def test_rows_are_json_with_what_was_found(site):
@@ -321,7 +303,7 @@ def test_other_machines_are_let_in_by_their_name_for_it_only(folder):
     for address in ("0.0.0.0:0", "*:0", "[::]:0", "192.0.2.1:0", "db1.example:0"):
         with pytest.raises(UsageError, match="without a login"):
             PageServer(folder, address)
-    for name in (
+    for name in [
         "*",
         "*.example",
         "",
@@ -331,7 +313,7 @@ def test_other_machines_are_let_in_by_their_name_for_it_only(folder):
         "a b",
         "a\r\nb",
         "é.example",
-    ):
+    ]:
         with pytest.raises(UsageError, match="a host is a name"):
             PageServer(folder, "127.0.0.1:0", hosts=[name])
 

@@ -1,7 +1,5 @@
 """WL#3283's reference application, a full-text indexer: it finds what MySQL's own indexes find."""
 
-from __future__ import annotations
-
 import pytest
 
 from tools.campaign import indexed, searched

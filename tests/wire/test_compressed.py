@@ -1,7 +1,5 @@
 """Compressed packets: the layer both ways, in pieces of any size, and what damage and lies cost."""
 
-from __future__ import annotations
-
 import tracemalloc
 import zlib
 
@@ -22,20 +20,20 @@ WAYS = [
 ]
 
 
-def packet(body: bytes, length: int, sequence: int = 0) -> bytes:
+def packet(body, length, sequence=0):
     """A compressed packet by the protocol's layout, whatever is in it."""
     return (
         len(body).to_bytes(3, "little") + bytes((sequence,)) + length.to_bytes(3, "little") + body
     )
 
 
-def pack(way: ConnectionCompression, plain: bytes) -> bytes:
+def pack(way, plain):
     if way.algorithm is Algorithm.ZLIB:
         return zlib.compress(plain)
     return zstandard.ZstdCompressor(level=way.level).compress(plain)
 
 
-def read(way: ConnectionCompression, raw: bytes, step: int = 1 << 20) -> bytes:
+def read(way, raw, step=1 << 20):
     decompressor, out = Decompressor(way, "a server"), b""
     for at in range(0, len(raw), step):
         decompressor.feed(raw[at : at + step])

@@ -1,7 +1,5 @@
 """Framing, and the packets that end a dump: both ways, whole, cut short, and with more behind."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,12 +16,6 @@ from tailrace.wire.packets import (
     payloads,
 )
 from tests.cases import each_case
-
-STATE = st.from_regex(r"[0-9A-Z]{5}", fullmatch=True)
-ERRORS = st.builds(
-    ErrorPacket, st.integers(0, 0xFFFF), st.none() | STATE, st.text().filter(lambda s: s[:1] != "#")
-) | st.builds(ErrorPacket, st.integers(0, 0xFFFF), STATE, st.text())
-ENDS = st.builds(EndPacket, st.integers(0, 0xFFFF), st.integers(0, 0xFFFF))
 
 
 @settings(deadline=None)
@@ -84,16 +76,6 @@ def test_a_sequence_number_has_a_byte(sequence):
         frame(b"", sequence)
 
 
-@settings(deadline=None)
-@given(ERRORS)
-def test_an_error_both_ways(packet):
-    raw = packet.encode()
-    assert ErrorPacket.decode(raw) == packet
-    assert ErrorPacket.decode(memoryview(bytearray(raw))) == packet
-    assert is_error(raw)
-    assert not is_end(raw)
-
-
 def test_an_error_as_a_server_sends_it():
     raw = bytes.fromhex("ffd404") + b"#HY000" + "Datei «a» fehlt".encode()
     assert ErrorPacket.decode(raw) == ErrorPacket(1236, "HY000", "Datei «a» fehlt")
@@ -136,20 +118,6 @@ def test_what_is_no_error_packet(raw, what):
 def test_an_error_that_has_no_form(packet, what):
     with pytest.raises(UsageError, match=what):
         packet.encode()
-
-
-@settings(deadline=None)
-@given(ENDS)
-def test_an_end_both_ways(packet):
-    raw = packet.encode()
-    assert EndPacket.decode(raw) == packet
-    assert is_end(raw)
-    assert not is_error(raw)
-    for size in range(len(raw)):
-        with pytest.raises(MalformedPacket):
-            EndPacket.decode(raw[:size])
-    with pytest.raises(MalformedPacket, match="1 bytes follow the status, the last field"):
-        EndPacket.decode(raw + b"\0")
 
 
 @each_case("packet", [EndPacket(1 << 16), EndPacket(0, -1)])

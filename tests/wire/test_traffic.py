@@ -1,17 +1,14 @@
 """What real replicas and tools say to real sources: read, and written again byte by byte."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tailrace.gtid import GtidSet
 from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag, RegisterReplica
-from tailrace.wire.packets import EndPacket, ErrorPacket, is_end, is_error, payloads
 from tailrace.wire.semisync import Acknowledgement, unwrap, wrap
 from tests.waiting import wait_for
-from tests.wire.recorder import Recorder, Talk
+from tests.wire.recorder import Recorder
 
 if TYPE_CHECKING:
     from tools.servers import Server
@@ -35,11 +32,11 @@ COMMON = {
 REPORT = {"report-host": "replica.example", "report-port": 4711, "report-user": "kö"}
 
 
-def first(talks: list[Talk], command: bytes) -> bytes | None:
+def first(talks, command):
     return next((raw for talk in talks for raw in talk.commands() if raw[:1] == command), None)
 
 
-def follow(replica: Server, port: int, *, by_gtid: bool) -> None:
+def follow(replica, port, *, by_gtid):
     if replica.flavour == "mysql":
         replica.execute(
             "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_USER='root', "
@@ -56,14 +53,14 @@ def follow(replica: Server, port: int, *, by_gtid: bool) -> None:
         replica.execute("START SLAVE")
 
 
-def leave(replica: Server) -> None:
+def leave(replica):
     word = "REPLICA" if replica.flavour == "mysql" else "SLAVE"
     replica.execute(f"STOP {word}")
     replica.execute(f"RESET {word} ALL")
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
-def pair(request, fresh_server) -> Pair:
+def pair(request, fresh_server):
     """A source and a replica of it, both with semi-synchronous replication at hand."""
     name = request.param
     flavour = name.partition("-")[0]
@@ -77,13 +74,13 @@ def pair(request, fresh_server) -> Pair:
     return source, replica
 
 
-def end_of_log(source: Server) -> tuple[str, int]:
+def end_of_log(source):
     statement = "SHOW BINARY LOG STATUS" if source.flavour == "mysql" else "SHOW MASTER STATUS"
     file, position, *_ = source.query(statement)[0]
     return str(file), int(position)
 
 
-def check_register(raw: bytes) -> None:
+def check_register(raw):
     replica = RegisterReplica.decode(raw)
     assert replica.encode() == raw
     assert replica.server_id == 77
@@ -91,7 +88,7 @@ def check_register(raw: bytes) -> None:
     assert replica.user == "kö"
 
 
-def test_a_replica_by_position_and_its_acknowledgements(pair: Pair):
+def test_a_replica_by_position_and_its_acknowledgements(pair):
     source, replica = pair
     with Recorder(source.port) as recorder:
         follow(replica, recorder.port, by_gtid=False)
@@ -113,7 +110,7 @@ def test_a_replica_by_position_and_its_acknowledgements(pair: Pair):
     _check_acknowledgements(source, dump)
 
 
-def _check_acknowledgements(source: Server, dump: Talk) -> None:
+def _check_acknowledgements(source, dump):
     """Each answers an event that wanted it: it names where that ends in the source's file."""
     sent = [raw for raw in dump.commands() if raw[:1] == ACKNOWLEDGE]
     wanted = []
@@ -132,7 +129,7 @@ def _check_acknowledgements(source: Server, dump: Talk) -> None:
     assert {each.file for each in answered} == {path.name for path in source.binlogs()}
 
 
-def test_a_replica_by_gtid(pair: Pair):
+def test_a_replica_by_gtid(pair):
     source, replica = pair
     replica.execute("RESET BINARY LOGS AND GTIDS" if source.flavour == "mysql" else "RESET MASTER")
     if source.flavour == "mysql":
@@ -158,73 +155,3 @@ def test_a_replica_by_gtid(pair: Pair):
         asked = BinlogDump.decode(raw)
         assert asked.encode() == raw
         assert asked.server_id == 77
-
-
-def read_remote(source: Server, port: int, *arguments: str, how: str = "", check=True) -> None:
-    tls = "--ssl-mode=DISABLED" if source.flavour == "mysql" else "--skip-ssl"
-    where = ["--host=127.0.0.1", f"--port={port}", "--user=root", tls]
-    source.mysqlbinlog(how or "--read-from-remote-server", *where, *arguments, check=check)
-
-
-def _length(record: bytes) -> int:
-    """What an event behind an OK byte says of its length; of an OK packet, no length at all."""
-    return int.from_bytes(record[10:14], "little")
-
-
-def test_mysqlbinlog_by_position(pair: Pair):
-    source, _ = pair
-    source.rotate()
-    with Recorder(source.port) as recorder:
-        read_remote(source, recorder.port, "--start-position=4", "binlog.000001")
-        talk = next(talk for talk in recorder.talks if first([talk], DUMP))
-    raw = first([talk], DUMP)
-    asked = BinlogDump.decode(raw)
-    assert asked.encode() == raw
-    assert (asked.file, asked.position, asked.server_id) == ("binlog.000001", 4, 0)
-    assert asked.flags & DumpFlag.NON_BLOCK
-    events = [each[1:] for each in talk.records() if len(each) - 1 == _length(each)]
-    assert (events[0][4], events[0][13:17]) == (4, bytes(4))  # an artificial ROTATE goes before
-    end = next(at for at, event in enumerate(events) if event[4] == 4 and any(event[13:17]))
-    assert b"".join(events[1 : end + 1]) == source.binlogs()[0].read_bytes()[4:]
-
-
-def test_mysqlbinlog_by_gtid(pair: Pair):
-    source, _ = pair
-    if source.flavour != "mysql":
-        pytest.skip("MariaDB has no COM_BINLOG_DUMP_GTID")
-    uuid = source.query("SELECT @@server_uuid")[0][0]
-    for gtids in (f"{uuid}:1-2:4", f"{uuid}:1:shop:5:7"):
-        with Recorder(source.port) as recorder:
-            read_remote(
-                source,
-                recorder.port,
-                f"--exclude-gtids={gtids}",
-                "binlog.000001",
-                how="--read-from-remote-source=BINLOG-DUMP-GTIDS",
-            )
-            raw = first(recorder.talks, DUMP_GTID)
-        asked = BinlogDumpGtid.decode(raw)
-        assert asked.encode() == raw
-        assert asked.gtids == GtidSet.parse(gtids)
-        assert asked.file == "binlog.000001"
-
-
-def test_how_a_dump_ends(pair: Pair):
-    source, _ = pair
-    with Recorder(source.port) as recorder:
-        last = source.binlogs()[-1].name
-        read_remote(source, recorder.port, last)
-        read_remote(source, recorder.port, "nothing.000001", check=False)
-    ended, refused = (
-        [raw for _, raw in payloads(talk.from_server)][-1]
-        for talk in recorder.talks
-        if first([talk], DUMP)
-    )
-    assert is_end(ended)
-    assert EndPacket.decode(ended).encode() == ended
-    assert is_error(refused)
-    error = ErrorPacket.decode(refused)
-    assert error.encode() == refused
-    assert error == ErrorPacket(
-        1236, "HY000", "Could not find first log file name in binary log index file"
-    )

@@ -1,7 +1,5 @@
 """`unframe`: packets made into a file's bytes. What D's kernel does is held equal to it elsewhere."""
 
-from __future__ import annotations
-
 import struct
 from array import array
 
@@ -44,7 +42,7 @@ def event(body, kind, log_pos, flags=0, said=None):
 class Run:
     """A buffer, its state, and the calls on it."""
 
-    def __init__(self, packets: bytes, offset: int, *, before: int = 0, room: int = 100):
+    def __init__(self, packets, offset, *, before=0, room=100):
         self.data = memoryview(bytearray(b"\xaa" * before + packets + bytes(64)))
         self.starts = array("q", [-1]) * room
         self.state = array("q", [0]) * STATE_WORDS
@@ -52,11 +50,11 @@ class Run:
         self.state[END] = before + len(packets)
         self.state[OFFSET] = offset
 
-    def go(self) -> int:
+    def go(self):
         return unframe(self.data, self.starts, self.state)
 
     @property
-    def chunk(self) -> bytes:
+    def chunk(self):
         return bytes(self.data[self.state[BEGIN] : self.state[WRITE]])
 
 

@@ -17,6 +17,7 @@ from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.schema.table import Table
 from tailrace.storage import EventReader
 from tailrace.writing import LogWriter, create
+from tools.campaign.killed_writer import TABLE_SQL, UUID, row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,12 +25,8 @@ if TYPE_CHECKING:
     from tailrace.gtid import GtidList, GtidSet
     from tailrace.transaction import Transaction
 
-UUID = "896e7882-18fe-11ef-ab88-22222d34d411"
 FLAVOURS = ("mysql", "mariadb")
 START = 1_700_000_000_000_000
-TABLE_SQL = (
-    "create table shop.orders (id int primary key, name varchar(40), note text, price decimal(9,2))"
-)
 
 
 class Clock:
@@ -64,15 +61,6 @@ def orders(flavour: str) -> Table:
     return Table.parse(
         TABLE_SQL, flavour=flavour, server_version=STANDARD_VERSIONS[Flavour(flavour)]
     )
-
-
-def row(number: int) -> dict[str, Any]:
-    return {
-        "id": number,
-        "name": f"name {number}",
-        "note": None if number % 3 == 0 else "note " * (number % 7),
-        "price": f"{number}.25",
-    }
 
 
 def fill(log: LogWriter, count: int, *, first: int = 1, rows: int = 3) -> None:

@@ -1,10 +1,7 @@
 """`append`: going on with a log, and cutting back what a crash left."""
 
-from __future__ import annotations
-
 import shutil
 import struct
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
@@ -21,14 +18,12 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.events import OpaqueEvent
-from tailrace.gtid import GtidSet
 from tailrace.log import open as open_log
 from tailrace.storage.memory import forget_memory, memory_folder
-from tailrace.writing import LogRecovered, Recovery
+from tailrace.writing import LogRecovered
 from tests.cases import each_case
 from tests.writing.made import (
     FLAVOURS,
-    UUID,
     append,
     check_files,
     ddl,
@@ -38,13 +33,10 @@ from tests.writing.made import (
     transactions_of,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 both = each_case("flavour", FLAVOURS)
 
 
-def killed(folder: Path, flavour: str, **given: object) -> tuple[Path, list[int], bytes]:
+def killed(folder, flavour, **given):
     """A log as a killed writer leaves it: its file, where its transactions end, its bytes."""
     out = log(folder / "binlog.000001", flavour, **given)
     ends = [out.position.offset]
@@ -60,16 +52,14 @@ def killed(folder: Path, flavour: str, **given: object) -> tuple[Path, list[int]
 
 
 @each_case(("flavour", "checksum"), [("mysql", "crc32"), ("mariadb", "none")])
-def test_every_torn_tail_is_cut_to_whole_transactions(
-    tmp_path: Path, flavour: str, checksum: str
-) -> None:
+def test_every_torn_tail_is_cut_to_whole_transactions(tmp_path, flavour, checksum):
     _, ends, held = killed(tmp_path, flavour, checksum=checksum)
     forget_memory(flavour)
     folder = memory_folder(flavour)
     for size in range(ends[0], len(held) + 1):
         folder.files["binlog.000001"] = bytearray(held[:size])
         kept = max(end for end in ends if end <= size)
-        said: list[Recovery] = []
+        said = []
         with append(f"memory:{flavour}", recovered=said.append) as out:
             assert out.position.offset == kept
             assert out.files == ["binlog.000001"]
@@ -86,18 +76,7 @@ def test_every_torn_tail_is_cut_to_whole_transactions(
 
 
 @both
-def test_a_torn_tail_is_cut_on_disk(tmp_path: Path, flavour: str) -> None:
-    file, ends, held = killed(tmp_path / flavour, flavour)
-    for size in range(ends[-1] - 1, ends[0], -50):
-        file.write_bytes(held[:size])
-        kept = max(end for end in ends if end <= size)
-        with append(file.parent, recovered=lambda _: None):
-            assert file.read_bytes() == held[:kept]
-        assert len(transactions_of(file)) == ends.index(kept)
-
-
-@both
-def test_appending_goes_on_with_all_that_the_file_says(tmp_path: Path, flavour: str) -> None:
+def test_appending_goes_on_with_all_that_the_file_says(tmp_path, flavour):
     file, _ends, held = killed(tmp_path / flavour, flavour)
     file.write_bytes(held[:-5])
     with pytest.warns(LogRecovered, match=r"binlog\.000001: it ends inside an event; cut back"):
@@ -121,7 +100,7 @@ def test_appending_goes_on_with_all_that_the_file_says(tmp_path: Path, flavour: 
 
 
 @both
-def test_unfinished_transaction_of_whole_events(tmp_path: Path, flavour: str) -> None:
+def test_unfinished_transaction_of_whole_events(tmp_path, flavour):
     file, _, held = killed(tmp_path / flavour, flavour)
     last = events_of(file)[-1]
     file.write_bytes(held[: last.offset])
@@ -132,7 +111,7 @@ def test_unfinished_transaction_of_whole_events(tmp_path: Path, flavour: str) ->
 
 
 @both
-def test_closed_file_is_followed_by_a_new_one(tmp_path: Path, flavour: str) -> None:
+def test_closed_file_is_followed_by_a_new_one(tmp_path, flavour):
     folder = tmp_path / flavour
     with log(folder / "binlog.000001", flavour) as out:
         fill(out, 2)
@@ -150,7 +129,7 @@ def test_closed_file_is_followed_by_a_new_one(tmp_path: Path, flavour: str) -> N
 
 
 @both
-def test_a_log_named_by_its_index_its_folder_its_file(tmp_path: Path, flavour: str) -> None:
+def test_a_log_named_by_its_index_its_folder_its_file(tmp_path, flavour):
     folder = tmp_path / flavour
     with log(folder / "binlog.000001", flavour):
         pass
@@ -168,7 +147,7 @@ def test_a_log_named_by_its_index_its_folder_its_file(tmp_path: Path, flavour: s
     append(folder / "other.index").close()
 
 
-def test_nothing_to_append_to(tmp_path: Path) -> None:
+def test_nothing_to_append_to(tmp_path):
     with pytest.raises(StorageError, match="no log is in this folder"):
         append(tmp_path)
     with pytest.raises(StorageError, match="no log of that name"):
@@ -179,26 +158,8 @@ def test_nothing_to_append_to(tmp_path: Path) -> None:
     assert (tmp_path / "binlog.000001").read_bytes() == b"#!/bin/sh"
 
 
-def test_in_memory() -> None:
-    forget_memory("mysql")
-    out = log("memory:mysql", "mysql")
-    fill(out, 2)
-    folder = memory_folder("mysql")
-    held = bytes(folder.files["binlog.000001"])
-    out.close()
-    folder.files["binlog.000001"][:] = held[:-1]
-    with pytest.warns(LogRecovered, match=r"memory:mysql/binlog\.000001"):
-        out = append("memory:mysql")
-    with out:
-        fill(out, 1, first=2)
-        assert out.gtids == GtidSet.parse(f"{UUID}:1-2")
-    with append("memory:mysql/binlog.index") as out:
-        assert out.files == ["binlog.000001", "binlog.000002"]
-    forget_memory("mysql")
-
-
 @both
-def test_options_of_the_file_hold(tmp_path: Path, flavour: str) -> None:
+def test_options_of_the_file_hold(tmp_path, flavour):
     folder = tmp_path / flavour
     with log(folder / "binlog.000001", flavour, checksum="none"):
         pass
@@ -215,9 +176,7 @@ def test_options_of_the_file_hold(tmp_path: Path, flavour: str) -> None:
 
 @both
 @each_case("checksum", ["crc32", "none"])
-def test_a_flipped_length_is_damage_and_nothing_is_cut(
-    tmp_path: Path, flavour: str, checksum: str
-) -> None:
+def test_a_flipped_length_is_damage_and_nothing_is_cut(tmp_path, flavour, checksum):
     """It looks like a torn tail, but whole events follow."""
     file, _, held = killed(tmp_path / flavour, flavour, checksum=checksum)
     for event in events_of(file)[1:-2]:
@@ -232,7 +191,7 @@ def test_a_flipped_length_is_damage_and_nothing_is_cut(
 
 
 @both
-def test_damage_before_the_end_is_refused(tmp_path: Path, flavour: str) -> None:
+def test_damage_before_the_end_is_refused(tmp_path, flavour):
     file, ends, held = killed(tmp_path / flavour, flavour)
     last = transactions_of(file)[-1].start.offset
     for at in range(30, last, 7):
@@ -245,9 +204,7 @@ def test_damage_before_the_end_is_refused(tmp_path: Path, flavour: str) -> None:
 
 
 @both
-def test_damaged_last_bytes_of_an_open_file_are_cut_and_of_a_closed_one_not(
-    tmp_path: Path, flavour: str
-) -> None:
+def test_damaged_last_bytes_of_an_open_file_are_cut_and_of_a_closed_one_not(tmp_path, flavour):
     file, ends, held = killed(tmp_path / flavour, flavour)
     file.write_bytes(held[:-20] + bytes(20))
     with pytest.warns(LogRecovered, match="last bytes are damaged"):
@@ -263,7 +220,7 @@ def test_damaged_last_bytes_of_an_open_file_are_cut_and_of_a_closed_one_not(
 
 
 @both
-def test_zeros_after_a_power_cut(tmp_path: Path, flavour: str) -> None:
+def test_zeros_after_a_power_cut(tmp_path, flavour):
     file, ends, held = killed(tmp_path / flavour, flavour)
     file.write_bytes(held[: ends[2] + 30] + bytes(5000))
     with pytest.warns(LogRecovered):
@@ -272,7 +229,7 @@ def test_zeros_after_a_power_cut(tmp_path: Path, flavour: str) -> None:
 
 
 @both
-def test_a_file_without_a_whole_head_gives_its_number_back(tmp_path: Path, flavour: str) -> None:
+def test_a_file_without_a_whole_head_gives_its_number_back(tmp_path, flavour):
     folder = tmp_path / flavour
     with log(folder / "binlog.000001", flavour) as out:
         fill(out, 2)
@@ -298,7 +255,7 @@ def test_a_file_without_a_whole_head_gives_its_number_back(tmp_path: Path, flavo
 
 
 @both
-def test_a_file_that_the_index_misses_is_listed(tmp_path: Path, flavour: str) -> None:
+def test_a_file_that_the_index_misses_is_listed(tmp_path, flavour):
     """A writer that was killed between making a file and listing it."""
     folder = tmp_path / flavour
     with log(folder / "binlog.000001", flavour) as out:
@@ -314,7 +271,7 @@ def test_a_file_that_the_index_misses_is_listed(tmp_path: Path, flavour: str) ->
 
 
 @both
-def test_drafts_are_no_logs_and_are_removed(tmp_path: Path, flavour: str) -> None:
+def test_drafts_are_no_logs_and_are_removed(tmp_path, flavour):
     """A writer that was killed before a new file had its name."""
     folder = tmp_path / flavour
     with log(folder / "binlog.000001", flavour) as out:
@@ -327,19 +284,8 @@ def test_drafts_are_no_logs_and_are_removed(tmp_path: Path, flavour: str) -> Non
     assert names == ["binlog.000001", "binlog.000002", "binlog.index"]
 
 
-def test_index_lines_are_kept(tmp_path: Path) -> None:
-    folder = tmp_path / "mysql"
-    with log(folder / "binlog.000001", "mysql"):
-        pass
-    (folder / "binlog.index").write_text("/var/lib/mysql/binlog.000001\n")
-    with append(folder) as out:
-        assert out.files == ["binlog.000001", "binlog.000002"]
-    lines = (folder / "binlog.index").read_text()
-    assert lines == "/var/lib/mysql/binlog.000001\n/var/lib/mysql/binlog.000002\n"
-
-
 @both
-def test_bytes_behind_the_end_are_not_cut(tmp_path: Path, flavour: str) -> None:
+def test_bytes_behind_the_end_are_not_cut(tmp_path, flavour):
     with log(tmp_path / flavour / "binlog.000001", flavour) as out:
         fill(out, 1)
     file = tmp_path / flavour / "binlog.000001"
@@ -350,7 +296,7 @@ def test_bytes_behind_the_end_are_not_cut(tmp_path: Path, flavour: str) -> None:
     assert file.read_bytes() == held
 
 
-def test_a_log_out_of_order_is_refused(tmp_path: Path) -> None:
+def test_a_log_out_of_order_is_refused(tmp_path):
     file, ends, held = killed(tmp_path / "mysql", "mysql")
     gtid = held[ends[0] : ends[0] + 79]
     body = bytearray(gtid[:-4])
@@ -364,7 +310,7 @@ def test_a_log_out_of_order_is_refused(tmp_path: Path) -> None:
     assert file.read_bytes() == held + twice
 
 
-def test_truncated_head_says_where(tmp_path: Path) -> None:
+def test_truncated_head_says_where(tmp_path):
     """A closed file that ends inside an event was cut by a copy, not by a crash: it is cut, too."""
     file, _, held = killed(tmp_path / "mysql", "mysql")
     closed = bytearray(held[:-3])
@@ -377,7 +323,7 @@ def test_truncated_head_says_where(tmp_path: Path) -> None:
     check_files(file)
 
 
-def mine(data: bytes, file: Path) -> OpaqueEvent:
+def mine(data, file):
     """An event of a type that nobody knows."""
     form = open_log(file, unknown="opaque").format
     return OpaqueEvent.make(type=198, data=data, server_id=7, form=form)
@@ -385,9 +331,7 @@ def mine(data: bytes, file: Path) -> OpaqueEvent:
 
 @both
 @each_case("checksum", ["crc32", "none"])
-def test_a_log_with_events_of_unknown_types_is_continued(
-    tmp_path: Path, flavour: str, checksum: str
-) -> None:
+def test_a_log_with_events_of_unknown_types_is_continued(tmp_path, flavour, checksum):
     """WL#3283, Pitch 3: events of a format that is not known are written, read, and kept."""
     file, ends, _ = killed(tmp_path / flavour, flavour, checksum=checksum)
     for number in (1, 2, 3):
@@ -403,9 +347,7 @@ def test_a_log_with_events_of_unknown_types_is_continued(
 
 @both
 @each_case("checksum", ["crc32", "none"])
-def test_a_whole_event_of_an_unknown_type_after_damage_is_not_cut(
-    tmp_path: Path, flavour: str, checksum: str
-) -> None:
+def test_a_whole_event_of_an_unknown_type_after_damage_is_not_cut(tmp_path, flavour, checksum):
     """WL#3283, Pitch 3."""
     file, _, held = killed(tmp_path / flavour, flavour, checksum=checksum)
     out = append(file)

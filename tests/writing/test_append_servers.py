@@ -1,9 +1,6 @@
 """`append` to logs that servers left."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,18 +11,10 @@ from tailrace.errors import (
 from tests.cases import each_case
 from tests.recorded import CORPUS
 from tests.writing.made import (
-    FLAVOURS,
     append,
     fill,
     transactions_of,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tailrace.writing import Recovery
-
-both = each_case("flavour", FLAVOURS)
 
 
 @each_case(
@@ -36,7 +25,7 @@ both = each_case("flavour", FLAVOURS)
         *("mariadb-10.11.in-use", "mariadb-10.11.torn", "mariadb-11.8.domains"),
     ],
 )
-def test_logs_of_servers(tmp_path: Path, case: str) -> None:
+def test_logs_of_servers(tmp_path, case):
     """What servers left, crashed ones too, is gone on with."""
     folder = tmp_path / case
     folder.mkdir()
@@ -44,7 +33,7 @@ def test_logs_of_servers(tmp_path: Path, case: str) -> None:
         shutil.copy(path, folder)
     last = max(folder.iterdir())
     before = [each for each in transactions_of(folder) if each.complete]
-    said: list[Recovery] = []
+    said = []
     with append(folder, recovered=said.append) as out:
         assert bool(said) == ("torn" in case)
         fill(out, 2)
@@ -57,7 +46,7 @@ def test_logs_of_servers(tmp_path: Path, case: str) -> None:
 
 
 @each_case("name", ["mysql-9.7", "mariadb-11.8"])
-def test_relay_logs_and_encrypted_logs_are_refused(tmp_path: Path, name: str) -> None:
+def test_relay_logs_and_encrypted_logs_are_refused(tmp_path, name):
     for case in ("relay-log", "encrypted"):
         folder = tmp_path / case
         shutil.copytree(CORPUS / f"{name}.{case}", folder)

@@ -4,11 +4,8 @@ TAILRACE_KILLS makes it more than 4 kills of each; `python -m tools.campaign kil
 has all cases: compressed, encrypted, power cuts.
 """
 
-from __future__ import annotations
-
 import os
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,15 +14,11 @@ from tests.writing.made import check_files
 from tools.campaign import killed
 from tools.campaign.killed_writer import Case
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
 KILLS = int(os.environ.get("TAILRACE_KILLS", "4"))
 
 
 @each_case(("flavour", "sync"), [("mysql", "none"), ("mariadb", "transaction")])
-def test_killed_again_and_again(tmp_path: Path, flavour: str, sync: str) -> None:
+def test_killed_again_and_again(tmp_path, flavour, sync):
     """Whole transactions only, and every one whose commit returned.
 
     With ``sync="none"`` too: a killed process leaves what it wrote to the operating system. The
@@ -39,7 +32,7 @@ def test_killed_again_and_again(tmp_path: Path, flavour: str, sync: str) -> None
 
 
 @pytest.mark.slow
-def test_the_small_campaign() -> None:
+def test_the_small_campaign():
     """Compressed, encrypted, and power cuts; killed while they open and purge, too."""
     reports = killed.run(killed.SIZES["small"], seed=3)
     assert [failure for report in reports for failure in report.failures] == []
@@ -60,13 +53,11 @@ main(*sys.argv[1:])
 """
 
 
-def test_a_writer_that_does_not_sync_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_does_not_sync_is_found(tmp_path, monkeypatch):
     """The campaign's power cuts do lose what was only handed to the operating system."""
     arguments = killed.arguments
 
-    def broken(*given: object) -> list[str]:
+    def broken(*given):
         return [sys.executable, "-c", WITHOUT_SYNC, *arguments(*given)[3:]]
 
     monkeypatch.setattr(killed, "arguments", broken)

@@ -1,16 +1,11 @@
 """Transactions of other logs, written again: every log of the corpus, and what is refused."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 import tailrace
 from tailrace.constants import EventType
 from tailrace.errors import BoundaryError, EventEncodeError, GtidError
 from tailrace.events import (
-    Event,
     FormatDescriptionEvent,
     GtidEvent,
     MariadbGtidEvent,
@@ -20,15 +15,12 @@ from tailrace.events import (
     StopEvent,
     XidEvent,
 )
-from tailrace.writing import LogWriter, append
+from tailrace.writing import append
 from tests.cases import each_case
 from tests.events.made import MYSQL_ARRAY, query_body, raw_event, raw_format, table_map_body
 from tests.events.made import write as write_events
 from tests.recorded import CORPUS, folders
 from tests.writing.made import FLAVOURS, UUID, check_files, events_of, log, transactions_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CASES = folders("encrypted", "relay")
 PASSED_OVER = {
@@ -37,7 +29,7 @@ PASSED_OVER = {
 }
 
 
-def copied(source: tailrace.Log, target: Path, **given: object) -> LogWriter:
+def copied(source, target, **given):
     flavour = source.format.flavour
     with log(target, flavour, server_uuid=None, **given) as out:
         for event in source:
@@ -45,7 +37,7 @@ def copied(source: tailrace.Log, target: Path, **given: object) -> LogWriter:
     return out
 
 
-def content(event: Event) -> tuple[object, ...]:
+def content(event):
     """What must come out as it went in: all but place, checksum, and the GTID event's own length
     and clock.
     """
@@ -61,7 +53,7 @@ def content(event: Event) -> tuple[object, ...]:
 
 @pytest.mark.slow
 @each_case("case", CASES, ids=lambda case: case.name)
-def test_copies_of_the_corpus(tmp_path: Path, case: Path) -> None:
+def test_copies_of_the_corpus(tmp_path, case):
     opened = tailrace.open(case, expand_payloads=False)
     before = [event for event in opened if event.name not in PASSED_OVER]
     whole = not opened.incomplete and opened.torn_tail is None
@@ -81,10 +73,10 @@ def test_copies_of_the_corpus(tmp_path: Path, case: Path) -> None:
         assert len(after) < len(before)
 
 
-def transaction(flavour: str, number: int = 1, **given: object) -> list[Event]:
+def transaction(flavour, number=1, **given):
     """A transaction's events, made."""
     if flavour == "mysql":
-        gtid: Event = GtidEvent.make(gtid=tailrace.gtid.Gtid(UUID, "", number), server_id=3)
+        gtid = GtidEvent.make(gtid=tailrace.gtid.Gtid(UUID, "", number), server_id=3)
         begin = [QueryEvent.make(sql="BEGIN")]
     else:
         gtid = MariadbGtidEvent.make(seq_no=number, domain_id=0, server_id=3)
@@ -101,7 +93,7 @@ both = each_case("flavour", FLAVOURS)
 
 
 @both
-def test_one_whole_transaction(tmp_path: Path, flavour: str) -> None:
+def test_one_whole_transaction(tmp_path, flavour):
     with log(tmp_path / "binlog.000001", flavour) as out:
         out.write_transaction(transaction(flavour))
         place = out.position
@@ -122,7 +114,7 @@ def test_one_whole_transaction(tmp_path: Path, flavour: str) -> None:
 
 
 @both
-def test_an_unfinished_transaction_is_told_at_the_end(tmp_path: Path, flavour: str) -> None:
+def test_an_unfinished_transaction_is_told_at_the_end(tmp_path, flavour):
     out = log(tmp_path / "binlog.000001", flavour)
     for event in [*transaction(flavour), *transaction(flavour, 2)[:-1]]:
         out.write(event)
@@ -135,7 +127,7 @@ def test_an_unfinished_transaction_is_told_at_the_end(tmp_path: Path, flavour: s
 
 
 @both
-def test_out_of_order_drops_the_transaction(tmp_path: Path, flavour: str) -> None:
+def test_out_of_order_drops_the_transaction(tmp_path, flavour):
     with log(tmp_path / "binlog.000001", flavour) as out:
         first, second = transaction(flavour), transaction(flavour, 2)
         out.write(first[0])
@@ -146,7 +138,7 @@ def test_out_of_order_drops_the_transaction(tmp_path: Path, flavour: str) -> Non
 
 
 @both
-def test_what_belongs_to_the_file_is_passed_over(tmp_path: Path, flavour: str) -> None:
+def test_what_belongs_to_the_file_is_passed_over(tmp_path, flavour):
     head, *rest = transaction(flavour)
     strange = [
         FormatDescriptionEvent.make(flavour=flavour),
@@ -163,7 +155,7 @@ def test_what_belongs_to_the_file_is_passed_over(tmp_path: Path, flavour: str) -
 
 
 @both
-def test_a_crash_in_the_source_makes_its_transaction_void(tmp_path: Path, flavour: str) -> None:
+def test_a_crash_in_the_source_makes_its_transaction_void(tmp_path, flavour):
     start = FormatDescriptionEvent.make(flavour=flavour, created=5, timestamp=5)
     with log(tmp_path / "binlog.000001", flavour) as out:
         for event in [*transaction(flavour)[:-1], start, *transaction(flavour, 2)]:
@@ -172,7 +164,7 @@ def test_a_crash_in_the_source_makes_its_transaction_void(tmp_path: Path, flavou
 
 
 @each_case("flavour", FLAVOURS)
-def test_the_other_flavours_events_are_refused(tmp_path: Path, flavour: str) -> None:
+def test_the_other_flavours_events_are_refused(tmp_path, flavour):
     other = "mariadb" if flavour == "mysql" else "mysql"
     with log(tmp_path / "binlog.000001", flavour) as out:
         place = out.position
@@ -186,7 +178,7 @@ def test_the_other_flavours_events_are_refused(tmp_path: Path, flavour: str) -> 
 
 
 @each_case("uuid", [UUID, None])
-def test_transactions_without_gtid_events_get_one(tmp_path: Path, uuid: str | None) -> None:
+def test_transactions_without_gtid_events_get_one(tmp_path, uuid):
     with log(tmp_path / "mysql.000001", "mysql", server_uuid=uuid) as out:
         out.write_transaction(transaction("mysql")[1:])
         out.write_transaction([QueryEvent.make(sql="create table t (a int)", timestamp=77)])
@@ -206,7 +198,7 @@ def test_transactions_without_gtid_events_get_one(tmp_path: Path, uuid: str | No
     check_files(tmp_path / "mysql.000001")
 
 
-def test_old_rows_events_are_laid_out_anew(tmp_path: Path) -> None:
+def test_old_rows_events_are_laid_out_anew(tmp_path):
     """A log of MySQL 5.5: V1 rows, 4 byte table ids. MySQL 9.7 reads no such."""
     array = bytearray(MYSQL_ARRAY)
     array[EventType.TABLE_MAP - 1] = 6
@@ -237,7 +229,7 @@ def test_old_rows_events_are_laid_out_anew(tmp_path: Path) -> None:
     assert written.table_map.table == "orders"
 
 
-def test_a_copy_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_copy_is_gone_on_with(tmp_path):
     case = CORPUS / "mysql-9.7.gtids"
     copied(tailrace.open(case, expand_payloads=False), tmp_path / "binlog.000001")
     with append(tmp_path, sync="none", server_uuid=UUID) as out:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,31 +20,22 @@ from tailrace.storage.local import LocalFolder
 from tests.cases import each_case
 from tests.waiting import wait_for
 from tests.writing.made import FLAVOURS, UUID, check_files, events_of, fill, log, orders, row
-from tests.writing.test_observers import statement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tailrace.storage.streams.base import Data
-    from tailrace.storage.streams.file import FileOutput
-    from tailrace.writing import LogWriter
+from tests.writing.test_observers import WAIT, in_threads, statement
 
 both = each_case("flavour", FLAVOURS)
-WAIT = 300.0
 CLIENTS = 8
 
 
 class Syncs:
     """How often a file was written and synced, up to where, and what is to happen then."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.count = self.durable = self.writes = 0
-        self.first: Callable[[], None] = lambda: None
-        self.first_write: Callable[[], None] = lambda: None
-        self.before_cut: Callable[[], None] = lambda: None
+        self.first = lambda: None
+        self.first_write = lambda: None
+        self.before_cut = lambda: None
 
-    def slowly(self, seconds: float) -> None:
+    def slowly(self, seconds):
         self.first = lambda: time.sleep(seconds)
 
 
@@ -54,11 +44,11 @@ class Disk(LocalFolder):
 
     syncs: Syncs
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         super().__init__(folder)
         object.__setattr__(self, "syncs", Syncs())
 
-    def create(self, name: str, head: bytes) -> Any:
+    def create(self, name, head):
         made = super().create(name, head)
         self.syncs.durable = len(head)
         return Watched(self.syncs, made)
@@ -67,15 +57,15 @@ class Disk(LocalFolder):
 class Watched:
     """A file of it. No thread may write or sync it while another does."""
 
-    def __init__(self, syncs: Syncs, lower: FileOutput) -> None:
+    def __init__(self, syncs, lower):
         self._syncs, self._lower, self._alone = syncs, lower, threading.Lock()
-        self.flush, self.close = lower.flush, lower.close
+        self.flush, self.update, self.close = lower.flush, lower.update, lower.close
 
     @property
-    def size(self) -> int:
+    def size(self):
         return self._lower.size
 
-    def write(self, data: Data, /) -> None:
+    def write(self, data, /):
         assert self._alone.acquire(blocking=False)
         try:
             self._syncs.writes += 1
@@ -84,14 +74,11 @@ class Watched:
         finally:
             self._alone.release()
 
-    def update(self, offset: int, data: Data, /) -> None:
-        self._lower.update(offset, data)
-
-    def truncate(self, size: int, /) -> None:
+    def truncate(self, size, /):
         self._syncs.before_cut()
         self._lower.truncate(size)
 
-    def sync(self) -> None:
+    def sync(self):
         assert self._alone.acquire(blocking=False)
         try:
             self._syncs.count += 1
@@ -102,22 +89,13 @@ class Watched:
             self._alone.release()
 
 
-def in_threads(*works: Callable[[], object]) -> None:
-    threads = [threading.Thread(target=work) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT)
-        assert not thread.is_alive()
-
-
-def commit(out: LogWriter, number: int) -> Any:
+def commit(out, number):
     with out.transaction() as transaction:
         transaction.insert(orders(out.flavour), [row(number)])
     return transaction
 
 
-def given_out(out: LogWriter) -> int:
+def given_out(out):
     """How many GTIDs were given out, also to transactions that still wait."""
     gtids = out.dialect.gtids.written
     if out.flavour == "mysql":
@@ -127,17 +105,15 @@ def given_out(out: LogWriter) -> int:
 
 @both
 @each_case("sync", ["transaction", "none"])
-def test_one_sync_is_for_all_that_wait_and_a_commit_returns_after_its_own(
-    tmp_path: Path, flavour: str, sync: str
-) -> None:
+def test_one_sync_is_for_all_that_wait_and_a_commit_returns_after_its_own(tmp_path, flavour, sync):
     """And one write if nothing is synced. Each waits here until all clients wait for it."""
     disk, path, lock = Disk(tmp_path), tmp_path / "binlog.000001", threading.Lock()
-    late: list[Any] = []
+    late = []
     returned, running = 0, CLIENTS
     with log(disk, flavour, sync=sync) as out:
         writes, syncs = disk.syncs.writes, disk.syncs.count
 
-        def all_wait() -> None:
+        def all_wait():
             wait_for(lambda: given_out(out) - returned >= running, every=0.001)
 
         if sync == "transaction":
@@ -145,7 +121,7 @@ def test_one_sync_is_for_all_that_wait_and_a_commit_returns_after_its_own(
         else:
             disk.syncs.first_write = all_wait
 
-        def client(first: int) -> None:
+        def client(first):
             nonlocal returned, running
             for number in range(first, first + 25):
                 position = commit(out, number).position
@@ -169,33 +145,31 @@ def test_one_sync_is_for_all_that_wait_and_a_commit_returns_after_its_own(
 
 
 @both
-def test_after_flush_is_in_the_logs_order_behind_the_sync_and_before_after_sync(
-    tmp_path: Path, flavour: str
-) -> None:
+def test_after_flush_is_in_the_logs_order_behind_the_sync_and_before_after_sync(tmp_path, flavour):
     disk = Disk(tmp_path)
     disk.syncs.slowly(0.002)
-    flushed: list[int] = []
-    wrong: list[Any] = []
+    flushed = []
+    wrong = []
 
     class Order(TransactionObserver, LogStorageObserver):
         interface_version = 2
 
-        def after_flush(self, io: Any, file: str, position: int, flags: LogStorageFlag) -> None:
+        def after_flush(self, io, file, position, flags):
             flushed.append(position)
             if position > disk.syncs.durable or flags is not LogStorageFlag.SYNCED:
                 wrong.append(("after_flush", position, flags))
 
-        def after_sync(self, io: Any, file: str, position: int) -> None:
+        def after_sync(self, io, file, position):
             synced = threading.get_ident(), position
             if position not in flushed:
                 wrong.append(("after_sync", position))
             seen[threading.get_ident()] = synced
 
-        def after_commit(self, io: Any) -> None:
+        def after_commit(self, io):
             if seen.pop(threading.get_ident()) != (threading.get_ident(), io.position):
                 wrong.append(("after_commit", io.position))
 
-    seen: dict[int, Any] = {}
+    seen = {}
     with log(disk, flavour, sync="transaction", observers=[Order()]) as out:
         in_threads(*(lambda each=each: fill(out, 10, first=100 * each) for each in range(CLIENTS)))
         assert not wrong
@@ -206,19 +180,19 @@ def test_after_flush_is_in_the_logs_order_behind_the_sync_and_before_after_sync(
 
 @both
 def test_rotate_flush_and_close_wait_for_what_is_synced_and_large_transactions_too(
-    tmp_path: Path, flavour: str
-) -> None:
+    tmp_path, flavour
+):
     disk = Disk(tmp_path)
     disk.syncs.slowly(0.001)
     with log(disk, flavour, sync="transaction", max_size=4096) as out:
 
-        def rotates() -> None:
+        def rotates():
             for _ in range(10):
                 out.rotate()
                 out.flush()
                 assert out.position.offset <= disk.syncs.durable
 
-        def large() -> None:
+        def large():
             with out.transaction() as transaction:
                 transaction.insert(orders(out.flavour), map(row, range(10_000)))
             assert transaction.position.offset <= disk.syncs.durable
@@ -235,22 +209,20 @@ def test_rotate_flush_and_close_wait_for_what_is_synced_and_large_transactions_t
 
 
 @both
-def test_after_a_sync_that_failed_none_of_those_that_waited_is_in_the_log(
-    tmp_path: Path, flavour: str
-) -> None:
+def test_after_a_sync_that_failed_none_of_those_that_waited_is_in_the_log(tmp_path, flavour):
     disk = Disk(tmp_path)
     broken, others = threading.Event(), threading.Event()
-    told: list[Any] = []
-    failed: list[StorageError] = []
+    told = []
+    failed = []
 
     class Told(TransactionObserver, LogStorageObserver):
-        def after_flush(self, io: Any, file: str, position: int, flags: LogStorageFlag) -> None:
+        def after_flush(self, io, file, position, flags):
             told.append("flushed")
 
-        def after_commit(self, io: Any) -> None:
+        def after_commit(self, io):
             told.append(str(io.gtid))
 
-        def after_rollback(self, io: Any) -> None:
+        def after_rollback(self, io):
             told.append("rolled back")
 
     with log(disk, flavour, sync="transaction", observers=[Told()]) as out:
@@ -258,13 +230,13 @@ def test_after_a_sync_that_failed_none_of_those_that_waited_is_in_the_log(
         gtids, position, size = out.gtids, out.position, (tmp_path / "binlog.000001").stat().st_size
         told.clear()
 
-        def full() -> None:
+        def full():
             disk.syncs.first = lambda: None
             broken.set()
             assert others.wait(WAIT)
             raise StorageError("No space left on device")
 
-        def client(number: int) -> None:
+        def client(number):
             try:
                 commit(out, number)
             except StorageError as error:
@@ -293,19 +265,19 @@ def test_after_a_sync_that_failed_none_of_those_that_waited_is_in_the_log(
     assert [event.name for event in events_of(tmp_path)].count("XID") == 3
 
 
-def test_what_cannot_be_rolled_back_is_repaired_by_append(tmp_path: Path) -> None:
+def test_what_cannot_be_rolled_back_is_repaired_by_append(tmp_path):
     disk = Disk(tmp_path)
     out = log(disk, "mysql", sync="transaction")
     fill(out, 1)
     gtids = out.gtids
 
-    def fails() -> None:
+    def fails():
         raise StorageError("I/O error")
 
     disk.syncs.first = disk.syncs.before_cut = fails
     with pytest.raises(StorageError, match="I/O error"):
         fill(out, 1, first=2)
-    for work in (lambda: fill(out, 1, first=3), out.rotate, out.flush, out.close):
+    for work in (lambda: fill(out, 1, first=3), out.transaction, out.rotate, out.flush, out.close):
         with pytest.raises(StorageError, match=r"I/O error.*tailrace\.append cuts the log back"):
             work()
     assert out.gtids == gtids
@@ -315,7 +287,7 @@ def test_what_cannot_be_rolled_back_is_repaired_by_append(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def interruptible() -> Iterator[None]:
+def interruptible():
     """SIGINT raises KeyboardInterrupt, also where a shell started the tests with it ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -323,12 +295,12 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_does_not_keep_a_transaction_out_of_the_log(tmp_path: Path) -> None:
+def test_an_interrupt_does_not_keep_a_transaction_out_of_the_log(tmp_path):
     """Nor the others that wait: the interrupted thread could be the one to sync for them."""
     disk = Disk(tmp_path)
     syncing, interrupted = threading.Event(), threading.Event()
 
-    def waits() -> None:
+    def waits():
         syncing.set()
         assert interrupted.wait(WAIT)
 
@@ -338,7 +310,7 @@ def test_an_interrupt_does_not_keep_a_transaction_out_of_the_log(tmp_path: Path)
         threads[0].start()
         assert syncing.wait(WAIT)
 
-        def interrupts() -> None:
+        def interrupts():
             wait_for(lambda: given_out(out) == 2)
             time.sleep(0.05)  # until the main thread waits
             os.kill(os.getpid(), signal.SIGINT)
@@ -362,20 +334,20 @@ def test_an_interrupt_does_not_keep_a_transaction_out_of_the_log(tmp_path: Path)
 
 
 def test_foreign_transactions_of_several_threads_are_synced_before_they_return(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     disk = Disk(tmp_path)
-    late: list[Any] = []
+    late = []
     with log(disk, "mysql", sync="transaction") as out:
         before = disk.syncs.count
 
-        def two_wait() -> None:
+        def two_wait():
             disk.syncs.first = lambda: None
             wait_for(lambda: given_out(out) > 1)
 
         disk.syncs.first = two_wait
 
-        def client(number: int) -> None:
+        def client(number):
             for each in range(number + 1, 41, CLIENTS):
                 out.write_transaction(statement("mysql", XidEvent.make(xid=each), each))
                 if out.position.offset > disk.syncs.durable:
@@ -413,12 +385,10 @@ for _ in range(8):
 
 @pytest.mark.slow
 @both
-def test_no_commit_of_many_threads_that_returned_is_lost_by_a_power_cut(
-    tmp_path: Path, flavour: str
-) -> None:
+def test_no_commit_of_many_threads_that_returned_is_lost_by_a_power_cut(tmp_path, flavour):
     """The writer is killed, and what it had not synced is lost with it."""
     chance = random.Random(5)
-    returned: set[str] = set()
+    returned = set()
     for kill in range(3):
         command = [sys.executable, "-c", KILLED, str(tmp_path), flavour, str(kill)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

@@ -1,28 +1,20 @@
 """A program that is interrupted (Ctrl-C) while it commits, catches that, and continues."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tailrace
 from tailrace.errors import UsageError
 from tailrace.storage.local import LocalFolder
-from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
+from tailrace.storage.memory import forget_memory, memory_folder
 from tests.cases import each_case
 from tests.writing.made import check_files, log, orders, row
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tailrace.writing import LogWriter
 
 COMMITS = 4
 MAX_SIZE = 4096
@@ -36,19 +28,19 @@ PLACES = tuple(f"{OURS}/{package}/" for package in ("writing", "storage"))
 class Interrupts:
     """Raises KeyboardInterrupt once, at the call of this number; None counts only."""
 
-    def __init__(self, at: int | None) -> None:
+    def __init__(self, at):
         self.at = at
         self.count = 0
         self.on = False
 
-    def call(self, done: Callable[..., Any], *given: Any) -> Any:
+    def call(self, done, *given):
         """A call that is interrupted before it is made, or after it was."""
         self._point()
         result = done(*given)
         self._point()
         return result
 
-    def _point(self) -> None:
+    def _point(self):
         if self.on:
             self.count += 1
             if self.count == self.at:
@@ -58,19 +50,19 @@ class Interrupts:
 class Calls:
     """A store or a file of it; every call of it is a point."""
 
-    def __init__(self, lower: Any, interrupts: Interrupts) -> None:
+    def __init__(self, lower, interrupts):
         self._lower, self._interrupts = lower, interrupts
 
     @property
-    def size(self) -> int:
+    def size(self):
         return self._lower.size
 
-    def path(self, name: str) -> str:
+    def path(self, name):
         return self._lower.path(name)
 
 
-def _called(name: str) -> Callable[..., Any]:
-    def call(self: Any, *given: Any) -> Any:
+def _called(name):
+    def call(self, *given):
         return self._interrupts.call(getattr(self._lower, name), *given)
 
     return call
@@ -84,25 +76,25 @@ class CountedFile(Calls):
 class CountedStore(Calls):
     names, read, remove = _called("names"), _called("read"), _called("remove")
     replace, spill = _called("replace"), _called("spill")
-    size = _called("size")  # type: ignore[assignment]
+    size = _called("size")
 
-    def create(self, name: str, head: bytes) -> CountedFile:
+    def create(self, name, head):
         file = self._interrupts.call(self._lower.create, name, head)
         return CountedFile(file, self._interrupts)
 
-    def reopen(self, name: str) -> CountedFile:
+    def reopen(self, name):
         return CountedFile(self._interrupts.call(self._lower.reopen, name), self._interrupts)
 
 
 @contextmanager
-def interrupted_at(at: int | None) -> Iterator[Interrupts]:
+def interrupted_at(at):
     """Interrupt this thread in Tailrace's writing, where CPython handles signals: at the beginning
     of a function, and after a call of one that is written in C.
     """
     points = Interrupts(at)
     points.on = True
 
-    def profile(frame: Any, event: str, _: object) -> None:
+    def profile(frame, event, _):
         if event in {"call", "c_return"} and frame.f_code.co_filename.startswith(PLACES):
             points._point()
 
@@ -113,12 +105,12 @@ def interrupted_at(at: int | None) -> Iterator[Interrupts]:
         sys.setprofile(None)
 
 
-def commit(out: LogWriter, number: int) -> None:
+def commit(out, number):
     with out.transaction() as transaction:
         transaction.insert(orders(out.flavour), [row(number) | {"note": "x" * 2500}])
 
 
-def commit_all(out: LogWriter, numbers: range) -> tuple[set[int], set[int]]:
+def commit_all(out, numbers):
     """The ids of the rows whose commit returned, and of those whose commit was interrupted."""
     returned, interrupted = set(), set()
     for number in numbers:
@@ -130,21 +122,21 @@ def commit_all(out: LogWriter, numbers: range) -> tuple[set[int], set[int]]:
     return returned, interrupted
 
 
-def check(source: Any, returned: set[int], interrupted: set[int]) -> None:
+def check(source, returned, interrupted):
     """What returned is in the log, once; what was interrupted is, or is not."""
     found = [each["id"] for each in tailrace.rows(source)]
     assert found == sorted(set(found))
     assert returned <= set(found) <= returned | interrupted
 
 
-def store_of(kind: str, folder: Path) -> LocalFolder | MemoryFolder:
+def store_of(kind, folder):
     if kind == "disk":
         return LocalFolder(folder)
     forget_memory("interrupted")
     return memory_folder("interrupted")
 
 
-def interrupt(at: int | None, lower: LocalFolder | MemoryFolder, flavour: str, sync: str) -> int:
+def interrupt(at, lower, flavour, sync):
     """Commit, rotate and close, interrupted at that call of the store; how many calls there were."""
     interrupts = Interrupts(at)
     store = CountedStore(lower, interrupts)
@@ -177,8 +169,8 @@ def interrupt(at: int | None, lower: LocalFolder | MemoryFolder, flavour: str, s
     ],
 )
 def test_an_interrupted_commit_is_in_the_log_or_is_not_and_the_next_works(
-    tmp_path: Path, flavour: str, sync: str, kind: str
-) -> None:
+    tmp_path, flavour, sync, kind
+):
     """Interrupted at every call of the store, before it and after it."""
     calls = interrupt(None, store_of(kind, tmp_path / "none"), flavour, sync)
     assert calls > 30
@@ -195,7 +187,7 @@ def test_an_interrupted_commit_is_in_the_log_or_is_not_and_the_next_works(
     " its block is entered: nothing releases it then",
 )
 @each_case(("flavour", "sync"), [("mysql", "transaction"), ("mariadb", "none")])
-def test_an_interrupt_anywhere_in_a_commit(tmp_path: Path, flavour: str, sync: str) -> None:
+def test_an_interrupt_anywhere_in_a_commit(tmp_path, flavour, sync):
     for at in count(1, EVERY):
         folder = tmp_path / f"{at}"
         out = log(LocalFolder(folder), flavour, sync=sync, max_size=MAX_SIZE)

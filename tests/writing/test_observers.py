@@ -2,11 +2,8 @@
 after_reset_master.
 """
 
-from __future__ import annotations
-
 import os
 import threading
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,14 +22,20 @@ from tailrace.observers import (
 from tests.cases import each_case
 from tests.writing.made import FLAVOURS, UUID, check_files, ddl, events_of, fill, log, orders, row
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tailrace.events import Event
-    from tailrace.writing import LogWriter
-
 both = each_case("flavour", FLAVOURS)
+
+
 WAIT = 300.0
+
+
+def in_threads(*works):
+    """Do these at the same time."""
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+        assert not thread.is_alive()
 
 
 class Notes(TransactionObserver, LogStorageObserver, TransmitObserver):
@@ -40,39 +43,39 @@ class Notes(TransactionObserver, LogStorageObserver, TransmitObserver):
 
     interface_version = 2
 
-    def __init__(self, name: str = "", calls: list[Any] | None = None, breaks: str = "") -> None:
+    def __init__(self, name="", calls=None, breaks=""):
         self.name, self.breaks = name, breaks
-        self.calls: list[Any] = [] if calls is None else calls
+        self.calls = [] if calls is None else calls
 
-    def _note(self, hook: str, *given: Any) -> None:
+    def _note(self, hook, *given):
         self.calls.append((hook, self.name) if self.name else (hook, *given))
         if hook == self.breaks:
             raise ValueError("it broke")
 
-    def after_flush(self, io: Any, file: str, position: int, flags: LogStorageFlag) -> None:
+    def after_flush(self, io, file, position, flags):
         self._note("after_flush", io.server_id, file, position, flags)
 
-    def after_sync(self, io: Any, file: str, position: int) -> None:
+    def after_sync(self, io, file, position):
         self._note("after_sync", io.server_id, file, position)
 
-    def after_commit(self, io: Any) -> None:
+    def after_commit(self, io):
         self._note("after_commit", io.server_id, io.file, io.position, io.all, str(io.gtid))
 
-    def after_rollback(self, io: Any) -> None:
+    def after_rollback(self, io):
         self._note("after_rollback", io.server_id, io.file, io.position)
 
-    def after_reset_source(self, io: Any) -> None:
+    def after_reset_source(self, io):
         self._note("after_reset_source", io.server_id, io.connection)
 
-    def taken(self) -> list[Any]:
+    def taken(self):
         calls, self.calls[:] = [*self.calls], []
         return calls
 
 
-def told(out: LogWriter, flags: LogStorageFlag, *, commits: bool = True, whole: bool = True) -> Any:
+def told(out, flags, *, commits=True, whole=True):
     """What observers are told of the log's last transaction."""
     file, end = out.position.file, out.position.offset
-    last: tuple[Any, ...] = ("after_rollback", 7, file, end)
+    last = ("after_rollback", 7, file, end)
     if commits:
         gtid = f"{UUID}:{len(out.gtids)}" if out.flavour == "mysql" else str(out.gtids)
         last = ("after_commit", 7, file, end, whole, gtid)
@@ -82,8 +85,8 @@ def told(out: LogWriter, flags: LogStorageFlag, *, commits: bool = True, whole: 
 @both
 @each_case("sync", ["transaction", "none"])
 def test_after_flush_has_the_end_and_whether_it_was_synced_then_after_commit(
-    tmp_path: Path, flavour: str, sync: str
-) -> None:
+    tmp_path, flavour, sync
+):
     flags = LogStorageFlag.SYNCED if sync == "transaction" else LogStorageFlag.NONE
     notes = Notes()
     with log(tmp_path / "binlog.000001", flavour, sync=sync, observers=[notes]) as out:
@@ -104,13 +107,11 @@ def test_after_flush_has_the_end_and_whether_it_was_synced_then_after_commit(
 
 
 @both
-def test_after_flush_is_called_when_the_bytes_are_synced(
-    tmp_path: Path, flavour: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order: list[str] = []
+def test_after_flush_is_called_when_the_bytes_are_synced(tmp_path, flavour, monkeypatch):
+    order = []
 
     class Looks(LogStorageObserver):
-        def after_flush(self, io: Any, file: str, position: int, flags: LogStorageFlag) -> None:
+        def after_flush(self, io, file, position, flags):
             order.append(f"after_flush {(tmp_path / file).stat().st_size == position}")
 
     with log(tmp_path / "binlog.000001", flavour, sync="transaction", observers=[Looks()]) as out:
@@ -125,7 +126,7 @@ def test_after_flush_is_called_when_the_bytes_are_synced(
 
 
 @both
-def test_after_commit_of_a_ddl_between_rows_is_one_of_three(tmp_path: Path, flavour: str) -> None:
+def test_after_commit_of_a_ddl_between_rows_is_one_of_three(tmp_path, flavour):
     notes = Notes()
     with (
         log(tmp_path / "binlog.000001", flavour, observers=[notes]) as out,
@@ -141,8 +142,8 @@ def test_after_commit_of_a_ddl_between_rows_is_one_of_three(tmp_path: Path, flav
     assert ends == sorted(set(ends))
 
 
-def statement(flavour: str, end: Event, number: int = 1) -> list[Event]:
-    gtid: list[Event] = [GtidEvent.make(gtid=Gtid(UUID, "", number)), QueryEvent.make(sql="BEGIN")]
+def statement(flavour, end, number=1):
+    gtid = [GtidEvent.make(gtid=Gtid(UUID, "", number)), QueryEvent.make(sql="BEGIN")]
     if flavour == "mariadb":
         gtid = [MariadbGtidEvent.make(seq_no=number, domain_id=0, server_id=7)]
     return [*gtid, QueryEvent.make(sql="insert into t values (1)", database="shop"), end]
@@ -151,8 +152,8 @@ def statement(flavour: str, end: Event, number: int = 1) -> list[Event]:
 @both
 @each_case("whole", [True, False])
 def test_after_commit_of_a_statement_on_non_transactional_tables_has_all_false(
-    tmp_path: Path, flavour: str, whole: bool
-) -> None:
+    tmp_path, flavour, whole
+):
     """It ends with a COMMIT statement in the log in place of an XID."""
     end = XidEvent.make(xid=1) if whole else QueryEvent.make(sql="COMMIT")
     notes = Notes()
@@ -166,9 +167,7 @@ def test_after_commit_of_a_statement_on_non_transactional_tables_has_all_false(
 
 
 @both
-def test_after_rollback_of_a_rollback_that_was_logged_has_its_end(
-    tmp_path: Path, flavour: str
-) -> None:
+def test_after_rollback_of_a_rollback_that_was_logged_has_its_end(tmp_path, flavour):
     notes = Notes()
     with log(tmp_path / "binlog.000001", flavour, observers=[notes]) as out:
         out.write_transaction(statement(flavour, QueryEvent.make(sql="ROLLBACK")))
@@ -182,12 +181,12 @@ def test_after_rollback_of_a_rollback_that_was_logged_has_its_end(
 
 
 @both
-def test_after_rollback_of_what_was_not_logged(tmp_path: Path, flavour: str) -> None:
+def test_after_rollback_of_what_was_not_logged(tmp_path, flavour):
     notes, here = Notes(), tmp_path / "binlog.000001"
     nothing = [("after_rollback", 7, "", 0)]
     out = log(here, flavour, observers=[notes])
 
-    def fails() -> None:
+    def fails():
         with out.transaction() as transaction:
             transaction.insert(orders(out.flavour), [row(1)])
             raise ZeroDivisionError
@@ -213,13 +212,11 @@ def test_after_rollback_of_what_was_not_logged(tmp_path: Path, flavour: str) -> 
     assert [event.name for event in events_of(here)].count("XID") == 1
 
 
-def test_after_rollback_of_a_commit_that_could_not_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_rollback_of_a_commit_that_could_not_be_written(tmp_path, monkeypatch):
     notes = Notes()
     with log(tmp_path / "binlog.000001", "mysql", sync="transaction", observers=[notes]) as out:
 
-        def full(_file: int) -> None:
+        def full(_file):
             monkeypatch.undo()
             raise OSError(28, "No space left on device")
 
@@ -235,9 +232,9 @@ def test_after_rollback_of_a_commit_that_could_not_be_written(
 @both
 @each_case("hook", ["after_flush", "after_sync", "after_commit"])
 def test_an_observer_that_raises_is_told_after_all_others_and_the_transaction_is_in_the_log(
-    tmp_path: Path, flavour: str, hook: str
-) -> None:
-    calls: list[Any] = []
+    tmp_path, flavour, hook
+):
+    calls = []
     observers = [Notes("first", calls), Notes("breaks", calls, hook), Notes("last", calls)]
     with log(tmp_path / "binlog.000001", flavour, observers=observers) as out:
         transaction = out.transaction()
@@ -266,47 +263,37 @@ def test_an_observer_that_raises_is_told_after_all_others_and_the_transaction_is
 
 
 def test_transactions_of_several_threads_wait_in_after_commit_at_the_same_time(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """So one replica's acknowledgement can end several waits; after_flush is in the log's order."""
     together = threading.Barrier(4)
-    ends: list[int] = []
+    ends = []
 
     class Waits(TransactionObserver, LogStorageObserver):
         interface_version = 2
 
-        def after_flush(self, io: Any, file: str, position: int, flags: LogStorageFlag) -> None:
+        def after_flush(self, io, file, position, flags):
             ends.append(position)
 
-        def after_sync(self, io: Any, file: str, position: int) -> None:
+        def after_sync(self, io, file, position):
             together.wait(WAIT)
 
-        def after_commit(self, io: Any) -> None:
+        def after_commit(self, io):
             assert io.flags is TransactionFlag.REAL
             together.wait(WAIT)
 
     with log(tmp_path / "binlog.000001", "mysql", observers=[Waits()]) as out:
-        threads = [
-            threading.Thread(target=fill, args=(out, 3), kwargs={"first": 100 * each})
-            for each in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(WAIT)
-            assert not thread.is_alive()
+        in_threads(*(lambda each=each: fill(out, 3, first=100 * each) for each in range(4)))
     assert len(ends) == 12
     assert ends == sorted(ends)
 
 
-def test_foreign_transactions_wait_without_the_logs_lock(tmp_path: Path) -> None:
+def test_foreign_transactions_wait_without_the_logs_lock(tmp_path):
     seen = []
 
     class Commits(TransactionObserver):
-        def after_commit(self, io: Any) -> None:
-            other = threading.Thread(target=lambda: seen.append(out.position))
-            other.start()
-            other.join(WAIT)
+        def after_commit(self, io):
+            in_threads(lambda: seen.append(out.position))
 
     with log(tmp_path / "binlog.000001", "mysql", observers=[Commits()]) as out:
         out.write_transaction(statement("mysql", XidEvent.make(xid=1)))
@@ -316,7 +303,7 @@ def test_foreign_transactions_wait_without_the_logs_lock(tmp_path: Path) -> None
         assert seen[1] == out.position
 
 
-def test_observers_that_no_commit_calls_are_rejected(tmp_path: Path) -> None:
+def test_observers_that_no_commit_calls_are_rejected(tmp_path):
     with pytest.raises(
         UsageError,
         match="a relay I/O observer: a log that is written calls transaction and log storage and"
@@ -327,7 +314,7 @@ def test_observers_that_no_commit_calls_are_rejected(tmp_path: Path) -> None:
 
 
 @both
-def test_append_has_observers_too(tmp_path: Path, flavour: str) -> None:
+def test_append_has_observers_too(tmp_path, flavour):
     with log(tmp_path / "binlog.000001", flavour) as out:
         fill(out, 1)
     notes = Notes()
@@ -338,9 +325,7 @@ def test_append_has_observers_too(tmp_path: Path, flavour: str) -> None:
 
 
 @both
-def test_after_reset_master_all_files_are_gone_and_the_log_begins_again(
-    tmp_path: Path, flavour: str
-) -> None:
+def test_after_reset_master_all_files_are_gone_and_the_log_begins_again(tmp_path, flavour):
     notes = Notes()
     with log(
         tmp_path / "binlog.000003", flavour, observers=[notes], gtids=None, max_size=4096
@@ -366,9 +351,7 @@ def test_after_reset_master_all_files_are_gone_and_the_log_begins_again(
 
 @both
 @each_case("killed_at", range(6))
-def test_a_reset_that_was_killed_leaves_a_log_or_none(
-    tmp_path: Path, flavour: str, killed_at: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reset_that_was_killed_leaves_a_log_or_none(tmp_path, flavour, killed_at, monkeypatch):
     from tailrace.storage.local import LocalFolder  # noqa: PLC0415 - its methods are replaced
 
     out = log(tmp_path / "binlog.000001", flavour, max_size=4096)
@@ -381,7 +364,7 @@ def test_a_reset_that_was_killed_leaves_a_log_or_none(
     for name in ("remove", "replace"):
         real = getattr(LocalFolder, name)
 
-        def step(*given: Any, real: Any = real) -> Any:
+        def step(*given, real=real):
             left[0] -= 1
             if left[0] < 0:
                 raise Killed

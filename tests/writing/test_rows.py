@@ -1,9 +1,7 @@
 """Rows that are written: what goes in comes out, in every form of log, from Arrow too."""
 
-from __future__ import annotations
-
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -21,12 +19,11 @@ from tailrace.errors import (
 )
 from tailrace.events import RowsEvent
 from tailrace.storage.memory import forget_memory, memory_folder
-from tailrace.values.image import ABSENT, Image
+from tailrace.values.image import ABSENT
 from tailrace.values.row import RowSet
 from tests.cases import each_case
 from tests.writing.made import (
     FLAVOURS,
-    UUID,
     check_files,
     events_of,
     log,
@@ -34,9 +31,6 @@ from tests.writing.made import (
     row,
     transactions_of,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 both = each_case("flavour", FLAVOURS)
 Change = tuple[str, Any, Any]
@@ -59,9 +53,9 @@ ROWS = st.lists(
 )
 
 
-def changes(path: Path) -> list[Change]:
+def changes(path):
     """The rows' changes: kind, values before, values after; None where there is no image."""
-    found: list[Change] = []
+    found = []
     for event in tailrace.open(path):
         if isinstance(event, RowsEvent):
             found += [
@@ -71,14 +65,14 @@ def changes(path: Path) -> list[Change]:
     return found
 
 
-def _values(image: Image | None) -> dict[str, Any] | None:
+def _values(image):
     if image is None:
         return None
     names = [column.name for column in image.schema.columns]
     return dict(zip(names, image.as_tuple(), strict=True))
 
 
-def shown(number: int) -> dict[str, Any]:
+def shown(number):
     """`row` as a log gives it back."""
     return {**row(number), "price": Decimal(row(number)["price"])}
 
@@ -86,14 +80,12 @@ def shown(number: int) -> dict[str, Any]:
 @both
 @each_case("compress", [False, True])
 @each_case("form", ["mapping", "sequence", "arrow", "batch"])
-def test_rows_come_out_as_they_went_in(
-    tmp_path: Path, flavour: str, compress: bool, form: str
-) -> None:
+def test_rows_come_out_as_they_went_in(tmp_path, flavour, compress, form):
     table = orders(flavour)
     rows = [row(number) for number in range(1, 400)]
     later = [{**each, "name": "later"} for each in rows]
 
-    def formed(rows: list[dict[str, Any]]) -> Any:
+    def formed(rows):
         if form == "mapping":
             return iter(rows)
         if form == "sequence":
@@ -129,7 +121,7 @@ def test_rows_come_out_as_they_went_in(
 
 
 @both
-def test_statements_are_packed_and_ended(tmp_path: Path, flavour: str) -> None:
+def test_statements_are_packed_and_ended(tmp_path, flavour):
     table = orders(flavour)
     with (
         log(tmp_path / "binlog.000001", flavour, max_rows_event_size=1024) as out,
@@ -155,12 +147,12 @@ def test_statements_are_packed_and_ended(tmp_path: Path, flavour: str) -> None:
 @both
 @each_case("image", ["full", "minimal", "noblob"])
 @each_case("arrow", [False, True])
-def test_row_images(tmp_path: Path, flavour: str, image: str, arrow: bool) -> None:
+def test_row_images(tmp_path, flavour, image, arrow):
     table = orders(flavour)
     old = [{"id": 1, "name": "a", "note": "n", "price": Decimal("1.00")}]
     new = [{"id": 1, "name": "b", "note": "n", "price": Decimal("1.00")}]
 
-    def rows(given: Any) -> Any:
+    def rows(given):
         return pa.Table.from_pylist(given, schema=KINDS) if arrow else given
 
     with log(tmp_path / "binlog.000001", flavour, image=image) as out, out.transaction() as trx:
@@ -188,7 +180,7 @@ def test_row_images(tmp_path: Path, flavour: str, image: str, arrow: bool) -> No
         *(("mariadb", each) for each in ("full", "minimal", "none")),
     ],
 )
-def test_row_metadata(tmp_path: Path, flavour: str, metadata: str) -> None:
+def test_row_metadata(tmp_path, flavour, metadata):
     with (
         log(tmp_path / "binlog.000001", flavour, metadata=metadata) as out,
         out.transaction() as trx,
@@ -201,10 +193,10 @@ def test_row_metadata(tmp_path: Path, flavour: str, metadata: str) -> None:
 
 
 @both
-def test_a_refused_row_leaves_nothing_of_its_statement(tmp_path: Path, flavour: str) -> None:
+def test_a_refused_row_leaves_nothing_of_its_statement(tmp_path, flavour):
     table = orders(flavour)
 
-    def rows() -> Any:
+    def rows():
         for number in range(2000):
             yield row(number)
         yield {**row(1), "price": "too dear"}
@@ -225,9 +217,7 @@ def test_a_refused_row_leaves_nothing_of_its_statement(tmp_path: Path, flavour: 
 
 
 @both
-def test_arrow_in_many_slices(
-    tmp_path: Path, flavour: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arrow_in_many_slices(tmp_path, flavour, monkeypatch):
     monkeypatch.setattr("tailrace.writing.arrow._SLICE", 1000)
     rows = [shown(number) for number in range(1, 300)]
     given = pa.Table.from_pylist(rows, schema=KINDS)
@@ -240,7 +230,7 @@ def test_arrow_in_many_slices(
 
 
 @both
-def test_a_data_frame_is_taken_as_arrow(tmp_path: Path, flavour: str) -> None:
+def test_a_data_frame_is_taken_as_arrow(tmp_path, flavour):
     """What is no rows is an error: None wrote nothing, without a word."""
     rows = [shown(number) for number in range(1, 4)]
     frame = pa.Table.from_pylist(rows, schema=KINDS).to_pandas(types_mapper=pd.ArrowDtype)
@@ -254,7 +244,7 @@ def test_a_data_frame_is_taken_as_arrow(tmp_path: Path, flavour: str) -> None:
 
 @both
 @each_case("image", ["full", "minimal", "noblob"])
-def test_arrow_needs_its_columns(tmp_path: Path, flavour: str, image: str) -> None:
+def test_arrow_needs_its_columns(tmp_path, flavour, image):
     table = orders(flavour)
     whole = pa.Table.from_pylist([shown(1)], schema=KINDS)
     with log(tmp_path / "binlog.000001", flavour, image=image) as out, out.transaction() as trx:
@@ -287,9 +277,7 @@ def test_arrow_needs_its_columns(tmp_path: Path, flavour: str, image: str) -> No
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(rows=ROWS, data=st.data())
-def test_arrow_gives_the_bytes_of_the_object_path(
-    rows: list[tuple[Any, ...]], data: st.DataObject
-) -> None:
+def test_arrow_gives_the_bytes_of_the_object_path(rows, data):
     """Two speeds, one truth: the same log, byte for byte, whatever the options."""
     flavour = data.draw(st.sampled_from(FLAVOURS))
     options = {
@@ -300,7 +288,7 @@ def test_arrow_gives_the_bytes_of_the_object_path(
     table = orders(flavour)
     after = [(key, "now", f"{note}!", price) for key, _, note, price in rows]
 
-    def arrow(rows: list[tuple[Any, ...]]) -> pa.Table:
+    def arrow(rows):
         named = [dict(zip(KINDS.names, row, strict=True)) for row in rows]
         return pa.Table.from_pylist(named, schema=KINDS)
 
@@ -321,13 +309,11 @@ def test_arrow_gives_the_bytes_of_the_object_path(
 @each_case("image", ["minimal", "noblob"])
 @each_case("before", [("id", "name", "note", "price"), ("id", "name", "price")])
 @each_case("given", [("id", "name", "note", "price"), ("id", "note"), ("name",)])
-def test_both_paths_choose_the_same_columns(
-    flavour: str, image: str, before: tuple[str, ...], given: tuple[str, ...]
-) -> None:
+def test_both_paths_choose_the_same_columns(flavour, image, before, given):
     old = {name: shown(1)[name] for name in before}
     new = {name: {**shown(1), "name": "later"}[name] for name in given}
 
-    def arrow(row: dict[str, Any]) -> pa.Table:
+    def arrow(row):
         return pa.Table.from_pylist([row], schema=pa.schema([KINDS.field(name) for name in row]))
 
     logs = []
@@ -338,58 +324,3 @@ def test_both_paths_choose_the_same_columns(
         logs.append(bytes(memory_folder("same").files["binlog.000001"]))
     forget_memory("same")
     assert logs[0] == logs[1]
-
-
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(data=st.data())
-def test_every_option_crossed(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    """Random transactions, random options: the log read back says what was written."""
-    flavour = data.draw(st.sampled_from(FLAVOURS))
-    options = {
-        "checksum": data.draw(st.sampled_from(["crc32", "none"])),
-        "compress": data.draw(st.booleans()),
-        "metadata": data.draw(
-            st.sampled_from(["full", "minimal", "none"][: 2 if flavour == "mysql" else 3])
-        ),
-        "max_rows_event_size": data.draw(st.sampled_from([256, 1000, 8192])),
-        "max_size": data.draw(st.sampled_from([4096, 1 << 30])),
-        "cache_limit": data.draw(st.sampled_from([100, 1 << 20])),
-    }
-    if flavour == "mysql":
-        options["server_uuid"] = data.draw(st.sampled_from([UUID, None]))
-    path = tmp_path_factory.mktemp("crossed")
-    table = orders(flavour)
-    written: list[list[Change]] = []
-    with log(path / "binlog.000001", flavour, **options) as out:
-        for rows in data.draw(st.lists(ROWS, min_size=1, max_size=4)):
-            kind = data.draw(st.sampled_from(["insert", "delete", "update"]))
-            with out.transaction() as trx:
-                if kind == "update":
-                    after = [(key, "now", note, price) for key, _, note, price in rows]
-                    trx.update(table, rows, after)
-                    pairs: list[tuple[Any, Any]] = list(zip(rows, after, strict=True))
-                else:
-                    getattr(trx, kind)(table, rows)
-                    pairs = [(None, each) if kind == "insert" else (each, None) for each in rows]
-            if rows:
-                written.append([(kind, *pair) for pair in pairs])
-        files = out.files
-    check_files(*(path / name for name in files))
-    found = [
-        [
-            (
-                change.kind,
-                change.before and change.before.as_tuple(),
-                change.after and change.after.as_tuple(),
-            )
-            for event in transaction.all_events()
-            if isinstance(event, RowsEvent)
-            for change in RowSet(event, table.schema)
-        ]
-        for transaction in tailrace.open(path).transactions()
-    ]
-    assert found == written

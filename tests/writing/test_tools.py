@@ -1,11 +1,8 @@
 """The servers' own tools read every log that we write, and print what we say of it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,11 +13,8 @@ from tailrace.events.description import STANDARD_POST_HEADERS
 from tailrace.values.row import RowSet
 from tests.cases import each_case
 from tests.conftest import _require
-from tests.writing.made import FLAVOURS, UUID, Clock, check_files, ddl, events_of, log, orders, row
+from tests.writing.made import FLAVOURS, check_files, ddl, events_of, log, orders, row
 from tools.servers.fetch import prefix
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOOLS = {"mysql": ("mysql-9.7",), "mariadb": ("mariadb-11.8", "mariadb-10.11")}
 CASES = [
@@ -33,7 +27,7 @@ CASES = [
 ]
 
 
-def printed(tool: str, path: Path) -> str:
+def printed(tool, path):
     """What the binlog tool prints of a file, checksums verified."""
     _require(tool)
     argv = [*prefix(tool).binlog_tool(), "--verify-binlog-checksum", "-vv", path]
@@ -50,9 +44,7 @@ def printed(tool: str, path: Path) -> str:
 @each_case(
     ("flavour", "version"), [("mysql", "9.6"), ("mysql", "5.5"), ("mariadb", "11.8-MariaDB")]
 )
-def test_the_tool_reads_a_version_of_two_numbers_as_we_do(
-    tmp_path: Path, flavour: str, version: str
-) -> None:
+def test_the_tool_reads_a_version_of_two_numbers_as_we_do(tmp_path, flavour, version):
     """The version says whether a log has checksums: 9.6 is 9.6.0, and 5.5 knew none."""
     path = tmp_path / "binlog.000001"
     array = STANDARD_POST_HEADERS[Flavour(flavour)]
@@ -71,9 +63,7 @@ def test_the_tool_reads_a_version_of_two_numbers_as_we_do(
 
 @pytest.mark.quick
 @each_case(("flavour", "checksum", "compress", "metadata"), CASES)
-def test_the_tool_reads_it(
-    tmp_path: Path, flavour: str, checksum: str, compress: bool, metadata: str
-) -> None:
+def test_the_tool_reads_it(tmp_path, flavour, checksum, compress, metadata):
     table = orders(flavour)
     options = {"checksum": checksum, "compress": compress, "metadata": metadata}
     with log(tmp_path / "binlog.000001", flavour, max_size=1 << 15, **options) as out:
@@ -110,7 +100,7 @@ def test_the_tool_reads_it(
         assert text.count("### INSERT INTO `shop`.`orders`") == written
 
 
-def check_gtids(text: str, events: list[tailrace.events.Event], flavour: str) -> None:
+def check_gtids(text, events, flavour):
     if flavour == "mysql":
         found = re.findall(r"GTID_NEXT= '(.*?)'", text)
         said = [str(event.gtid) for event in events if isinstance(event, GtidEvent)]
@@ -126,22 +116,3 @@ def check_gtids(text: str, events: list[tailrace.events.Event], flavour: str) ->
         return
     found = re.findall(r"\tGTID (\d+-\d+-\d+)", text)
     assert found == [str(event.gtid) for event in events if event.name == "MARIADB_GTID"]
-
-
-@each_case("flavour", FLAVOURS)
-def test_the_tool_reads_what_was_recovered(tmp_path: Path, flavour: str) -> None:
-    out = log(tmp_path / "binlog.000001", flavour)
-    ddl(out, 3)
-    held = (tmp_path / "binlog.000001").read_bytes()
-    out.close()
-    (tmp_path / "binlog.000001").write_bytes(held[:-9])
-    with pytest.warns(tailrace.writing.LogRecovered):
-        again = tailrace.append(
-            tmp_path, now=Clock(), server_uuid=UUID if flavour == "mysql" else None
-        )
-    with again:
-        ddl(again, 2, first=7)
-    for tool in TOOLS[flavour]:
-        text = printed(tool, tmp_path / "binlog.000001")
-        tables = re.findall(r"create table (t\d)", text)
-        assert tables == ["t1", "t2", "t7", "t8"]

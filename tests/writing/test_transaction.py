@@ -1,12 +1,9 @@
 """Transactions of rows and statements: what goes in comes out, in every form of log."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -20,7 +17,7 @@ from tailrace.errors import (
 from tailrace.events import IntVarEvent, RowsEvent, XidEvent
 from tailrace.events.variables import IntVarKind
 from tailrace.schema.table import Table
-from tailrace.storage.memory import FolderOutput, forget_memory, memory_folder
+from tailrace.storage.memory import FolderOutput, forget_memory
 from tests.cases import each_case
 from tests.writing.made import (
     FLAVOURS,
@@ -37,9 +34,7 @@ both = each_case("flavour", FLAVOURS)
 
 
 @both
-def test_events_that_are_made_once_have_each_transactions_time_server_and_thread(
-    tmp_path: Path, flavour: str
-) -> None:
+def test_events_that_are_made_once_have_each_transactions_time_server_and_thread(tmp_path, flavour):
     given = [(1_600_000_000, 7, 1), (1_600_000_001, 9, 1), (1_600_000_002, 9, 5)] * 2
     with log(tmp_path / "binlog.000001", flavour) as out:
         for number, (timestamp, server_id, thread_id) in enumerate(given):
@@ -66,7 +61,7 @@ def test_events_that_are_made_once_have_each_transactions_time_server_and_thread
 
 
 @both
-def test_standalone_forms(tmp_path: Path, flavour: str) -> None:
+def test_standalone_forms(tmp_path, flavour):
     with log(tmp_path / "binlog.000001", flavour) as out:
         for sql in (
             "create database shop",
@@ -94,7 +89,7 @@ def test_standalone_forms(tmp_path: Path, flavour: str) -> None:
 
 @both
 @each_case("given", [True, False])
-def test_what_commits_by_itself_is_alone(tmp_path: Path, flavour: str, given: bool) -> None:
+def test_what_commits_by_itself_is_alone(tmp_path, flavour, given):
     table = orders(flavour)
     mysql = flavour == "mysql"
     first = f"{UUID}:5" if mysql else "0-7-5"
@@ -124,7 +119,7 @@ def test_what_commits_by_itself_is_alone(tmp_path: Path, flavour: str, given: bo
 
 
 @both
-def test_temporary_tables_end_no_transaction(tmp_path: Path, flavour: str) -> None:
+def test_temporary_tables_end_no_transaction(tmp_path, flavour):
     """Also in the form in which servers log them at the end of a session."""
     temporary = [
         "/* app */ CREATE TEMPORARY TABLE x (a INT)",
@@ -146,7 +141,7 @@ def test_temporary_tables_end_no_transaction(tmp_path: Path, flavour: str) -> No
 
 
 @both
-def test_an_error_discards_the_transaction(tmp_path: Path, flavour: str) -> None:
+def test_an_error_discards_the_transaction(tmp_path, flavour):
     table = orders(flavour)
     with log(tmp_path / "binlog.000001", flavour) as out:
         place = out.position
@@ -175,7 +170,7 @@ def test_an_error_discards_the_transaction(tmp_path: Path, flavour: str) -> None
 
 @both
 @each_case("sql", ["create table t (a int)", "insert into t values (1)"])
-def test_a_refused_statement_leaves_nothing(tmp_path: Path, flavour: str, sql: str) -> None:
+def test_a_refused_statement_leaves_nothing(tmp_path, flavour, sql):
     with log(tmp_path / "binlog.000001", flavour) as out:
         place = out.position
         with out.transaction() as trx, pytest.raises(EventEncodeError, match="database"):
@@ -189,19 +184,7 @@ def test_a_refused_statement_leaves_nothing(tmp_path: Path, flavour: str, sql: s
     assert not any(event.name == "QUERY" for event in found.events[2:])
 
 
-@both
-def test_empty_transaction_with_a_gtid(tmp_path: Path, flavour: str) -> None:
-    gtid = f"{UUID}:5" if flavour == "mysql" else "0-7-5"
-    with log(tmp_path / "binlog.000001", flavour) as out, out.transaction(gtid):
-        pass
-    (found,) = transactions_of(tmp_path)
-    assert str(found.gtid) == gtid
-    assert found.kind == "commit"
-    assert found.events[-1].sql == "COMMIT"
-    check_files(tmp_path / "binlog.000001")
-
-
-def test_the_other_flavours_table(tmp_path: Path) -> None:
+def test_the_other_flavours_table(tmp_path):
     with log(tmp_path / "binlog.000001", "mysql") as out:
         trx = out.transaction()
         with pytest.raises(UsageError, match="a table of mariadb, the log is of mysql"):
@@ -209,7 +192,7 @@ def test_the_other_flavours_table(tmp_path: Path) -> None:
 
 
 @both
-def test_events_by_hand(tmp_path: Path, flavour: str) -> None:
+def test_events_by_hand(tmp_path, flavour):
     with log(tmp_path / "binlog.000001", flavour) as out, out.transaction() as trx:
         trx.event(IntVarEvent.make(kind=IntVarKind.INSERT_ID, value=9, server_id=7))
         trx.query("insert into t values (null)", "shop")
@@ -221,7 +204,7 @@ def test_events_by_hand(tmp_path: Path, flavour: str) -> None:
 
 
 @both
-def test_stamps(tmp_path: Path, flavour: str) -> None:
+def test_stamps(tmp_path, flavour):
     with (
         log(tmp_path / "binlog.000001", flavour) as out,
         out.transaction(
@@ -247,7 +230,7 @@ def test_stamps(tmp_path: Path, flavour: str) -> None:
 
 @pytest.mark.slow
 @each_case(("flavour", "compress"), [("mysql", False), ("mysql", True), ("mariadb", True)])
-def test_memory_stays_flat(tmp_path: Path, flavour: str, compress: bool) -> None:
+def test_memory_stays_flat(tmp_path, flavour, compress):
     """A transaction far past the cache's limit: many inserts, 60 MiB of rows."""
     table = Table.parse("create table s.t (id int primary key, v longblob)", flavour=flavour)
     value = bytes(range(256)) * 512
@@ -276,9 +259,7 @@ def test_memory_stays_flat(tmp_path: Path, flavour: str, compress: bool) -> None
 
 @both
 @each_case("compress", [False, True])
-def test_disk_writes_and_the_temporary_files_name(
-    tmp_path: Path, flavour: str, compress: bool
-) -> None:
+def test_disk_writes_and_the_temporary_files_name(tmp_path, flavour, compress):
     """WL#10956, Binlog_cache::disk_writes, tmp_file_name: of each transaction, by the writers."""
     table = Table.parse("create table s.t (id int primary key, v longblob)", flavour=flavour)
     made, copied = tmp_path / "made" / "binlog.000001", tmp_path / "copied" / "binlog.000001"
@@ -300,7 +281,7 @@ def test_disk_writes_and_the_temporary_files_name(
             after.insert(table, [(10, b"small")])
         assert (after.disk_writes, out.disk_writes) == (0, 0)
     with log(copied, flavour, cache_limit=100) as out:
-        seen: list[tuple[int, bool]] = []
+        seen = []
         for event in tailrace.open(made):
             out.write(event)
             seen.append((out.disk_writes, out.tmp_file_name is not None))
@@ -309,7 +290,7 @@ def test_disk_writes_and_the_temporary_files_name(
     assert not seen[-1][1]
 
 
-def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch):
     """Writing fails half way: what was written is taken back, and the log goes on."""
     forget_memory("full")
     with log("memory:full", "mysql") as out:
@@ -318,7 +299,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -
         place = out.position
         writes = FolderOutput.write
 
-        def half(self: Any, data: bytes) -> None:
+        def half(self, data):
             writes(self, data[: len(data) // 2])
             raise StorageError("memory:full: No space left on device")
 
@@ -333,31 +314,11 @@ def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -
         with out.transaction() as trx:
             trx.insert(orders("mysql"), [row(3)])
         assert trx.gtid.gno == 2
-
-        def gone(self: Any, data: Any) -> None:
-            raise StorageError("memory:full: Input/output error")
-
-        monkeypatch.setattr(FolderOutput, "write", half)
-        monkeypatch.setattr(FolderOutput, "truncate", gone)
-        trx = out.transaction()
-        trx.insert(orders("mysql"), [row(4)])
-        with pytest.raises(StorageError, match="No space"):
-            trx.commit()
-        monkeypatch.undo()
-        with pytest.raises(StorageError, match=r"tailrace\.append cuts the log back"):
-            out.transaction()
-        with pytest.raises(StorageError, match="could not be rolled back"):
-            out.close()
-    with pytest.warns(tailrace.writing.LogRecovered):
-        out = tailrace.append("memory:full", server_uuid=UUID)
-    with out:
-        assert len(out.gtids) == 2
-    assert memory_folder("full").names() == ["binlog.000001", "binlog.index"]
     forget_memory("full")
 
 
 @both
-def test_a_statement_of_several_tables(tmp_path: Path, flavour: str) -> None:
+def test_a_statement_of_several_tables(tmp_path, flavour):
     """All table maps come before the rows; a change that fails leaves the others."""
     table, lines = orders(flavour), Table("shop.lines", "id int primary key", flavour=flavour)
     with log(tmp_path / "binlog.000001", flavour) as out, out.transaction() as trx:
