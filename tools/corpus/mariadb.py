@@ -75,7 +75,7 @@ add(
     "compressed-big",
     "compressed events of many rows",
     big_statements,
-    MARIADB,
+    MARIADB[:1],
     settings=_COMPRESSED,
 )
 add(

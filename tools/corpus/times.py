@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from tools.corpus.case import MARIADB, Recorder, add, add_with_metadata
+from tools.servers import NAMES
 
 _FSP = range(7)
 
@@ -117,7 +118,9 @@ def old_temporal_fractions(recorder: Recorder) -> None:
 add_with_metadata("dates", "DATE and YEAR, zero and partial dates", dates, insert_only=True)
 add_with_metadata("times", "TIME(0) to TIME(6), negative and long", clock, insert_only=True)
 add_with_metadata("datetimes", "DATETIME(0) to DATETIME(6)", datetimes, insert_only=True)
-add_with_metadata("timestamps", "TIMESTAMP(0) to TIMESTAMP(6)", timestamps, insert_only=True)
+add_with_metadata(
+    *("timestamps", "TIMESTAMP(0) to TIMESTAMP(6)", timestamps), servers=NAMES, insert_only=True
+)
 _OLD = {"mysql56_temporal_format": "OFF"}
 add_with_metadata(
     *("old-temporal", "TIME, DATETIME and TIMESTAMP in MariaDB's old format", old_temporal),
