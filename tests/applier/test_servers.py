@@ -14,12 +14,15 @@ import pymysql
 import pytest
 
 import tailrace
+from tailrace.applier import Applier, target_of
 from tailrace.errors import SchemaError, ServerError, UsageError
+from tailrace.generators import EventStream
 from tailrace.gtid import GtidList, GtidSet
 from tests.applier.conftest import empty
 from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
 from tools.applied import gtid_mode
+from tools.campaign.second import client
 from tools.load import Load
 
 COMMAND = (sys.executable, "-m", "tailrace", "apply")
@@ -585,3 +588,90 @@ def test_definitions_of_the_table_of_positions_are_not_for_the_target(pair):
     )
     with pytest.raises(SchemaError, match=r"where the target keeps its position"):
         tailrace.apply(logs, pair.url)
+
+
+def in_charset(letter):
+    """Statements that name things with a letter, whose names hold what must not be executed: the
+    letter's last byte in UTF-8 and a backtick are one character of some character sets.
+    """
+    evil = f"{letter}`` = 1; DROP DATABASE victim; -- x"
+    return (
+        f"CREATE DATABASE `d{letter}`",
+        f"USE `d{letter}`",
+        f"CREATE TABLE `t{letter}` (`a{letter}` VARCHAR(99) CHARACTER SET utf8mb4 DEFAULT '{letter}')",
+        f"CREATE TABLE `{letter}``; DROP DATABASE victim; -- x` LIKE `t{letter}`",
+        f"CREATE TABLE `u{letter}` SELECT 'y{letter}' AS `c{letter}`",
+        f"CREATE TABLE `v{letter}` (`a{letter}` INT)",
+        f"DROP TABLE `v{letter}`",
+        STATEMENT,
+        f"SET @`{evil}` = '{letter}'",
+        f"INSERT INTO `t{letter}` VALUES (@`{evil}`), ('{letter}')",
+        f"CREATE DATABASE `{evil}`",
+        f"USE `{evil}`",
+        f"CREATE TABLE `t{letter}` (id INT)",
+        f"DROP DATABASE `{evil}`",
+        f"USE `d{letter}`",
+        f"CREATE VIEW w AS SELECT '{letter}' AS `c{letter}`",  # MySQL logs its name in UTF-8
+    )
+
+
+CHARSETS = {
+    "big5": "中",
+    "cp932": "チ",
+    "gb18030": "丁",
+    "gbk": "丁",
+    "latin1": "é",
+    "sjis": "チ",
+    "utf8mb4": "丁",
+}
+"""Character sets, and a letter whose last byte in UTF-8 begins a character of those of Asia."""
+
+
+@each_case("charset", CHARSETS)
+@each_case("how", (1, 2, "script", "commands"))
+def test_names_of_any_character_set_are_names(pair, charset, how):
+    """One connection, workers, the server's own client in that character set, and a driver."""
+    letter, target = CHARSETS[charset], pair.target
+    pair.empty()
+    if not pair.source.query("SHOW CHARACTER SET LIKE %s", (charset,)):
+        return
+    target.execute("CREATE DATABASE victim")
+    with pair.source.connect(charset=charset) as session, session.cursor() as cursor:
+        for sql in in_charset(letter):
+            cursor.execute(sql)
+    log = pair.log()
+    if how == "script":
+        text = "\n".join(tailrace.redo(log)).encode("utf-8", "surrogateescape")
+        argv = client(target, f"--default-character-set={charset}")
+        subprocess.run(argv, input=text, check=True)
+    elif how == "commands":
+        with target.connect() as session, session.cursor() as cursor:
+            for command in tailrace.redo(log).commands():
+                cursor.execute(command)
+    else:
+        given = {"workers": how, "channel": f"channel{letter}", "table": f"of{letter}.applied"}
+        assert tailrace.apply(log, pair.url, **given).skipped == 0
+        assert tailrace.apply(pair.log(), pair.url, **given).transactions == 0
+    assert target.query("SHOW DATABASES LIKE 'victim'")
+    pair.check(f"d{letter}")
+    row = target.query(f"SELECT HEX(`a{letter}`) FROM `d{letter}`.`t{letter}`")
+    assert row == [(letter.encode().hex().upper(),)] * 2
+
+
+def test_a_position_that_cannot_be_noted_is_an_error(pair):
+    """Else the next call applies all of it again."""
+    logs = pair.did("CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "INSERT INTO d.t VALUES (1)")
+    tailrace.apply(logs, pair.url)
+    pair.source.execute("INSERT INTO d.t VALUES (2)")
+    applier = Applier(target_of(pair.url, conflicts="stop"))
+    pair.target.execute("DELETE FROM tailrace.applied")
+
+    def run():
+        with EventStream(pair.log()) as stream, applier:
+            applier.register(stream)
+            stream.run()
+            applier.flush()
+
+    with pytest.raises(ServerError, match="keeps how far"):
+        run()
+    assert pair.target.query("SELECT * FROM d.t") == [(1,)]

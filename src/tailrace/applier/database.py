@@ -338,7 +338,7 @@ class DatabaseTarget(Target):
         if forgets:
             row = row.values(log_file=None, log_pos=None)
         try:
-            self._connection.execute(row)
+            self._note(row)
             self._connection.commit()
         except DBAPIError as error:
             raise self._told(error) from error
@@ -574,7 +574,7 @@ class DatabaseTarget(Target):
         if self._executed is not self._saved:
             kept, text = self._definitions, json.dumps(to_json(self._executed))
             row = kept.update().where(kept.c.channel == self._channel)
-            self._connection.execute(row.values(definitions=text))
+            self._note(row.values(definitions=text))
         self._connection.commit()
         self._saved = self._executed
 
@@ -610,8 +610,18 @@ class DatabaseTarget(Target):
             values[f"{transaction.gtids.flavour.value}_gtids"] = str(transaction.gtids)
         if values:
             applied = self._applied
-            self._connection.execute(
-                applied.update().where(applied.c.channel == self._channel).values(**values)
+            self._note(applied.update().where(applied.c.channel == self._channel).values(**values))
+
+    def _note(self, row: sa.Update) -> None:
+        """Update the row of the channel. Raises ServerError, before anything is committed, if it is
+        not there: what is applied would be applied again.
+        """
+        if self._connection.execute(row).rowcount != 1:
+            raise ServerError(
+                f"{self.name}: the row {self._channel!r} of {row.table} is not there, where the"
+                " target keeps how far it has come: put it back, or apply to another channel"
+                " (--channel) from a start of its own (--start)",
+                code=0,
             )
 
     def _carry_out(self, definition: _Definition) -> None:

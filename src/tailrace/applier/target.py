@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tailrace.closing import Closing
 from tailrace.errors import SchemaError, UsageError
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
+from tailrace.schema.session import session_of_event
 from tailrace.sql.logged import concerns
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ def is_about(place: tuple[str, str], event: QueryEvent) -> bool:
     for the target. Raises SchemaError if it defines other tables, too.
     """
     database = place[0]
-    if database not in event.sql and database != event.database:  # faster
+    if database not in session_of_event(event, event.form.flavour)[1] and (
+        database != event.database
+    ):  # faster
         return False
     if not concerns(event, lambda *table: table in {place, (database, "")}):
         return False

@@ -18,8 +18,9 @@ from tailrace.schema.ddl import (
     Unclear,
     effects,
 )
-from tailrace.schema.session import session_of_event
+from tailrace.schema.session import is_generated, session_of_event
 from tailrace.schema.tokens import quoted_name
+from tailrace.sql.settings import OWN
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, quoted
 from tailrace.transaction.statements import without_start_transaction
@@ -111,17 +112,24 @@ def statement_of_query(
     raw = raw if shorter is None else shorter
     kind = classify(text)
     uses = query.uses_current_database is not False and not of_database(text)
-    charset = query.character_set_client
+    charset, settings = query.character_set_client, _settings(query)
+    if charset is not None and not raw.isascii() and is_generated(raw):
+        charset, settings = None, tuple({**dict(settings), **dict(OWN)}.items())
     return Statement(
         raw.decode("utf-8", "surrogateescape"),
-        _settings(query),
+        settings,
         group,
         query.current_database if uses else None,
         tuple(_one_shots(query, collation)),
         alone=not kind.changes_rows or kind is StatementKind.CREATE_SELECT,
         logged=True,
-        charset=charset if charset in _NOT_SINGLE and not raw.isascii() else None,
+        charset=client_charset(charset, raw),
     )
+
+
+def client_charset(charset: str | None, sql: bytes) -> str | None:
+    """The character set that a client has to know to find the end of a statement, if any."""
+    return charset if charset in _NOT_SINGLE and not sql.isascii() else None
 
 
 _SWITCHES: Final = {

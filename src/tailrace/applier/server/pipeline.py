@@ -171,6 +171,10 @@ class Pipeline:
             with suppress(err.MySQLError, TailraceError):
                 self.connection.read_answer()
 
+    def do(self, steps: Iterable[Step]) -> None:
+        """Send steps of one transaction, and wait for the last. Raises StepError."""
+        self.send_all(Sent(0, each) for each in steps)
+
     def one(self, step: Step) -> int:
         """Execute a statement by itself; gives the number of rows that it concerned."""
         try:
@@ -184,7 +188,15 @@ class Pipeline:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
         step = sent.step
-        if step.row and code == _FAILED:
+        if step.place and code == _FAILED:
+            code = 0
+            own = ServerError(
+                f"{self.name}: {step.place} is not there, where the target keeps how far it has"
+                " come: put it back, or apply to another channel (--channel) from a start of its"
+                " own (--start)",
+                code=0,
+            )
+        elif step.row and code == _FAILED:
             code = NOT_FOUND
             own = ServerError(f"{self.name}: the row to {step.row} is not there", code=code)
         elif step.guards and (reason := _IN_QUOTES.match(str(error.args[-1]))):

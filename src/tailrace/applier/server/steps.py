@@ -30,8 +30,9 @@ class Step:
     """A statement to send, or ``count`` of them. ``ends``: nothing may follow it in its packet, as
     only the server knows where it ends. ``begins``: nothing may be before it, as it needs the
     session's character set. ``blocks`` is the file of a LOAD DATA, ``error_code`` the error that it
-    ended with. ``row`` is set for a change that fails if it finds no row: which.
-    ``guards``: it is a guard of `tailrace.sql.triggers`, whose error has the reason in quotes.
+    ended with. ``row`` is set for a change that fails if it finds no row: which; ``place`` is that
+    for the row of the channel. ``guards``: it is a guard of `tailrace.sql.triggers`, whose error
+    has the reason in quotes.
     """
 
     text: bytes
@@ -41,6 +42,7 @@ class Step:
     blocks: bytes | None = None
     error_code: int = 0
     row: str = ""
+    place: str = ""
     guards: bool = False
 
 
@@ -48,12 +50,12 @@ FAIL: Final = b"(SELECT 1 UNION SELECT 2)"
 """An expression whose evaluation fails."""
 
 
-def found_one(change: bytes, row: str) -> Step:
+def found_one(change: bytes, *, row: str = "", place: str = "") -> Step:
     """An UPDATE or DELETE, and a statement that fails unless it found one row: together, as another
     statement between them would have a count of its own.
     """
     check = b"SET @tailrace_found = IF(ROW_COUNT() = 1, 1, " + FAIL + b")"
-    return Step(change + b";\n" + check, count=2, row=row)
+    return Step(change + b";\n" + check, count=2, row=row, place=place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ from tailrace.live.url import Source
 from tailrace.log.changes import Change
 from tailrace.sql.forward import repeat, row_statements
 from tailrace.sql.rows import TableSql, once_per_table
-from tailrace.sql.settings import SessionState
+from tailrace.sql.settings import OWN, SessionState, difference
 from tailrace.sql.statement import Statement, multi_row
 from tailrace.sql.text import string
 from tailrace.sql.triggers import Guard
@@ -108,6 +108,11 @@ class _Items:
         return islice(self.target.items(self.transaction), self.start, self.end)
 
 
+def _own(texts: Iterable[str]) -> Iterator[Step]:
+    """Statements of our own, which the session reads as UTF-8."""
+    return (Step(each.encode()) for each in texts)
+
+
 class ServerTarget(Target):
     """A server of MySQL or MariaDB."""
 
@@ -134,6 +139,7 @@ class ServerTarget(Target):
                 query=self._query,
                 lock=self._place.turn,
                 most=self._pipeline.most,
+                charset="latin1" if self._place.is_ascii else "utf8mb4",
                 after_form=tuple(each.text for each in self._next_gtid(None)),
             )
 
@@ -143,6 +149,7 @@ class ServerTarget(Target):
             if "mariadb" in self._connection.server_version.lower()
             else Flavour.MYSQL
         )
+        self._run("SET NAMES utf8mb4")  # whatever the server's settings made of the connection's
         lock = self._ask(f"SELECT GET_LOCK({self._place.lock}, {LOCK_SECONDS})")
         if lock.text_or_none() != "1":
             raise channel_taken(self.name, self._place.channel)
@@ -232,8 +239,10 @@ class ServerTarget(Target):
 
     def start(self, resume: Position, mark: str | None, *, forgets: bool) -> None:
         """In the row of the channel."""
-        for step in self._aside(self._place.start(resume, mark, forgets=forgets)):
-            self._run(step.text.decode())
+        try:
+            self._pipeline.do(self._aside(self._place.start(resume, mark, forgets=forgets)))
+        except StepError as failed:
+            raise failed.error from failed
 
     def check(self) -> None:
         """By a statement that does nothing: the server does not end the session as idle, either."""
@@ -353,14 +362,17 @@ class ServerTarget(Target):
     def _settle(self, transaction: Transaction, failed: StepError) -> None:
         """Note that a definition was not executed, if the server said so."""
         if id(transaction) in self._tried and failed.code not in _ENDED and self._connection.open:
-            for step in self._aside(self._place.pending(None)):
-                self._run(step.text.decode())
+            try:
+                self._pipeline.do(self._aside(self._place.pending(None)))
+            except StepError as again:
+                raise again.error from failed
 
     def _recover(self) -> None:
         """After an error: nothing is open, and nothing is known of the session's settings."""
         if not self._connection.open:
             return
         self._run("ROLLBACK")
+        self._run(difference({}, OWN))
         if self._flavour is Flavour.MYSQL and self._sets_gtids:
             self._run("SET SESSION gtid_next = 'AUTOMATIC'")
         elif self._flavour is Flavour.MARIADB:
@@ -438,15 +450,17 @@ class ServerTarget(Target):
         form = self._whole_form(transaction)
         if form is None or form is not self._form:
             return None
-        texts = [
-            *(each.text for each in self._next_gtid(transaction.gtid)),
-            b"BEGIN",
-            self._as_binlog(transaction),
+        steps = [
+            *self._next_gtid(transaction.gtid),
+            Step(b"BEGIN"),
+            Step(self._as_binlog(transaction)),
         ]
+        note = self._note(transaction)
         if notes:
-            texts.append(self._note(transaction).text)
-        texts.append(b"COMMIT")
-        return Step(b";\n".join(texts), count=len(texts))
+            steps.append(note)
+        steps.append(Step(b"COMMIT"))
+        text = b";\n".join(each.text for each in steps)
+        return Step(text, sum(each.count for each in steps), place=note.place if notes else "")
 
     # --- several at a time -----------------------------------------------------------------------
 
@@ -489,15 +503,11 @@ class ServerTarget(Target):
             depends = each.stamp is None or earliest.stamp is None
             if each.stamp is not None and earliest.stamp is not None and earliest is not each:
                 depends = not each.stamp.allows(earliest.stamp)
-            commit = [b"COMMIT"]
+            commit = [Step(b"COMMIT")]
             check: tuple[bytes, ...] = ()
-            if not tells:
-                after = None if before is None else before.position
-                commit.insert(0, self._note(each, after).text)
-                if after is not None:
-                    commit.insert(1, _CHECKED % (b"ROW_COUNT() = 1", FAIL))
-            elif number == len(transactions) - 1:
-                commit.insert(0, self._note(each).text)
+            if not tells or number == len(transactions) - 1:
+                after = None if tells or before is None else before.position
+                commit.insert(0, self._note(each, after))
             if tells and before is not None:
                 check = self._check(before.gtid)
             yield Job(
@@ -605,7 +615,7 @@ class ServerTarget(Target):
             yield self._note(transaction)
         yield Step(b"COMMIT")
         if notes and aside:
-            yield from self._aside(self._note(transaction).text)
+            yield from self._aside(self._note(transaction))
 
     def _with_definitions(
         self, transaction: Transaction, parts: list[LoggedStatement | _Items], *, notes: bool
@@ -632,7 +642,7 @@ class ServerTarget(Target):
                     yield self._note(transaction)
                 yield Step(b"COMMIT")
                 if last and transaction.non_transactional:
-                    yield from self._aside(self._note(transaction).text)
+                    yield from self._aside(self._note(transaction))
                 continue
             yield from self._next_gtid(transaction.gtid if last else None)
             yield from self._prepared(part.statement, part.flavour)
@@ -641,10 +651,11 @@ class ServerTarget(Target):
                 self._again(part.step())
             else:
                 yield part.step()
+            yield from self._after_text()
             self._session.forget_database()
             self._guard.forget()
             if last and notes:
-                yield from self._aside(self._note(transaction).text)
+                yield from self._aside(self._note(transaction))
 
     def _again(self, step: Step) -> None:
         """Execute a definition of which it is unknown whether it was executed."""
@@ -698,15 +709,13 @@ class ServerTarget(Target):
             )
 
     def _note(self, transaction: Transaction, after: Position | None = None) -> Step:
-        return Step(
-            self._place.note(
-                transaction,
-                with_gtids=not self._is_in_executed(transaction.gtid),
-                after=after,
-            )
+        return self._place.note(
+            transaction,
+            with_gtids=not self._is_in_executed(transaction.gtid),
+            after=after,
         )
 
-    def _aside(self, statement: bytes) -> Iterator[Step]:
+    def _aside(self, statement: Step) -> Iterator[Step]:
         """A statement about the transaction, which commits by itself and has no GTID of a source.
 
         In MariaDB it is not logged: its GTID would be that of the next transaction. So it would be
@@ -714,20 +723,25 @@ class ServerTarget(Target):
         """
         if self._flavour is Flavour.MARIADB:
             yield Step(b"SET @@session.sql_log_bin = 0")
-            yield Step(statement)
+            yield statement
             yield Step(b"SET @@session.sql_log_bin = 1")
         else:
             yield from self._next_gtid(None)
-            yield Step(statement)
+            yield statement
 
     # --- changes ---------------------------------------------------------------------------------
 
     def _prepared(self, statement: Statement, source: Flavour) -> Iterator[Step]:
         settings = self._of_target.settings(statement.settings, source)
-        for text in self._session.change(settings, statement.database):
-            yield Step(text.encode("utf-8", "surrogateescape"))
-        for text in statement.before:
-            yield Step(text.encode("utf-8", "surrogateescape"))
+        logged = statement.logged
+        yield from _own(self._session.change(settings, statement.database, logged=logged))
+        yield from _own(statement.before)
+        if logged:
+            yield from _own(self._session.enter_text(settings))
+
+    def _after_text(self) -> Iterator[Step]:
+        """What is sent directly after a logged statement."""
+        yield from _own(self._session.leave_text())
 
     def _changes(self, items: Iterator[Any]) -> Iterator[Step]:
         events = RowsEvents()
@@ -749,6 +763,7 @@ class ServerTarget(Target):
             else:
                 yield from self._prepared(item.statement, item.flavour)
                 yield item.step()
+                yield from self._after_text()
         if events.size:
             yield Step(events.take())
 
@@ -764,7 +779,7 @@ class ServerTarget(Target):
             if isinstance(each, Statement):
                 yield from self._prepared(each, change.event.form.flavour)
                 text = each.text.encode("utf-8", "surrogateescape")
-                yield found_one(text, row) if row else Step(text)
+                yield found_one(text, row=row) if row else Step(text)
 
     # --- BINLOG ----------------------------------------------------------------------------------
 
@@ -815,6 +830,7 @@ class ServerTarget(Target):
                 for step in self._prepared(item.statement, item.flavour):
                     self._pipeline.one(step)
                 self._pipeline.one(item.step())
+                self._pipeline.do(self._after_text())
                 continue
             for guard in self._guard.before_rows(item):
                 self._pipeline.one(Step(guard.text.encode(), guards=True))
@@ -823,11 +839,10 @@ class ServerTarget(Target):
                     self._pipeline.one(step)
                 self._row(item, row, statement)
         if not transaction.non_transactional:
-            self._pipeline.one(self._note(transaction))
+            self._pipeline.do([self._note(transaction)])
         self._pipeline.one(Step(b"COMMIT"))
         if transaction.non_transactional:
-            for step in self._aside(self._note(transaction).text):
-                self._pipeline.one(step)
+            self._pipeline.do(self._aside(self._note(transaction)))
 
     def _each_row(self, change: Change) -> Iterator[tuple[Row, Statement]]:
         rows: list[Row] = []
