@@ -22,7 +22,7 @@ from tests.applier.conftest import empty
 from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
 from tools.applied import gtid_mode
-from tools.campaign.second import client
+from tools.campaign.second import client, feed
 from tools.load import Load
 
 COMMAND = (sys.executable, "-m", "tailrace", "apply")
@@ -675,3 +675,49 @@ def test_a_position_that_cannot_be_noted_is_an_error(pair):
     with pytest.raises(ServerError, match="keeps how far"):
         run()
     assert pair.target.query("SELECT * FROM d.t") == [(1,)]
+
+
+SEVERAL = [
+    "INSERT INTO d.t VALUES (1); DROP DATABASE victim",
+    "CREATE TABLE d.u (id INT); DROP DATABASE victim;",
+    "CREATE PROCEDURE d.p() BEGIN SELECT 1; SELECT 2; END; DROP DATABASE victim",
+    "CREATE TRIGGER d.tr BEFORE INSERT ON d.t FOR EACH ROW SET @a = 1; DROP DATABASE victim",
+]
+"""Real replicas reject these with a syntax error, and execute nothing of them."""
+ONE = [
+    "INSERT INTO d.t VALUES (1);",
+    "INSERT INTO d.t VALUES (1); -- ; DROP DATABASE victim",
+    "CREATE TABLE d.u (a VARCHAR(50) DEFAULT '; DROP DATABASE victim') /* ; */ ;;",
+    "CREATE PROCEDURE d.p() BEGIN IF 1 THEN SELECT 1; END IF; SELECT 2; END",
+    "CREATE TRIGGER d.tr BEFORE INSERT ON d.t FOR EACH ROW IF NEW.id THEN SET @a = 1; END IF",
+    "CREATE EVENT d.e ON SCHEDULE EVERY 1 YEAR DISABLE DO BEGIN DO 1; DO 2; END;",
+]
+
+
+@each_case("sql", SEVERAL + ONE)
+@each_case("way", ("apply", "script"))
+def test_an_event_of_several_statements_is_rejected(pair, tmp_path, sql, way):
+    empty(pair.target)
+    for each in ("CREATE DATABASE victim", "CREATE DATABASE d", "CREATE TABLE d.t (id INT)"):
+        pair.target.execute(each)
+    with (
+        tailrace.create(tmp_path / "log", flavour=pair.source.flavour, server_id=7) as log,
+        log.transaction() as transaction,
+    ):
+        transaction.query(sql, "d")
+    file = str(tmp_path / "log.000001")
+
+    def run():
+        if way == "apply":
+            tailrace.apply(file, pair.url, start="oldest")
+        else:
+            feed(pair.target, tailrace.redo(file))
+
+    if sql in SEVERAL:
+        with pytest.raises((ServerError, SchemaError)):
+            run()
+        assert pair.target.query("SELECT * FROM d.t") == []
+        assert pair.target.query("SHOW TABLES FROM d") == [("t",)]
+    else:
+        run()
+    assert pair.target.query("SHOW DATABASES LIKE 'victim'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from tailrace.errors import SchemaError
 from tailrace.generators.log_context import QueryContext
 from tailrace.generators.statement import StatementQuery
 from tailrace.schema.classify import StatementKind, classify, of_database
@@ -19,7 +20,7 @@ from tailrace.schema.ddl import (
     effects,
 )
 from tailrace.schema.session import is_generated, session_of_event
-from tailrace.schema.tokens import quoted_name
+from tailrace.schema.tokens import NotUnderstoodError, is_several, quoted_name, tokenize
 from tailrace.sql.settings import OWN
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, quoted
@@ -91,8 +92,26 @@ _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
 
 
 def statement_of(item: Logged) -> Statement:
-    """The statement of a log, as `statement_of_query` gives it."""
+    """The statement of a log, as `statement_of_query` gives it.
+
+    Raises SchemaError if its event has several: a client would execute all, and a replica none.
+    """
+    event = item.event
+    if b";" in event.sql_bytes and _is_several(event):
+        raise event.error(
+            f"one event has several statements, which a replica rejects: «{event.sql:.200}»: leave"
+            " its transaction out (start, until)",
+            SchemaError,
+        )
     return statement_of_query(StatementQuery(QueryContext(item, 0)), item.group)
+
+
+def _is_several(event: QueryEvent) -> bool:
+    session, sql = session_of_event(event, event.form.flavour)
+    try:
+        return session is not None and is_several(tokenize(sql, session.flavour, session.sql_mode))
+    except NotUnderstoodError:
+        return True
 
 
 def statement_of_query(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ from tailrace.errors import ConnectionLost, ServerError, TailraceError
 from tailrace.live.driver import err, numbered_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tailrace.live.connect import ServerConnection
 
@@ -102,9 +102,30 @@ class Pipeline:
         if held:
             while self._on_their_way and held[-1].step.ends:
                 self._read()
-            self.send(held)
+            with self._alone(held[-1]):
+                self.send(held)
+                while self._on_their_way:
+                    self._read()
         while self._on_their_way:
             self._read()
+
+    @contextmanager
+    def _alone(self, sent: Sent) -> Iterator[None]:
+        """Have the server reject what follows the first statement of a step that is to be one."""
+        if not sent.step.one:
+            yield
+            return
+        try:
+            self.connection.take_several(several=False)
+            try:
+                yield
+            finally:
+                if self.connection.open:
+                    self.connection.take_several(several=True)
+        except err.MySQLError as error:
+            raise self.failed(sent, error) from error
+        except ConnectionLost as error:
+            raise StepError(sent.number, 0, error) from error
 
     def send(self, sent: list[Sent]) -> None:
         """Send steps as one packet; waits for packets that were sent before, but not for this."""
@@ -178,8 +199,9 @@ class Pipeline:
     def one(self, step: Step) -> int:
         """Execute a statement by itself; gives the number of rows that it concerned."""
         try:
-            self.connection.send_several(step.text)
-            return self.connection.read_answer(step.blocks)
+            with self._alone(Sent(0, step)):
+                self.connection.send_several(step.text)
+                return self.connection.read_answer(step.blocks)
         except err.MySQLError as error:
             raise self.failed(Sent(0, step), error) from error
 

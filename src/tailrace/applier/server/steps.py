@@ -29,7 +29,8 @@ _PLAIN: Final = ChecksumAlgorithm.NONE
 class Step:
     """A statement to send, or ``count`` of them. ``ends``: nothing may follow it in its packet, as
     only the server knows where it ends. ``begins``: nothing may be before it, as it needs the
-    session's character set. ``blocks`` is the file of a LOAD DATA, ``error_code`` the error that it
+    session's character set, or is ``one``: then the server rejects it if it is several, as it would
+    for a replica. ``blocks`` is the file of a LOAD DATA, ``error_code`` the error that it
     ended with. ``row`` is set for a change that fails if it finds no row: which; ``place`` is that
     for the row of the channel. ``guards``: it is a guard of `tailrace.sql.triggers`, whose error
     has the reason in quotes.
@@ -39,6 +40,7 @@ class Step:
     count: int = 1
     ends: bool = False
     begins: bool = False
+    one: bool = False
     blocks: bytes | None = None
     error_code: int = 0
     row: str = ""
@@ -94,10 +96,12 @@ class LoggedStatement:
     def step(self) -> Step:
         """What is sent after the statements that prepare the session."""
         text = self.statement.text.encode("utf-8", "surrogateescape")
+        may_be_several = b";" in text
         return Step(
             text,
             ends=True,
-            begins=not text.isascii(),
+            begins=may_be_several or not text.isascii(),
+            one=may_be_several,
             blocks=self.blocks,
             error_code=self.error_code,
         )
