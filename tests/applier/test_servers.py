@@ -721,3 +721,84 @@ def test_an_event_of_several_statements_is_rejected(pair, tmp_path, sql, way):
     else:
         run()
     assert pair.target.query("SHOW DATABASES LIKE 'victim'")
+
+
+TABLES = ("shop.a", "shop.b", "shop.p", "shop.own", "priv.c", "priv.d", "priv.p")
+IS_OF_OTHERS = (
+    "also of tables that are not selected"  # what the error says of a definition that is not cut
+)
+DEFINITIONS = [
+    ("DROP TABLE priv.c, shop.a", None),
+    ("DROP TABLE IF EXISTS shop.a, priv.c, shop.b RESTRICT", None),
+    ("/* a, b */ DROP TABLE priv.c, priv.d /* , shop.a */", None),
+    ("RENAME TABLE priv.c TO priv.e, shop.a TO shop.e, shop.b TO shop.a", None),
+    ("RENAME TABLE priv.c TO priv.e", None),
+    ("RENAME TABLE shop.a TO priv.e", IS_OF_OTHERS),
+    ("RENAME TABLE priv.c TO shop.e, shop.a TO shop.f", IS_OF_OTHERS),
+    ("ALTER TABLE shop.a RENAME TO priv.e", IS_OF_OTHERS),
+    ("ALTER TABLE priv.c RENAME TO shop.e, ADD COLUMN n INT", IS_OF_OTHERS),
+    ("CREATE TABLE shop.e LIKE priv.c", IS_OF_OTHERS),
+    ("CREATE TABLE priv.e LIKE shop.a", IS_OF_OTHERS),
+    ("ALTER TABLE shop.p EXCHANGE PARTITION p0 WITH TABLE priv.d", IS_OF_OTHERS),
+    ("ALTER TABLE priv.p EXCHANGE PARTITION p0 WITH TABLE priv.d", None),
+    ("TRUNCATE priv.c", None),
+    ("DROP DATABASE shop", IS_OF_OTHERS),
+    ("DROP DATABASE priv", None),
+]
+
+
+@pytest.mark.filterwarnings("ignore::tailrace.errors.NoSuchTable")
+@each_case(("sql", "rejected"), DEFINITIONS)
+@each_case("way", ("apply", "script", "raw", "sqlite"))
+def test_a_definition_changes_no_table_that_is_not_selected(pair, tmp_path, sql, rejected, way):
+    """The target has tables of its own by the others' names, and ``shop.own`` is excluded."""
+    pair.empty()
+    parts = " (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (9))"
+    for database in ("shop", "priv"):
+        pair.did(f"CREATE DATABASE {database}")
+        pair.target.execute(f"CREATE DATABASE {database}")
+    for name in TABLES:
+        columns = parts if name.endswith(".p") else " (id INT PRIMARY KEY)"
+        pair.source.execute(f"CREATE TABLE {name}{columns}")
+        pair.target.execute(f"CREATE TABLE {name}{columns}")
+    pair.source.execute("FLUSH BINARY LOGS")
+    log = f"{pair.source.data}/{pair.source.binlogs()[-1].name}"
+    pair.did(sql)
+    chosen = {"tables": "shop.*", "exclude": "shop.own"}
+
+    def run():
+        if way == "apply":
+            tailrace.apply(log, pair.url, start="oldest", **chosen)
+        elif way == "script":
+            feed(pair.target, tailrace.redo(log, **chosen))
+        elif way == "sqlite":
+            tailrace.apply(log, f"sqlite:///{tmp_path / 'a.db'}", start="oldest", **chosen)
+        else:
+            into = str(tmp_path / "out.000001")
+            argv = [sys.executable, "-m", "tailrace", "log", log, "--as", "raw", "--into", into]
+            argv += ["--tables", "shop.*", "--exclude", "shop.own"]
+            done = subprocess.run(argv, check=False, capture_output=True, text=True)
+            if done.returncode:
+                raise SchemaError(done.stderr)
+            feed(pair.target, tailrace.redo(into))
+
+    before = names_of(pair.target)
+    if rejected:
+        with pytest.raises(SchemaError, match=rejected):
+            run()
+        assert names_of(pair.target) == before
+        return
+    run()
+    if way != "sqlite":
+        of_source = {each for each in names_of(pair.source) if each[0] == "shop"}
+        assert names_of(pair.target) == of_source | {each for each in before if each[0] == "priv"}
+
+
+def names_of(server):
+    """All tables of the databases ``shop`` and ``priv``."""
+    return set(
+        server.query(
+            "SELECT table_schema, table_name FROM information_schema.tables"
+            " WHERE table_schema IN ('shop', 'priv')"
+        )
+    )

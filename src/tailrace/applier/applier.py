@@ -15,6 +15,7 @@ from tailrace.errors import LogReset, TailraceError, UsageError
 from tailrace.generators import EventStream, RowConsumer
 from tailrace.generators.event import context_of
 from tailrace.generators.log_context import QueryContext
+from tailrace.generators.statement import StatementQuery
 from tailrace.gtid import MariadbGtid
 from tailrace.gtid.ids import parse_gtid
 from tailrace.live.scheme import names_server
@@ -22,7 +23,7 @@ from tailrace.log.readable import rows_not_logged
 from tailrace.log.sources import agreed_start, one_log
 from tailrace.log_mark import mark_of
 from tailrace.log_name import base_and_number
-from tailrace.sql.logged import concerns
+from tailrace.sql.logged import selected
 from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
         RowBatch,
         StatementLoadDataBlock,
         StatementLoadQuery,
-        StatementQuery,
         TransactionCommit,
         TransactionRollback,
         TransactionStart,
@@ -199,8 +199,8 @@ class Applier(RowConsumer, Closing):
 
     def stmt_query(self, event: StatementQuery) -> None:
         """A statement."""
-        if self._is_wanted(event):
-            self._keep(event, self._target.statement(event, None))
+        if (wanted := self._wanted(event)) is not None:
+            self._keep(event, self._target.statement(wanted, None))
             self._now.statements += 1
             self._now.uses_temporary_tables |= bool(event.uses_temporary_tables)
 
@@ -211,13 +211,14 @@ class Applier(RowConsumer, Closing):
     def stmt_load_query(self, event: StatementLoadQuery) -> None:
         """The statement that loads the file of the blocks before it."""
         blocks = b"".join(self._blocks.pop(event.file_id, ()))
-        if self._is_wanted(event):
-            self._keep(event, self._target.statement(event, blocks))
+        if (wanted := self._wanted(event)) is not None:
+            self._keep(event, self._target.statement(wanted, blocks))
             self._now.statements += 1
 
-    def _is_wanted(self, event: StatementQuery) -> bool:
+    def _wanted(self, event: StatementQuery) -> StatementQuery | None:
+        """The statement as far as it is for the target."""
         if self._wants.takes_all:
-            return True
+            return event
         context = context_of(event)
         if not isinstance(context, QueryContext):
             raise UsageError("statements of some tables can be told only in a log")
@@ -225,7 +226,10 @@ class Applier(RowConsumer, Closing):
             raise rows_not_logged(
                 context.event, "an applier of some tables cannot tell which it changes"
             )
-        return concerns(context.event, self._wants)
+        found = selected(context.event, self._wants)
+        if found is None or found is context.event:
+            return event if found is context.event else None
+        return StatementQuery(context.of_event(found))
 
     def trx_commit(self, event: TransactionCommit) -> None:
         """The transaction is applied."""
