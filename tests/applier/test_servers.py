@@ -21,9 +21,10 @@ from tailrace.gtid import GtidList, GtidSet
 from tests.applier.conftest import empty
 from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
-from tools.applied import gtid_mode
+from tools.applied import as_relay_log, gtid_mode
 from tools.campaign.second import client, feed
 from tools.load import Load
+from tools.servers import ONE_OF_EACH
 
 COMMAND = (sys.executable, "-m", "tailrace", "apply")
 OPEN = (
@@ -802,3 +803,47 @@ def names_of(server):
             " WHERE table_schema IN ('shop', 'priv')"
         )
     )
+
+
+EVENTS = [
+    "CREATE EVENT e0 ON SCHEDULE EVERY 1 HOUR DO DO 1",
+    "CREATE EVENT e1 ON SCHEDULE EVERY 1 HOUR ENABLE DO DO 1",
+    "CREATE EVENT e2 ON SCHEDULE EVERY 1 HOUR DISABLE COMMENT 'ENABLE DO x' DO DO 1",
+    "CREATE EVENT e3 ON SCHEDULE EVERY 1 HOUR DISABLE ON SLAVE DO DO 1",
+    """CREATE EVENT d.e4 ON SCHEDULE EVERY (1 + 1) HOUR STARTS NOW() + INTERVAL 1 HOUR
+    ON COMPLETION PRESERVE COMMENT 'c' DO BEGIN DO 1; DO 2; END""",
+    """/* ENABLE */ create definer=root@localhost event if not exists `do` on schedule at
+    '2037-01-01' on completion not preserve/* DO */do do 1;""",
+]
+ALTERED = [
+    "ENABLE",
+    "COMMENT 'é'",
+    "DISABLE",
+    "RENAME TO moved",
+    "DO DO 2",
+    "ON SCHEDULE EVERY 2 HOUR ON COMPLETION PRESERVE ENABLE COMMENT 'z' DO DO 3",
+]
+TOLD = (
+    "SELECT event_name, event_definition, status, event_comment, interval_value, on_completion,"
+    " definer FROM information_schema.events WHERE event_schema = 'd' ORDER BY event_name"
+)
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_events_have_the_status_that_a_replica_gives_them(fresh_server, name):
+    source = fresh_server(name)
+    target = fresh_server(name, {"relay_log": "relay"}, server_id=2)
+    source.execute("CREATE DATABASE d")
+    with source.connect(charset="latin1", database="d") as session, session.cursor() as cursor:
+        for sql in EVENTS:
+            cursor.execute(sql)
+        for number, changed in enumerate(ALTERED):
+            cursor.execute(f"CREATE EVENT a{number} ON SCHEDULE EVERY 1 HOUR DISABLE DO DO 1")
+            cursor.execute(f"ALTER DEFINER=CURRENT_USER EVENT a{number} {changed}")
+    log = source.rotate()
+    as_relay_log(target, [log])
+    of_replica = target.query(TOLD)
+    assert {row[2] for row in of_replica} <= {"SLAVESIDE_DISABLED", "REPLICA_SIDE_DISABLED"}
+    empty(target)
+    tailrace.apply(str(log), f"mysql://root@127.0.0.1:{target.port}/")
+    assert target.query(TOLD) == of_replica

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from tailrace.applier.server.scheduled_events import disabled_event
 from tailrace.constants import ChecksumAlgorithm, Flavour, RowsFlag
 from tailrace.errors import UnsupportedType
 from tailrace.events import FormatDescriptionEvent
@@ -84,6 +85,8 @@ class LoggedStatement:
         statement = statement_of_query(event, collation=collation)
         if isinstance(event, StatementLoadQuery):
             statement = replace(statement, sql=_local(event))
+        elif (disabled := disabled_event(event, flavour)) is not None:
+            statement = replace(statement, sql=disabled.decode("utf-8", "surrogateescape"))
         text = event.query_string
         return cls(
             statement,
