@@ -847,3 +847,33 @@ def test_events_have_the_status_that_a_replica_gives_them(fresh_server, name):
     empty(target)
     tailrace.apply(str(log), f"mysql://root@127.0.0.1:{target.port}/")
     assert target.query(TOLD) == of_replica
+
+
+STOPPED = [
+    ("", "DROP TABLE d.t, d.missing"),
+    ("mariadb", "DROP /* , */ TABLE d.t, d.missing, d.`if`"),
+    ("mariadb", "CREATE SEQUENCE d.s", "DROP SEQUENCE d.s, d.missing"),
+    (
+        "mariadb",
+        "SET sql_mode = 'ORACLE'",
+        STATEMENT,
+        "INSERT INTO d.t VALUES (2)",
+        "DELETE FROM d.t",
+    ),
+    ("", "CREATE TABLE d.u ENGINE=InnoDB COMMENT=') START TRANSACTION' SELECT ') START' AS `a'b`"),
+]
+"""What a replica executes, and stopped the applier."""
+
+
+@each_case("case", STOPPED)
+def test_what_a_replica_executes_does_not_stop(pair, case):
+    flavour, *statements = case
+    if flavour not in {"", pair.source.flavour}:
+        return
+    pair.empty()
+    pair.did("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    for sql in statements:
+        with suppress(pymysql.err.OperationalError):  # that a table is missing
+            pair.source.execute(sql)
+    tailrace.apply(pair.did("CREATE TABLE d.after_it (id INT)"), pair.url)
+    pair.check("d")

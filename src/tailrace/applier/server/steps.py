@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from tailrace.applier.server.scheduled_events import disabled_event
+from tailrace.applier.server.definitions import as_on_replica
 from tailrace.constants import ChecksumAlgorithm, Flavour, RowsFlag
 from tailrace.errors import UnsupportedType
 from tailrace.events import FormatDescriptionEvent
@@ -85,8 +85,8 @@ class LoggedStatement:
         statement = statement_of_query(event, collation=collation)
         if isinstance(event, StatementLoadQuery):
             statement = replace(statement, sql=_local(event))
-        elif (disabled := disabled_event(event, flavour)) is not None:
-            statement = replace(statement, sql=disabled.decode("utf-8", "surrogateescape"))
+        elif (changed := as_on_replica(event, flavour)) is not None:
+            statement = replace(statement, sql=changed.decode("utf-8", "surrogateescape"))
         text = event.query_string
         return cls(
             statement,

@@ -87,6 +87,8 @@ _MOST_NAMED: Final = 5
 _BUSY: Final = frozenset({1205, 1213})
 """Lock wait timeout, deadlock: the transaction is executed again."""
 _ATTEMPTS: Final = 10
+_START: Final = b"START TRANSACTION"
+"""Not BEGIN: with the sql_mode ORACLE, that opens a block."""
 _CHECKED: Final = b"SET @tailrace_turn = IF(%b, 0, %b)"
 _DONE: Final = frozenset(
     {1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1151, 1304, 1305, 1359, 1360, 1396}
@@ -452,7 +454,7 @@ class ServerTarget(Target):
             return None
         steps = [
             *self._next_gtid(transaction.gtid),
-            Step(b"BEGIN"),
+            Step(_START),
             Step(self._as_binlog(transaction)),
         ]
         note = self._note(transaction)
@@ -512,7 +514,7 @@ class ServerTarget(Target):
                 check = self._check(before.gtid)
             yield Job(
                 number,
-                (*self._session_gtid(each.gtid), b"BEGIN", self._as_binlog(each)),
+                (*self._session_gtid(each.gtid), _START, self._as_binlog(each)),
                 tuple(commit),
                 check,
                 depends,
@@ -600,7 +602,7 @@ class ServerTarget(Target):
         yield from self._empty(transaction.prepared)
         yield from self._forms(self.items(transaction))
         yield from self._next_gtid(gtid)
-        yield Step(b"BEGIN")
+        yield Step(_START)
         empty = True
         for step in self._changes(self.items(transaction)):
             empty = False
@@ -608,7 +610,7 @@ class ServerTarget(Target):
         if transaction.rolled_back:
             yield Step(b"ROLLBACK")
             yield from self._next_gtid(gtid)
-            yield Step(b"BEGIN")
+            yield Step(_START)
             empty = True
         aside = transaction.non_transactional or (empty and self._is_in_executed(gtid))
         if notes and not aside:
@@ -636,7 +638,7 @@ class ServerTarget(Target):
             if isinstance(part, _Items):
                 yield from self._forms(iter(part))
                 yield from self._next_gtid(transaction.gtid if last else None)
-                yield Step(b"BEGIN")
+                yield Step(_START)
                 yield from self._changes(iter(part))
                 if last and not transaction.non_transactional:
                     yield self._note(transaction)
@@ -669,7 +671,7 @@ class ServerTarget(Target):
         """An empty transaction of a GTID, where the server keeps a set of them."""
         if gtid is not None and self._is_in_executed(gtid):
             yield from self._next_gtid(gtid)
-            yield Step(b"BEGIN")
+            yield Step(_START)
             yield Step(b"COMMIT")
 
     def _is_in_executed(self, gtid: AnyGtid | None) -> bool:
@@ -824,7 +826,7 @@ class ServerTarget(Target):
         gtid = self._gtid_of(transaction)
         for step in (*self._empty(transaction.prepared), *self._next_gtid(gtid)):
             self._pipeline.one(step)
-        self._pipeline.one(Step(b"BEGIN"))
+        self._pipeline.one(Step(_START))
         for item in self.items(transaction):
             if not isinstance(item, Change):
                 for step in self._prepared(item.statement, item.flavour):
