@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from tailrace.closing import Closing
 from tailrace.errors import LogReset, TailraceError, UsageError
 from tailrace.generators import EventStream, RowConsumer
 from tailrace.generators.event import context_of
-from tailrace.generators.log_context import QueryContext
+from tailrace.generators.log_context import LogContext, LogRowsContext, QueryContext
 from tailrace.generators.statement import StatementQuery
 from tailrace.gtid import MariadbGtid
 from tailrace.gtid.ids import parse_gtid
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
 
+_DIGEST: Final = 8
+"""Bytes of each digest of a transaction: the column of the mark has 64 characters."""
 _MOST_BYTES: Final = 32 << 20
 """Bytes of transactions that wait to be applied."""
 _MOST: Final = 4096
@@ -121,6 +124,11 @@ class Applier(RowConsumer, Closing):
         self._on_error = on_error
         self._progress: Progress = target.progress
         self._began_at = target.progress.position
+        self._file_mark, _, self._identity = (target.progress.mark or "").partition(".")
+        self._content = blake2b(digest_size=_DIGEST)
+        resume, end = target.progress.resume, self._began_at
+        self._passes = not starts and resume is not None and end is not None and resume < end
+        """Whether what is read passes the end of the last transaction that the target has."""
         self._marks: dict[str, str] = {}
         self._is_same_log = None if starts else True
         """Whether the log is the one that the target has applied; None: not known yet."""
@@ -155,7 +163,7 @@ class Applier(RowConsumer, Closing):
         progress = self._progress
         if progress.mark is None or progress.resume is None or file != progress.resume.file:
             return
-        if mark == progress.mark:
+        if mark == self._file_mark:
             self._is_same_log = True
             return
         if not self._starts:
@@ -185,6 +193,42 @@ class Applier(RowConsumer, Closing):
                 f" which may be in another log. {_OTHER_CHANNEL}"
             )
 
+    def _identify(self, event: TransactionCommit | TransactionRollback) -> str:
+        """A digest of a transaction's end in the log, and one of its rows if all tables are
+        selected. Empty for a stream that has no log.
+        """
+        context = context_of(event)
+        if not isinstance(context, LogContext):
+            return ""
+        said = (event.timestamp, event.server_id, event.commit_timestamp, event.group_commit_id)
+        end = blake2b(repr(said).encode() + bytes(context.event.body), digest_size=_DIGEST)
+        return end.hexdigest() + (self._content.hexdigest() if self._wants.takes_all else "")
+
+    def _check_identity(self, transaction: Transaction, identity: str) -> None:
+        """Raise LogReset if the last transaction that the target has is not in the log.
+
+        A file's name, server and second of creation do not tell logs apart: positions and, in
+        MariaDB, GTIDs of another one may be the same, so that its transactions would be skipped.
+        """
+        before, place = self._began_at, transaction.position
+        if not (self._identity and self._is_same_log and before and place):
+            return
+        if base_and_number(place.file)[0] != base_and_number(before.file)[0]:
+            return
+        if place < before:
+            self._passes = True
+            return
+        known, self._identity = self._identity, ""
+        both = min(len(known), len(identity))
+        if (place != before and self._passes) or (
+            place == before and known[:both] != identity[:both]
+        ):
+            self._is_noted = True
+            raise LogReset(
+                f"{before.file} is of another log: the transaction that ends at {before} is not the"
+                f" one that was applied. {_OTHER_LOG}"
+            )
+
     # --- what it is told -------------------------------------------------------------------------
 
     def trx_start(self, _event: TransactionStart) -> None:
@@ -193,6 +237,9 @@ class Applier(RowConsumer, Closing):
 
     def row_batch(self, event: RowBatch) -> None:
         """Rows."""
+        context = context_of(event)
+        if isinstance(context, LogRowsContext):
+            self._content.update(context.change.event.body)
         for made in self._target.rows(event):
             self._keep(event, made)
         self._now.row_events += 1
@@ -245,6 +292,7 @@ class Applier(RowConsumer, Closing):
 
     def _begin(self) -> None:
         self._now = Transaction()
+        self._content = blake2b(digest_size=_DIGEST)
         self._blocks.clear()
 
     def _keep(self, event: ReplicationEvent, made: tuple[Any, int] | None) -> None:
@@ -259,7 +307,10 @@ class Applier(RowConsumer, Closing):
         transaction.prepared = _gtid(event.prepared_transaction_id)
         transaction.position = event.position
         transaction.resume = None if self._resume is None else self._resume()
+        identity = self._identify(event)
         transaction.mark = self._mark(transaction.resume)
+        if transaction.mark is not None:
+            transaction.mark += f".{identity}"
         transaction.stamp = _stamp(event, transaction.gtid)
         transaction.rolled_back = rolled_back
         transaction.non_transactional = not event.transactional_tables
@@ -271,6 +322,7 @@ class Applier(RowConsumer, Closing):
         )
         self._begin()
         self._check_log(transaction)
+        self._check_identity(transaction, identity)
         if self._progress.has(transaction.gtid, transaction.position):
             self._skipped += 1
             transaction.close()

@@ -35,7 +35,8 @@ class Progress:
     """How far a target has come in a source.
 
     ``position`` is that of the last event of the last transaction, ``resume`` where to read from,
-    ``mark`` by what the file of ``resume`` is known again (`tailrace.log_mark`).
+    ``mark`` by what the file of ``resume`` is known again (`tailrace.log_mark`), with a point and
+    what the transaction at ``position`` is known by, since several logs may have the same mark.
     ``mysql`` and ``mariadb`` are the GTIDs that are applied. ``pending`` is a transaction of which
     it could not be determined whether its statement was executed, as its text (GTID or position).
     ``definitions`` are the source's tables for reading from ``resume``, if the target keeps them.
