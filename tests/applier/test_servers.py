@@ -580,7 +580,8 @@ def test_definitions_of_the_table_of_positions_are_not_for_the_target(pair):
     )
     done = tailrace.apply(logs, pair.url)
     again = tailrace.apply(pair.log(), pair.url, start="binlog.000001")
-    assert (again.transactions, again.skipped) == (0, done.transactions)
+    notes = pair.source.flavour == "mariadb"  # whose state has the GTID of the note, too
+    assert (again.transactions, again.skipped) == (0, done.transactions + notes)
     pair.check("d")
     logs = pair.did(
         "CREATE DATABASE tailrace",

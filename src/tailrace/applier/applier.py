@@ -9,7 +9,7 @@ from hashlib import blake2b
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.applier.target import MOST_WORKERS
+from tailrace.applier.target import MOST_WORKERS, is_note, is_place, ring
 from tailrace.applier.transaction import Stamp, Transaction
 from tailrace.closing import Closing
 from tailrace.errors import LogReset, TailraceError, UsageError
@@ -104,7 +104,8 @@ class Applier(RowConsumer, Closing):
     position from which the stream has to be read to find the transaction that is being told of.
     ``starts``: the target does not know where the stream begins, and is to note it if nothing is
     applied for seconds, or at all. ``on_error`` is called in the applier's thread when the target
-    has failed, for streams that may have nothing to tell for long.
+    has failed, for streams that may have nothing to tell for long. ``own_id`` is the server id of
+    transactions that the target itself had (`Target.own_id`): one that is not applied is an error.
     """
 
     def __init__(
@@ -115,8 +116,10 @@ class Applier(RowConsumer, Closing):
         resume: Callable[[], Position | None] | None = None,
         starts: bool = False,
         on_error: Callable[[], object] | None = None,
+        own_id: int | None = None,
     ) -> None:
         self._target = target
+        self._own_id = own_id
         self._wants = TableFilter() if wants is None else wants
         self._resume = resume
         self._starts = starts
@@ -240,13 +243,19 @@ class Applier(RowConsumer, Closing):
         context = context_of(event)
         if isinstance(context, LogRowsContext):
             self._content.update(context.change.event.body)
+        table = event.table
+        if (table.database, table.name) == self._target.place or is_place(table):
+            self._now.notes = True
+            return
         for made in self._target.rows(event):
             self._keep(event, made)
         self._now.row_events += 1
 
     def stmt_query(self, event: StatementQuery) -> None:
         """A statement."""
-        if (wanted := self._wanted(event)) is not None:
+        if is_note(event.query_bytes):
+            self._now.notes = True
+        elif (wanted := self._wanted(event)) is not None:
             self._keep(event, self._target.statement(wanted, None))
             self._now.statements += 1
             self._now.uses_temporary_tables |= bool(event.uses_temporary_tables)
@@ -327,6 +336,10 @@ class Applier(RowConsumer, Closing):
             self._skipped += 1
             transaction.close()
             return
+        if transaction.notes and not transaction.size:
+            return  # an applier's own transaction: noting it would make one more
+        if self._own_id is not None and event.server_id == self._own_id:
+            raise ring(transaction, f"server id {self._own_id}")
         state = self._progress.add(transaction.gtid, transaction.prepared)
         transaction.gtids = None if state is None else state.copy()
         self._progress.position = transaction.position
@@ -536,6 +549,7 @@ def apply(
     target = target_of(to, channel=channel, table=table, conflicts=conflicts, workers=workers)
     try:
         log = one_log(source, keyring, layers, why="a channel has the changes of one log")
+        own_id = target.own_id(log)
         continues = agreed_start(log, start) is None
         begin = target.progress.resume if continues else start
         try:
@@ -565,6 +579,7 @@ def apply(
         resume=lambda: stream.position,
         starts=not continues or target.progress.resume is None,
         on_error=stream.stop,
+        own_id=own_id if follow else None,
     )
     with stream, applier:
         if not continues and target.progress.resume is not None and target.progress.mark:

@@ -227,7 +227,7 @@ class DatabaseTarget(Target):
             )
         self._conflicts = conflicts
         self._channel = channel
-        self._place_of_applied = database, name = place_of(table, channel)
+        self.place = database, name = place_of(table, channel)
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._types = _SQLITE if self._is_sqlite else _POSTGRESQL
         self.name = self._engine.url.render_as_string(hide_password=True)
@@ -369,8 +369,6 @@ class DatabaseTarget(Target):
 
     def rows(self, event: RowBatch) -> Iterable[tuple[Any, int]]:
         """The rows' images."""
-        if (event.table.database, event.table.name) == self._place_of_applied:
-            return ()
         before, after = list(event.before_images or ()), list(event.after_images or ())
         left_out: frozenset[str] = frozenset()
         is_named = all(column.name for column in event.table.columns)
@@ -407,7 +405,7 @@ class DatabaseTarget(Target):
         context = context_of(event)
         if not isinstance(context, QueryContext):
             raise SchemaError(f"{self.name}: only statements of a log can be applied")
-        if is_about(self._place_of_applied, context.event):
+        if is_about(self.place, context.event):
             return None
         if event.is_row_statement:
             raise rows_not_logged(

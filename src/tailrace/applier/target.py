@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from tailrace.applier.transaction import Transaction
     from tailrace.events import QueryEvent
     from tailrace.generators import RowBatch, StatementQuery
+    from tailrace.generators.row import ModifiedTable
     from tailrace.gtid import AnyGtid
+    from tailrace.log.sources import AnyLog
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
 
@@ -87,6 +90,37 @@ CONFLICT: Final = (
 """What an error adds if the target has other rows."""
 
 
+_COLUMNS: Final = frozenset(
+    {"channel", "log_file", "log_pos", "resume_file", "resume_pos", "log_mark"}
+    | {"mysql_gtids", "mariadb_gtids", "pending"}
+)
+"""The columns of a table of positions."""
+_NOTE: Final = re.compile(
+    rb"UPDATE `(?:[^`]|``)+`\.`(?:[^`]|``)+` SET (?:pending|resume_file) = [^\n]* WHERE channel = "
+)
+
+
+def is_place(table: ModifiedTable) -> bool:
+    """Whether it is a table of positions, of any applier: what changes in one is no change of the
+    source. Applied, it would be another note, and two appliers in a ring would never end.
+    """
+    return {column.name for column in table.columns} == _COLUMNS
+
+
+def is_note(statement: bytes) -> bool:
+    """The same of a change that was logged as its statement."""
+    return _NOTE.match(statement) is not None
+
+
+def ring(transaction: Transaction, why: str) -> UsageError:
+    """The error of a transaction that comes from the target."""
+    return UsageError(
+        f"{transaction.name} came from the target itself ({why}): two appliers, or a replica and an"
+        " applier, are a ring, in which changes would be applied without an end: end one of them;"
+        " to continue after what the target had before, give a start (--start)"
+    )
+
+
 def channel_taken(target: str, channel: str) -> UsageError:
     """The error of a channel that another applier has."""
     return UsageError(
@@ -136,6 +170,8 @@ class Target(Closing):
     where there is nothing to do. They are called by the thread that reads, `apply` by another.
     """
 
+    place: tuple[str, str]
+    """Database and name of its table of positions."""
     applied: int = 0
     """Transactions of the last call of `apply` that were applied: those before an error."""
 
@@ -143,6 +179,13 @@ class Target(Closing):
     @abstractmethod
     def progress(self) -> Progress:
         """How far it has come, read when it was opened."""
+
+    def own_id(self, log: AnyLog) -> int | None:
+        """The server id of its own transactions in a log of another server; None if it has none, or
+        if the other server has the same. Raises UsageError for its own log.
+        """
+        del log
+        return None
 
     def begin(self, definitions: Catalogue) -> None:
         """Take in the source's tables as they are defined where reading begins."""

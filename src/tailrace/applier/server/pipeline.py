@@ -43,7 +43,11 @@ class Sent:
 
 
 class StepError(Exception):
-    """A statement failed, of the transaction of that number."""
+    """A statement failed, of the transaction of that number. ``unnoted``: it did not find the row
+    of the channel.
+    """
+
+    unnoted = False
 
     def __init__(self, number: int, code: int, error: TailraceError) -> None:
         super().__init__(str(error))
@@ -223,7 +227,9 @@ class Pipeline:
             own = ServerError(f"{self.name}: the row to {step.row} is not there", code=code)
         elif step.guards and (reason := _IN_QUOTES.match(str(error.args[-1]))):
             own = ServerError(f"{self.name}: {reason[1]}", code=code)
-        return StepError(sent.number, code, own)
+        made = StepError(sent.number, code, own)
+        made.unnoted = bool(step.place) and isinstance(own, ServerError) and own.code == 0
+        return made
 
     def _no_error(self, each: Sent) -> StepError:
         text = each.step.text[:200].decode(errors="replace")

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
+from pathlib import Path
+from secrets import token_hex
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +40,7 @@ from tailrace.applier.target import (
     Target,
     channel_taken,
     is_about,
+    ring,
 )
 from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
@@ -45,20 +48,26 @@ from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
     TailraceError,
+    UsageError,
 )
+from tailrace.events.header import EventHeader
 from tailrace.generators.event import context_of
 from tailrace.generators.log_context import LogContext, LogRowsContext, QueryContext
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
 from tailrace.live.connect import connect
 from tailrace.live.driver import ServerAnswer, err, translated
+from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
 from tailrace.log.changes import Change
+from tailrace.log_mark import first_event
 from tailrace.sql.forward import repeat, row_statements
 from tailrace.sql.rows import TableSql, once_per_table
 from tailrace.sql.settings import OWN, SessionState, difference
 from tailrace.sql.statement import Statement, multi_row
 from tailrace.sql.text import string
 from tailrace.sql.triggers import Guard
+from tailrace.storage import LogSeries
+from tailrace.storage.local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,6 +77,7 @@ if TYPE_CHECKING:
     from tailrace.generators import RowBatch, StatementQuery
     from tailrace.gtid import AnyGtid
     from tailrace.live.connect import ServerConnection
+    from tailrace.log.sources import AnyLog
     from tailrace.position import Position
     from tailrace.sql.rows import RowSql
     from tailrace.values.row import Row
@@ -122,8 +132,10 @@ class ServerTarget(Target):
         self, url: str, *, channel: str, table: str, conflicts: Conflicts, workers: int = 1
     ) -> None:
         self._place = Place(table, channel)
+        self.place = self._place.table
         self._conflicts = conflicts
         source = Source.parse(url)
+        self._is_local = source.hosts[0].is_local
         connects = partial(connect, source, source.hosts[0], applies=True)
         self._connection: ServerConnection = connects()
         self._workers: Workers | None = None
@@ -226,6 +238,39 @@ class ServerTarget(Target):
             if self._is_logged(gtid) and not self._progress.mariadb.includes(gtid):
                 self._progress.mariadb.add(gtid)
 
+    def own_id(self, log: AnyLog) -> int | None:
+        """As the interface says. A lock of a name that nobody else has tells whether the log's
+        server is the target itself.
+        """
+        name = f"tailrace {token_hex(16)}"
+        own = self._ask(f"SELECT @@server_id, GET_LOCK('{name}', 0), @@GLOBAL.log_bin_basename")
+        other = None
+        is_own = False
+        if isinstance(log, ServerTransport):
+            with suppress(TailraceError, err.MySQLError, OSError):  # reading it says why
+                connection = connect(log.source, log.source.hosts[0])
+                try:
+                    with connection.cursor() as cursor:
+                        cursor.execute(f"SELECT @@server_id, IS_USED_LOCK('{name}')")
+                        ((found, holder),) = cursor.fetchall()
+                finally:
+                    connection.close()
+                other, is_own = int(found), holder is not None
+        elif isinstance(log, LogSeries):
+            first = first_event(log, log.files[-1].name)
+            other = None if first is None else EventHeader.parse(first).server_id
+            store, base = log.files[-1].store, own.text_or_none(2)
+            if isinstance(store, LocalStore) and base is not None and self._is_local:
+                with suppress(OSError):
+                    is_own = store.folder.samefile(Path(base).parent)
+        if is_own:
+            raise UsageError(
+                f"{self.name} is the server of the log: its changes would be applied to itself, and"
+                " again without an end: give another target (--to)"
+            )
+        self._run(f"DO RELEASE_LOCK('{name}')")
+        return None if other is None or other == own.whole() else own.whole()
+
     # --- asking ----------------------------------------------------------------------------------
 
     def _query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -267,8 +312,6 @@ class ServerTarget(Target):
 
     def rows(self, event: RowBatch) -> Iterable[tuple[Any, int]]:
         """The rows event of the log; where there is no log, events of the target's flavour."""
-        if (event.table.database, event.table.name) == self._place.table:
-            return
         context = context_of(event)
         changes: Iterable[Change]
         if isinstance(context, LogRowsContext):
@@ -349,6 +392,11 @@ class ServerTarget(Target):
         error = failed.error
         if isinstance(error, ConnectionLost):
             return error
+        gtid = transaction.gtid
+        if failed.unnoted and self._is_in_executed(gtid):
+            executed = self._ask(f"SELECT GTID_SUBSET('{gtid}', @@GLOBAL.gtid_executed)")
+            if executed.text() == "1":  # so it passed over all of it
+                return ring(transaction, f"it has executed {gtid} since")
         advice = ""
         if failed.code in _DUPLICATE | {NOT_FOUND}:
             advice = CONFLICT
