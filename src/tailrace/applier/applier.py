@@ -129,8 +129,8 @@ class Applier(RowConsumer, Closing):
         self._began_at = target.progress.position
         self._file_mark, _, self._identity = (target.progress.mark or "").partition(".")
         self._content = blake2b(digest_size=_DIGEST)
-        resume, end = target.progress.resume, self._began_at
-        self._passes = not starts and resume is not None and end is not None and resume < end
+        begin, end = target.progress.resume, self._began_at
+        self._passes = not starts and begin is not None and end is not None and begin < end
         """Whether what is read passes the end of the last transaction that the target has."""
         self._marks: dict[str, str] = {}
         self._is_same_log = None if starts else True

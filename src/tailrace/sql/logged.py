@@ -13,12 +13,14 @@ from tailrace.schema.clauses import RenameTable, exchanged_tables
 from tailrace.schema.ddl import (
     AlterTable,
     CreateLike,
+    CreateTable,
     DropDatabase,
     DropTable,
     Name,
     PutDatabase,
     RenameTo,
     Temporary,
+    Truncate,
     Unclear,
     effects,
 )
@@ -137,17 +139,17 @@ def _tables(effect: Effect, event: QueryEvent) -> list[Table]:
             return [pair(effect.old), pair(effect.new)]
         case CreateLike():
             return [pair(effect.name), pair(effect.source)]
-        case Unclear(name=None):
-            return [(event.database, "")]
-        case AlterTable() | Unclear():
+        case AlterTable(name=Name() as name) | Unclear(name=Name() as name):
             moved = renaming(effect)
             return [
-                pair(effect.name),
+                pair(name),
                 *(() if moved is None else moved[1:]),
                 *exchanged_tables(_tokens(event), event.database),
             ]
-        case _:
+        case CreateTable() | DropTable() | Temporary() | Truncate():
             return [pair(effect.name)]
+        case _:
+            return [(event.database, "")]
 
 
 def _tokens(event: QueryEvent) -> list[SqlToken]:

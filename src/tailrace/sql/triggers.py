@@ -209,8 +209,12 @@ class Triggers:
         other, table = cursor.qualified()
         held = replace(statement, group=None, alone=True, note=_WHY)
         text, charset = _text(statement), _charset(statement)
-        at = (len(encode(charset, text[:end])) for end in (start, cursor.token.start))
-        self._known[owner or database, name] = _Trigger(held, (other or database, table), *at)
+        self._known[owner or database, name] = _Trigger(
+            held,
+            (other or database, table),
+            len(encode(charset, text[:start])),
+            len(encode(charset, text[: cursor.token.start])),
+        )
         return True
 
     def _drop(self, cursor: TokenCursor, _statement: Statement, database: str) -> bool:
