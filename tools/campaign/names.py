@@ -108,7 +108,7 @@ def _feed(rng: random.Random, target: Server, log: str, charset: str) -> str:
     elif way == "commands":
         with target.connect() as session, session.cursor() as cursor:
             for command in tailrace.redo(log).commands():
-                cursor.execute(command)
+                cursor.execute(command)  # type: ignore[call-overload]
     else:
         workers, channel = 1 + (way == "workers"), rng.choice(("default", "канал", "丁"))
         tailrace.apply(log, url, workers=workers, channel=channel)
@@ -132,7 +132,7 @@ def _one(rng: random.Random, source: Server, target: Server) -> tuple[str, str]:
         cursor.execute(f"SET NAMES {charset}")
         for sql in _statements(rng, codec):
             with suppress(pymysql.err.MySQLError):
-                cursor.execute(sql.encode(codec))
+                cursor.execute(sql.encode(codec))  # type: ignore[call-overload]
     names = [str(name) for (name,) in source.query("SHOW DATABASES") if name not in _OWN]
     source.disconnect()
     source.rotate()
