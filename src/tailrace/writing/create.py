@@ -158,9 +158,10 @@ def append(
 ) -> LogWriter:
     """Continue a log, given by its last file, its folder, its index, or the store that it is in.
 
-    A last file that STOP or ROTATE closed is followed by a new one. Any other last file was left by
-    a crash, or is a copy of a running server's log: its torn tail or unfinished transaction is cut
-    off, and the file is continued. What was cut is in the log's ``recovery``; ``recovered`` is
+    Tailrace must have written the log, and no other process may have it open: a server's log is
+    rejected. A last file that STOP or ROTATE closed is followed by a new one. Any other last file
+    was left by a crash: its torn tail or unfinished transaction is cut off, and the file is
+    continued. What was cut is in the log's ``recovery``; ``recovered`` is
     called with it, or a `LogRecovered` warning is given if there is no ``recovered``. Server
     version, checksums, GTIDs, clock and (unless given) ``server_id`` are those of the file;
     ``target`` and the other arguments are as in `create`. An
