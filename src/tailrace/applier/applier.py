@@ -487,7 +487,11 @@ def target_of(
     workers: int = 1,
 ) -> Target:
     """The target of a URL. Raises UsageError for a URL that names no known database."""
-    if not 1 <= workers <= MOST_WORKERS:
+    if not isinstance(to, str):
+        raise UsageError(
+            f"the target is a URL, as mysql://user@host/ or sqlite:///file, not {to!r:.80}"
+        )
+    if not isinstance(workers, int) or not 1 <= workers <= MOST_WORKERS:
         raise UsageError(f"there are 1 to {MOST_WORKERS} workers, and not {workers!r}")
     if conflicts not in {"stop", "skip", "overwrite"}:
         raise UsageError(f"conflicts is stop, skip or overwrite, and not {conflicts!r}")

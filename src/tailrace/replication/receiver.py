@@ -14,6 +14,7 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Final, Literal
 
+from tailrace.durations import seconds_of
 from tailrace.errors import (
     ConnectionLost,
     DuplicateServerId,
@@ -117,9 +118,12 @@ class Receiver:
                 f"{self.source.name}: a byte copy holds one server's files: give one host, or use a"
                 " separate receiver and folder for each server"
             )
+        seconds_of(every, "every")
         self.into = into
         self._policy = SyncPolicy.of(sync)
         self._retain = Retention.parse(retain) if isinstance(retain, str) else retain
+        if not isinstance(self._retain, Retention | None):
+            raise UsageError(f"retain is text, as 7d or 100GB, not {retain!r}")
         self._open = partial(
             open_folder, into, encrypt=encrypt, keyring=keyring, key_id=key_id, layers=layers
         )
