@@ -365,7 +365,7 @@ def test_a_large_event_that_does_not_come(size, sent, told, connections, ends):
     """The retry time is for connections that break, and for those that are silent from the start."""
     dumps = []
 
-    def turn(talk: Talk) -> None:
+    def turn(talk):
         dumps.append(talk)
         head = struct.pack("<IBIIIH", 0, 30, 1, size, 0, 0)
         talk.raw(header(LARGEST, talk.sequence) + b"\0" + head + bytes(sent))

@@ -214,7 +214,7 @@ def test_reading_holds_a_piece_not_the_file(tmp_path):
     assert peak < 6 << 20
 
 
-def test_an_index_that_its_server_did_not_put_in_place(tmp_path: Path) -> None:
+def test_an_index_that_its_server_did_not_put_in_place(tmp_path):
     """A server was killed after it deleted the index, before it renamed the new one: the files that
     only the index names are read.
     """

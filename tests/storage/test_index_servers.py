@@ -156,12 +156,12 @@ def test_absolute_entries(tmp_path):
             assert there(place)[0] == files[2]
 
 
-def test_reading_while_a_server_replaces_its_index(own: Server) -> None:
+def test_reading_while_a_server_replaces_its_index(own):
     """MySQL deletes it and renames the new one, MariaDB moves its lines up; both delete logs."""
     some_files(own, 1)
     stopped = threading.Event()
 
-    def churn() -> None:
+    def churn():
         with own.connect() as connection, connection.cursor() as cursor:
             while not stopped.is_set():
                 for _ in range(3):

@@ -326,7 +326,6 @@ def test_both_paths_choose_the_same_columns(flavour, image, before, given):
     assert logs[0] == logs[1]
 
 
-
 @each_case("change", ["insert", "delete", "update"])
 @each_case("rows", [[None], [(1, "x"), None], [None, (1, "x")]])
 def test_none_is_no_row(tmp_path, change, rows):

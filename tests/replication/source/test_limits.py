@@ -1,7 +1,5 @@
-"""Clients that have not logged in: no thread, at most 64 KiB of memory, and mutated logins.
 """What clients cost: one that has not logged in no thread, and at most 64 KiB of memory; those that
 have, together, what `Limits.packets` says.
-"""
 
 ``python -m tools.campaign logins --size full`` tries a million connections.
 """
@@ -17,7 +15,6 @@ from tailrace.wire.handshake import Capability, TlsRequest
 from tailrace.wire.packets import LARGEST, frame
 from tests.waiting import DEADLINE, wait_for
 from tools.campaign import logins
-from tools.campaign.logins import Served
 from tools.campaign.logins import PASSWORD, Served
 
 pytestmark = pytest.mark.slow
@@ -67,6 +64,8 @@ def test_mutated_logins_are_rejected_cleanly_and_harm_nobody():
     outcomes = report.outcomes
     assert outcomes["error 1043"] > 100
     assert sum(number for what, number in outcomes.items() if what.startswith("logged in")) > 50
+
+
 def test_all_clients_that_have_logged_in_share_one_limit(tmp_path):
     """Each may send a large packet, which then does not become complete."""
     served = Served(tmp_path, seconds=DEADLINE)
@@ -75,7 +74,7 @@ def test_all_clients_that_have_logged_in_share_one_limit(tmp_path):
     with ExitStack() as stack:
         stack.callback(served.close)
 
-        def attach() -> socket.socket:
+        def attach():
             client = pymysql.connect(port=served.port, **account)
             stack.callback(client._force_close)
             return client._sock
