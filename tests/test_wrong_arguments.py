@@ -1,9 +1,12 @@
 """Wrong arguments are a UsageError that says what is expected, and not an error from inside."""
 
+import pickle
+import threading
+
 import pytest
 
 import tailrace
-from tailrace.errors import UsageError
+from tailrace.errors import ServerError, UsageError
 from tailrace.events import WriteRowsEvent
 from tailrace.schema.table import Table
 from tailrace.values.converter import Converter
@@ -78,3 +81,54 @@ def test_wl3283_no_table(given):
     """What is no version and no session does not count as one."""
     with pytest.raises(UsageError):
         Table.parse(**{"sql": SQL, **given})
+
+
+SHOP = str(ROOT / "examples" / "shop" / "mysql")
+AWAY = "mysql://x@127.0.0.1:1/?retry=0"
+
+
+@each_case(
+    "call",
+    [
+        lambda to: tailrace.create(to, flavour="mysql", server_id=5, server_uuid=5),
+        lambda to: tailrace.create(to, flavour="mysql", server_id=5, server_version=5),
+        lambda to: tailrace.create(to, flavour="mysql", server_id=True),
+        lambda to: tailrace.create(to, flavour="mariadb", server_id=5, domain_id="x"),
+        lambda to: tailrace.receive(5, to),
+        lambda to: tailrace.receive(None, to),
+        lambda to: tailrace.receive(AWAY, to, every="x"),
+        lambda to: tailrace.receive(AWAY, to, retain=5),
+        lambda to: tailrace.apply(SHOP, None),
+        lambda to: tailrace.apply(SHOP, f"sqlite:///{to}", workers="x"),
+        lambda to: tailrace.serve(5, server_id=1, user="a", password="b"),
+        lambda to: pickle.dumps(tailrace.rows(SHOP)),
+        lambda to: pickle.dumps(tailrace.transactions(SHOP)),
+        lambda to: pickle.dumps(tailrace.changes(SHOP)),
+    ],
+)
+def test_arguments_of_writing_and_of_replication(tmp_path, call):
+    with pytest.raises(UsageError):
+        call(tmp_path / "binlog.000001")
+    assert not [*tmp_path.iterdir()]
+
+
+@each_case("read", [tailrace.rows, tailrace.transactions, tailrace.changes])
+def test_threads_that_share_an_iterator_take_each_item_once(read):
+    results, taken, errors = read(SHOP), [], []
+
+    def take():
+        try:
+            taken.extend(1 for _ in results)
+        except Exception as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert (errors, len(taken)) == ([], len([*read(SHOP)]))
+
+
+def test_an_error_without_a_number():
+    assert str(ServerError("it ended", code=0)) == "it ended"

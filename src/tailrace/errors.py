@@ -71,7 +71,7 @@ class ServerError(_Answered):
         return (kind or type(self))(message, code=self.code, sqlstate=self.sqlstate, text=self.text)
 
     def __str__(self) -> str:
-        if self.code is None:
+        if not self.code:  # some errors of a server have the number 0
             return self.message
         state = f" ({self.sqlstate})" if self.sqlstate else ""
         return f"error {self.code}{state}: {self.message}"

@@ -23,6 +23,12 @@ def mark_of(log: AnyLog, file: str, *, waits: bool = True) -> str | None:
     None if the log can be read once only, and if files have none of that name. Unless it ``waits``,
     a server that is not reached is an error, whatever its URL says. Raises what reading raises.
     """
+    first = first_event(log, file, waits=waits)
+    return None if first is None else file_mark(first)
+
+
+def first_event(log: AnyLog, file: str, *, waits: bool = True) -> bytes | None:
+    """The first event of a file of a log; arguments and errors are those of `mark_of`."""
     first: bytes | None = None
     if isinstance(log, ServerTransport):
         source = replace(log.source, server_id=None)  # the log's own dump has that id
@@ -40,4 +46,4 @@ def mark_of(log: AnyLog, file: str, *, waits: bool = True) -> str | None:
             found = found or LogFile.found(last.store, file, last.keyring)  # one that came later
         if found is not None:
             first = next((event for _, event in EventReader(found)), None)
-    return None if first is None else file_mark(first)
+    return first

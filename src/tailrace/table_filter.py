@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _WILD: Final = re.compile(r"[*?\[]")
 _LITERAL: Final = re.compile(r"\[[*?\[]\]")
+_DOT: Final = re.compile(r"\.")
 _LISTED: Final = 10
 """The most tables that an error lists."""
 
@@ -60,6 +61,14 @@ class TableFilter:
             self.met.add((database, table))
         name = f"{database}.{table}"
         return (self.only is None or _fits(name, self.only)) and not _fits(name, self.exclude)
+
+    def of_database(self, database: str) -> bool | None:
+        """Whether all tables of a database are wanted, whatever their names; None: some may be."""
+        if _covers(database, self.exclude):
+            return False
+        if self.only is None or _covers(database, self.only):
+            return None if _touches(database, self.exclude) else True
+        return None if _touches(database, self.only) else False
 
     def watched(self) -> Self:
         """A copy that from now on keeps the tables that it is asked about in ``met``."""
@@ -172,5 +181,26 @@ def _fit_one(names: Iterable[str], pattern: str) -> bool:
     return any(_fits(name, (pattern,)) for name in names)
 
 
+def _covers(database: str, patterns: Iterable[str]) -> bool:
+    """Whether one pattern matches all tables of a database."""
+    return any(
+        each.endswith("*") and fnmatchcase(f"{database}.", each[:-1])
+        for each in map(_with_database, patterns)
+    )
+
+
+def _touches(database: str, patterns: Iterable[str]) -> bool:
+    """Whether a pattern may match a table of a database."""
+    return any(
+        fnmatchcase(database, each[: dot.start()])
+        for each in map(_with_database, patterns)
+        for dot in _DOT.finditer(each)
+    )
+
+
+def _with_database(pattern: str) -> str:
+    return pattern if "." in pattern else f"*.{pattern}"
+
+
 def _fits(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, each if "." in each else f"*.{each}") for each in patterns)
+    return any(fnmatchcase(name, _with_database(each)) for each in patterns)

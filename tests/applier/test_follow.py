@@ -4,11 +4,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 
 import pymysql
+import pytest
 
 import tailrace
+from tailrace.errors import TailraceError, UsageError
 from tests.waiting import DEADLINE, wait_for
 
 COMMAND = [sys.executable, "-m", "tailrace", "apply", "--follow", "--workers", "4"]
@@ -144,3 +147,49 @@ def test_where_a_follower_starts_is_noted_though_nothing_was_applied(pair):
     pair.source.execute("CREATE DATABASE after_it")
     tailrace.apply(pair.log(), pair.url)
     assert pair.target.query("SHOW DATABASES LIKE '%\\_it'") == [("after_it",)]
+
+
+def test_a_server_is_no_target_of_its_own_log(pair):
+    own = f"mysql://root@localhost:{pair.target.port}/"
+    for source in (own, str(pair.target.data)):
+        with pytest.raises(UsageError, match="is the server of the log"):
+            tailrace.apply(source, pair.url, start="oldest")
+
+
+def test_two_appliers_in_a_ring_are_an_error_and_do_not_answer_each_other(pair):
+    """What they note is no change: idle, they write nothing. A change ends the second."""
+    urls = [f"mysql://root@127.0.0.1:{each.port}/" for each in (pair.source, pair.target)]
+    streams, ended = [], []
+
+    def run(source, to):
+        given = {"start": "oldest", "follow": True, "on_start": streams.append}
+        try:
+            tailrace.apply(source, to, **given)
+        except TailraceError as error:
+            ended.append(error)
+
+    threads = [threading.Thread(target=run, args=way) for way in (urls, urls[::-1])]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_for(lambda: len(streams) == 2)
+        time.sleep(7)  # longer than it takes to note a start
+
+        def sizes():
+            return [each.query("SHOW BINARY LOGS")[-1][1] for each in (pair.source, pair.target)]
+
+        before = sizes()
+        time.sleep(2)
+        assert sizes() == before
+        pair.source.execute("CREATE DATABASE d")
+        pair.source.execute("CREATE TABLE d.t (id INT)")
+        pair.source.execute("INSERT INTO d.t VALUES (1)")
+        wait_for(lambda: ended, seconds=60)
+        assert "are a ring" in str(ended[0])
+        wait_for(lambda: pair.target.query("SELECT * FROM d.t"), seconds=60)
+        assert pair.source.query("SELECT * FROM d.t") == [(1,)]
+    finally:
+        for stream in streams:
+            stream.stop()
+        for thread in threads:
+            thread.join()

@@ -14,13 +14,17 @@ import pymysql
 import pytest
 
 import tailrace
+from tailrace.applier import Applier, target_of
 from tailrace.errors import SchemaError, ServerError, UsageError
+from tailrace.generators import EventStream
 from tailrace.gtid import GtidList, GtidSet
 from tests.applier.conftest import empty
 from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
-from tools.applied import gtid_mode
+from tools.applied import as_relay_log, gtid_mode
+from tools.campaign.second import client, feed
 from tools.load import Load
+from tools.servers import ONE_OF_EACH
 
 COMMAND = (sys.executable, "-m", "tailrace", "apply")
 OPEN = (
@@ -576,7 +580,8 @@ def test_definitions_of_the_table_of_positions_are_not_for_the_target(pair):
     )
     done = tailrace.apply(logs, pair.url)
     again = tailrace.apply(pair.log(), pair.url, start="binlog.000001")
-    assert (again.transactions, again.skipped) == (0, done.transactions)
+    notes = pair.source.flavour == "mariadb"  # whose state has the GTID of the note, too
+    assert (again.transactions, again.skipped) == (0, done.transactions + notes)
     pair.check("d")
     logs = pair.did(
         "CREATE DATABASE tailrace",
@@ -585,3 +590,291 @@ def test_definitions_of_the_table_of_positions_are_not_for_the_target(pair):
     )
     with pytest.raises(SchemaError, match=r"where the target keeps its position"):
         tailrace.apply(logs, pair.url)
+
+
+def in_charset(letter):
+    """Statements that name things with a letter, whose names hold what must not be executed: the
+    letter's last byte in UTF-8 and a backtick are one character of some character sets.
+    """
+    evil = f"{letter}`` = 1; DROP DATABASE victim; -- x"
+    return (
+        f"CREATE DATABASE `d{letter}`",
+        f"USE `d{letter}`",
+        f"CREATE TABLE `t{letter}` (`a{letter}` VARCHAR(99) CHARACTER SET utf8mb4 DEFAULT '{letter}')",
+        f"CREATE TABLE `{letter}``; DROP DATABASE victim; -- x` LIKE `t{letter}`",
+        f"CREATE TABLE `u{letter}` SELECT 'y{letter}' AS `c{letter}`",
+        f"CREATE TABLE `v{letter}` (`a{letter}` INT)",
+        f"DROP TABLE `v{letter}`",
+        STATEMENT,
+        f"SET @`{evil}` = '{letter}'",
+        f"INSERT INTO `t{letter}` VALUES (@`{evil}`), ('{letter}')",
+        f"CREATE DATABASE `{evil}`",
+        f"USE `{evil}`",
+        f"CREATE TABLE `t{letter}` (id INT)",
+        f"DROP DATABASE `{evil}`",
+        f"USE `d{letter}`",
+        f"CREATE VIEW w AS SELECT '{letter}' AS `c{letter}`",  # MySQL logs its name in UTF-8
+    )
+
+
+CHARSETS = {
+    "big5": "中",
+    "cp932": "チ",
+    "gb18030": "丁",
+    "gbk": "丁",
+    "latin1": "é",
+    "sjis": "チ",
+    "utf8mb4": "丁",
+}
+"""Character sets, and a letter whose last byte in UTF-8 begins a character of those of Asia."""
+
+
+@each_case("charset", CHARSETS)
+@each_case("how", (1, 2, "script", "commands"))
+def test_names_of_any_character_set_are_names(pair, charset, how):
+    """One connection, workers, the server's own client in that character set, and a driver."""
+    letter, target = CHARSETS[charset], pair.target
+    pair.empty()
+    if not pair.source.query("SHOW CHARACTER SET LIKE %s", (charset,)):
+        return
+    target.execute("CREATE DATABASE victim")
+    with pair.source.connect(charset=charset) as session, session.cursor() as cursor:
+        for sql in in_charset(letter):
+            cursor.execute(sql)
+    log = pair.log()
+    if how == "script":
+        text = "\n".join(tailrace.redo(log)).encode("utf-8", "surrogateescape")
+        argv = client(target, f"--default-character-set={charset}")
+        subprocess.run(argv, input=text, check=True)
+    elif how == "commands":
+        with target.connect() as session, session.cursor() as cursor:
+            for command in tailrace.redo(log).commands():
+                cursor.execute(command)
+    else:
+        given = {"workers": how, "channel": f"channel{letter}", "table": f"of{letter}.applied"}
+        assert tailrace.apply(log, pair.url, **given).skipped == 0
+        assert tailrace.apply(pair.log(), pair.url, **given).transactions == 0
+    assert target.query("SHOW DATABASES LIKE 'victim'")
+    pair.check(f"d{letter}")
+    row = target.query(f"SELECT HEX(`a{letter}`) FROM `d{letter}`.`t{letter}`")
+    assert row == [(letter.encode().hex().upper(),)] * 2
+
+
+def test_a_position_that_cannot_be_noted_is_an_error(pair):
+    """Else the next call applies all of it again."""
+    logs = pair.did("CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "INSERT INTO d.t VALUES (1)")
+    tailrace.apply(logs, pair.url)
+    pair.source.execute("INSERT INTO d.t VALUES (2)")
+    applier = Applier(target_of(pair.url, conflicts="stop"))
+    pair.target.execute("DELETE FROM tailrace.applied")
+
+    def run():
+        with EventStream(pair.log()) as stream, applier:
+            applier.register(stream)
+            stream.run()
+            applier.flush()
+
+    with pytest.raises(ServerError, match="keeps how far"):
+        run()
+    assert pair.target.query("SELECT * FROM d.t") == [(1,)]
+
+
+SEVERAL = [
+    "INSERT INTO d.t VALUES (1); DROP DATABASE victim",
+    "CREATE TABLE d.u (id INT); DROP DATABASE victim;",
+    "CREATE PROCEDURE d.p() BEGIN SELECT 1; SELECT 2; END; DROP DATABASE victim",
+    "CREATE TRIGGER d.tr BEFORE INSERT ON d.t FOR EACH ROW SET @a = 1; DROP DATABASE victim",
+]
+"""Real replicas reject these with a syntax error, and execute nothing of them."""
+ONE = [
+    "INSERT INTO d.t VALUES (1);",
+    "INSERT INTO d.t VALUES (1); -- ; DROP DATABASE victim",
+    "CREATE TABLE d.u (a VARCHAR(50) DEFAULT '; DROP DATABASE victim') /* ; */ ;;",
+    "CREATE PROCEDURE d.p() BEGIN IF 1 THEN SELECT 1; END IF; SELECT 2; END",
+    "CREATE TRIGGER d.tr BEFORE INSERT ON d.t FOR EACH ROW IF NEW.id THEN SET @a = 1; END IF",
+    "CREATE EVENT d.e ON SCHEDULE EVERY 1 YEAR DISABLE DO BEGIN DO 1; DO 2; END;",
+]
+
+
+@each_case("sql", SEVERAL + ONE)
+@each_case("way", ("apply", "script"))
+def test_an_event_of_several_statements_is_rejected(pair, tmp_path, sql, way):
+    empty(pair.target)
+    for each in ("CREATE DATABASE victim", "CREATE DATABASE d", "CREATE TABLE d.t (id INT)"):
+        pair.target.execute(each)
+    with (
+        tailrace.create(tmp_path / "log", flavour=pair.source.flavour, server_id=7) as log,
+        log.transaction() as transaction,
+    ):
+        transaction.query(sql, "d")
+    file = str(tmp_path / "log.000001")
+
+    def run():
+        if way == "apply":
+            tailrace.apply(file, pair.url, start="oldest")
+        else:
+            feed(pair.target, tailrace.redo(file))
+
+    if sql in SEVERAL:
+        with pytest.raises((ServerError, SchemaError)):
+            run()
+        assert pair.target.query("SELECT * FROM d.t") == []
+        assert pair.target.query("SHOW TABLES FROM d") == [("t",)]
+    else:
+        run()
+    assert pair.target.query("SHOW DATABASES LIKE 'victim'")
+
+
+TABLES = ("shop.a", "shop.b", "shop.p", "shop.own", "priv.c", "priv.d", "priv.p")
+IS_OF_OTHERS = (
+    "also of tables that are not selected"  # what the error says of a definition that is not cut
+)
+DEFINITIONS = [
+    ("DROP TABLE priv.c, shop.a", None),
+    ("DROP TABLE IF EXISTS shop.a, priv.c, shop.b RESTRICT", None),
+    ("/* a, b */ DROP TABLE priv.c, priv.d /* , shop.a */", None),
+    ("RENAME TABLE priv.c TO priv.e, shop.a TO shop.e, shop.b TO shop.a", None),
+    ("RENAME TABLE priv.c TO priv.e", None),
+    ("RENAME TABLE shop.a TO priv.e", IS_OF_OTHERS),
+    ("RENAME TABLE priv.c TO shop.e, shop.a TO shop.f", IS_OF_OTHERS),
+    ("ALTER TABLE shop.a RENAME TO priv.e", IS_OF_OTHERS),
+    ("ALTER TABLE priv.c RENAME TO shop.e, ADD COLUMN n INT", IS_OF_OTHERS),
+    ("CREATE TABLE shop.e LIKE priv.c", IS_OF_OTHERS),
+    ("CREATE TABLE priv.e LIKE shop.a", IS_OF_OTHERS),
+    ("ALTER TABLE shop.p EXCHANGE PARTITION p0 WITH TABLE priv.d", IS_OF_OTHERS),
+    ("ALTER TABLE priv.p EXCHANGE PARTITION p0 WITH TABLE priv.d", None),
+    ("TRUNCATE priv.c", None),
+    ("DROP DATABASE shop", IS_OF_OTHERS),
+    ("DROP DATABASE priv", None),
+]
+
+
+@pytest.mark.filterwarnings("ignore::tailrace.errors.NoSuchTable")
+@each_case(("sql", "rejected"), DEFINITIONS)
+@each_case("way", ("apply", "script", "raw", "sqlite"))
+def test_a_definition_changes_no_table_that_is_not_selected(pair, tmp_path, sql, rejected, way):
+    """The target has tables of its own by the others' names, and ``shop.own`` is excluded."""
+    pair.empty()
+    parts = " (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (9))"
+    for database in ("shop", "priv"):
+        pair.did(f"CREATE DATABASE {database}")
+        pair.target.execute(f"CREATE DATABASE {database}")
+    for name in TABLES:
+        columns = parts if name.endswith(".p") else " (id INT PRIMARY KEY)"
+        pair.source.execute(f"CREATE TABLE {name}{columns}")
+        pair.target.execute(f"CREATE TABLE {name}{columns}")
+    pair.source.execute("FLUSH BINARY LOGS")
+    log = f"{pair.source.data}/{pair.source.binlogs()[-1].name}"
+    pair.did(sql)
+    chosen = {"tables": "shop.*", "exclude": "shop.own"}
+
+    def run():
+        if way == "apply":
+            tailrace.apply(log, pair.url, start="oldest", **chosen)
+        elif way == "script":
+            feed(pair.target, tailrace.redo(log, **chosen))
+        elif way == "sqlite":
+            tailrace.apply(log, f"sqlite:///{tmp_path / 'a.db'}", start="oldest", **chosen)
+        else:
+            into = str(tmp_path / "out.000001")
+            argv = [sys.executable, "-m", "tailrace", "log", log, "--as", "raw", "--into", into]
+            argv += ["--tables", "shop.*", "--exclude", "shop.own"]
+            done = subprocess.run(argv, check=False, capture_output=True, text=True)
+            if done.returncode:
+                raise SchemaError(done.stderr)
+            feed(pair.target, tailrace.redo(into))
+
+    before = names_of(pair.target)
+    if rejected:
+        with pytest.raises(SchemaError, match=rejected):
+            run()
+        assert names_of(pair.target) == before
+        return
+    run()
+    if way != "sqlite":
+        of_source = {each for each in names_of(pair.source) if each[0] == "shop"}
+        assert names_of(pair.target) == of_source | {each for each in before if each[0] == "priv"}
+
+
+def names_of(server):
+    """All tables of the databases ``shop`` and ``priv``."""
+    return set(
+        server.query(
+            "SELECT table_schema, table_name FROM information_schema.tables"
+            " WHERE table_schema IN ('shop', 'priv')"
+        )
+    )
+
+
+EVENTS = [
+    "CREATE EVENT e0 ON SCHEDULE EVERY 1 HOUR DO DO 1",
+    "CREATE EVENT e1 ON SCHEDULE EVERY 1 HOUR ENABLE DO DO 1",
+    "CREATE EVENT e2 ON SCHEDULE EVERY 1 HOUR DISABLE COMMENT 'ENABLE DO x' DO DO 1",
+    "CREATE EVENT e3 ON SCHEDULE EVERY 1 HOUR DISABLE ON SLAVE DO DO 1",
+    """CREATE EVENT d.e4 ON SCHEDULE EVERY (1 + 1) HOUR STARTS NOW() + INTERVAL 1 HOUR
+    ON COMPLETION PRESERVE COMMENT 'c' DO BEGIN DO 1; DO 2; END""",
+    """/* ENABLE */ create definer=root@localhost event if not exists `do` on schedule at
+    '2037-01-01' on completion not preserve/* DO */do do 1;""",
+]
+ALTERED = [
+    "ENABLE",
+    "COMMENT 'é'",
+    "DISABLE",
+    "RENAME TO moved",
+    "DO DO 2",
+    "ON SCHEDULE EVERY 2 HOUR ON COMPLETION PRESERVE ENABLE COMMENT 'z' DO DO 3",
+]
+TOLD = (
+    "SELECT event_name, event_definition, status, event_comment, interval_value, on_completion,"
+    " definer FROM information_schema.events WHERE event_schema = 'd' ORDER BY event_name"
+)
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_events_have_the_status_that_a_replica_gives_them(fresh_server, name):
+    source = fresh_server(name)
+    target = fresh_server(name, {"relay_log": "relay"}, server_id=2)
+    source.execute("CREATE DATABASE d")
+    with source.connect(charset="latin1", database="d") as session, session.cursor() as cursor:
+        for sql in EVENTS:
+            cursor.execute(sql)
+        for number, changed in enumerate(ALTERED):
+            cursor.execute(f"CREATE EVENT a{number} ON SCHEDULE EVERY 1 HOUR DISABLE DO DO 1")
+            cursor.execute(f"ALTER DEFINER=CURRENT_USER EVENT a{number} {changed}")
+    log = source.rotate()
+    as_relay_log(target, [log])
+    of_replica = target.query(TOLD)
+    assert {row[2] for row in of_replica} <= {"SLAVESIDE_DISABLED", "REPLICA_SIDE_DISABLED"}
+    empty(target)
+    tailrace.apply(str(log), f"mysql://root@127.0.0.1:{target.port}/")
+    assert target.query(TOLD) == of_replica
+
+
+STOPPED = [
+    ("", "DROP TABLE d.t, d.missing"),
+    ("mariadb", "DROP /* , */ TABLE d.t, d.missing, d.`if`"),
+    ("mariadb", "CREATE SEQUENCE d.s", "DROP SEQUENCE d.s, d.missing"),
+    (
+        "mariadb",
+        "SET sql_mode = 'ORACLE'",
+        STATEMENT,
+        "INSERT INTO d.t VALUES (2)",
+        "DELETE FROM d.t",
+    ),
+    ("", "CREATE TABLE d.u ENGINE=InnoDB COMMENT=') START TRANSACTION' SELECT ') START' AS `a'b`"),
+]
+"""What a replica executes, and stopped the applier."""
+
+
+@each_case("case", STOPPED)
+def test_what_a_replica_executes_does_not_stop(pair, case):
+    flavour, *statements = case
+    if flavour not in {"", pair.source.flavour}:
+        return
+    pair.empty()
+    pair.did("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    for sql in statements:
+        with suppress(pymysql.err.OperationalError):  # that a table is missing
+            pair.source.execute(sql)
+    tailrace.apply(pair.did("CREATE TABLE d.after_it (id INT)"), pair.url)
+    pair.check("d")

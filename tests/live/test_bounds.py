@@ -7,6 +7,7 @@ import gc
 import math
 import select
 import socket
+import struct
 import sys
 import threading
 import time
@@ -24,6 +25,7 @@ from tailrace.live.session import OLDEST, Identity, Session
 from tailrace.live.sockets import Patience
 from tailrace.live.url import Source
 from tailrace.replication.receiver import Receiver
+from tailrace.wire.packets import LARGEST
 from tests.cases import each_case
 from tests.waiting import DEADLINE
 from tools.campaign.hostile import fake
@@ -347,3 +349,32 @@ def test_memory_grows_with_what_comes():
         assert len(arrivals.data) < 8 * SIZE
         arrivals.close()
         sender.join(DEADLINE)
+
+
+@each_case(
+    ("size", "sent", "told", "connections"),
+    [
+        (1 << 30, 5, "announces 1073741824 bytes, and on each of 3 connections", 3),
+        (1 << 24, 5, "announces 16777216 bytes, and on each of 3 connections", 3),
+        ((1 << 30) + 1, 5, "an event that says it has 1073741825 bytes", 1),
+        (1 << 24, 1 << 20, "no connection for", None),
+    ],
+)
+@each_case("ends", [True, False])
+def test_a_large_event_that_does_not_come(size, sent, told, connections, ends):
+    """The retry time is for connections that break, and for those that are silent from the start."""
+    dumps = []
+
+    def turn(talk):
+        dumps.append(talk)
+        head = struct.pack("<IBIIIH", 0, 30, 1, size, 0, 0)
+        talk.raw(header(LARGEST, talk.sequence) + b"\0" + head + bytes(sent))
+        if not ends:
+            talk.wait()
+
+    retry = LONG if connections else 2
+    with FakeServer({"events": turn}) as server:
+        url = server.url().replace("retry=0", f"retry={retry}")
+        with pytest.raises((MalformedPacket, ConnectionLost), match=told):
+            list(tailrace.open(url))
+    assert connections in (len(dumps), None)

@@ -1,6 +1,11 @@
 """Copies in an object store: what is received is there when it is synced, by segments."""
 
 import re
+import subprocess
+import sys
+import threading
+import time
+from itertools import count
 
 import pytest
 
@@ -222,3 +227,48 @@ def test_retain(source, bucket):  # noqa: F811
     assert len(left) > 1
     assert receiver.purged
     assert receiver.purged + left == logs
+
+
+@pytest.mark.slow
+def test_one_of_two_receivers_remains(source, bucket):  # noqa: F811
+    """Each is a process. The second one starts while the first creates files: what it has listed is
+    no longer the last, and the source prefers it nevertheless.
+    """
+    url = url_of(source, "?retry=20&heartbeat=2")
+    command = [sys.executable, "-m", "tailrace", "receive", url, "--follow", "--into"]
+
+    def start(folder):
+        return subprocess.Popen([*command, f"{bucket.url}/{folder}"], stderr=subprocess.PIPE)
+
+    def writing():
+        with source.connect() as connection, connection.cursor() as cursor:
+            for number in count():
+                if stopped.wait(0.005):
+                    return
+                cursor.execute("INSERT INTO d.t (b) VALUES (REPEAT('x', 5000))")
+                connection.commit()
+                if number % 60 == 59:
+                    cursor.execute("FLUSH BINARY LOGS")
+
+    stopped = threading.Event()
+    thread = threading.Thread(target=writing)
+    thread.start()
+    both = []
+    try:
+        for number in range(4):
+            both = [start(number)]
+            wait_for(lambda number=number: "binlog.index" in bucket.names(str(number)))
+            both.append(start(number))
+            wait_for(lambda both=both: any(each.poll() is not None for each in both))
+            time.sleep(3)
+            left = [each for each in both if each.poll() is None]
+            assert len(left) == 1, [each.stderr.read() for each in both]
+            for each in both:
+                each.kill()
+                each.communicate()
+    finally:
+        stopped.set()
+        thread.join()
+        for each in both:
+            each.kill()
+            each.wait()

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -434,6 +435,25 @@ def test_values_of_any_length_have_a_checksum_of_their_own():
     assert one.tolist() == alone
 
 
+def test_short_values_have_a_checksum_of_their_own():
+    """All of up to two bytes, alone, in pairs of columns, and with NULL in each place."""
+    values = [
+        None,
+        *(bytes(each) for size in range(3) for each in product(range(256), repeat=size)),
+    ]
+    one = checksums([Values(pa.array(values, pa.binary()))])
+    assert len(set(one.tolist())) == len(values)
+    some = [None, *(bytes(each) for size in range(4) for each in product((0, 1, 255), repeat=size))]
+    left, right = zip(*product(some, repeat=2), strict=True)
+    both = [Values(pa.array(each, pa.binary())) for each in (left, right)]
+    assert len(set(checksums(both).tolist())) == len(some) ** 2
+    numbers = pa.array([None, 0, 1, 1 << 62], pa.decimal128(38, 0))
+    assert len(set(checksums([Values(numbers)]).tolist())) == 4
+    odd = Values(pa.array([None, None, 0], pa.date32()), pa.array([None, "", None]))
+    assert len(set(checksums([odd]).tolist())) == 3
+    assert checksums([Values(pa.array([], pa.binary()))]).tolist() == []
+
+
 def no_memory(*_, **__):
     raise MemoryError
 
@@ -467,3 +487,31 @@ def test_a_table_whose_rows_are_larger_than_memory(where, told, tmp_path, monkey
         result = look(job, Report(tmp_path / "done"))
     assert result.unread
     assert result.refused.endswith(told)
+
+
+KEYS = {
+    "v VARBINARY(4)": ["x'00'", "x'0100'", "x''", "x'0000'", "x'02000000'"],
+    "b VARCHAR(4) CHARACTER SET latin1 COLLATE latin1_bin": ["''", "x'01'", "x'0001'", "x'02'"],
+    "d DATE": ["'0000-00-00'", "'2020-00-00'", "'2020-02-29'", "'2020-02-30'", "'2020-03-01'"],
+    "t DATETIME(3)": ["'2020-02-29'", "'2020-02-30 12:00:00.123'", "'2020-02-31'", "'2020-03-01'"],
+}
+
+
+@BOTH
+def test_keys_of_short_bytes_and_of_dates_that_the_calendar_lacks(source, lake):
+    """A range ends at each of them; none is taken for another, and all tables are compared."""
+    source.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
+    for column, keys in KEYS.items():
+        name = column[0]
+        source.execute(f"CREATE TABLE {DATABASE}.{name} ({column} PRIMARY KEY, n INT)")
+        for key in keys:
+            source.execute(f"INSERT INTO {DATABASE}.{name} VALUES ({key}, 1)")
+    land(source, lake)
+    report = check(source, lake, range_rows=1)
+    assert (report.verdict, [table.doubled for table in report.tables]) == ("equal", [0] * 4)
+    assert {table.name[-1]: table.server_rows for table in report.tables} == {
+        column[0]: len(keys) for column, keys in KEYS.items()
+    }
+    change_unlogged(source, f"UPDATE {DATABASE}.d SET n = 2 WHERE d = '2020-02-30'")
+    changed = {table.name[-1]: table.changed for table in check(source, lake, range_rows=1).tables}
+    assert changed == {"b": 0, "d": 1, "t": 0, "v": 0}

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.constants import Flavour
+from tailrace.errors import SchemaError
 from tailrace.events import QueryEvent
+from tailrace.events.status_vars import StatusVariable
 from tailrace.log.changes import Changes, Logged
 from tailrace.log.reader import Reader, TransactionHead
 from tailrace.position import Position
@@ -13,7 +15,7 @@ from tailrace.schema.tokens import SqlMode, TokenCursor, quoted_name, tokenize
 from tailrace.schema.user_schema import split
 from tailrace.sql import Statement, commands, script, statements, undo
 from tailrace.sql.logged import statement_of
-from tailrace.sql.text import comment, plain, quoted, string
+from tailrace.sql.text import comment, encoded, plain, quoted, string
 from tailrace.sql.triggers import Triggers
 from tailrace.storage import find
 from tests.cases import each_case
@@ -21,6 +23,8 @@ from tests.recorded import CORPUS
 
 PLACE = TransactionHead(Position("binlog.000001", 4), "0-1-1", 1_700_000_000_000_000, 1_700_000_000)
 NEXT = TransactionHead(Position("binlog.000001", 400), None, None, 1_700_000_001)
+
+CLIENT, ORDER = "character_set_client", "collation_connection"
 
 
 def row(text, group=PLACE, settings=(("sql_mode", "''"),)):
@@ -76,8 +80,8 @@ def test_a_script_holds_the_statements(texts):
 def test_a_logged_statement_may_hold_any_mark(text):
     ends = list(split("\n".join(script([logged(text), logged("DROP TABLE behind")]))))
     bare = text.split(" -- ")[0].split(" # ")[0].strip()
-    assert ends[0] == bare
-    assert ends[1] == "DROP TABLE behind"
+    assert ends[-3] == bare
+    assert ends[-2] == "DROP TABLE behind"
 
 
 def test_transactions_and_settings():
@@ -99,12 +103,17 @@ def test_transactions_and_settings():
         "START TRANSACTION",
         "C",
         "COMMIT",
+        f"SET @tailrace_{CLIENT} = @@session.{CLIENT}, @tailrace_{ORDER} = @@session.{ORDER}",
+        f"SET @@session.{CLIENT} = utf8mb4, @@session.{ORDER} = utf8mb4_general_ci",
         "DDL",
         "SET @@session.sql_mode = 'x'",
         "START TRANSACTION",
         "D",
         "COMMIT",
-        "SET @@session.sql_mode = @tailrace_sql_mode",
+        (
+            f"SET @@session.sql_mode = @tailrace_sql_mode, @@session.{CLIENT} = @tailrace_{CLIENT},"
+            f" @@session.{ORDER} = @tailrace_{ORDER}"
+        ),
     ]
 
 
@@ -185,3 +194,28 @@ def test_undo_reads_all_first_and_gives_the_last_change_first(case):
     places = [each.group.start for each in forward]
     assert [each.group.start for each in back] == places[::-1]
     assert back[0].text.split()[0] in {"INSERT", "UPDATE", "DELETE"}
+
+
+@each_case(
+    ("charset", "collation", "new"), [("latin1", 8, "è"), ("gbk", 28, "丁"), ("sjis", 13, "チ")]
+)
+def test_a_trigger_follows_its_table_in_its_own_character_set(charset, collation, new):
+    def logged_in(sql):
+        raw = sql.encode(charset)
+        return QueryEvent.make(
+            sql=raw, database="d", status={StatusVariable.CHARSET: (collation, collation, 8)}
+        )
+
+    letter = "é" if charset == "latin1" else new
+    text = f"CREATE TRIGGER tr AFTER INSERT ON `t{letter}` FOR EACH ROW SET @x = '{letter}'"
+    triggers = Triggers()
+    event = logged_in(text)
+    assert not list(triggers.take(statement_of(Logged(event, PLACE)), event))
+    event = logged_in(f"RENAME TABLE `t{letter}` TO `u{new}`")
+    list(triggers.take(statement_of(Logged(event, PLACE)), event))
+    (made,) = triggers.before_statement()
+    want = text.replace(f"`t{letter}`", f"`d`.`u{new}`")
+    assert encoded(made.sql) == want.encode(charset)
+    event = query(f"RENAME TABLE `u{new}` TO `u\U0001f600`")
+    with pytest.raises(SchemaError, match=f"character set {charset}"):
+        list(triggers.take(statement_of(Logged(event, PLACE)), event))

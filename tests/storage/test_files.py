@@ -212,3 +212,14 @@ def test_reading_holds_a_piece_not_the_file(tmp_path):
     tracemalloc.stop()
     assert count == 4001
     assert peak < 6 << 20
+
+
+def test_an_index_that_its_server_did_not_put_in_place(tmp_path):
+    """A server was killed after it deleted the index, before it renamed the new one: the files that
+    only the index names are read.
+    """
+    first, near = log(tmp_path / "far", 1), tmp_path / "near"
+    log(near, 2)
+    (near / "binlog.index_crash_safe").write_text(f"{first}\n./binlog.000002\n")
+    assert names(near) == {"near": ["binlog.000001", "binlog.000002"]}
+    assert names(near / "binlog.index") == {"binlog": ["binlog.000001", "binlog.000002"]}

@@ -1,19 +1,20 @@
-"""`append` to logs that servers left."""
+"""`append` and `tailrace reset` with logs of servers."""
 
 import shutil
+from functools import partial
 
 import pytest
 
-from tailrace.errors import (
-    LogError,
-    StorageError,
-)
+import tailrace
+from tailrace.cli.reset import reset
+from tailrace.errors import LogError, StorageError, UsageError
+from tailrace.storage.purge import purge
 from tests.cases import each_case
 from tests.recorded import CORPUS
 from tests.writing.made import (
     append,
     fill,
-    transactions_of,
+    log,
 )
 
 
@@ -25,24 +26,17 @@ from tests.writing.made import (
         *("mariadb-10.11.in-use", "mariadb-10.11.torn", "mariadb-11.8.domains"),
     ],
 )
-def test_logs_of_servers(tmp_path, case):
-    """What servers left, crashed ones too, is gone on with."""
+def test_logs_of_servers_are_rejected(tmp_path, case):
+    """`append` and `tailrace reset` leave every byte of them."""
     folder = tmp_path / case
     folder.mkdir()
     for path in sorted((CORPUS / case).glob("binlog.0*")):
         shutil.copy(path, folder)
-    last = max(folder.iterdir())
-    before = [each for each in transactions_of(folder) if each.complete]
-    said = []
-    with append(folder, recovered=said.append) as out:
-        assert bool(said) == ("torn" in case)
-        fill(out, 2)
-    after = transactions_of(folder)
-    assert [each.gtid for each in after[: len(before)]] == [each.gtid for each in before]
-    assert len(after) == len(before) + 2
-    assert len({str(each.gtid) for each in after}) == len(after)
-    if "clean" in case:
-        assert out.files[-1] != last.name
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    for rejected in (append, partial(reset, yes=True)):
+        with pytest.raises(StorageError, match="only logs that Tailrace wrote"):
+            rejected(str(folder))
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 @each_case("name", ["mysql-9.7", "mariadb-11.8"])
@@ -55,3 +49,38 @@ def test_relay_logs_and_encrypted_logs_are_refused(tmp_path, name):
         with pytest.raises((LogError, StorageError), match=r"relay log|encrypted"):
             append(files[-1])
         assert files[-1].read_bytes() == held
+
+
+def test_the_log_of_a_running_server(flavour_server, tmp_path):
+    """No command writes to it; a log of ours is known whatever version it records, and servers'
+    own programs read it.
+    """
+    server, folder = flavour_server, flavour_server.data
+    server.rotate()
+    before = {path: path.read_bytes() for path in folder.glob("*bin*.0*") if path.is_file()}
+    url = f"mysql://root@127.0.0.1:{server.port}/"
+    linked = tmp_path / "linked"  # its files, in a folder that is not known as a server's
+    linked.mkdir()
+    for path in server.binlogs():
+        (linked / path.name).hardlink_to(path)
+    for use, error, said in (
+        (partial(append, folder), StorageError, "only logs that Tailrace wrote"),
+        (partial(reset, str(folder), yes=True), StorageError, "only logs that Tailrace wrote"),
+        (partial(tailrace.receive, url, folder), UsageError, "a server's data folder"),
+        (partial(tailrace.receive, url, linked), StorageError, "writes to it"),
+        (partial(purge, folder, to=server.binlogs()[-1].name), StorageError, "writes to it"),
+    ):
+        with pytest.raises(error, match=said):
+            use()
+    assert {path: path.read_bytes() for path in before} == before
+    assert not [*folder.glob("receiver.*")]
+
+    ours = tmp_path / "binlog.000001"
+    out = log(ours, server.flavour, server_version=server.version)
+    fill(out, 1)
+    with pytest.raises(StorageError, match="marked as in use"):
+        reset(str(tmp_path), yes=True)
+    out.close()
+    append(ours).close()
+    assert server.mysqlbinlog(ours).stdout.count(server.version.encode()) == 1
+    assert reset(str(tmp_path), yes=True) == 0

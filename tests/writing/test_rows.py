@@ -324,3 +324,17 @@ def test_both_paths_choose_the_same_columns(flavour, image, before, given):
         logs.append(bytes(memory_folder("same").files["binlog.000001"]))
     forget_memory("same")
     assert logs[0] == logs[1]
+
+
+@each_case("change", ["insert", "delete", "update"])
+@each_case("rows", [[None], [(1, "x"), None], [None, (1, "x")]])
+def test_none_is_no_row(tmp_path, change, rows):
+    """It was left out, and the other rows were written."""
+    table = tailrace.Table("d.t", "a INT, b VARCHAR(5)")
+    given = (rows, [(2, "y")] * len(rows)) if change == "update" else (rows,)
+    with tailrace.create(tmp_path / "log", flavour="mysql", server_id=1) as log:
+        with log.transaction() as transaction, pytest.raises(ValueRejected, match="None is no row"):
+            getattr(transaction, change)(table, *given)
+        with log.transaction() as transaction:
+            transaction.insert(table, [(3, "z")])
+    assert [row.after["a"] for row in tailrace.rows(tmp_path / "log.000001", start="oldest")] == [3]

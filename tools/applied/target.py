@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+from tools.dumps import quoted
+
 if TYPE_CHECKING:
     from tools.servers import Server
 
@@ -33,7 +35,7 @@ def forget(server: Server, *databases: str) -> None:
     they come; a MariaDB one in GTID mode does, too (`gtid_slave_pos`).
     """
     for database in databases:
-        server.execute(f"DROP DATABASE IF EXISTS `{database}`")
+        server.execute(f"DROP DATABASE IF EXISTS {quoted(database)}")
     if server.flavour == "mysql":
         server.execute("RESET BINARY LOGS AND GTIDS")
     else:

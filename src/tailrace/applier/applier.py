@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.applier.target import MOST_WORKERS
+from tailrace.applier.target import MOST_WORKERS, is_note, is_place, ring
 from tailrace.applier.transaction import Stamp, Transaction
 from tailrace.closing import Closing
 from tailrace.errors import LogReset, TailraceError, UsageError
 from tailrace.generators import EventStream, RowConsumer
 from tailrace.generators.event import context_of
-from tailrace.generators.log_context import QueryContext
+from tailrace.generators.log_context import LogContext, LogRowsContext, QueryContext
+from tailrace.generators.statement import StatementQuery
 from tailrace.gtid import MariadbGtid
 from tailrace.gtid.ids import parse_gtid
 from tailrace.live.scheme import names_server
@@ -22,7 +24,7 @@ from tailrace.log.readable import rows_not_logged
 from tailrace.log.sources import agreed_start, one_log
 from tailrace.log_mark import mark_of
 from tailrace.log_name import base_and_number
-from tailrace.sql.logged import concerns
+from tailrace.sql.logged import selected
 from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
         RowBatch,
         StatementLoadDataBlock,
         StatementLoadQuery,
-        StatementQuery,
         TransactionCommit,
         TransactionRollback,
         TransactionStart,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
 
+_DIGEST: Final = 8
+"""Bytes of each digest of a transaction: the column of the mark has 64 characters."""
 _MOST_BYTES: Final = 32 << 20
 """Bytes of transactions that wait to be applied."""
 _MOST: Final = 4096
@@ -101,7 +104,8 @@ class Applier(RowConsumer, Closing):
     position from which the stream has to be read to find the transaction that is being told of.
     ``starts``: the target does not know where the stream begins, and is to note it if nothing is
     applied for seconds, or at all. ``on_error`` is called in the applier's thread when the target
-    has failed, for streams that may have nothing to tell for long.
+    has failed, for streams that may have nothing to tell for long. ``own_id`` is the server id of
+    transactions that the target itself had (`Target.own_id`): one that is not applied is an error.
     """
 
     def __init__(
@@ -112,8 +116,10 @@ class Applier(RowConsumer, Closing):
         resume: Callable[[], Position | None] | None = None,
         starts: bool = False,
         on_error: Callable[[], object] | None = None,
+        own_id: int | None = None,
     ) -> None:
         self._target = target
+        self._own_id = own_id
         self._wants = TableFilter() if wants is None else wants
         self._resume = resume
         self._starts = starts
@@ -121,6 +127,11 @@ class Applier(RowConsumer, Closing):
         self._on_error = on_error
         self._progress: Progress = target.progress
         self._began_at = target.progress.position
+        self._file_mark, _, self._identity = (target.progress.mark or "").partition(".")
+        self._content = blake2b(digest_size=_DIGEST)
+        begin, end = target.progress.resume, self._began_at
+        self._passes = not starts and begin is not None and end is not None and begin < end
+        """Whether what is read passes the end of the last transaction that the target has."""
         self._marks: dict[str, str] = {}
         self._is_same_log = None if starts else True
         """Whether the log is the one that the target has applied; None: not known yet."""
@@ -155,7 +166,7 @@ class Applier(RowConsumer, Closing):
         progress = self._progress
         if progress.mark is None or progress.resume is None or file != progress.resume.file:
             return
-        if mark == progress.mark:
+        if mark == self._file_mark:
             self._is_same_log = True
             return
         if not self._starts:
@@ -185,6 +196,42 @@ class Applier(RowConsumer, Closing):
                 f" which may be in another log. {_OTHER_CHANNEL}"
             )
 
+    def _identify(self, event: TransactionCommit | TransactionRollback) -> str:
+        """A digest of a transaction's end in the log, and one of its rows if all tables are
+        selected. Empty for a stream that has no log.
+        """
+        context = context_of(event)
+        if not isinstance(context, LogContext):
+            return ""
+        said = (event.timestamp, event.server_id, event.commit_timestamp, event.group_commit_id)
+        end = blake2b(repr(said).encode() + bytes(context.event.body), digest_size=_DIGEST)
+        return end.hexdigest() + (self._content.hexdigest() if self._wants.takes_all else "")
+
+    def _check_identity(self, transaction: Transaction, identity: str) -> None:
+        """Raise LogReset if the last transaction that the target has is not in the log.
+
+        A file's name, server and second of creation do not tell logs apart: positions and, in
+        MariaDB, GTIDs of another one may be the same, so that its transactions would be skipped.
+        """
+        before, place = self._began_at, transaction.position
+        if not (self._identity and self._is_same_log and before and place):
+            return
+        if base_and_number(place.file)[0] != base_and_number(before.file)[0]:
+            return
+        if place < before:
+            self._passes = True
+            return
+        known, self._identity = self._identity, ""
+        both = min(len(known), len(identity))
+        if (place != before and self._passes) or (
+            place == before and known[:both] != identity[:both]
+        ):
+            self._is_noted = True
+            raise LogReset(
+                f"{before.file} is of another log: the transaction that ends at {before} is not the"
+                f" one that was applied. {_OTHER_LOG}"
+            )
+
     # --- what it is told -------------------------------------------------------------------------
 
     def trx_start(self, _event: TransactionStart) -> None:
@@ -193,14 +240,23 @@ class Applier(RowConsumer, Closing):
 
     def row_batch(self, event: RowBatch) -> None:
         """Rows."""
+        context = context_of(event)
+        if isinstance(context, LogRowsContext):
+            self._content.update(context.change.event.body)
+        table = event.table
+        if (table.database, table.name) == self._target.place or is_place(table):
+            self._now.notes = True
+            return
         for made in self._target.rows(event):
             self._keep(event, made)
         self._now.row_events += 1
 
     def stmt_query(self, event: StatementQuery) -> None:
         """A statement."""
-        if self._is_wanted(event):
-            self._keep(event, self._target.statement(event, None))
+        if is_note(event.query_bytes):
+            self._now.notes = True
+        elif (wanted := self._wanted(event)) is not None:
+            self._keep(event, self._target.statement(wanted, None))
             self._now.statements += 1
             self._now.uses_temporary_tables |= bool(event.uses_temporary_tables)
 
@@ -211,13 +267,14 @@ class Applier(RowConsumer, Closing):
     def stmt_load_query(self, event: StatementLoadQuery) -> None:
         """The statement that loads the file of the blocks before it."""
         blocks = b"".join(self._blocks.pop(event.file_id, ()))
-        if self._is_wanted(event):
-            self._keep(event, self._target.statement(event, blocks))
+        if (wanted := self._wanted(event)) is not None:
+            self._keep(event, self._target.statement(wanted, blocks))
             self._now.statements += 1
 
-    def _is_wanted(self, event: StatementQuery) -> bool:
+    def _wanted(self, event: StatementQuery) -> StatementQuery | None:
+        """The statement as far as it is for the target."""
         if self._wants.takes_all:
-            return True
+            return event
         context = context_of(event)
         if not isinstance(context, QueryContext):
             raise UsageError("statements of some tables can be told only in a log")
@@ -225,7 +282,10 @@ class Applier(RowConsumer, Closing):
             raise rows_not_logged(
                 context.event, "an applier of some tables cannot tell which it changes"
             )
-        return concerns(context.event, self._wants)
+        found = selected(context.event, self._wants)
+        if found is None or found is context.event:
+            return event if found is context.event else None
+        return StatementQuery(context.of_event(found))
 
     def trx_commit(self, event: TransactionCommit) -> None:
         """The transaction is applied."""
@@ -241,6 +301,7 @@ class Applier(RowConsumer, Closing):
 
     def _begin(self) -> None:
         self._now = Transaction()
+        self._content = blake2b(digest_size=_DIGEST)
         self._blocks.clear()
 
     def _keep(self, event: ReplicationEvent, made: tuple[Any, int] | None) -> None:
@@ -255,7 +316,10 @@ class Applier(RowConsumer, Closing):
         transaction.prepared = _gtid(event.prepared_transaction_id)
         transaction.position = event.position
         transaction.resume = None if self._resume is None else self._resume()
+        identity = self._identify(event)
         transaction.mark = self._mark(transaction.resume)
+        if transaction.mark is not None:
+            transaction.mark += f".{identity}"
         transaction.stamp = _stamp(event, transaction.gtid)
         transaction.rolled_back = rolled_back
         transaction.non_transactional = not event.transactional_tables
@@ -267,10 +331,15 @@ class Applier(RowConsumer, Closing):
         )
         self._begin()
         self._check_log(transaction)
+        self._check_identity(transaction, identity)
         if self._progress.has(transaction.gtid, transaction.position):
             self._skipped += 1
             transaction.close()
             return
+        if transaction.notes and not transaction.size:
+            return  # an applier's own transaction: noting it would make one more
+        if self._own_id is not None and event.server_id == self._own_id:
+            raise ring(transaction, f"server id {self._own_id}")
         state = self._progress.add(transaction.gtid, transaction.prepared)
         transaction.gtids = None if state is None else state.copy()
         self._progress.position = transaction.position
@@ -418,7 +487,11 @@ def target_of(
     workers: int = 1,
 ) -> Target:
     """The target of a URL. Raises UsageError for a URL that names no known database."""
-    if not 1 <= workers <= MOST_WORKERS:
+    if not isinstance(to, str):
+        raise UsageError(
+            f"the target is a URL, as mysql://user@host/ or sqlite:///file, not {to!r:.80}"
+        )
+    if not isinstance(workers, int) or not 1 <= workers <= MOST_WORKERS:
         raise UsageError(f"there are 1 to {MOST_WORKERS} workers, and not {workers!r}")
     if conflicts not in {"stop", "skip", "overwrite"}:
         raise UsageError(f"conflicts is stop, skip or overwrite, and not {conflicts!r}")
@@ -480,6 +553,7 @@ def apply(
     target = target_of(to, channel=channel, table=table, conflicts=conflicts, workers=workers)
     try:
         log = one_log(source, keyring, layers, why="a channel has the changes of one log")
+        own_id = target.own_id(log)
         continues = agreed_start(log, start) is None
         begin = target.progress.resume if continues else start
         try:
@@ -509,6 +583,7 @@ def apply(
         resume=lambda: stream.position,
         starts=not continues or target.progress.resume is None,
         on_error=stream.stop,
+        own_id=own_id if follow else None,
     )
     with stream, applier:
         if not continues and target.progress.resume is not None and target.progress.mark:

@@ -227,7 +227,7 @@ class DatabaseTarget(Target):
             )
         self._conflicts = conflicts
         self._channel = channel
-        self._place_of_applied = database, name = place_of(table, channel)
+        self.place = database, name = place_of(table, channel)
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._types = _SQLITE if self._is_sqlite else _POSTGRESQL
         self.name = self._engine.url.render_as_string(hide_password=True)
@@ -338,7 +338,7 @@ class DatabaseTarget(Target):
         if forgets:
             row = row.values(log_file=None, log_pos=None)
         try:
-            self._connection.execute(row)
+            self._note(row)
             self._connection.commit()
         except DBAPIError as error:
             raise self._told(error) from error
@@ -369,8 +369,6 @@ class DatabaseTarget(Target):
 
     def rows(self, event: RowBatch) -> Iterable[tuple[Any, int]]:
         """The rows' images."""
-        if (event.table.database, event.table.name) == self._place_of_applied:
-            return ()
         before, after = list(event.before_images or ()), list(event.after_images or ())
         left_out: frozenset[str] = frozenset()
         is_named = all(column.name for column in event.table.columns)
@@ -407,7 +405,7 @@ class DatabaseTarget(Target):
         context = context_of(event)
         if not isinstance(context, QueryContext):
             raise SchemaError(f"{self.name}: only statements of a log can be applied")
-        if is_about(self._place_of_applied, context.event):
+        if is_about(self.place, context.event):
             return None
         if event.is_row_statement:
             raise rows_not_logged(
@@ -574,7 +572,7 @@ class DatabaseTarget(Target):
         if self._executed is not self._saved:
             kept, text = self._definitions, json.dumps(to_json(self._executed))
             row = kept.update().where(kept.c.channel == self._channel)
-            self._connection.execute(row.values(definitions=text))
+            self._note(row.values(definitions=text))
         self._connection.commit()
         self._saved = self._executed
 
@@ -610,8 +608,18 @@ class DatabaseTarget(Target):
             values[f"{transaction.gtids.flavour.value}_gtids"] = str(transaction.gtids)
         if values:
             applied = self._applied
-            self._connection.execute(
-                applied.update().where(applied.c.channel == self._channel).values(**values)
+            self._note(applied.update().where(applied.c.channel == self._channel).values(**values))
+
+    def _note(self, row: sa.Update) -> None:
+        """Update the row of the channel. Raises ServerError, before anything is committed, if it is
+        not there: what is applied would be applied again.
+        """
+        if self._connection.execute(row).rowcount != 1:
+            raise ServerError(
+                f"{self.name}: the row {self._channel!r} of {row.table} is not there, where the"
+                " target keeps how far it has come: put it back, or apply to another channel"
+                " (--channel) from a start of its own (--start)",
+                code=0,
             )
 
     def _carry_out(self, definition: _Definition) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tailrace.closing import Closing
 from tailrace.errors import SchemaError, UsageError
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
+from tailrace.schema.session import session_of_event
 from tailrace.sql.logged import concerns
 
 if TYPE_CHECKING:
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from tailrace.applier.transaction import Transaction
     from tailrace.events import QueryEvent
     from tailrace.generators import RowBatch, StatementQuery
+    from tailrace.generators.row import ModifiedTable
     from tailrace.gtid import AnyGtid
+    from tailrace.log.sources import AnyLog
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
 
@@ -34,7 +38,8 @@ class Progress:
     """How far a target has come in a source.
 
     ``position`` is that of the last event of the last transaction, ``resume`` where to read from,
-    ``mark`` by what the file of ``resume`` is known again (`tailrace.log_mark`).
+    ``mark`` by what the file of ``resume`` is known again (`tailrace.log_mark`), with a point and
+    what the transaction at ``position`` is known by, since several logs may have the same mark.
     ``mysql`` and ``mariadb`` are the GTIDs that are applied. ``pending`` is a transaction of which
     it could not be determined whether its statement was executed, as its text (GTID or position).
     ``definitions`` are the source's tables for reading from ``resume``, if the target keeps them.
@@ -85,6 +90,37 @@ CONFLICT: Final = (
 """What an error adds if the target has other rows."""
 
 
+_COLUMNS: Final = frozenset(
+    {"channel", "log_file", "log_pos", "resume_file", "resume_pos", "log_mark"}
+    | {"mysql_gtids", "mariadb_gtids", "pending"}
+)
+"""The columns of a table of positions."""
+_NOTE: Final = re.compile(
+    rb"UPDATE `(?:[^`]|``)+`\.`(?:[^`]|``)+` SET (?:pending|resume_file) = [^\n]* WHERE channel = "
+)
+
+
+def is_place(table: ModifiedTable) -> bool:
+    """Whether it is a table of positions, of any applier: what changes in one is no change of the
+    source. Applied, it would be another note, and two appliers in a ring would never end.
+    """
+    return {column.name for column in table.columns} == _COLUMNS
+
+
+def is_note(statement: bytes) -> bool:
+    """The same of a change that was logged as its statement."""
+    return _NOTE.match(statement) is not None
+
+
+def ring(transaction: Transaction, why: str) -> UsageError:
+    """The error of a transaction that comes from the target."""
+    return UsageError(
+        f"{transaction.name} came from the target itself ({why}): two appliers, or a replica and an"
+        " applier, are a ring, in which changes would be applied without an end: end one of them;"
+        " to continue after what the target had before, give a start (--start)"
+    )
+
+
 def channel_taken(target: str, channel: str) -> UsageError:
     """The error of a channel that another applier has."""
     return UsageError(
@@ -112,7 +148,9 @@ def is_about(place: tuple[str, str], event: QueryEvent) -> bool:
     for the target. Raises SchemaError if it defines other tables, too.
     """
     database = place[0]
-    if database not in event.sql and database != event.database:  # faster
+    if database not in session_of_event(event, event.form.flavour)[1] and (
+        database != event.database
+    ):  # faster
         return False
     if not concerns(event, lambda *table: table in {place, (database, "")}):
         return False
@@ -132,6 +170,8 @@ class Target(Closing):
     where there is nothing to do. They are called by the thread that reads, `apply` by another.
     """
 
+    place: tuple[str, str]
+    """Database and name of its table of positions."""
     applied: int = 0
     """Transactions of the last call of `apply` that were applied: those before an error."""
 
@@ -139,6 +179,13 @@ class Target(Closing):
     @abstractmethod
     def progress(self) -> Progress:
         """How far it has come, read when it was opened."""
+
+    def own_id(self, log: AnyLog) -> int | None:
+        """The server id of its own transactions in a log of another server; None if it has none, or
+        if the other server has the same. Raises UsageError for its own log.
+        """
+        del log
+        return None
 
     def begin(self, definitions: Catalogue) -> None:
         """Take in the source's tables as they are defined where reading begins."""

@@ -51,7 +51,8 @@ class Transaction:
     transactions. ``non_transactional``: it may have changed only such tables. ``mixed``: it may
     have changed such tables next to others, by statements. ``uses_temporary_tables``: MariaDB finds
     those by the source's server id, so that a single statement that uses them keeps its GTID.
-    ``row_events`` and ``statements`` are the numbers of them.
+    ``row_events`` and ``statements`` are the numbers of them. ``notes``: it has changes of a table
+    of positions, which are not for the target.
     """
 
     gtid: AnyGtid | None = None
@@ -64,6 +65,7 @@ class Transaction:
     non_transactional: bool = False
     mixed: bool = False
     uses_temporary_tables: bool = False
+    notes: bool = False
     row_events: int = 0
     statements: int = 0
     stamp: Stamp | None = None

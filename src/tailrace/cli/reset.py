@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from tailrace.cli.options import READING, FileName, KeyringFile, Plugins
 from tailrace.cli.output import output_to, standard_output
-from tailrace.errors import UsageError
+from tailrace.errors import StorageError, UsageError
 
 
 def reset(
@@ -31,19 +31,26 @@ def reset(
     plugin: Plugins = (),
 ) -> int:
     """Remove all logs of a folder: of a receiver's copy also what it knows of its source; a log
-    that a program wrote begins again with number 1.
+    that Tailrace wrote begins again with number 1. A server's own log is rejected, and any log
+    that is in use.
     """
     from tailrace import append  # noqa: PLC0415 - slow, for this command only
     from tailrace.observers import find  # noqa: PLC0415 - as above
     from tailrace.replication import receiver  # noqa: PLC0415 - as above
     from tailrace.replication.copy.folder import open_folder  # noqa: PLC0415 - as above
     from tailrace.replication.state import STATE_NAME  # noqa: PLC0415 - as above
+    from tailrace.writing.recover import scan  # noqa: PLC0415 - as above
 
     observers = find(plugin)
-    opened = open_folder(folder)
+    opened = open_folder(folder, keyring=keyring)
     logs, is_copy = opened.logs(), STATE_NAME in opened.names()
     if not logs and not is_copy:
         raise UsageError(f"{folder}: no log is in this folder")
+    if not is_copy and scan(opened, logs[-1]).in_use:
+        raise StorageError(
+            f"{opened.path(logs[-1])}: the log is marked as in use, so it is not removed: close its"
+            " writer; if that was killed, tailrace.append(...).close() repairs the log first"
+        )
     if not yes:
         raise UsageError(
             f"{folder}: {len(logs)} log files would be removed ({logs[0]} to {logs[-1]}); repeat"

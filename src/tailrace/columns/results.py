@@ -152,9 +152,9 @@ class Batches(Results[Batch]):
         self._first: Batch | None = None  # of a stream, which was not taken yet
         super().__init__(batches, stop)
 
-    def __next__(self) -> Batch:
+    def _next(self) -> Batch:
         first, self._first = self._first, None
-        return super().__next__() if first is None or self._is_closed else first
+        return super()._next() if first is None or self._is_closed else first
 
     @property
     def position(self) -> Position:

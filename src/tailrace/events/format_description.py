@@ -35,7 +35,7 @@ from tailrace.events.description import (
     flavour_of,
     version_of,
 )
-from tailrace.events.fields import Builder, binary, member, name, text
+from tailrace.events.fields import Builder, binary, made, member, name, text
 from tailrace.events.layout import derived
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
     An event that is made has the form that MySQL 9.7 or MariaDB 11.8 writes, unless
     ``server_version`` and ``post_headers`` say otherwise; the version decides the flavour. It
     always has a checksum, also in a log whose other events have none, unless the server of that
-    version knew no checksums.
+    version knew no checksums. ``by_tailrace`` says who writes the log.
     """
 
     FIELDS = (
@@ -178,13 +178,18 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
         "checksum_algorithm": ChecksumAlgorithm.CRC32,
         "post_headers": None,
         "binlog_version": 4,
+        "by_tailrace": False,
     }
     CHANGES_CONTEXT = True
 
     description: FormatDescription = derived()
 
     def read_body(self, _form: FormatDescription, /) -> None:
-        """Layout: version u16, server version 50 bytes, created u32, 19, array, [algorithm]."""
+        """Layout: version u16, server version 50 bytes, created u32, 19, array, [algorithm].
+
+        The version ends with a zero byte. The last of the 50 is zero in every server's log, and
+        no server reads it; `by_tailrace` is stored there.
+        """
         body = self.body  # frame_end has checked that it holds the fixed part
         binlog_version, _, created, header_length = _FIXED.unpack_from(body)
         if binlog_version != 4:
@@ -224,7 +229,9 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
                 Flavour.MYSQL if version is None else _aware(name(version, "server_version"))[1]
             )
         flavour = member(Flavour, flavour, "flavour")
-        raw = name(STANDARD_VERSIONS[flavour] if version is None else version, "server_version", 50)
+        ours = made(self.by_tailrace, bool, "by_tailrace")
+        version = STANDARD_VERSIONS[flavour] if version is None else version
+        raw = name(version, "server_version", 48 if ours else 50)
         _, whose, aware = _aware(raw)
         if whose is not flavour:
             raise EventEncodeError(f"server_version: {version!r} is none of {flavour.value}")
@@ -243,7 +250,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
             raise EventEncodeError(f"binlog_version: {self.binlog_version!r} is not 4")
         out = Builder()
         out.u16(4, "binlog_version")
-        out.raw(raw.ljust(50, b"\0"), "server_version")
+        out.raw(raw.ljust(49, b"\0") + b"T" if ours else raw.ljust(50, b"\0"), "server_version")
         out.u32(self.created, "created")
         out.u8(HEADER_SIZE, "the header's length")
         out.raw(fixed, "post_headers")
@@ -293,6 +300,11 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
         or ``11.8.9-MariaDB-log``.
         """
         return self.description.server_version
+
+    @property
+    def by_tailrace(self) -> bool:
+        """Whether Tailrace wrote the log, and no server."""
+        return self.body[51] == ord("T") and 0 in self.body[2:51]
 
     @property
     def post_headers(self) -> bytes:

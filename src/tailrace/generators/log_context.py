@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -249,6 +250,12 @@ class QueryContext(LogContext):
     def __init__(self, item: Logged, transaction: int) -> None:
         super().__init__(item.event, transaction)
         self.before = item.before
+
+    def of_event(self, event: QueryEvent) -> QueryContext:
+        """The same of another statement in its place."""
+        made = copy(self)
+        made.event = event
+        return made
 
 
 def _status(code: StatusVariable) -> Callable[[QueryContext], Any]:

@@ -86,6 +86,7 @@ else:
 _ATTRIBUTES: Final = {"_client_role": "binary_log_listener", "program_name": "tailrace"}
 """The connection attributes that the server's performance schema shows, as for any replica."""
 _COM_QUERY: Final = 3
+_COM_SET_OPTION: Final = 27
 _OK: Final = 0
 """The first byte of the packet that says so."""
 _BLOCK: Final = 1 << 20
@@ -374,6 +375,16 @@ class ServerConnection(_Base):
         or `read_done` for many. More may be sent before that: the server executes them afterwards.
         """
         self._execute_command(_COM_QUERY, statements)
+
+    def take_several(self, *, several: bool) -> None:
+        """Whether the server takes several statements together from now on; else it rejects what
+        follows the first. No answer may be on its way.
+        """
+        option = 0 if several else 1  # MYSQL_OPTION_MULTI_STATEMENTS_ON, _OFF
+        self._execute_command(_COM_SET_OPTION, option.to_bytes(2, "little"))
+        with self._parsed():
+            self._read_packet()
+        self._bound(_ANSWER)
 
     def read_done(self, most: int) -> int:
         """Read the next answers that have arrived and only say that a statement succeeded; gives

@@ -67,9 +67,6 @@ def _framed(size: int) -> int:
     return size + (size // LARGEST + 2) * FRAME + 3
 
 
-_LONGEST: Final = _framed(MAX_EVENT_SIZE)
-
-
 class Arrivals:
     """The bytes that came on a socket and are not consumed: ``data[state[READ]:state[ARRIVED]]``.
 
@@ -271,7 +268,19 @@ class Dump:
     def _room(self) -> int:
         """The bytes of the packets of the event at READ; 0 before its header has come."""
         said = self._said()
-        return 0 if said is None else min(_framed(said), _LONGEST)
+        if said is None:
+            return 0
+        if said > MAX_EVENT_SIZE:
+            self._check_longest(self._state[ARRIVED] - self._state[READ])
+        return _framed(said)
+
+    @property
+    def announced(self) -> tuple[int, int]:
+        """The length in the header of the event that is incomplete, and how many bytes of its
+        packets have come; zeros if it is unknown.
+        """
+        said = self._said() if self._reason == MORE else None
+        return (0, 0) if said is None else (said, self._state[ARRIVED] - self._state[READ])
 
     def _said(self) -> int | None:
         """The length in the header of the event at READ; None if it is unknown.

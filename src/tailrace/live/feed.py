@@ -19,6 +19,7 @@ from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
     LocalProtocolError,
+    MalformedPacket,
     ProtocolError,
     ServerError,
     TailraceError,
@@ -39,6 +40,7 @@ from tailrace.position import Position
 from tailrace.selection import start_of
 from tailrace.storage.search import Beginnings
 from tailrace.times import Time
+from tailrace.wire.packets import LARGEST
 from tailrace.wire.unframe import unframe as in_python
 
 if TYPE_CHECKING:
@@ -53,6 +55,10 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("tailrace.live")
 _LOOK_SECONDS: Final = 2.0
 """The least seconds between two queries for the end of a quiet source's log."""
+_STALLS: Final = 3
+"""Connections in a row that may break in the same large event before anything of it has come."""
+_LITTLE: Final = 64 << 10
+"""Bytes of an event that are not more than its header and what a network sends with it."""
 _SECOND: Final = 1_000_000
 
 
@@ -173,6 +179,8 @@ class Feed(Closing):
         )
         self._said = ""
         self._vanished_at: Position | None = None
+        self._stalled: tuple[Position | None, int] = (None, 0)
+        """Where connections broke in a row in a large event that did not come, and how many."""
         self._may_ask = True
         self._next_look = monotonic() + _LOOK_SECONDS
         self._lock = RLock()
@@ -348,9 +356,28 @@ class Feed(Closing):
 
     def _lost(self, link: OpenDump, error: ConnectionLost) -> None:
         place = self._from
+        self._check_stalled(link, error)
         self._drop()
         self._attempts.lost(error, monotonic(), proved=link.proved)
         _log.warning("%s; resuming %s", error, place)
+
+    def _check_stalled(self, link: OpenDump, error: ConnectionLost) -> None:
+        """Raise MalformedPacket if the source announces a large event again and again, and does
+        not send it.
+        """
+        said, came = link.dump.announced
+        if said < LARGEST or came > _LITTLE:
+            self._stalled = (None, 0)
+            return
+        before, number = self._stalled
+        where = link.dump.place.position
+        self._stalled = where, number + 1 if before == where else 1
+        if self._stalled[1] == _STALLS:
+            raise MalformedPacket(
+                f"{link.session.name}: the event at {where} announces {said} bytes, and on each of"
+                f" {_STALLS} connections {came} or fewer came ({error}): check the source, or a"
+                " proxy before it"
+            ) from error
 
     def _left_off(self, _: OpenDump, sign: LeftOff) -> None:
         """Reconnect: a source that was reset continues as if its new files followed this one."""

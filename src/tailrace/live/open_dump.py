@@ -53,7 +53,7 @@ class OpenDump:
     @property
     def proved(self) -> bool:
         """Whether the connection was of use: then a break of it starts a new round of attempts."""
-        lived = monotonic() - self.since
+        lived = self.arrivals.heard_at - self.since
         return self.given or (self.dump.place.reading and lived > self.arrivals.silence)
 
     def close(self) -> None:

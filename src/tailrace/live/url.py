@@ -115,6 +115,8 @@ class Source:
 
         Raises UsageError. No message quotes what may be part of a password.
         """
+        if not isinstance(url, str):
+            raise UsageError(f"a server's URL is text, mysql://user@host/, and not {url!r:.80}")
         scheme, authority, options = _split(url)
         user, password, hosts = _authority(authority)
         given = {

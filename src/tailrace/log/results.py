@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from threading import RLock
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from tailrace.closing import Closing
+from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,15 +20,27 @@ class Results(Closing, Iterator[T]):
     """The items of a source that is read while one iterates.
 
     ``close`` may be called by another thread, also while one waits for the next item: the iteration
-    then ends. ``stop`` ends the reading, from any thread. After an error the iteration is over.
+    then ends. Several threads may iterate: each item goes to one of them. ``stop`` ends the
+    reading, from any thread. After an error the iteration is over.
     """
 
     def __init__(self, items: Iterator[T], stop: Callable[[], None]) -> None:
         self._items = items
         self._stop = stop
         self._is_closed = False
+        self._taking = RLock()
 
     def __next__(self) -> T:
+        with self._taking:
+            return self._next()
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError(
+            f"{type(self).__name__} are read in one process and cannot be pickled: pass the source,"
+            " and the position as its start"
+        )
+
+    def _next(self) -> T:
         if not self._is_closed:
             try:
                 item = next(self._items)

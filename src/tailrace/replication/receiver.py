@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import selectors
 import socket
 import time
@@ -13,7 +14,15 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Final, Literal
 
-from tailrace.errors import ConnectionLost, LogPurged, LogReset, TailraceError, UsageError
+from tailrace.durations import seconds_of
+from tailrace.errors import (
+    ConnectionLost,
+    DuplicateServerId,
+    LogPurged,
+    LogReset,
+    TailraceError,
+    UsageError,
+)
 from tailrace.live.chunks import END, Chunk, Expected, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.retry import Attempts
@@ -29,6 +38,7 @@ from tailrace.replication.retain import Retention
 from tailrace.replication.start import Follows, begin_of
 from tailrace.replication.state import STATE_NAME, ReceiverState
 from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.storage.objects.folder import Contested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +61,11 @@ _MARK_BYTES: Final = 64 << 20
 """Bytes between saves of the synced position, from which a restart scans the copy."""
 _AGE_SECONDS: Final = 600.0
 """Seconds between purges of files by age."""
+
+
+_CONTESTS: Final = 6
+"""Attempts to receive into a folder while other receivers take it over, each soon after another."""
+_QUIET_SECONDS: Final = 60.0
 
 
 class _Phase(Enum):
@@ -103,9 +118,12 @@ class Receiver:
                 f"{self.source.name}: a byte copy holds one server's files: give one host, or use a"
                 " separate receiver and folder for each server"
             )
+        seconds_of(every, "every")
         self.into = into
         self._policy = SyncPolicy.of(sync)
         self._retain = Retention.parse(retain) if isinstance(retain, str) else retain
+        if not isinstance(self._retain, Retention | None):
+            raise UsageError(f"retain is text, as 7d or 100GB, not {retain!r}")
         self._open = partial(
             open_folder, into, encrypt=encrypt, keyring=keyring, key_id=key_id, layers=layers
         )
@@ -122,6 +140,8 @@ class Receiver:
         self._feed: Feed | None = None
         self._asking: socket.socket | None = None
         self._next_purge = 0.0
+        self._owned = False
+        """Whether the file was still this receiver's when the source preferred another."""
         self.state: Literal["new", "running", "stopped", "failed"] = "new"
         """``stopped``: asked to, or at the source's end."""
         self.position: Position | None = None
@@ -158,7 +178,7 @@ class Receiver:
             folder = self._open()
             unlock = folder.lock()
             try:
-                done = self._receive(folder)
+                done = self._receive_contested(folder)
             finally:
                 unlock()
         except BaseException:
@@ -177,6 +197,28 @@ class Receiver:
             raise UsageError("this receiver is running: stop it before its copy is removed")
         _remove_copy(self._open(), self._delegate or RelayIoDelegate(), self.source.user)
         self.position = None
+
+    def _receive_contested(self, folder: CopyFolder) -> Progress:
+        """`_receive`, again if another receiver of the folder came in between.
+
+        The source gives its log to the replica that connected last, the store a file to the
+        receiver that opened it last: these may be two. The store decides. Who has lost a file ends;
+        who has not looks again and takes over what is there, also from a receiver that the source
+        preferred.
+        """
+        contests = 0
+        while True:
+            begun = time.monotonic()
+            try:
+                return self._receive(folder)
+            except (Contested, DuplicateServerId) as error:
+                contests = 1 if time.monotonic() - begun > _QUIET_SECONDS else contests + 1
+                lost = isinstance(error, DuplicateServerId) and not self._owned
+                last = contests == _CONTESTS or self._stop.is_set()
+                if lost or last or not folder.is_shared:
+                    raise
+                _log.warning("%s; looking again", error)
+            self._stop.wait(random.uniform(0.1, 0.5))  # noqa: S311 - no secret
 
     def _receive(self, folder: CopyFolder) -> Progress:
         state = ReceiverState.load(folder) or ReceiverState()
@@ -221,6 +263,11 @@ class Receiver:
                 if follows is not None or writer.written or last is None or not last.closed:
                     raise
                 follows = Follows.of(copy.folder, last, error)
+            except DuplicateServerId:
+                with suppress(TailraceError):
+                    self._owned = copy.is_owned
+                self._let_go(feed, writer)
+                raise
             except BaseException:
                 self._let_go(feed, writer)
                 raise

@@ -127,19 +127,23 @@ def session_of_event(event: QueryEvent, flavour: Flavour) -> tuple[StatementSess
 _GENERATED: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE [^\n]*\(\n  `")
 
 
-def _text(event: QueryEvent, collation: int | None) -> str:
-    """The statement; as UTF-8 if its character set is unknown or does not fit.
-
-    Statements that the servers generate (for ``CREATE TABLE … SELECT``, for example) are UTF-8,
-    whatever the client's character set in the event.
+def is_generated(sql: bytes) -> bool:
+    """Whether a server generated a statement (``CREATE TABLE … SELECT``, for example): it is UTF-8
+    then, whatever the client's character set in the event.
     """
+    if _GENERATED.match(sql) is None:
+        return False
+    try:
+        sql.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text(event: QueryEvent, collation: int | None) -> str:
+    """The statement; as UTF-8 if its character set is unknown or does not fit."""
     raw = event.sql_bytes
-    if collation is not None and not raw.isascii():
-        try:
-            if _GENERATED.match(raw):
-                return raw.decode()
-        except UnicodeDecodeError:
-            pass
+    if collation is not None and not raw.isascii() and not is_generated(raw):
         try:
             return decode(charset_of(collation), raw)
         except LogError:

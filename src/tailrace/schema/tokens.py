@@ -118,6 +118,26 @@ def _token_pattern(*, plain: bool) -> re.Pattern[str]:
     )
 
 
+_WITH_BODIES: Final = frozenset({"PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"})
+
+
+def is_several(tokens: Sequence[SqlToken]) -> bool:
+    """Whether a text is several statements. One that defines a routine, a trigger or an event may
+    contain semicolons, up to the END of its body.
+    """
+    keys = [token.key for token in tokens if token.kind is not Kind.END]
+    while keys and keys[-1] == ";":
+        keys.pop()
+    while keys and keys[0] == ";":
+        del keys[0]
+    if ";" not in keys:
+        return False
+    first = keys[: keys.index(";")]
+    has_body = {"CREATE", "ALTER"} & set(first) and _WITH_BODIES & set(first)
+    last = len(keys) - keys[::-1].index(";")
+    return not (has_body and keys[last] == "END")
+
+
 _COMMENT_MARK: Final = re.compile(r"/\*|\*/")
 _ESCAPE: Final = re.compile(r"\\(.)|''", re.DOTALL)
 _ESCAPE_DOUBLE: Final = re.compile(r'\\(.)|""', re.DOTALL)

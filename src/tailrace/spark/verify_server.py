@@ -30,7 +30,7 @@ _BYTES: Final = frozenset({"binary", "varbinary"})
 _ORDERED: Final = _NUMBERS | _MOMENTS | _TEXTS | _BYTES
 """Types whose values come back from a statement's text with the same order."""
 _SETTINGS: Final = (
-    "SET SESSION sql_mode = ''",
+    "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'",  # else MySQL rejects such a date as a bound
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION net_write_timeout = 3600",
 )

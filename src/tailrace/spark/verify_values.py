@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from hashlib import blake2b
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,17 +23,15 @@ from tailrace.columns.charsets import without_surrogates
 from tailrace.errors import EventDecodeError, PipelineError
 from tailrace.schema.tokens import quoted_name
 from tailrace.spark.current import raw
-from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Words = np.ndarray[Any, np.dtype[np.uint64]]
 
-_ALL: Final = 1 << 64
-_LONG: Final = 1 << 10
-"""Bytes of a value from which on its digest stands for it: hashing takes a step per eight bytes."""
+_WORD: Final = np.dtype("<u8")
 _TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _NAMED: Final = frozenset({"enum", "set"})
 _TIME: Final = re.compile(rb"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?")
@@ -188,27 +187,44 @@ def checksums(columns: Sequence[Values]) -> Numbers:
 
     The same values give the same on every machine. -0.0 is 0.0.
     """
-    parts: list[pa.ChunkedArray] = []
+    words: list[Words] = []
     for values in columns:
-        parts += _parts(values.typed)
         texts = pa.nulls(len(values.typed), pa.string()) if values.texts is None else values.texts
-        parts.append(pa.chunked_array([_shortened(texts)]))
-    return buckets(parts, _ALL)
+        for array in (values.typed, texts):
+            words += [array.is_valid().to_numpy(zero_copy_only=False).astype(_WORD), *_words(array)]
+    rows = memoryview(np.stack(words, axis=1).tobytes())
+    return _digests(rows, np.arange(len(rows) + 1, step=_WORD.itemsize * len(words))).view(np.int64)
 
 
-def _shortened(array: pa.Array) -> pa.Array:
-    """Texts and bytes with digests in place of those that are long."""
-    if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
-        return array
-    long = pc.fill_null(pc.greater(pc.binary_length(array), _LONG), False)
-    if not pc.any(long).as_py():
-        return array
-    digests = [blake2b(memoryview(each.as_buffer())).digest() for each in array.filter(long)]
-    return pc.replace_with_mask(array.cast(pa.binary()), long, pa.array(digests, pa.binary()))
+def _words(array: pa.Array) -> list[Words]:
+    """Numbers of 64 bits that stand for each value; those of a NULL are 0."""
+    kind = array.type
+    if pa.types.is_null(kind):
+        return []
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        if array.null_count == len(array):
+            return [np.zeros(len(array), _WORD)]
+        offsets = np.frombuffer(array.buffers()[1] or b"", np.int32)[array.offset :]
+        digests = _digests(memoryview(array.buffers()[2] or b""), offsets[: len(array) + 1])
+        return [np.where(array.is_valid().to_numpy(zero_copy_only=False), digests, _WORD.type(0))]
+    if pa.types.is_decimal(kind):
+        filled, size = array.fill_null(0), kind.bit_width // 64
+        words = np.frombuffer(filled.buffers()[1], _WORD)[size * filled.offset :]
+        return [*words[: size * len(filled)].reshape(-1, size).T]
+    if pa.types.is_floating(kind):
+        floats = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        return [(floats + 0.0).view(_WORD)]
+    if pa.types.is_date(kind):
+        array = array.cast(pa.int32())
+    whole = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return [whole.astype(np.int64).view(_WORD)]
 
 
-def _parts(array: pa.Array) -> list[pa.ChunkedArray]:
-    """The values, and whether they are there."""
-    there = array.is_valid().cast(pa.int8())
-    values = there if pa.types.is_null(array.type) else _shortened(array)
-    return [pa.chunked_array([values]), pa.chunked_array([there])]
+def _digests(data: memoryview, offsets: np.ndarray[Any, Any]) -> Words:
+    """A digest of the bytes between each two offsets."""
+    ends = offsets.tolist()
+    found = [
+        blake2b(data[start:end], digest_size=_WORD.itemsize).digest()
+        for start, end in pairwise(ends)
+    ]
+    return np.frombuffer(b"".join(found), _WORD)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LogError
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.schema.classify import StatementKind, classify
 from tailrace.schema.session import is_half
-from tailrace.sql.logged import concerns, statement_of
+from tailrace.sql.logged import selected, statement_of
 from tailrace.sql.rows import TableSql, once_per_table
 from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement
 from tailrace.sql.triggers import Guard, Triggers
+from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tailrace.columns.text.stretches import Stretch
     from tailrace.events import QueryEvent
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tailrace.values.row import Row
     from tailrace.values.schema import TableSchema
 
-Wants = Callable[[str, str], bool]
+Wants = TableFilter
 """Whether a table, by its database and name, is requested."""
 
 END: Final = Statement("", (), None, alone=True)
@@ -145,8 +146,8 @@ def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement:
     kind = classify(item.event.sql)
     if kind in {StatementKind.DML, StatementKind.UNKNOWN}:
         changes.rows_not_logged(item.event)
-    elif concerns(item.event, wants):
-        return statement_of(item)
+    elif (event := selected(item.event, wants)) is not None:
+        return statement_of(replace(item, event=event))
     return left_out(item, "not of the requested tables")
 
 

@@ -5,35 +5,51 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from tailrace.errors import SchemaError, ValueRejected
 from tailrace.generators.log_context import QueryContext
 from tailrace.generators.statement import StatementQuery
 from tailrace.schema.classify import StatementKind, classify, of_database
-from tailrace.schema.clauses import RenameTable
+from tailrace.schema.clauses import RenameTable, exchanged_tables
 from tailrace.schema.ddl import (
     AlterTable,
+    CreateLike,
+    CreateTable,
     DropDatabase,
+    DropTable,
     Name,
     PutDatabase,
     RenameTo,
+    Temporary,
+    Truncate,
     Unclear,
     effects,
 )
-from tailrace.schema.session import session_of_event
-from tailrace.schema.tokens import quoted_name
+from tailrace.schema.session import is_generated, session_of_event
+from tailrace.schema.tokens import (
+    Kind,
+    NotUnderstoodError,
+    TokenCursor,
+    is_several,
+    quoted_name,
+    tokenize,
+)
+from tailrace.sql.settings import OWN
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, quoted
 from tailrace.transaction.statements import without_start_transaction
-from tailrace.values.charsets import encode
+from tailrace.values.charsets import charset_of, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tailrace.events import QueryEvent
     from tailrace.generators.statement import UserVariable
     from tailrace.log.changes import Logged
     from tailrace.log.reader import TransactionHead
     from tailrace.schema.ddl import Effect
+    from tailrace.schema.tokens import SqlToken
     from tailrace.sql.settings import Settings
+    from tailrace.table_filter import TableFilter
 
 
 Table = tuple[str, str]
@@ -68,21 +84,109 @@ def concerns(event: QueryEvent, wants: Callable[[str, str], bool]) -> bool:
 
     A statement that is not understood is treated as one for all tables of its database.
     """
-    return any(
-        wants(*table) for effect in effects_of(event) for table in _tables(effect, event.database)
+    return any(wants(*table) for effect in effects_of(event) for table in _tables(effect, event))
+
+
+def selected(event: QueryEvent, wants: TableFilter) -> QueryEvent | None:
+    """The definition as far as it is one of requested tables; None if it is of others only.
+
+    A DROP or RENAME of several tables is cut down to the requested ones. Raises SchemaError if
+    another definition also changes tables that are not requested, or reads one: the target may have
+    tables of its own by these names.
+    """
+    found = effects_of(event)
+    kept = [_keeps(effect, event, wants) for effect in found]
+    if all(each is False for each in kept):
+        return None
+    if all(each or isinstance(effect, Temporary) for each, effect in zip(kept, found, strict=True)):
+        return event
+    if (
+        None not in kept
+        and not event.error_code
+        and {type(effect) for effect in found} in ({DropTable}, {RenameTo})
+        and (cut := _cut_down(event, kept)) is not None
+    ):
+        return cut
+    names = {".".join(table) for effect in found for table in _tables(effect, event)}
+    raise event.error(
+        f"this definition is also of tables that are not selected ({', '.join(sorted(names))}):"
+        f" «{event.sql:.200}»: do with the selected ones what it did, by hand, and continue after"
+        " it (--start)",
+        SchemaError,
     )
 
 
-def _tables(effect: Effect, database: str) -> list[Table]:
+def _keeps(effect: Effect, event: QueryEvent, wants: TableFilter) -> bool | None:
+    """Whether an effect is one of requested tables only; None if it is of others, too."""
+    match effect:
+        case PutDatabase():
+            return wants(effect.database, "")
+        case DropDatabase():
+            return wants.of_database(effect.database)
+        case Unclear(name=None):
+            return None
+        case _:
+            found = {wants(*table) for table in _tables(effect, event)}
+            return found.pop() if len(found) == 1 else None
+
+
+def _tables(effect: Effect, event: QueryEvent) -> list[Table]:
+    """All tables that an effect names."""
     match effect:
         case PutDatabase() | DropDatabase():
             return [(effect.database, "")]
         case RenameTo():
             return [pair(effect.old), pair(effect.new)]
-        case Unclear():
-            return [pair(effect.name) if effect.name else (database, "")]
-        case _:
+        case CreateLike():
+            return [pair(effect.name), pair(effect.source)]
+        case AlterTable(name=Name() as name) | Unclear(name=Name() as name):
+            moved = renaming(effect)
+            return [
+                pair(name),
+                *(() if moved is None else moved[1:]),
+                *exchanged_tables(_tokens(event), event.database),
+            ]
+        case CreateTable() | DropTable() | Temporary() | Truncate():
             return [pair(effect.name)]
+        case _:
+            return [(event.database, "")]
+
+
+def _tokens(event: QueryEvent) -> list[SqlToken]:
+    session, sql = session_of_event(event, event.form.flavour)
+    try:
+        return [] if session is None else tokenize(sql, session.flavour, session.sql_mode)
+    except NotUnderstoodError:
+        return []
+
+
+def _cut_down(event: QueryEvent, kept: Sequence[bool | None]) -> QueryEvent | None:
+    """A DROP or RENAME of several tables with some of them; None if the text is not in its
+    character set.
+    """
+    _, text = session_of_event(event, event.form.flavour)
+    cursor = TokenCursor(_tokens(event))
+    while cursor.next().key not in {"TABLE", "TABLES", "SEQUENCE"}:
+        pass
+    cursor.accept("IF", "EXISTS")
+    head = text[: cursor.token.start]
+    parts = []
+    for keeps in kept:
+        start = cursor.token.start
+        while cursor.token.key not in {",", ";"} and cursor.token.kind is not Kind.END:
+            cursor.next()
+        if keeps:
+            parts.append(text[start : cursor.token.start].strip())
+        cursor.accept(",")
+    charset = (
+        "utf8mb4" if is_generated(event.sql_bytes) else charset_of(event.client_collation or 45)
+    )
+    try:
+        if encode(charset, text) != event.sql_bytes:
+            return None
+    except ValueRejected:
+        return None
+    return event.replace(sql=encode(charset, head + ", ".join(parts)))
 
 
 _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
@@ -90,8 +194,23 @@ _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
 
 
 def statement_of(item: Logged) -> Statement:
-    """The statement of a log, as `statement_of_query` gives it."""
+    """The statement of a log, as `statement_of_query` gives it.
+
+    Raises SchemaError if its event has several: a client would execute all, and a replica none.
+    """
+    event = item.event
+    if b";" in event.sql_bytes and _is_several(event):
+        raise event.error(
+            f"one event has several statements, which a replica rejects: «{event.sql:.200}»: leave"
+            " its transaction out (start, until)",
+            SchemaError,
+        )
     return statement_of_query(StatementQuery(QueryContext(item, 0)), item.group)
+
+
+def _is_several(event: QueryEvent) -> bool:
+    tokens = _tokens(event)
+    return not tokens or is_several(tokens)
 
 
 def statement_of_query(
@@ -111,17 +230,24 @@ def statement_of_query(
     raw = raw if shorter is None else shorter
     kind = classify(text)
     uses = query.uses_current_database is not False and not of_database(text)
-    charset = query.character_set_client
+    charset, settings = query.character_set_client, _settings(query)
+    if charset is not None and not raw.isascii() and is_generated(raw):
+        charset, settings = None, tuple({**dict(settings), **dict(OWN)}.items())
     return Statement(
         raw.decode("utf-8", "surrogateescape"),
-        _settings(query),
+        settings,
         group,
         query.current_database if uses else None,
         tuple(_one_shots(query, collation)),
         alone=not kind.changes_rows or kind is StatementKind.CREATE_SELECT,
         logged=True,
-        charset=charset if charset in _NOT_SINGLE and not raw.isascii() else None,
+        charset=client_charset(charset, raw),
     )
+
+
+def client_charset(charset: str | None, sql: bytes) -> str | None:
+    """The character set that a client has to know to find the end of a statement, if any."""
+    return charset if charset in _NOT_SINGLE and not sql.isascii() else None
 
 
 _SWITCHES: Final = {

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from io import BytesIO
 from itertools import chain, count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.sql.settings import SessionState
 from tailrace.sql.statement import RowStatements, Statement
-from tailrace.sql.text import comment
+from tailrace.sql.text import comment, encoded
 from tailrace.times import time_text
 
 if TYPE_CHECKING:
@@ -19,16 +18,19 @@ if TYPE_CHECKING:
     from tailrace.sql.text import Sql
 
 _MARKS: Final = (";;", "//", "$$", "|;|", "/*!*/;")
+_CLIENT: Final = "/*!\\C {} */"
+"""Tells the servers' clients the character set in which they find a statement's end."""
 _NUMBERED: Final = re.compile(r";(?=([0-9]{1,12});)")
 
 
 class Line(NamedTuple):
-    """A command, or, with ``is_comment``, a comment of a script. ``logged`` is a statement of the
-    log, and ``rows`` are many statements in one text.
+    """A command, or, with ``is_comment``, a comment of a script; ``is_client``: a command of the
+    client's. ``logged`` is a statement of the log, and ``rows`` are many statements in one text.
     """
 
     sql: Sql
     is_comment: bool = False
+    is_client: bool = False
     logged: Statement | None = None
     rows: RowStatements | None = None
 
@@ -38,20 +40,12 @@ def commands(statements: Iterable[Statement]) -> Iterator[bytes]:
 
     Transactions begin and commit as they did. Session variables are set before the statements that
     need them, and restored at the end. The commands are bytes, as a statement of the log may be in
-    any character set; the session is then set to that one. All others are UTF-8. Drivers send bytes
-    unchanged.
+    any character set; the session is set to that one before it, and to utf8mb4 after it. All others
+    are UTF-8. Drivers send bytes unchanged.
     """
-    return (encoded(line.sql) for line in _lines(statements) if not line.is_comment)
-
-
-def encoded(sql: Sql) -> bytes:
-    """A statement's text as it is sent or written; bytes that are not UTF-8 stay as logged."""
-    if isinstance(sql, str):
-        return sql.encode("utf-8", "surrogateescape")
-    whole = BytesIO()
-    for piece in sql.pieces():
-        whole.write(piece.encode("utf-8", "surrogateescape"))
-    return whole.getvalue()
+    return (
+        encoded(line.sql) for line in _lines(statements) if not (line.is_comment or line.is_client)
+    )
 
 
 def script(statements: Iterable[Statement], heading: Iterable[str] = ()) -> Iterator[str]:
@@ -75,6 +69,8 @@ def script_lines(
     first = next(lines, None)  # an early error is raised before anything is written
     yield from map(comment, heading)
     yield ""
+    if first is not None:
+        yield f"{_CLIENT.format('utf8mb4')};"
     for line in lines if first is None else chain((first,), lines):
         sql = line.sql
         if line.rows is not None:
@@ -89,13 +85,11 @@ def script_lines(
         elif line.logged is None:
             yield f"{sql};"
         else:
-            yield from _logged(sql, line.logged)
+            yield from _logged(sql)
 
 
-def _logged(text: str, statement: Statement) -> Iterator[str]:
+def _logged(text: str) -> Iterator[str]:
     """A statement of the log: it may contain the terminator, or end in a comment."""
-    if statement.charset is not None:
-        yield f"/*!\\C {statement.charset} */;"
     if ";" in text:
         mark = delimiter(text)
         yield f"DELIMITER {mark}"
@@ -104,8 +98,6 @@ def _logged(text: str, statement: Statement) -> Iterator[str]:
     else:
         last = text[text.rfind("\n") + 1 :]
         yield f"{text}\n;" if "--" in last or "#" in last else f"{text};"
-    if statement.charset is not None:
-        yield "/*!\\C utf8mb4 */;"
 
 
 def delimiter(text: str) -> str:
@@ -140,7 +132,8 @@ def _lines(statements: Iterable[Statement | RowStatements]) -> Iterator[Line]:
             del statement  # before the next is made: it may be large
             continue
         if statement.sql:
-            for text in session.change(statement.settings, statement.database):
+            logged = statement.logged
+            for text in session.change(statement.settings, statement.database, logged=logged):
                 yield Line(text)
         if statement.group is not None and not follows:
             group = statement.group
@@ -154,13 +147,31 @@ def _lines(statements: Iterable[Statement | RowStatements]) -> Iterator[Line]:
             yield Line("START TRANSACTION")
         for text in statement.before:
             yield Line(text)
-        yield Line(statement.sql, logged=statement if statement.logged else None)
+        if statement.logged:
+            yield from _in_its_charset(statement, session)
+        else:
+            yield Line(statement.sql)
         if statement.alone:
             session.forget_database()
         del statement  # before the next is made: it may be large
     if is_open:
         yield Line("COMMIT")
     for text in session.restore():
+        yield Line(text)
+
+
+def _in_its_charset(statement: Statement, session: SessionState) -> Iterator[Line]:
+    """A logged statement in its own character set, of which the client is told where it has to
+    know it; that resets the session's.
+    """
+    if statement.charset is not None:
+        yield Line(_CLIENT.format(statement.charset), is_client=True)
+    for text in session.enter_text(statement.settings):
+        yield Line(text)
+    yield Line(statement.sql, logged=statement)
+    if statement.charset is not None:
+        yield Line(_CLIENT.format("utf8mb4"), is_client=True)
+    for text in session.leave_text():
         yield Line(text)
 
 

@@ -14,11 +14,17 @@ if TYPE_CHECKING:
 Settings = tuple[tuple[str, str], ...]
 """Session variables and their values as SQL."""
 
-_COMMON: Final = (
+OWN: Final = (
     ("character_set_client", "utf8mb4"),
     ("collation_connection", "utf8mb4_general_ci"),
-    ("time_zone", "'+00:00'"),
 )
+"""The character set of all statements of our own. In another one, such as gbk or sjis, a byte of a
+UTF-8 character and the quote after it may be one character: what follows in a name would then be
+executed. Where no byte of a multi-byte character is ASCII, a quote is always a quote.
+"""
+_TEXT: Final = frozenset(dict(OWN))
+"""The variables that only a logged statement's own bytes are read by."""
+_COMMON: Final = (*OWN, ("time_zone", "'+00:00'"))
 _STRICT: Final = "'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 _LENIENT: Final = "'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 _WITHOUT_OLD: Final = {"timestamp": "DEFAULT"}
@@ -57,28 +63,59 @@ def difference(now: Mapping[str, str], settings: Settings) -> str:
 
 
 class SessionState:
-    """A session in which statements are executed: its current and its original settings."""
+    """A session in which statements are executed: its current and its original settings.
+
+    Between statements it has a character set of our own (`OWN`). Around a logged statement
+    `enter_text` and `leave_text` change to that statement's, and back.
+    """
 
     def __init__(self) -> None:
         self._now: dict[str, str] = {}
         self._last: Settings = ()
         self._database: str | None = None
 
-    def change(self, settings: Settings, database: str | None) -> Iterator[str]:
-        """The statements that change the session to these settings; ``database`` None: any."""
+    def change(
+        self, settings: Settings, database: str | None, *, logged: bool = False
+    ) -> Iterator[str]:
+        """The statements that change the session to these settings; ``database`` None: any.
+
+        ``logged``: they are those of a logged statement, whose character set is for `enter_text`.
+        """
+        if logged:
+            settings = tuple(each for each in settings if each[0] not in _TEXT)
+            if not self._is_own():
+                settings = (*OWN, *settings)
+        if settings is not self._last and settings != self._last:
+            self._last = settings
+            new = dict(_changed(self._now, settings))
+            saved = [key for key in new if key not in self._now and key not in _WITHOUT_OLD]
+            if saved:
+                yield "SET " + ", ".join(f"@tailrace_{key} = @@session.{key}" for key in saved)
+            if new:
+                yield difference(self._now, settings)
+            self._now |= new
         if database is not None and database != self._database:
             self._database = database
             yield f"USE {quoted_name(database)}"
-        if settings is self._last or settings == self._last:
-            return
-        self._last = settings
-        new = dict(_changed(self._now, settings))
-        saved = [key for key in new if key not in self._now and key not in _WITHOUT_OLD]
-        if saved:
-            yield "SET " + ", ".join(f"@tailrace_{key} = @@session.{key}" for key in saved)
-        if new:
-            yield difference(self._now, settings)
-        self._now |= new
+
+    def _is_own(self) -> bool:
+        """Whether our own statements are read as they were written; any order of utf8mb4 does."""
+        charset, collation = (self._now.get(name, "") for name, _ in OWN)
+        return charset == "utf8mb4" and collation.startswith("utf8mb4_")
+
+    def enter_text(self, settings: Settings) -> Iterator[str]:
+        """The statement to execute directly before a logged statement, after all others."""
+        text = tuple(each for each in settings if each[0] in _TEXT)
+        if any(self._now.get(key) != value for key, value in text):
+            self._now |= text
+            self._last = ()
+            yield difference({}, text)
+
+    def leave_text(self) -> Iterator[str]:
+        """The statement to execute directly after it."""
+        if not self._is_own():
+            self._now |= OWN
+            yield difference({}, OWN)
 
     def was_changed(self, settings: Settings) -> None:
         """Statements that were executed changed the session to these settings."""

@@ -7,6 +7,7 @@ are kept as bytes of the log (`Literal`) between the other parts of their statem
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -39,6 +40,11 @@ def quoted(text: str) -> str:
 def string(text: str) -> str:
     """Any text as a literal in utf8mb4."""
     return quoted(text) if plain(text) else f"_utf8mb4 {hexadecimal(text.encode())}"
+
+
+def ascii_string(text: str) -> str:
+    """The same in ASCII only: it means the same in every session, whatever its character set."""
+    return string(text) if text.isascii() else f"_utf8mb4 {hexadecimal(text.encode())}"
 
 
 def hexadecimal(data: bytes | memoryview) -> str:
@@ -126,6 +132,16 @@ class LargeSql:
 
 Sql = str | LargeSql
 """A part of a statement."""
+
+
+def encoded(sql: Sql) -> bytes:
+    """A statement's text as it is sent or written; bytes that are not UTF-8 stay as logged."""
+    if isinstance(sql, str):
+        return sql.encode("utf-8", "surrogateescape")
+    whole = BytesIO()
+    for piece in sql.pieces():
+        whole.write(piece.encode("utf-8", "surrogateescape"))
+    return whole.getvalue()
 
 
 def joined(separator: str, parts: Iterable[Sql]) -> Sql:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
+from tailrace.errors import EventDecodeError, SchemaError, ValueRejected
 from tailrace.schema.classify import leading_words
 from tailrace.schema.ddl import CreateTable, DropDatabase, DropTable
 from tailrace.schema.tokens import (
@@ -26,10 +27,11 @@ from tailrace.schema.tokens import (
     quoted_table,
     tokenize,
 )
-from tailrace.sql.logged import Table, effects_of, pair, renaming
+from tailrace.sql.logged import Table, client_charset, effects_of, pair, renaming
 from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement
-from tailrace.sql.text import string
+from tailrace.sql.text import encoded, string
+from tailrace.values.charsets import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -140,7 +142,7 @@ _WHY = "delayed until here: it must not fire for rows that are in the log"
 
 @dataclass(slots=True)
 class _Trigger:
-    """A trigger; ``start`` and ``end`` delimit its table's name in the text."""
+    """A trigger; ``start`` and ``end`` delimit its table's name in the bytes of the text."""
 
     statement: Statement
     table: Table
@@ -149,13 +151,23 @@ class _Trigger:
     in_place: bool = False
 
     def moved(self, table: Table) -> None:
-        """Its table was renamed."""
-        text = self.statement.text
-        name = quoted_table(*table)
+        """Its table was renamed. Raises SchemaError for a name that its character set lacks."""
+        raw, charset = encoded(self.statement.sql), _charset(self.statement)
+        try:
+            name = encode(charset, f"{quoted_table(*table)} ")
+        except ValueRejected:
+            raise SchemaError(
+                f"the table of a trigger was renamed to {'.'.join(table)}, which cannot be written"
+                f" in the trigger's character set {charset}: leave the trigger out (--exclude the"
+                f" table), and create it yourself: {self.statement.text:.200}"
+            ) from None
+        raw = raw[: self.start] + name + raw[self.end :]
         self.statement = replace(
-            self.statement, sql=f"{text[: self.start]}{name} {text[self.end :]}"
+            self.statement,
+            sql=raw.decode("utf-8", "surrogateescape"),
+            charset=client_charset(charset, raw),
         )
-        self.end = self.start + len(name) + 1
+        self.end = self.start + len(name)
         self.table = table
 
 
@@ -170,7 +182,9 @@ class Triggers:
         first = (*leading_words(event.sql, 1), "")[0]
         if first in {"CREATE", "DROP"} and "trigger" in event.sql.casefold():
             try:
-                cursor = TokenCursor(tokenize(statement.text, event.form.flavour, _mode(statement)))
+                cursor = TokenCursor(
+                    tokenize(_text(statement), event.form.flavour, _mode(statement))
+                )
                 taken = self._create if first == "CREATE" else self._drop
                 if taken(cursor, statement, event.database):
                     return
@@ -194,8 +208,12 @@ class Triggers:
         start = cursor.token.start
         other, table = cursor.qualified()
         held = replace(statement, group=None, alone=True, note=_WHY)
+        text, charset = _text(statement), _charset(statement)
         self._known[owner or database, name] = _Trigger(
-            held, (other or database, table), start, cursor.token.start
+            held,
+            (other or database, table),
+            len(encode(charset, text[:start])),
+            len(encode(charset, text[: cursor.token.start])),
         )
         return True
 
@@ -257,6 +275,25 @@ def _after_trigger(cursor: TokenCursor) -> bool:
         if key in {"TABLE", "PROCEDURE", "FUNCTION", "EVENT", "VIEW", "PACKAGE", "BEGIN", "AS"}:
             return False
     return False
+
+
+def _charset(statement: Statement) -> str:
+    """The character set of a logged statement's bytes."""
+    return dict(statement.settings).get("character_set_client", "utf8mb4")
+
+
+def _text(statement: Statement) -> str:
+    """A logged statement as its server read it. Raises NotUnderstoodError if its character set
+    would write it in other bytes: then it is not known where a name in it begins.
+    """
+    raw, charset = encoded(statement.sql), _charset(statement)
+    try:
+        text = decode(charset, raw)
+        if encode(charset, text) == raw:
+            return text
+    except (EventDecodeError, ValueRejected):
+        pass
+    raise NotUnderstoodError(f"a statement is not in its character set {charset}")
 
 
 def _mode(statement: Statement) -> SqlMode:

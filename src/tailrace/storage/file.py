@@ -186,5 +186,5 @@ def ordered(files: Iterable[LogFile]) -> tuple[LogFile, ...]:
             raise StorageError(
                 f"{folder}: {missing} is missing between {before.name} and {after.name}; give"
                 " the files before or after it alone, to read them without it"
-            )
+            ) from FileNotFoundError(missing)
     return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from tailrace.errors import CannotOpen, StorageError, UsageError
+from tailrace.errors import BadLogName, CannotOpen, StorageError, UsageError
 from tailrace.log_name import base_and_number, file_number
 from tailrace.storage.file import LogFile, LogSeries, local_path, ordered
-from tailrace.storage.index import INDEX_SUFFIX, read_index
+from tailrace.storage.index import INDEX_SUFFIX, SAVED_SUFFIX, read_index
 from tailrace.storage.layered import LayeredStore, layered_store, with_suffix
 from tailrace.storage.local import DRAFT_SUFFIX, LocalStore
 from tailrace.storage.memory import is_memory, memory_folder
@@ -18,11 +20,16 @@ from tailrace.storage.streams.base import told
 from tailrace.storage.streams.layer import layers_of, of_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.store import Store
     from tailrace.storage.streams.layer import Layer, Layers
+
+_Found = TypeVar("_Found")
+_LOOK_SECONDS: Final = 0.5
+"""For how long a folder is looked at again while its files vanish."""
+_PAUSE: Final = 0.01
 
 
 def find(
@@ -56,21 +63,44 @@ def find(
             return _in_memory(source, keys, put)
         if names_object(source):
             return _in_objects(source, keys, put)
-    path = local_path(source)
+    return _steady(partial(_on_disk, local_path(source), keys, put))
+
+
+def _steady(look: Callable[[], _Found]) -> _Found:
+    """What is found in a folder. If a file vanishes meanwhile, look again, for a limited time.
+
+    A server deletes its index before it renames the new one, and deletes logs; MariaDB moves the
+    lines of its index up in the file. Raises StorageError.
+    """
+    end = monotonic() + _LOOK_SECONDS
+    while True:
+        try:
+            return look()
+        except StorageError as error:
+            vanished = isinstance(error.__cause__, FileNotFoundError)
+            if not (vanished or isinstance(error, BadLogName)) or monotonic() > end:
+                raise
+        sleep(_PAUSE)
+
+
+def _on_disk(path: Path, keyring: Keyring | None, layers: tuple[Layer, ...]) -> list[LogSeries]:
+    """The series at a path. Raises StorageError, UsageError."""
+    store = LocalStore(path.parent)
     with told(path):
         if path.is_dir():
-            return _in_store(LocalStore(path), keys, put) or _missing(
+            return _in_store(LocalStore(path), keyring, layers) or _missing(
                 f"{path}: no log in this folder, nor in its sub-folders (a log begins with the"
                 " bytes FE 62 69 6E)"
             )
-        if not path.exists():
+        saved = path.with_name(path.name + SAVED_SUFFIX)
+        is_index = path.suffix == INDEX_SUFFIX and (path.exists() or saved.exists())
+        if not is_index and not path.exists():
             raise CannotOpen("no such file or folder", file=str(path))
-        if not path.is_file():
-            return [_piped(piped(path), path.name, keys, put)]
-    store = LocalStore(path.parent)
-    if path.suffix == INDEX_SUFFIX and LogFile.found(store, path.name) is None:
-        return [_indexed(store, path.name, keys, put)]
-    return [_alone(LogFile.there(*_one(store, path.name, put), keys))]
+        if not is_index and not path.is_file():
+            return [_piped(piped(path), path.name, keyring, layers)]
+    if is_index and LogFile.found(store, path.name) is None:
+        return [_indexed(store, path.name, keyring, layers)]
+    return [_alone(LogFile.there(*_one(store, path.name, layers), keyring))]
 
 
 def keyring_of(source: Keyring | str | Path) -> Keyring:
@@ -112,14 +142,16 @@ def successor(file: LogFile) -> LogFile | None:
 
     Raises StorageError if a later one exists but this one's successor does not.
     """
-    if file.number is None:
-        return None
+    return None if file.number is None else _steady(partial(_successor, file, file.number))
+
+
+def _successor(file: LogFile, before: int) -> LogFile | None:
     store, listing = _listing(file.store, ())  # a file of it may have been compressed meanwhile
     later = [
         (number, name)
         for name in listing
         for base, number in [base_and_number(name)]
-        if base == file.base and number is not None and number > file.number
+        if base == file.base and number is not None and number > before
     ]
     if not later:
         return None
@@ -217,8 +249,9 @@ def _in_folder(store: Store, keyring: Keyring | None, layers: tuple[Layer, ...])
         size = listing[name]
         if name.endswith(DRAFT_SUFFIX):
             continue
-        if name.endswith(INDEX_SUFFIX):
-            for file in _listed(store, name, listing, keyring):
+        index = name.removesuffix(SAVED_SUFFIX)
+        if index.endswith(INDEX_SUFFIX):
+            for file in _listed(store, index, listing, keyring):
                 files.setdefault(file.name, file)
         elif size is None or (file_number(name) is None and _is_layered(store, name)):
             found = _found(store, name, keyring)
@@ -301,10 +334,11 @@ def _listed(
     are checked with the whole series.
     """
     files: list[LogFile] = []
-    entries = read_index(store, index)
+    saved = index + SAVED_SUFFIX
+    entries = read_index(store, saved if saved in listing and index not in listing else index)
     if any(entry.name not in listing for entry in entries):  # the index may be newer
         store, listing = _listing(store, ())
-    for entry in entries:
+    for entry in dict.fromkeys(entries):  # MariaDB moves lines up in the file, and then cuts it
         size = listing.get(entry.name)
         if size is not None:
             files.append(LogFile(store, entry.name, size, keyring=keyring))
@@ -321,7 +355,7 @@ def _listed(
             raise StorageError(
                 f"{store.path(index)}: it lists {entry.line.strip()}, which is missing after"
                 f" {files[-1].name}"
-            )
+            ) from FileNotFoundError(entry.name)
     return files
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 INDEX_SUFFIX: Final = ".index"
 REGISTER_SUFFIX: Final = ".~rec~"
 """Suffix of the log's base name: the servers' list of files that are about to be deleted."""
-_SAVED_SUFFIX: Final = "_crash_safe"
+SAVED_SUFFIX: Final = "_crash_safe"
 """Suffix of the index's name: a server's new index, if it was killed while replacing it."""
 GTID_INDEX_SUFFIX: Final = ".idx"
 """Suffix of a log file's name: MariaDB's index of its GTIDs (11.4 and later)."""
@@ -117,7 +117,7 @@ class LogIndex:
     def load(self) -> None:
         """Read it: after an interrupt it may list more than is known, or less."""
         there = self._folder.names()
-        found = [name for name in (self.file, self.file + _SAVED_SUFFIX) if name in there]
+        found = [name for name in (self.file, self.file + SAVED_SUFFIX) if name in there]
         self.entries = self._own(read_index(self._folder, found[0]), found[0]) if found else []
 
     def __contains__(self, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tailrace.constants import MAGIC
@@ -14,8 +15,7 @@ from tailrace.storage.streams.base import told
 from tailrace.storage.streams.file import FileInput, FileOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
     from tailrace.storage.streams.base import SpillOutput
 
@@ -32,6 +32,33 @@ DRAFT_SUFFIX: Final = ".new"
 def missing_folders(folder: Path) -> list[Path]:
     """The missing ones of the folder and its parents, innermost first: the order of removal."""
     return [each for each in (folder, *folder.parents) if not each.exists()]
+
+
+def _written_by_others(paths: Iterable[Path]) -> tuple[Path, str] | None:
+    """The first of the files that another process has open for writing, and that process.
+
+    None if there is none, or none that the system shows: Linux does, of the same user or to root.
+    """
+    wanted = {(stat.st_dev, stat.st_ino): path for path in paths for stat in [path.stat()]}
+    own = str(os.getpid())
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            for opened in os.scandir(process / "fd") if process.name != own else ():
+                with suppress(OSError):  # it was closed
+                    stat = opened.stat()
+                    path = wanted.get((stat.st_dev, stat.st_ino))
+                    if path is not None and _is_writing(process, opened.name):
+                        name = (process / "comm").read_text().strip()
+                        return path, f"process {process.name} ({name})"
+    return None
+
+
+def _is_writing(process: Path, handle: str) -> bool:
+    """Whether a process's open file is open for writing."""
+    for line in (process / "fdinfo" / handle).read_text().splitlines():
+        if line.startswith("flags:"):
+            return int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
+    return False
 
 
 def _name(draft: Path, path: Path) -> None:
@@ -160,16 +187,27 @@ class LocalFolder(LocalStore):
         return output
 
     def reopen(self, name: str) -> FileOutput:
-        """The file, locked."""
+        """The file, locked. Raises StorageError if another process has it open for writing."""
         path = self._file(name)
         with told(path):
             handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
         try:
             self._lock(path, handle)
+            self.check_unused([name])
         except StorageError:
             os.close(handle)
             raise
         return FileOutput(path, handle)
+
+    def check_unused(self, names: Iterable[str]) -> None:
+        """Raise StorageError if another process has one of the files open for writing: a server
+        locks none of its logs.
+        """
+        with told(self.folder):
+            found = _written_by_others(map(self._file, names))
+        if found is not None:
+            path, process = found
+            raise StorageError(f"{path}: {process} writes to it; end that process first")
 
     def remove(self, name: str) -> None:
         """Delete the file."""

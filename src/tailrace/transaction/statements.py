@@ -52,6 +52,12 @@ _XA_IN_BYTES, _XA = _pattern(rf"{_G}XA\b{_G}(START|COMMIT|ROLLBACK)\b")
 _XA_NAME: Final = re.compile(rf"{_G}{_HEX}{_G},{_G}{_HEX}{_G},{_G}([0-9]{{1,20}}+)", _FLAGS)
 
 _START_TRANSACTION: Final = re.compile(rb"\sSTART\s+TRANSACTION\Z", re.IGNORECASE)
+_WORDS: Final = b"\n) START TRANSACTION "
+_IN_THE_MIDDLE: Final = re.compile(
+    rb"(CREATE TABLE (?:[^'`\"\n]++|\n(?!\) START TRANSACTION )|'[^'\\]*+(?:\\.[^'\\]*+)*+'"
+    rb"|`[^`]*+`|\"[^\"]*+\"|(?!))*+\n\)) START TRANSACTION(?= )",
+    re.DOTALL,
+)
 _SHOWN: Final = 80
 _LONGEST_END: Final = 100
 """``START TRANSACTION`` is searched in this many characters at the end."""
@@ -144,11 +150,13 @@ def xa_name(event: Event) -> tuple[str, XaName] | None:
 
 
 def without_start_transaction(sql: bytes) -> bytes | None:
-    """``CREATE TABLE … START TRANSACTION`` without its last two words; None for any other
-    statement.
+    """``CREATE TABLE … START TRANSACTION`` without these two words; None for any other statement.
 
-    A server adds these words itself, at the end of the logged form of ``CREATE TABLE … SELECT``.
+    A server adds these words itself, after the columns in the logged form of ``CREATE TABLE …
+    SELECT``: at the end, or before the options of the table.
     """
+    if _WORDS in sql and (middle := _IN_THE_MIDDLE.match(sql)) is not None:
+        return sql[: middle.end(1)] + sql[middle.end() :]
     sql = sql.rstrip()
     start = max(0, len(sql) - _LONGEST_END)
     found = _START_TRANSACTION.search(sql, start)

@@ -202,7 +202,7 @@ def _known_as(column: Column) -> tuple[Any, ...]:
 
 _GROUP_ROWS: Final = 4096
 _GROUP_BYTES: Final = 1 << 20
-_END: Final = object()
+_NO_ROW: Final = object()
 
 
 class RowImage(StrEnum):
@@ -335,11 +335,11 @@ class RowEncoder:
 
         MINIMAL logs the given columns, and a replica fills in the defaults of the others.
         """
-        return self._groups("insert", ((None, row) for row in rows))
+        return self._groups("insert", ((_NO_ROW, row) for row in rows))
 
     def delete(self, rows: Iterable[GivenRow]) -> Iterator[RowGroup]:
         """Deleted rows; for a `Row`, its before image."""
-        return self._groups("delete", ((row, None) for row in rows))
+        return self._groups("delete", ((row, _NO_ROW) for row in rows))
 
     def update(
         self, before: Iterable[GivenRow], after: Iterable[GivenRow] | None = None
@@ -360,11 +360,11 @@ class RowEncoder:
             return
         others = iter(after)
         for row in before:
-            other = next(others, _END)
-            if other is _END:
+            other = next(others, _NO_ROW)
+            if other is _NO_ROW:
                 raise ValueRejected(f"{self._writer.name}: fewer rows after the update than before")
             yield row, other
-        if next(others, _END) is not _END:
+        if next(others, _NO_ROW) is not _NO_ROW:
             raise ValueRejected(f"{self._writer.name}: more rows after the update than before")
 
     def _groups(self, kind: Kind, rows: Iterable[tuple[Any, Any]]) -> Iterator[RowGroup]:
@@ -397,11 +397,11 @@ class RowEncoder:
         old = new = None
         data = b""
         present_before = present_after = None
-        if before is not None:
+        if before is not _NO_ROW:
             row = self._image_of(before, "before")
             old = self._writer.cells(row)
             present_before, data = self._laid_out(old, self._columns.before, row, "before")
-        if after is not None:
+        if after is not _NO_ROW:
             row = self._image_of(after, "after")
             new = self._writer.cells(row)
             present_after, image = self._laid_out(new, self._columns_after(old, new), row, "after")

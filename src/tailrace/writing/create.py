@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast
 
 from tailrace.constants import Flavour
 from tailrace.errors import StorageError, UsageError
@@ -52,6 +52,7 @@ _VERSIONS = {
     Flavour.MYSQL: "9.7.0-tailrace",
     Flavour.MARIADB: "11.8.0-MariaDB-tailrace",
 }
+_LARGEST_ID: Final = (1 << 32) - 1
 _OPTIONS = tuple(field.name for field in fields(WriterOptions))
 
 
@@ -158,9 +159,10 @@ def append(
 ) -> LogWriter:
     """Continue a log, given by its last file, its folder, its index, or the store that it is in.
 
-    A last file that STOP or ROTATE closed is followed by a new one. Any other last file was left by
-    a crash, or is a copy of a running server's log: its torn tail or unfinished transaction is cut
-    off, and the file is continued. What was cut is in the log's ``recovery``; ``recovered`` is
+    Tailrace must have written the log, and no other process may have it open: a server's log is
+    rejected. A last file that STOP or ROTATE closed is followed by a new one. Any other last file
+    was left by a crash: its torn tail or unfinished transaction is cut off, and the file is
+    continued. What was cut is in the log's ``recovery``; ``recovered`` is
     called with it, or a `LogRecovered` warning is given if there is no ``recovered``. Server
     version, checksums, GTIDs, clock and (unless given) ``server_id`` are those of the file;
     ``target`` and the other arguments are as in `create`. An
@@ -190,7 +192,7 @@ def append(
         if form is None:  # _scan gives no such file
             raise StorageError(f"{last.path}: it has no format description")
         identity = last.server_id if server_id is None else server_id
-        _check_server(identity, server_uuid, form.flavour)
+        _check_server(identity, server_uuid, form.flavour, domain_id)
         index.load()
         log = LogWriter(
             folder,
@@ -292,7 +294,9 @@ def dialect_of(
 ) -> Dialect:
     """What a new log of a server is written with; the arguments are those of `create`."""
     flavour = _flavour(flavour)
-    _check_server(server_id, server_uuid, flavour)
+    _check_server(server_id, server_uuid, flavour, domain_id)
+    if not isinstance(server_version, str | None):
+        raise UsageError(f"server_version: {server_version!r} is not text")
     form = FormatDescription.of(
         flavour,
         server_version=server_version or _VERSIONS[flavour],
@@ -343,8 +347,14 @@ def writer_options(given: CreateOptions, flavour: Flavour) -> WriterOptions:
     return options
 
 
-def _check_server(server_id: int, server_uuid: str | None, flavour: Flavour) -> None:
-    if not isinstance(server_id, int) or not 0 < server_id < 1 << 32:
-        raise UsageError(f"server_id: {server_id!r} is not a number from 1 to {(1 << 32) - 1}")
+def _check_server(
+    server_id: int, server_uuid: str | None, flavour: Flavour, domain_id: int = 0
+) -> None:
+    for name, given, least in (("server_id", server_id, 1), ("domain_id", domain_id, 0)):
+        whole = isinstance(given, int) and not isinstance(given, bool)
+        if not whole or not least <= given <= _LARGEST_ID:
+            raise UsageError(f"{name}: {given!r} is not a number from {least} to {_LARGEST_ID}")
+    if not isinstance(server_uuid, str | None):
+        raise UsageError(f"server_uuid: {server_uuid!r} is not text")
     if server_uuid is not None and flavour is Flavour.MARIADB:
         raise UsageError("server_uuid: MariaDB's GTIDs have none")

@@ -56,6 +56,7 @@ class Dialect:
             created=created,
             checksum_algorithm=form.checksum_algorithm,
             post_headers=form.post_headers,
+            by_tailrace=True,
         )
         return [event, *self._after_format(file, {**header, "form": form})]
 

@@ -124,7 +124,8 @@ class RecoveredLog:
     def run(self) -> None:
         """Read the whole file. Raises LogError, StorageError for one that cannot be continued.
 
-        That is: an encrypted file, a relay log, and one that is damaged elsewhere than at its end.
+        That is: an encrypted file, a relay log, a server's log, and one that is damaged elsewhere
+        than at its end.
         """
         self._check_magic()
         self._head_end = 0
@@ -200,6 +201,12 @@ class RecoveredLog:
     def _note_format(self, event: FormatDescriptionEvent) -> None:
         if event.header.flags & EventFlag.RELAY_LOG:
             raise StorageError(f"{self.path}: a relay log is its replica's, and not appended to")
+        if not event.by_tailrace and not event.server_version.endswith("-tailrace"):
+            raise StorageError(
+                f"{self.path}: a server of version {event.server_version!r} wrote this log, only"
+                " logs that Tailrace wrote are continued or reset: create a log of your own"
+                " (tailrace.create), and copy the events into it (LogWriter.write)"
+            )
         if self.form is not None:
             raise event.error("a second format description event: it is a relay log", LogError)
         self.form = event.description

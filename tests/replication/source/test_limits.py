@@ -1,19 +1,21 @@
-"""Clients that have not logged in: no thread, at most 64 KiB of memory, and mutated logins.
+"""What clients cost: one that has not logged in no thread, and at most 64 KiB of memory; those that
+have, together, what `Limits.packets` says.
 
 ``python -m tools.campaign logins --size full`` tries a million connections.
 """
 
 import socket
 import ssl
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
+import pymysql
 import pytest
 
 from tailrace.wire.handshake import Capability, TlsRequest
-from tailrace.wire.packets import frame
+from tailrace.wire.packets import LARGEST, frame
 from tests.waiting import DEADLINE, wait_for
 from tools.campaign import logins
-from tools.campaign.logins import Served
+from tools.campaign.logins import PASSWORD, Served
 
 pytestmark = pytest.mark.slow
 COUNT = 200
@@ -62,3 +64,28 @@ def test_mutated_logins_are_rejected_cleanly_and_harm_nobody():
     outcomes = report.outcomes
     assert outcomes["error 1043"] > 100
     assert sum(number for what, number in outcomes.items() if what.startswith("logged in")) > 50
+
+
+def test_all_clients_that_have_logged_in_share_one_limit(tmp_path):
+    """Each may send a large packet, which then does not become complete."""
+    served = Served(tmp_path, seconds=DEADLINE)
+    piece = b"\xff\xff\xff\0" + bytes(LARGEST)
+    account = {"host": "127.0.0.1", "user": "mysql_native_password", "password": PASSWORD}
+    with ExitStack() as stack:
+        stack.callback(served.close)
+
+        def attach():
+            client = pymysql.connect(port=served.port, **account)
+            stack.callback(client._force_close)
+            return client._sock
+
+        first = attach()
+        size, _, _ = served.figure()
+        first.sendall(piece * 3)
+        for _ in range(7):
+            with suppress(OSError):  # it is the one that is disconnected
+                attach().sendall(piece * 3)
+        wait_for(lambda: served.figure()[2] < 8)
+        assert served.figure()[0] - size < 200 << 20
+        with pymysql.connect(port=served.port, **account) as client:
+            client.ping(reconnect=False)

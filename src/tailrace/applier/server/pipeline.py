@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ from tailrace.errors import ConnectionLost, ServerError, TailraceError
 from tailrace.live.driver import err, numbered_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tailrace.live.connect import ServerConnection
 
@@ -43,7 +43,11 @@ class Sent:
 
 
 class StepError(Exception):
-    """A statement failed, of the transaction of that number."""
+    """A statement failed, of the transaction of that number. ``unnoted``: it did not find the row
+    of the channel.
+    """
+
+    unnoted = False
 
     def __init__(self, number: int, code: int, error: TailraceError) -> None:
         super().__init__(str(error))
@@ -102,9 +106,30 @@ class Pipeline:
         if held:
             while self._on_their_way and held[-1].step.ends:
                 self._read()
-            self.send(held)
+            with self._alone(held[-1]):
+                self.send(held)
+                while self._on_their_way:
+                    self._read()
         while self._on_their_way:
             self._read()
+
+    @contextmanager
+    def _alone(self, sent: Sent) -> Iterator[None]:
+        """Have the server reject what follows the first statement of a step that is to be one."""
+        if not sent.step.one:
+            yield
+            return
+        try:
+            self.connection.take_several(several=False)
+            try:
+                yield
+            finally:
+                if self.connection.open:
+                    self.connection.take_several(several=True)
+        except err.MySQLError as error:
+            raise self.failed(sent, error) from error
+        except ConnectionLost as error:
+            raise StepError(sent.number, 0, error) from error
 
     def send(self, sent: list[Sent]) -> None:
         """Send steps as one packet; waits for packets that were sent before, but not for this."""
@@ -171,11 +196,16 @@ class Pipeline:
             with suppress(err.MySQLError, TailraceError):
                 self.connection.read_answer()
 
+    def do(self, steps: Iterable[Step]) -> None:
+        """Send steps of one transaction, and wait for the last. Raises StepError."""
+        self.send_all(Sent(0, each) for each in steps)
+
     def one(self, step: Step) -> int:
         """Execute a statement by itself; gives the number of rows that it concerned."""
         try:
-            self.connection.send_several(step.text)
-            return self.connection.read_answer(step.blocks)
+            with self._alone(Sent(0, step)):
+                self.connection.send_several(step.text)
+                return self.connection.read_answer(step.blocks)
         except err.MySQLError as error:
             raise self.failed(Sent(0, step), error) from error
 
@@ -184,12 +214,22 @@ class Pipeline:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
         step = sent.step
-        if step.row and code == _FAILED:
+        if step.place and code == _FAILED:
+            code = 0
+            own = ServerError(
+                f"{self.name}: {step.place} is not there, where the target keeps how far it has"
+                " come: put it back, or apply to another channel (--channel) from a start of its"
+                " own (--start)",
+                code=0,
+            )
+        elif step.row and code == _FAILED:
             code = NOT_FOUND
             own = ServerError(f"{self.name}: the row to {step.row} is not there", code=code)
         elif step.guards and (reason := _IN_QUOTES.match(str(error.args[-1]))):
             own = ServerError(f"{self.name}: {reason[1]}", code=code)
-        return StepError(sent.number, code, own)
+        made = StepError(sent.number, code, own)
+        made.unnoted = bool(step.place) and isinstance(own, ServerError) and own.code == 0
+        return made
 
     def _no_error(self, each: Sent) -> StepError:
         text = each.step.text[:200].decode(errors="replace")

@@ -4,39 +4,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.applier.server.steps import found_one
 from tailrace.applier.target import LONGEST_CHANNEL, Progress, place_of
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
 from tailrace.schema.tokens import quoted_name, quoted_table
-from tailrace.sql.text import string
+from tailrace.sql.text import ascii_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.applier.server.steps import Step
     from tailrace.applier.transaction import Transaction
 
 
 class Place:
-    """The row of a channel. ``table`` is ``database.name``."""
+    """The row of a channel. ``table`` is ``database.name``.
+
+    Its statements have no text that is not ASCII but the table's name: sessions may have any
+    character set in which that is read.
+    """
 
     def __init__(self, table: str, channel: str) -> None:
         self.table = place_of(table, channel)
         self.channel = channel
         self._name = quoted_table(*self.table)
-        self._where = f"WHERE channel = {string(channel)}"
+        self.is_ascii = self._name.isascii()
+        self._where = f"WHERE channel = {ascii_string(channel)}"
 
     @property
     def lock(self) -> str:
         """The name of the lock that one applier at a time holds."""
-        return string(f"tailrace apply {self.channel}")
+        return ascii_string(f"tailrace apply {self.channel}")
 
     def turn(self, number: int) -> str:
         """The name of a lock by which workers commit in their order."""
-        return string(f"tailrace apply {self.channel} {number}")
+        return ascii_string(f"tailrace apply {self.channel} {number}")
 
     def create(self, query: Callable[[str], list[tuple[object, ...]]]) -> None:
         """Create the table and the row, where they are not."""
-        database, table = map(string, self.table)
+        database, table = map(ascii_string, self.table)
         found = query(
             "SELECT 1 FROM information_schema.tables"  # noqa: S608 - literals of our own
             f" WHERE table_schema = {database} AND table_name = {table}"
@@ -51,7 +58,7 @@ class Place:
             " log_mark VARCHAR(64), mysql_gtids MEDIUMTEXT, mariadb_gtids MEDIUMTEXT,"
             " pending VARCHAR(255)) ENGINE=InnoDB CHARACTER SET utf8mb4"
         )
-        channel = string(self.channel)
+        channel = ascii_string(self.channel)
         query(f"INSERT IGNORE INTO {self._name} (channel) VALUES ({channel})")  # noqa: S608 - as above
 
     @property
@@ -80,43 +87,50 @@ class Place:
 
     def note(
         self, transaction: Transaction, *, with_gtids: bool, after: Position | None = None
-    ) -> bytes:
-        """The statement that notes a transaction as applied; ``after``: if the row says that the
-        one which ends there is.
+    ) -> Step:
+        """Note a transaction as applied; ``after``: if the row says that the one which ends there
+        is.
         """
         parts = ["pending = NULL"]
         for prefix, position in (("log", transaction.position), ("resume", transaction.resume)):
             if position is not None and position.file:
-                parts.append(f"{prefix}_file = {string(position.file)}")
+                parts.append(f"{prefix}_file = {ascii_string(position.file)}")
                 parts.append(f"{prefix}_pos = {position.offset}")
         if transaction.resume is not None:
             parts.append(f"log_mark = {_text(transaction.mark)}")
         if with_gtids and transaction.gtids is not None:
             flavour = transaction.gtids.flavour.value
-            parts.append(f"{flavour}_gtids = {string(str(transaction.gtids))}")
+            parts.append(f"{flavour}_gtids = {ascii_string(str(transaction.gtids))}")
         where = self._where
         if after is not None:
-            where += f" AND log_file = {string(after.file)} AND log_pos = {after.offset}"
-        return f"UPDATE {self._name} SET {', '.join(parts)} {where}".encode()  # noqa: S608 - quoted
+            where += f" AND log_file = {ascii_string(after.file)} AND log_pos = {after.offset}"
+        return self._update(", ".join(parts), where)
 
-    def start(self, resume: Position, mark: str | None, *, forgets: bool) -> bytes:
-        """The statement of `Target.start`."""
-        parts = f"resume_file = {string(resume.file)}, resume_pos = {resume.offset}"
+    def _update(self, parts: str, where: str) -> Step:
+        """An UPDATE of the row, which fails unless it finds it: without it, all that is applied
+        would be applied again.
+        """
+        text = f"UPDATE {self._name} SET {parts} {where}"  # noqa: S608 - quoted
+        return found_one(text.encode(), place=f"the row {self.channel!r} of {'.'.join(self.table)}")
+
+    def start(self, resume: Position, mark: str | None, *, forgets: bool) -> Step:
+        """What `Target.start` notes."""
+        parts = f"resume_file = {ascii_string(resume.file)}, resume_pos = {resume.offset}"
         parts += f", log_mark = {_text(mark)}"
         if forgets:
             parts += ", log_file = NULL, log_pos = NULL"
-        return f"UPDATE {self._name} SET {parts} {self._where}".encode()  # noqa: S608 - quoted
+        return self._update(parts, self._where)
 
-    def pending(self, transaction: Transaction | None) -> bytes:
-        """The statement that notes what is about to be executed, and commits by itself; None: it
-        was not executed.
+    def pending(self, transaction: Transaction | None) -> Step:
+        """Note what is about to be executed, in a transaction of its own; None: it was not
+        executed.
         """
         text = _text(None if transaction is None else pending_name(transaction))
-        return f"UPDATE {self._name} SET pending = {text} {self._where}".encode()  # noqa: S608 - quoted
+        return self._update(f"pending = {text}", self._where)
 
 
 def _text(text: str | None) -> str:
-    return "NULL" if text is None else string(text)
+    return "NULL" if text is None else ascii_string(text)
 
 
 def pending_name(transaction: Transaction) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from tailrace.applier.server.definitions import as_on_replica
 from tailrace.constants import ChecksumAlgorithm, Flavour, RowsFlag
 from tailrace.errors import UnsupportedType
 from tailrace.events import FormatDescriptionEvent
@@ -29,18 +30,22 @@ _PLAIN: Final = ChecksumAlgorithm.NONE
 class Step:
     """A statement to send, or ``count`` of them. ``ends``: nothing may follow it in its packet, as
     only the server knows where it ends. ``begins``: nothing may be before it, as it needs the
-    session's character set. ``blocks`` is the file of a LOAD DATA, ``error_code`` the error that it
-    ended with. ``row`` is set for a change that fails if it finds no row: which.
-    ``guards``: it is a guard of `tailrace.sql.triggers`, whose error has the reason in quotes.
+    session's character set, or is ``one``: then the server rejects it if it is several, as it would
+    for a replica. ``blocks`` is the file of a LOAD DATA, ``error_code`` the error that it
+    ended with. ``row`` is set for a change that fails if it finds no row: which; ``place`` is that
+    for the row of the channel. ``guards``: it is a guard of `tailrace.sql.triggers`, whose error
+    has the reason in quotes.
     """
 
     text: bytes
     count: int = 1
     ends: bool = False
     begins: bool = False
+    one: bool = False
     blocks: bytes | None = None
     error_code: int = 0
     row: str = ""
+    place: str = ""
     guards: bool = False
 
 
@@ -48,12 +53,12 @@ FAIL: Final = b"(SELECT 1 UNION SELECT 2)"
 """An expression whose evaluation fails."""
 
 
-def found_one(change: bytes, row: str) -> Step:
+def found_one(change: bytes, *, row: str = "", place: str = "") -> Step:
     """An UPDATE or DELETE, and a statement that fails unless it found one row: together, as another
     statement between them would have a count of its own.
     """
     check = b"SET @tailrace_found = IF(ROW_COUNT() = 1, 1, " + FAIL + b")"
-    return Step(change + b";\n" + check, count=2, row=row)
+    return Step(change + b";\n" + check, count=2, row=row, place=place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,8 @@ class LoggedStatement:
         statement = statement_of_query(event, collation=collation)
         if isinstance(event, StatementLoadQuery):
             statement = replace(statement, sql=_local(event))
+        elif (changed := as_on_replica(event, flavour)) is not None:
+            statement = replace(statement, sql=changed.decode("utf-8", "surrogateescape"))
         text = event.query_string
         return cls(
             statement,
@@ -92,10 +99,12 @@ class LoggedStatement:
     def step(self) -> Step:
         """What is sent after the statements that prepare the session."""
         text = self.statement.text.encode("utf-8", "surrogateescape")
+        may_be_several = b";" in text
         return Step(
             text,
             ends=True,
-            begins=not text.isascii(),
+            begins=may_be_several or not text.isascii(),
+            one=may_be_several,
             blocks=self.blocks,
             error_code=self.error_code,
         )

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
+from pathlib import Path
+from secrets import token_hex
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +40,7 @@ from tailrace.applier.target import (
     Target,
     channel_taken,
     is_about,
+    ring,
 )
 from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
@@ -45,20 +48,26 @@ from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
     TailraceError,
+    UsageError,
 )
+from tailrace.events.header import EventHeader
 from tailrace.generators.event import context_of
 from tailrace.generators.log_context import LogContext, LogRowsContext, QueryContext
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
 from tailrace.live.connect import connect
 from tailrace.live.driver import ServerAnswer, err, translated
+from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
 from tailrace.log.changes import Change
+from tailrace.log_mark import first_event
 from tailrace.sql.forward import repeat, row_statements
 from tailrace.sql.rows import TableSql, once_per_table
-from tailrace.sql.settings import SessionState
+from tailrace.sql.settings import OWN, SessionState, difference
 from tailrace.sql.statement import Statement, multi_row
 from tailrace.sql.text import string
 from tailrace.sql.triggers import Guard
+from tailrace.storage import LogSeries
+from tailrace.storage.local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,6 +77,7 @@ if TYPE_CHECKING:
     from tailrace.generators import RowBatch, StatementQuery
     from tailrace.gtid import AnyGtid
     from tailrace.live.connect import ServerConnection
+    from tailrace.log.sources import AnyLog
     from tailrace.position import Position
     from tailrace.sql.rows import RowSql
     from tailrace.values.row import Row
@@ -87,6 +97,8 @@ _MOST_NAMED: Final = 5
 _BUSY: Final = frozenset({1205, 1213})
 """Lock wait timeout, deadlock: the transaction is executed again."""
 _ATTEMPTS: Final = 10
+_START: Final = b"START TRANSACTION"
+"""Not BEGIN: with the sql_mode ORACLE, that opens a block."""
 _CHECKED: Final = b"SET @tailrace_turn = IF(%b, 0, %b)"
 _DONE: Final = frozenset(
     {1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1151, 1304, 1305, 1359, 1360, 1396}
@@ -108,6 +120,11 @@ class _Items:
         return islice(self.target.items(self.transaction), self.start, self.end)
 
 
+def _own(texts: Iterable[str]) -> Iterator[Step]:
+    """Statements of our own, which the session reads as UTF-8."""
+    return (Step(each.encode()) for each in texts)
+
+
 class ServerTarget(Target):
     """A server of MySQL or MariaDB."""
 
@@ -115,8 +132,10 @@ class ServerTarget(Target):
         self, url: str, *, channel: str, table: str, conflicts: Conflicts, workers: int = 1
     ) -> None:
         self._place = Place(table, channel)
+        self.place = self._place.table
         self._conflicts = conflicts
         source = Source.parse(url)
+        self._is_local = source.hosts[0].is_local
         connects = partial(connect, source, source.hosts[0], applies=True)
         self._connection: ServerConnection = connects()
         self._workers: Workers | None = None
@@ -134,6 +153,7 @@ class ServerTarget(Target):
                 query=self._query,
                 lock=self._place.turn,
                 most=self._pipeline.most,
+                charset="latin1" if self._place.is_ascii else "utf8mb4",
                 after_form=tuple(each.text for each in self._next_gtid(None)),
             )
 
@@ -143,6 +163,7 @@ class ServerTarget(Target):
             if "mariadb" in self._connection.server_version.lower()
             else Flavour.MYSQL
         )
+        self._run("SET NAMES utf8mb4")  # whatever the server's settings made of the connection's
         lock = self._ask(f"SELECT GET_LOCK({self._place.lock}, {LOCK_SECONDS})")
         if lock.text_or_none() != "1":
             raise channel_taken(self.name, self._place.channel)
@@ -217,6 +238,39 @@ class ServerTarget(Target):
             if self._is_logged(gtid) and not self._progress.mariadb.includes(gtid):
                 self._progress.mariadb.add(gtid)
 
+    def own_id(self, log: AnyLog) -> int | None:
+        """As the interface says. A lock of a name that nobody else has tells whether the log's
+        server is the target itself.
+        """
+        name = f"tailrace {token_hex(16)}"
+        own = self._ask(f"SELECT @@server_id, GET_LOCK('{name}', 0), @@GLOBAL.log_bin_basename")
+        other = None
+        is_own = False
+        if isinstance(log, ServerTransport):
+            with suppress(TailraceError, err.MySQLError, OSError):  # reading it says why
+                connection = connect(log.source, log.source.hosts[0])
+                try:
+                    with connection.cursor() as cursor:
+                        cursor.execute(f"SELECT @@server_id, IS_USED_LOCK('{name}')")
+                        ((found, holder),) = cursor.fetchall()
+                finally:
+                    connection.close()
+                other, is_own = int(found), holder is not None
+        elif isinstance(log, LogSeries):
+            first = first_event(log, log.files[-1].name)
+            other = None if first is None else EventHeader.parse(first).server_id
+            store, base = log.files[-1].store, own.text_or_none(2)
+            if isinstance(store, LocalStore) and base is not None and self._is_local:
+                with suppress(OSError):
+                    is_own = store.folder.samefile(Path(base).parent)
+        if is_own:
+            raise UsageError(
+                f"{self.name} is the server of the log: its changes would be applied to itself, and"
+                " again without an end: give another target (--to)"
+            )
+        self._run(f"DO RELEASE_LOCK('{name}')")
+        return None if other is None or other == own.whole() else own.whole()
+
     # --- asking ----------------------------------------------------------------------------------
 
     def _query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -232,8 +286,10 @@ class ServerTarget(Target):
 
     def start(self, resume: Position, mark: str | None, *, forgets: bool) -> None:
         """In the row of the channel."""
-        for step in self._aside(self._place.start(resume, mark, forgets=forgets)):
-            self._run(step.text.decode())
+        try:
+            self._pipeline.do(self._aside(self._place.start(resume, mark, forgets=forgets)))
+        except StepError as failed:
+            raise failed.error from failed
 
     def check(self) -> None:
         """By a statement that does nothing: the server does not end the session as idle, either."""
@@ -256,8 +312,6 @@ class ServerTarget(Target):
 
     def rows(self, event: RowBatch) -> Iterable[tuple[Any, int]]:
         """The rows event of the log; where there is no log, events of the target's flavour."""
-        if (event.table.database, event.table.name) == self._place.table:
-            return
         context = context_of(event)
         changes: Iterable[Change]
         if isinstance(context, LogRowsContext):
@@ -338,6 +392,11 @@ class ServerTarget(Target):
         error = failed.error
         if isinstance(error, ConnectionLost):
             return error
+        gtid = transaction.gtid
+        if failed.unnoted and self._is_in_executed(gtid):
+            executed = self._ask(f"SELECT GTID_SUBSET('{gtid}', @@GLOBAL.gtid_executed)")
+            if executed.text() == "1":  # so it passed over all of it
+                return ring(transaction, f"it has executed {gtid} since")
         advice = ""
         if failed.code in _DUPLICATE | {NOT_FOUND}:
             advice = CONFLICT
@@ -353,14 +412,17 @@ class ServerTarget(Target):
     def _settle(self, transaction: Transaction, failed: StepError) -> None:
         """Note that a definition was not executed, if the server said so."""
         if id(transaction) in self._tried and failed.code not in _ENDED and self._connection.open:
-            for step in self._aside(self._place.pending(None)):
-                self._run(step.text.decode())
+            try:
+                self._pipeline.do(self._aside(self._place.pending(None)))
+            except StepError as again:
+                raise again.error from failed
 
     def _recover(self) -> None:
         """After an error: nothing is open, and nothing is known of the session's settings."""
         if not self._connection.open:
             return
         self._run("ROLLBACK")
+        self._run(difference({}, OWN))
         if self._flavour is Flavour.MYSQL and self._sets_gtids:
             self._run("SET SESSION gtid_next = 'AUTOMATIC'")
         elif self._flavour is Flavour.MARIADB:
@@ -438,15 +500,17 @@ class ServerTarget(Target):
         form = self._whole_form(transaction)
         if form is None or form is not self._form:
             return None
-        texts = [
-            *(each.text for each in self._next_gtid(transaction.gtid)),
-            b"BEGIN",
-            self._as_binlog(transaction),
+        steps = [
+            *self._next_gtid(transaction.gtid),
+            Step(_START),
+            Step(self._as_binlog(transaction)),
         ]
+        note = self._note(transaction)
         if notes:
-            texts.append(self._note(transaction).text)
-        texts.append(b"COMMIT")
-        return Step(b";\n".join(texts), count=len(texts))
+            steps.append(note)
+        steps.append(Step(b"COMMIT"))
+        text = b";\n".join(each.text for each in steps)
+        return Step(text, sum(each.count for each in steps), place=note.place if notes else "")
 
     # --- several at a time -----------------------------------------------------------------------
 
@@ -489,20 +553,16 @@ class ServerTarget(Target):
             depends = each.stamp is None or earliest.stamp is None
             if each.stamp is not None and earliest.stamp is not None and earliest is not each:
                 depends = not each.stamp.allows(earliest.stamp)
-            commit = [b"COMMIT"]
+            commit = [Step(b"COMMIT")]
             check: tuple[bytes, ...] = ()
-            if not tells:
-                after = None if before is None else before.position
-                commit.insert(0, self._note(each, after).text)
-                if after is not None:
-                    commit.insert(1, _CHECKED % (b"ROW_COUNT() = 1", FAIL))
-            elif number == len(transactions) - 1:
-                commit.insert(0, self._note(each).text)
+            if not tells or number == len(transactions) - 1:
+                after = None if tells or before is None else before.position
+                commit.insert(0, self._note(each, after))
             if tells and before is not None:
                 check = self._check(before.gtid)
             yield Job(
                 number,
-                (*self._session_gtid(each.gtid), b"BEGIN", self._as_binlog(each)),
+                (*self._session_gtid(each.gtid), _START, self._as_binlog(each)),
                 tuple(commit),
                 check,
                 depends,
@@ -590,7 +650,7 @@ class ServerTarget(Target):
         yield from self._empty(transaction.prepared)
         yield from self._forms(self.items(transaction))
         yield from self._next_gtid(gtid)
-        yield Step(b"BEGIN")
+        yield Step(_START)
         empty = True
         for step in self._changes(self.items(transaction)):
             empty = False
@@ -598,14 +658,14 @@ class ServerTarget(Target):
         if transaction.rolled_back:
             yield Step(b"ROLLBACK")
             yield from self._next_gtid(gtid)
-            yield Step(b"BEGIN")
+            yield Step(_START)
             empty = True
         aside = transaction.non_transactional or (empty and self._is_in_executed(gtid))
         if notes and not aside:
             yield self._note(transaction)
         yield Step(b"COMMIT")
         if notes and aside:
-            yield from self._aside(self._note(transaction).text)
+            yield from self._aside(self._note(transaction))
 
     def _with_definitions(
         self, transaction: Transaction, parts: list[LoggedStatement | _Items], *, notes: bool
@@ -626,13 +686,13 @@ class ServerTarget(Target):
             if isinstance(part, _Items):
                 yield from self._forms(iter(part))
                 yield from self._next_gtid(transaction.gtid if last else None)
-                yield Step(b"BEGIN")
+                yield Step(_START)
                 yield from self._changes(iter(part))
                 if last and not transaction.non_transactional:
                     yield self._note(transaction)
                 yield Step(b"COMMIT")
                 if last and transaction.non_transactional:
-                    yield from self._aside(self._note(transaction).text)
+                    yield from self._aside(self._note(transaction))
                 continue
             yield from self._next_gtid(transaction.gtid if last else None)
             yield from self._prepared(part.statement, part.flavour)
@@ -641,10 +701,11 @@ class ServerTarget(Target):
                 self._again(part.step())
             else:
                 yield part.step()
+            yield from self._after_text()
             self._session.forget_database()
             self._guard.forget()
             if last and notes:
-                yield from self._aside(self._note(transaction).text)
+                yield from self._aside(self._note(transaction))
 
     def _again(self, step: Step) -> None:
         """Execute a definition of which it is unknown whether it was executed."""
@@ -658,7 +719,7 @@ class ServerTarget(Target):
         """An empty transaction of a GTID, where the server keeps a set of them."""
         if gtid is not None and self._is_in_executed(gtid):
             yield from self._next_gtid(gtid)
-            yield Step(b"BEGIN")
+            yield Step(_START)
             yield Step(b"COMMIT")
 
     def _is_in_executed(self, gtid: AnyGtid | None) -> bool:
@@ -698,15 +759,13 @@ class ServerTarget(Target):
             )
 
     def _note(self, transaction: Transaction, after: Position | None = None) -> Step:
-        return Step(
-            self._place.note(
-                transaction,
-                with_gtids=not self._is_in_executed(transaction.gtid),
-                after=after,
-            )
+        return self._place.note(
+            transaction,
+            with_gtids=not self._is_in_executed(transaction.gtid),
+            after=after,
         )
 
-    def _aside(self, statement: bytes) -> Iterator[Step]:
+    def _aside(self, statement: Step) -> Iterator[Step]:
         """A statement about the transaction, which commits by itself and has no GTID of a source.
 
         In MariaDB it is not logged: its GTID would be that of the next transaction. So it would be
@@ -714,20 +773,25 @@ class ServerTarget(Target):
         """
         if self._flavour is Flavour.MARIADB:
             yield Step(b"SET @@session.sql_log_bin = 0")
-            yield Step(statement)
+            yield statement
             yield Step(b"SET @@session.sql_log_bin = 1")
         else:
             yield from self._next_gtid(None)
-            yield Step(statement)
+            yield statement
 
     # --- changes ---------------------------------------------------------------------------------
 
     def _prepared(self, statement: Statement, source: Flavour) -> Iterator[Step]:
         settings = self._of_target.settings(statement.settings, source)
-        for text in self._session.change(settings, statement.database):
-            yield Step(text.encode("utf-8", "surrogateescape"))
-        for text in statement.before:
-            yield Step(text.encode("utf-8", "surrogateescape"))
+        logged = statement.logged
+        yield from _own(self._session.change(settings, statement.database, logged=logged))
+        yield from _own(statement.before)
+        if logged:
+            yield from _own(self._session.enter_text(settings))
+
+    def _after_text(self) -> Iterator[Step]:
+        """What is sent directly after a logged statement."""
+        yield from _own(self._session.leave_text())
 
     def _changes(self, items: Iterator[Any]) -> Iterator[Step]:
         events = RowsEvents()
@@ -749,6 +813,7 @@ class ServerTarget(Target):
             else:
                 yield from self._prepared(item.statement, item.flavour)
                 yield item.step()
+                yield from self._after_text()
         if events.size:
             yield Step(events.take())
 
@@ -764,7 +829,7 @@ class ServerTarget(Target):
             if isinstance(each, Statement):
                 yield from self._prepared(each, change.event.form.flavour)
                 text = each.text.encode("utf-8", "surrogateescape")
-                yield found_one(text, row) if row else Step(text)
+                yield found_one(text, row=row) if row else Step(text)
 
     # --- BINLOG ----------------------------------------------------------------------------------
 
@@ -809,12 +874,13 @@ class ServerTarget(Target):
         gtid = self._gtid_of(transaction)
         for step in (*self._empty(transaction.prepared), *self._next_gtid(gtid)):
             self._pipeline.one(step)
-        self._pipeline.one(Step(b"BEGIN"))
+        self._pipeline.one(Step(_START))
         for item in self.items(transaction):
             if not isinstance(item, Change):
                 for step in self._prepared(item.statement, item.flavour):
                     self._pipeline.one(step)
                 self._pipeline.one(item.step())
+                self._pipeline.do(self._after_text())
                 continue
             for guard in self._guard.before_rows(item):
                 self._pipeline.one(Step(guard.text.encode(), guards=True))
@@ -823,11 +889,10 @@ class ServerTarget(Target):
                     self._pipeline.one(step)
                 self._row(item, row, statement)
         if not transaction.non_transactional:
-            self._pipeline.one(self._note(transaction))
+            self._pipeline.do([self._note(transaction)])
         self._pipeline.one(Step(b"COMMIT"))
         if transaction.non_transactional:
-            for step in self._aside(self._note(transaction).text):
-                self._pipeline.one(step)
+            self._pipeline.do(self._aside(self._note(transaction)))
 
     def _each_row(self, change: Change) -> Iterator[tuple[Row, Statement]]:
         rows: list[Row] = []

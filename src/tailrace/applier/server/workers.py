@@ -74,7 +74,7 @@ class Job:
 
     number: int
     changes: tuple[bytes, ...]
-    commit: tuple[bytes, ...]
+    commit: tuple[Step, ...]
     check: tuple[bytes, ...]
     depends: bool
 
@@ -154,7 +154,8 @@ def _number(worker: _Worker) -> int:
 class Workers:
     """``count`` workers. ``connect`` makes a connection, ``query`` asks over one that no worker
     has, ``lock`` gives the text of a lock's name, ``most`` is the largest packet.
-    ``after_form`` are statements to execute after the one with a format.
+    ``charset`` is the sessions': latin1, which the server reads faster, if all that they are sent
+    is ASCII. ``after_form`` are statements to execute after the one with a format.
     """
 
     def __init__(
@@ -165,10 +166,12 @@ class Workers:
         query: Callable[[str], list[tuple[object, ...]]],
         lock: Callable[[int], str],
         most: int,
+        charset: str,
         after_form: tuple[bytes, ...],
     ) -> None:
         self.count = count
         self._after_form = after_form
+        self._charset = charset
         self._connect = connect
         self._query = query
         self._lock = lock
@@ -213,10 +216,11 @@ class Workers:
             FAIL,
         )
         parts = (waits, job.changes) if job.depends else (job.changes, waits)
-        texts = (*parts[0], *parts[1], *job.commit, passes)
+        texts = (*parts[0], *parts[1], *(each.text for each in job.commit), passes)
+        count = len(texts) + sum(each.count - 1 for each in job.commit)
         text = b";\n".join(texts)
         worker = self._workers[turn % self.count]
-        worker.held.append(Sent(job.number, Step(text, len(texts))))
+        worker.held.append(Sent(job.number, Step(text, count)))
         worker.size += len(text)
         if worker.size > _TOGETHER:
             with self._changed:
@@ -237,7 +241,7 @@ class Workers:
                 worker = _Worker(self._connect(), self._most, self._changed)
                 self._workers.append(worker)
                 for text in (
-                    b"SET NAMES latin1",  # all is ASCII, which the server so reads faster
+                    b"SET NAMES %b" % self._charset.encode(),
                     b"SET SESSION wait_timeout = 2147483, autocommit = 1",
                     b"SET SESSION completion_type = 'NO_CHAIN'",
                     b"SET SESSION innodb_lock_wait_timeout = %d" % _LOCK_WAITS,

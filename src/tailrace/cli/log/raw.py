@@ -15,7 +15,7 @@ from tailrace.log.events import gtids_at
 from tailrace.log_name import LogName, base_and_number
 from tailrace.printable import counted
 from tailrace.schema.classify import StatementKind, classify
-from tailrace.sql.logged import concerns
+from tailrace.sql.logged import selected
 from tailrace.transaction import Boundary
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class _Tables(ByTable):
         if kind in {StatementKind.DML, StatementKind.UNKNOWN}:
             self._reject_statement(event)
             return self.leave_out(event)
-        return self.on_event(event) if concerns(event, self._asked_for) else self.leave_out(event)
+        found = selected(event, self._asked_for)
+        return self.leave_out(event) if found is None else self.on_event(found)
 
 
 class _Anonymous(Handler):

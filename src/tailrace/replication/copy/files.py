@@ -22,6 +22,7 @@ from tailrace.replication.copy.scan import CopiedFile, Mark, form_of, scan
 from tailrace.storage.binlog_file import BinlogFile
 from tailrace.storage.growth import has_grown
 from tailrace.storage.index import LogIndex
+from tailrace.storage.objects.folder import Contested
 from tailrace.storage.target import remove_drafts
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("tailrace.receiver")
 _PIECE: Final = 1 << 22
+_LOOKS: Final = 5
+"""How often a folder is looked at while another receiver creates files in it."""
 _CLOSING: Final = frozenset({EventType.ROTATE, EventType.STOP})
 
 
@@ -70,6 +73,11 @@ class Copy:
         return self._file is not None
 
     @property
+    def is_owned(self) -> bool:
+        """Whether no receiver of another process has taken over the file that is being written."""
+        return self._file is None or self.folder.is_owned(self._file.name)
+
+    @property
     def synced(self) -> bool:
         """Whether everything that was written would survive a power cut."""
         return self._synced
@@ -92,13 +100,27 @@ class Copy:
         The existing files are synced: the source may take them for acknowledged when reading
         resumes. Raises StorageError, LogError if the folder holds no copy that can be resumed.
         """
+        for _ in range(_LOOKS):
+            self._recover(mark)
+            if self.base is None or self._names() == self.files:
+                return
+        raise Contested(
+            f"{self.folder.path('')}: another receiver creates files in it while it is read"
+        )
+
+    def _names(self) -> list[LogName]:
+        return [name for name in self.folder.logs() if name.base == self.base]
+
+    def _recover(self, mark: Mark | None) -> None:
+        """`recover`; another receiver may create a file before this one takes over the last one."""
+        self.last = None
         self.base = self.base or self._only_base()
         if self.base is None:
             return
         self._index = index = LogIndex(self.folder, self.base)
         index.recover()
         remove_drafts(self.folder, self.base)
-        names = [name for name in self.folder.logs() if name.base == self.base]
+        names = self._names()
         while names and self.last is None:
             whole = not self.folder.can_grow(names[-1])
             found = scan(self.folder, names[-1], mark=mark, whole=whole)
@@ -209,7 +231,7 @@ class Copy:
         file.open()
         if file.position != last.size:
             file.close()
-            raise StorageError(
+            raise Contested(
                 f"{file.path}: another receiver has written to it since it was read; give each a"
                 " folder of its own. If no other is running, start again: it resumes after what is"
                 " stored"
@@ -256,7 +278,7 @@ class Copy:
     def _cannot_grow(self) -> Exception:
         if self.last is None:
             return ProtocolError("the stream gave events before it named their file")
-        return StorageError(
+        return Contested(
             f"{self.folder.path(self.last.name)}: the source has more in this file than it had"
             " when it was complete, and nothing can be added to it as it is stored; begin a new"
             " copy in another folder"

@@ -25,7 +25,7 @@ from tailrace.storage.keyring import open as open_keyring
 from tailrace.storage.layered import LayeredFolder, check_layers, layered_folder
 from tailrace.storage.local import LocalFolder, missing_folders
 from tailrace.storage.memory import is_memory, memory_folder
-from tailrace.storage.objects.folder import ObjectFolder
+from tailrace.storage.objects.folder import Contested, GrowingFiles, ObjectFolder
 from tailrace.storage.objects.url import names_object
 from tailrace.storage.store import CompletingStore
 from tailrace.storage.streams.layer import layers_of
@@ -45,6 +45,8 @@ with suppress(ImportError):  # Windows has no such lock
     from fcntl import LOCK_EX, LOCK_NB, flock
 
 LOCK_NAME: Final = "receiver.lock"
+_SERVERS_OWN: Final = frozenset({"auto.cnf", "ibdata1", "aria_log_control", "mysql.ibd"})
+"""Files of which a server has at least one in its data folder."""
 _TRIES: Final = 100
 """Attempts to lock a folder that others may remove."""
 _locked: Final[set[str]] = set()
@@ -99,7 +101,7 @@ class CopyFolder(EncryptedFolder):
         """A new file that begins with ``head``."""
         self._open = None
         if isinstance(self._folder, CompletingStore) and name in self._folder.names():
-            raise StorageError(f"{self.path(name)}: it exists already")
+            raise Contested(f"{self.path(name)}: it exists already")
         if not self._encrypting or self._keyring is None:
             return self._spool.create(name, head)
         header, keystream = MysqlHeader.new(self._keyring, self._mysql_key())
@@ -110,7 +112,7 @@ class CopyFolder(EncryptedFolder):
         """Open a file to append to. Raises StorageError for a complete one, which cannot grow."""
         self._open = None
         if not self.can_grow(name):
-            raise StorageError(
+            raise Contested(
                 f"{self.path(name)}: its source has more in this file than it had when it ended,"
                 " and nothing can be added to a complete one; begin a new copy in another folder"
             )
@@ -119,6 +121,24 @@ class CopyFolder(EncryptedFolder):
     def can_grow(self, name: str) -> bool:
         """Whether a file can be appended to: it is not complete yet, as an object is."""
         return self._spool is self._folder or name in self._spool.names()
+
+    @property
+    def _objects(self) -> GrowingFiles | None:
+        """The object store's files that still grow; None in other folders."""
+        spool = self._spool
+        while isinstance(spool, LayeredFolder):
+            spool = spool.folder
+        return spool if isinstance(spool, GrowingFiles) else None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a receiver of another process can write into it: no lock keeps it out."""
+        return self._objects is not None
+
+    def is_owned(self, name: str) -> bool:
+        """Whether no receiver of another process has taken over a file that this one writes."""
+        objects = self._objects
+        return objects is None or objects.is_owned(name)
 
     def complete(self, name: str) -> None:
         """The file will not change any more: give it its final form.
@@ -132,13 +152,18 @@ class CopyFolder(EncryptedFolder):
     def lock(self) -> Callable[[], None]:
         """Lock out other receivers until the returned function is called. Raises StorageError.
 
-        In an object store this locks out receivers of this process. One of another process or
-        machine ends with an error when both have stored something at the same offset (`landing`).
+        In an object store this locks out receivers of this process. Of those of several processes
+        or machines the one that has taken over a file last continues.
         """
         spool = self._spool
         while isinstance(spool, LayeredFolder):
             spool = spool.folder
         if isinstance(spool, LocalFolder):
+            if _SERVERS_OWN.intersection(spool.names()):
+                raise UsageError(
+                    f"{spool.folder}: this is a server's data folder; give the copy its own"
+                )
+            spool.check_unused(name for name in map(str, self.logs()) if self.can_grow(name))
             return _lock_file(spool.folder)
         unlock = _lock_name(self.path(""))
         if not isinstance(self._folder, ObjectFolder):

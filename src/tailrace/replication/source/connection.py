@@ -37,6 +37,32 @@ G = TypeVar("G")
 R = TypeVar("R")
 
 
+class PartialPackets:
+    """What the connections of a source hold of packets that are incomplete, or being processed.
+
+    All together hold ``most`` bytes; one that brings them above closes the connection that holds
+    the most. A connection's first `_READ` bytes do not count.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._held: dict[ReplicaConnection, int] = {}
+
+    def hold(self, connection: ReplicaConnection, size: int) -> None:
+        """Note what a connection holds now."""
+        with self._lock:
+            if size <= _READ:
+                self._held.pop(connection, None)
+                return
+            self._held[connection] = size
+            if sum(self._held.values()) <= self._most:
+                return
+            largest = max(self._held, key=self._held.__getitem__)
+            del self._held[largest]
+        largest.close("it held the most memory of all clients, with a large packet")
+
+
 class _WouldBlock(Exception):
     """The socket has to wait for an event of `select.poll`."""
 
@@ -52,6 +78,7 @@ class ReplicaConnection:
     `poll`). `close` may be called by any thread: then every other call raises ConnectionLost, also
     one that waits. ``sock`` is taken over and becomes non-blocking. ``write_timeout`` is for how
     many seconds the client may read nothing of what is sent (mysqld's ``net_write_timeout``).
+    ``partial`` limits the memory of all connections that share it.
     """
 
     def __init__(
@@ -63,6 +90,7 @@ class ReplicaConnection:
         port: int,
         thread_id: int,
         write_timeout: float = 60.0,
+        partial: PartialPackets | None = None,
     ) -> None:
         self.sequence = 0
         """The number of the next packet to send, 0 to 255."""
@@ -78,6 +106,7 @@ class ReplicaConnection:
         self._tls = sock if isinstance(sock, ssl.SSLSocket) else None
         self._lock = Lock()  # OpenSSL allows one call at a time
         self._held = bytearray()
+        self._partial = partial or PartialPackets(2 * LONGEST_COMMAND)
         self._out = bytearray()
         self._write_timeout = write_timeout
         self._closed = ""
@@ -150,6 +179,7 @@ class ReplicaConnection:
 
     def poll(self) -> bytes | None:
         """One packet's payload if it has arrived whole, else None. Raises MalformedPacket."""
+        self._partial.hold(self, len(self._held))
         while (found := self._take()) is None:
             try:
                 self._fill()
@@ -168,6 +198,7 @@ class ReplicaConnection:
         return self._tls is not None and self._tls.pending() > 0
 
     def _next(self, deadline: float | None) -> tuple[int, bytes]:
+        self._partial.hold(self, len(self._held))
         while (found := self._take()) is None:
             try:
                 self._fill()
@@ -183,6 +214,7 @@ class ReplicaConnection:
             self.close("it ended the connection")
             self._check()
         self._held += found
+        self._partial.hold(self, len(self._held))
 
     def _whole(self) -> list[tuple[int, int, int]] | None:
         """Number, begin and end of the packets of the first payload; None before it is there."""
@@ -205,7 +237,8 @@ class ReplicaConnection:
         parts = self._whole()
         if parts is None:
             return None
-        payload = b"".join(bytes(self._held[start:end]) for _, start, end in parts)
+        with memoryview(self._held) as held:
+            payload = b"".join(held[start:end] for _, start, end in parts)
         del self._held[: parts[-1][2]]
         return parts[-1][0], payload
 
@@ -244,6 +277,8 @@ class ReplicaConnection:
         """Close the socket, too, and forget the user variables."""
         self.close()
         self.reset()
+        self._held = bytearray()
+        self._partial.hold(self, 0)
         with suppress(OSError):
             self._socket.close()
 

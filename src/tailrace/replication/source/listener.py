@@ -24,7 +24,11 @@ from typing import TYPE_CHECKING, Final, Self
 from tailrace.live.listening import listening
 from tailrace.live.url import is_loopback
 from tailrace.printable import printable
-from tailrace.replication.source.connection import ReplicaConnection
+from tailrace.replication.source.connection import (
+    LONGEST_COMMAND,
+    PartialPackets,
+    ReplicaConnection,
+)
 from tailrace.replication.source.login import Login, State
 from tailrace.wire.packets import HEADER_SIZE, ErrorPacket, frame
 
@@ -53,7 +57,8 @@ class Limits:
     ``logins`` may log in at the same time, for ``seconds`` each. After ``failures`` wrong passwords
     in a minute an address is turned away for the rest of it. ``connections`` may be logged in: one
     more gets error 1040; ``user_connections`` of them as one user (None: all): one more gets error
-    1226. `within_files` is what a process can hold of them.
+    1226. ``packets`` is how many bytes of large packets all of them hold together: above it, the
+    one that holds the most is disconnected. `within_files` is what a process can hold of them.
     """
 
     logins: int = 256
@@ -61,6 +66,7 @@ class Limits:
     failures: int = 10
     connections: int = 1000
     user_connections: int | None = None
+    packets: int = 2 * LONGEST_COMMAND
 
     def within_files(self, files: int) -> Self:
         """These limits for a process that may have ``files`` open.
@@ -145,6 +151,7 @@ class Listener:
         self._no_room = no_room
         self._context = context
         self._must_encrypt = must_encrypt
+        self._partial = PartialPackets(self._limits.packets)
         self._failures = _Failures(self._limits.failures)
         self._numbers = count(1)
         self._clients: dict[int, _Client] = {}
@@ -354,6 +361,7 @@ class Listener:
             host=client.host,
             port=client.port,
             thread_id=client.thread_id,
+            partial=self._partial,
         )
         if not self._logged_in(connection):
             connection.release()

@@ -431,6 +431,8 @@ def serve(
     if isinstance(source, ServedLogs):
         logs = source
     else:
+        if not isinstance(source, str | os.PathLike):
+            raise UsageError(f"serve: the logs are a path or a URL, not {source!r:.80}")
         logs = ServedLogs(os.fspath(source), keyring=keyring, layers=layers)
     try:
         return SourceServer(

@@ -52,6 +52,12 @@ _CONDITIONAL: Final[set[str]] = set()
 """The buckets that were seen to support conditional writes."""
 
 
+class Contested(StorageError):
+    """Another writer has created, completed or extended a file since it was looked at. Who looks
+    again finds what is there now, and may take it over.
+    """
+
+
 class GrowingFiles:
     """The files of a folder that still grow: the spool of an `ObjectFolder`."""
 
@@ -59,6 +65,7 @@ class GrowingFiles:
         self.url = url
         self._bucket = bucket_of(url)
         self._worker = worker or Worker("tailrace segments")
+        self._outputs: dict[str, SegmentOutput] = {}
 
     def path(self, name: str) -> str:
         """The file's URL; of an empty name the folder's, with a slash."""
@@ -92,17 +99,17 @@ class GrowingFiles:
         """A new file: its first segment. Raises StorageError if there is one of that name."""
         key, token = self._key(name), uuid4().bytes
         if file_size(self._bucket, key) is not None:
-            raise StorageError(f"{self.path(name)}: File exists")
+            raise Contested(f"{self.path(name)}: File exists")
         generation = claim(self._bucket, key, token, new=True)
         self._check_conditional(key, generation, token)
         if file_size(self._bucket, key) is not None:
-            raise StorageError(f"{self.path(name)}: File exists")
+            raise Contested(f"{self.path(name)}: File exists")
         if head:
             with suppress(ObjectExists):  # the answer to this request was lost
                 self._bucket.put(segment_key(key, 0, generation), head, new=True)
         begin(self._bucket, key, 0, generation, 0)
         if not owns(self._bucket, key, generation, token):
-            raise StorageError(f"{self.path(name)}: another writer has created it")
+            raise Contested(f"{self.path(name)}: another writer has created it")
         first = (Segment(0, len(head), generation),) if head else ()
         return self._opened(name, Chain(first, generation), token)
 
@@ -135,12 +142,17 @@ class GrowingFiles:
             generation = claim(self._bucket, key, token)
             chain = growing(self._bucket, key)  # what was stored before it was taken over
         if chain is None:
-            raise StorageError(
+            raise Contested(
                 f"{self.path(name)}: it is complete or not there, and nothing can be appended to an"
                 " object; copy the log to a local folder and append to it there"
             )
         begin(self._bucket, key, chain.end, generation, chain.generation)
         return self._opened(name, replace(chain, generation=generation), token)
+
+    def is_owned(self, name: str) -> bool:
+        """Whether no other writer has taken over a file that was opened here. One request."""
+        output = self._outputs.get(name)
+        return output is None or output.is_owned()
 
     def _check_closed(self, name: str) -> None:
         if self.path(name) in OPEN:
@@ -150,7 +162,7 @@ class GrowingFiles:
         self._check_closed(name)
         path, key = self.path(name), self._key(name)
         output = SegmentOutput(self._bucket, key, path, chain, self._worker, token)
-        OPEN[path] = output
+        OPEN[path] = self._outputs[name] = output
         return output
 
     def remove(self, name: str) -> None:

@@ -204,6 +204,10 @@ class SegmentOutput:
             before, self._generation = self._generation, self._taken
         release(self._bucket, self._key, range(before, self._taken))
 
+    def is_owned(self) -> bool:
+        """Whether no other writer has taken it over."""
+        return not self._lost and owns(self._bucket, self._key, self._generation, self._token)
+
     def _check_owner(self) -> None:
         if not owns(self._bucket, self._key, self._generation, self._token):
             self._lose()

@@ -1,0 +1,177 @@
+"""Random names in random character sets, applied and fed as SQL to a server of the same release.
+
+A name holds letters of its session's character set, quotes, and what would drop a database if the
+name ended before it. Each try is a source's session with statements that have such names, and one
+of the ways to its target: by one connection, by workers, by the server's own client in that
+character set, by a driver. The target must have the tables of the source, and the database still.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import pymysql
+
+import tailrace
+from tailrace.errors import TailraceError
+from tools.applied import differences, forget, gtid_mode
+from tools.campaign.report import Tries
+from tools.campaign.second import client
+from tools.dumps import quoted
+from tools.servers import ONE_OF_EACH, Server
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+SIZES: Final = {"small": 10, "full": 2_000}
+"""Tries for each server."""
+SERVERS: Final = ONE_OF_EACH
+_CHARSETS: Final = (
+    ("ascii", "ascii"),
+    ("big5", "big5"),
+    ("cp1251", "cp1251"),
+    ("cp932", "cp932"),
+    ("euckr", "euc_kr"),
+    ("gb2312", "gb2312"),
+    ("gb18030", "gb18030"),
+    ("gbk", "gbk"),
+    ("latin1", "latin1"),
+    ("sjis", "shift_jis"),
+    ("ujis", "euc_jp"),
+    ("utf8mb4", "utf-8"),
+)
+_EVIL: Final = "DROP DATABASE victim"
+_BETWEEN: Final = ("`", "``", "'", '"', "\\", ";", "-- ", "/*", " = 1; ", "x", "{", "#", "`; ")
+
+
+def _letter(rng: random.Random, codec: str) -> str:
+    """A letter of a character set that names may have.
+
+    None whose code has a backtick: MariaDB loses a byte of a name after it.
+    """
+    while True:
+        letter = chr(rng.choice((rng.randrange(0xC0, 0x500), rng.randrange(0x3041, 0x9FA0))))
+        with suppress(UnicodeError):
+            code = letter.encode(codec)
+            if letter.isalnum() and b"`" not in code and code.decode(codec) == letter:
+                return letter
+
+
+def _name(rng: random.Random, codec: str) -> str:
+    letters = "" if codec == "ascii" else "".join(_letter(rng, codec) for _ in range(2))
+    parts = [*letters, *rng.sample(_BETWEEN, rng.randrange(3)), rng.choice(("`; ", "", "``; "))]
+    rng.shuffle(parts)
+    return f"{letters[:1]}{''.join(parts)}{_EVIL}; -- x"
+
+
+def _statements(rng: random.Random, codec: str) -> Iterator[str]:
+    database, table, column, variable = (quoted(_name(rng, codec)) for _ in range(4))
+    text = "" if codec == "ascii" else _letter(rng, codec)
+    yield f"CREATE DATABASE {database} CHARACTER SET utf8mb4"
+    yield f"USE {database}"
+    yield f"CREATE TABLE {table} (id INT PRIMARY KEY AUTO_INCREMENT, {column} VARCHAR(99))"
+    for number in range(1, rng.randrange(4, 10)):
+        yield f"SET SESSION binlog_format = '{rng.choice(('ROW', 'STATEMENT'))}'"
+        match rng.randrange(7):
+            case 0:
+                yield f"CREATE TABLE t{number} LIKE {table}"
+            case 1:
+                renamed = quoted(_name(rng, codec))
+                yield f"RENAME TABLE {table} TO {renamed}"
+                table = renamed
+            case 2:
+                yield f"ALTER TABLE {table} ADD {quoted(_name(rng, codec))} INT DEFAULT {number}"
+            case 3:
+                other = quoted(_name(rng, codec))
+                yield f"CREATE TABLE {other} (id INT)"
+                yield f"DROP TABLE {other}"
+            case 4:
+                yield f"CREATE TABLE {quoted(_name(rng, codec))} SELECT '{text}' AS {column}"
+            case _:
+                yield f"SET @{variable} = '{text}{number}'"
+                yield f"INSERT INTO {table} ({column}) VALUES (@{variable}), ('{text}')"
+
+
+def _feed(rng: random.Random, target: Server, log: str, charset: str) -> str:
+    """Let the target have what the log has; gives by which way."""
+    url = f"mysql://root@127.0.0.1:{target.port}/"
+    way = rng.choice(("apply", "workers", "script", "commands"))
+    if way == "script":
+        script = "\n".join(tailrace.redo(log)).encode("utf-8", "surrogateescape")
+        argv = client(target, f"--default-character-set={charset}")
+        subprocess.run(argv, input=script, check=True, capture_output=True)
+    elif way == "commands":
+        with target.connect() as session, session.cursor() as cursor:
+            for command in tailrace.redo(log).commands():
+                cursor.execute(command)  # type: ignore[call-overload]
+    else:
+        workers, channel = 1 + (way == "workers"), rng.choice(("default", "канал", "丁"))
+        tailrace.apply(log, url, workers=workers, channel=channel)
+        if tailrace.apply(log, url, workers=workers, channel=channel).transactions:
+            raise AssertionError("the second call applied transactions again")
+    return way
+
+
+def _one(rng: random.Random, source: Server, target: Server) -> tuple[str, str]:
+    """One try: its way, and what failed."""
+    for server in (source, target):
+        forget(
+            server, *(str(name) for (name,) in server.query("SHOW DATABASES") if name not in _OWN)
+        )
+    target.execute("CREATE DATABASE victim")
+    charset, codec = rng.choice(_CHARSETS)
+    if not source.query("SHOW CHARACTER SET LIKE %s", (charset,)):
+        return "no such character set", ""
+    found: list[str] = []
+    with source.connect() as session, session.cursor() as cursor:
+        cursor.execute(f"SET NAMES {charset}")
+        for sql in _statements(rng, codec):
+            with suppress(pymysql.err.MySQLError):
+                cursor.execute(sql.encode(codec))  # type: ignore[call-overload]
+    names = [str(name) for (name,) in source.query("SHOW DATABASES") if name not in _OWN]
+    source.disconnect()
+    source.rotate()
+    try:
+        way = _feed(rng, target, str(source.data), charset)
+    except (TailraceError, pymysql.err.MySQLError, AssertionError) as error:
+        return charset, f"{charset}: {type(error).__name__}: {error}"
+    except subprocess.CalledProcessError as error:
+        return charset, f"{charset}: the client: {error.stderr!r}"
+    if not target.query("SHOW DATABASES LIKE 'victim'"):
+        found.append("the target's database was dropped")
+    found += differences(source, target, *names)
+    return f"{charset} {way}", "; ".join(found)
+
+
+_OWN: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
+
+
+def run(name: str, count: int, seed: int) -> Tries:
+    """So many tries on two servers of this name."""
+    report, began = Tries(seed), time.monotonic()
+    with Server(name) as source, Server(name, server_id=2) as target:
+        for server in (source, target):
+            if server.flavour == "mysql":
+                gtid_mode(server, "ON")
+        for number in range(count):
+            outcome, failure = _one(random.Random(f"{name}-{seed}-{number}"), source, target)
+            report.tried += 1
+            report.outcomes[outcome] += 1
+            if failure:
+                report.failures.append(f"{name} {number}: {failure[:500]}")
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def command(given: argparse.Namespace) -> int:
+    """Run it, and print the reports."""
+    status = 0
+    for name in given.server:
+        report = run(name, given.size, given.seed)
+        status |= report.conclude(f"{report.tried} tries on {name} in {report.seconds:.0f} s")
+    return status
