@@ -339,7 +339,11 @@ def test_a_file_is_plain_until_it_is_complete(flavour, tmp_path):
 @each_case("layers", ["buffer", [], ["zstd", "zstd"], MASKED], ids=str)
 def test_a_log_is_continued_with_its_own_layers(layers, last, tmp_path):
     """WL#10956, stream chain: others are an error that says which it has, and change nothing."""
-    folder = packed(SHOP / "mysql", tmp_path / "log", last=last)
+    with begin(tmp_path / "plain", "mysql") as made:
+        for number in range(1, 4):
+            fill(made, 1, first=number)
+            made.rotate()
+    folder = packed(tmp_path / "plain", tmp_path / "log", last=last)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(
         UsageError, match=r"binlog\.000001\.zst: the layers of this log are: zstd; "

@@ -88,7 +88,7 @@ def given_columns(image):
 
 
 @each_case("image", ["minimal", "noblob"])
-@each_case("server", ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"])
+@each_case("server", ["mysql-9.7", "mariadb-11.8"])
 def test_whole_rows_are_reduced_as_the_server_does(server, image):
     """The same statements were logged with each image: FULL rows are reduced to the others'."""
     full = changes(CORPUS / f"{server}.image-full-full")

@@ -57,7 +57,7 @@ def test_the_log_of_a_running_server(flavour_server, tmp_path):
     """
     server, folder = flavour_server, flavour_server.data
     server.rotate()
-    before = {path: path.read_bytes() for path in folder.glob("*bin*.0*") if path.is_file()}
+    before = {path: path.read_bytes() for path in server.binlogs()}
     url = f"mysql://root@127.0.0.1:{server.port}/"
     linked = tmp_path / "linked"  # its files, in a folder that is not known as a server's
     linked.mkdir()
@@ -72,7 +72,8 @@ def test_the_log_of_a_running_server(flavour_server, tmp_path):
     ):
         with pytest.raises(error, match=said):
             use()
-    assert {path: path.read_bytes() for path in before} == before
+    for path, content in before.items():  # MariaDB adds a checkpoint after a rotation
+        assert path.read_bytes()[: len(content)] == content
     assert not [*folder.glob("receiver.*")]
 
     ours = tmp_path / "binlog.000001"

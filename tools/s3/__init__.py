@@ -81,9 +81,9 @@ class LocalStore:
         if not keep:
             shutil.rmtree(self._work, ignore_errors=True)
 
-    def log(self) -> str:
-        """What it wrote to its log, and printed."""
-        path = self._work / "log"
+    def log(self, name: str = "log") -> str:
+        """What it printed; or what it wrote to the file of that name."""
+        path = self._work / name
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     def _spawn(self) -> None:
@@ -154,7 +154,7 @@ class S3Server(LocalStore):
     def requests(self) -> Counter[str]:
         """How many requests of each kind it has answered."""
         found: Counter[str] = Counter()
-        for line in self.log().splitlines():
+        for line in self.log("requests").splitlines():
             asked = line.partition("DEBUG : serve s3: ")[2]
             found.update(kind for begin, kind in _KINDS.items() if asked.startswith(begin))
         return found
@@ -163,7 +163,7 @@ class S3Server(LocalStore):
         return [
             *(str(program()), "serve", "s3", str(self.folder), f"--addr={self.host}:{self.port}"),
             *("--config=/dev/null", "--vfs-cache-mode=off", "--etag-hash=", "--vfs-read-wait=0"),
-            *(f"--log-level={self._level}", f"--log-file={self._work / 'log'}"),
+            *(f"--log-level={self._level}", f"--log-file={self._work / 'requests'}"),
         ]
 
     def own_environment(self) -> dict[str, str]:

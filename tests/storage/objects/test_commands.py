@@ -48,7 +48,7 @@ def test_a_mirror(bucket, tmp_path):
     arguments = (f"{bucket.url}/logs", "--into", tmp_path / "lake", "--keyring", folder / "keyring")
     done = run("mirror", *arguments)
     assert done.returncode == 0, done.stderr
-    assert f"{len(rows)} changes" in done.stdout
+    assert f"{len(rows)} change from" in done.stdout
     current = pq.ParquetDataset(tmp_path / "lake" / "corpus.t" / "current").read()
     columns = [current.column(each).to_pylist() for each in ("id", "v")]
     assert [list(map(str, row)) for row in zip(*columns, strict=True)] == rows

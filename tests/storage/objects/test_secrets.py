@@ -39,7 +39,7 @@ def test_nothing_that_works_tells_them(bucket, caplog, capfd, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    said += [caplog.text, *capfd.readouterr(), bucket.server.log()]
+    said += [caplog.text, *capfd.readouterr(), bucket.server.log("requests")]
     said += [path.read_bytes() for path in bucket.folder.rglob("*") if path.is_file()]
     everything = "\n".join(repr(each) for each in said)
     assert bucket.name in everything

@@ -1,14 +1,16 @@
 """Logs written into a bucket of a real S3 server: each file is an object when it is complete."""
 
+import shutil
+
 import pytest
 
 import tailrace
 from tailrace.errors import StorageError, UsageError
 from tailrace.storage.objects import ObjectFolder, ObjectUrl, object_place
 from tailrace.storage.objects.bucket import PART
-from tests.storage.objects.test_find import CORPUS, FILES
+from tests.storage.objects.test_find import FILES
 from tests.storage.objects.test_read import big_log
-from tests.writing.made import FLAVOURS, check_files, orders, row, transactions_of
+from tests.writing.made import FLAVOURS, check_files, fill, orders, row, transactions_of
 from tests.writing.made import log as new_log
 
 
@@ -60,9 +62,12 @@ def test_it_is_gone_on_with(bucket, flavour):
         new_log(url, flavour)
 
 
-def test_an_object_is_not_appended_to(bucket):
-    """The log of a server that ran when it was copied."""
-    in_use = max((CORPUS / "mysql-9.7.in-use").glob("*.0*"))
+def test_an_object_is_not_appended_to(bucket, tmp_path):
+    """A log that a program still wrote when it was copied."""
+    with new_log(tmp_path / "binlog.000001", "mysql") as writer:
+        fill(writer, 1)
+        writer.flush()
+        in_use = shutil.copy(tmp_path / "binlog.000001", tmp_path / "copy")
     bucket.put("binlog.000001", in_use)
     with pytest.raises(StorageError, match="nothing can be appended to an object; copy"):
         tailrace.append(bucket.url, recovered=lambda _: None)
