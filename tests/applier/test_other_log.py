@@ -10,8 +10,12 @@ from zlib import crc32
 import pytest
 
 import tailrace
-from tailrace.errors import LogReset, ServerError, TailraceError, UsageError
+from tailrace.applier.server.place import Place
+from tailrace.applier.target import is_note
+from tailrace.applier.transaction import Transaction
+from tailrace.errors import LogReset, ServerError, StatementChange, TailraceError, UsageError
 from tailrace.events.format_description import file_mark
+from tailrace.position import Position
 from tailrace.storage import EventReader, find
 from tests.cases import each_case
 from tests.waiting import next_second, wait_for
@@ -260,3 +264,34 @@ def test_a_log_of_the_same_name_server_and_second_is_another_one(tmp_path, flavo
     assert rows(tmp_path / "applied.db") == ["alpha", "alpha"]
     assert tailrace.apply(str(folders[0]), to).transactions == 0
     assert tailrace.apply(str(folders[0]), to, tables="b.*", start="oldest").transactions == 0
+
+
+@each_case(
+    "sql",
+    [
+        "UPDATE `shop`.`queue` SET pending = 0 WHERE channel = 3",
+        "UPDATE `a`.`b` SET pending = NULL, attempts = 1 WHERE channel = 'mail' AND id = 4",
+    ],
+)
+def test_a_statement_that_resembles_a_note_is_no_note(tmp_path, sql):
+    """It was left out, and the call succeeded."""
+    with (
+        tailrace.create(tmp_path / "binlog", flavour="mysql", server_id=1) as log,
+        log.transaction() as transaction,
+    ):
+        transaction.query(sql, "shop")
+    with pytest.raises(StatementChange, match="UPDATE"):
+        tailrace.apply(str(tmp_path / "binlog.000001"), f"sqlite:///{tmp_path / 'applied.db'}")
+
+
+def test_each_note_of_a_server_is_known_as_a_note():
+    place = Place("a`b.applied", "default")
+    transaction = Transaction(position=Position("binlog.000001", 4))
+    for step in (
+        place.note(transaction, with_gtids=True),
+        place.note(transaction, with_gtids=True, after=Position("binlog.000001", 4)),
+        place.start(Position("binlog.000001", 4), None, forgets=True),
+        place.pending(transaction),
+        place.pending(None),
+    ):
+        assert is_note(step.text.partition(b";")[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -95,9 +94,8 @@ _COLUMNS: Final = frozenset(
     | {"mysql_gtids", "mariadb_gtids", "pending"}
 )
 """The columns of a table of positions."""
-_NOTE: Final = re.compile(
-    rb"UPDATE `(?:[^`]|``)+`\.`(?:[^`]|``)+` SET (?:pending|resume_file) = [^\n]* WHERE channel = "
-)
+NOTE_COMMENT: Final = "/* tailrace apply */"
+"""The end of each statement by which a server notes how far it has come."""
 
 
 def is_place(table: ModifiedTable) -> bool:
@@ -109,7 +107,7 @@ def is_place(table: ModifiedTable) -> bool:
 
 def is_note(statement: bytes) -> bool:
     """The same of a change that was logged as its statement."""
-    return _NOTE.match(statement) is not None
+    return statement.endswith(NOTE_COMMENT.encode()) and statement.startswith(b"UPDATE `")
 
 
 def ring(transaction: Transaction, why: str) -> UsageError:

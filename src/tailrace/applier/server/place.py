@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.applier.server.steps import found_one
-from tailrace.applier.target import LONGEST_CHANNEL, Progress, place_of
+from tailrace.applier.target import LONGEST_CHANNEL, NOTE_COMMENT, Progress, place_of
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
 from tailrace.schema.tokens import quoted_name, quoted_table
@@ -110,7 +110,7 @@ class Place:
         """An UPDATE of the row, which fails unless it finds it: without it, all that is applied
         would be applied again.
         """
-        text = f"UPDATE {self._name} SET {parts} {where}"  # noqa: S608 - quoted
+        text = f"UPDATE {self._name} SET {parts} {where} {NOTE_COMMENT}"  # noqa: S608 - quoted
         return found_one(text.encode(), place=f"the row {self.channel!r} of {'.'.join(self.table)}")
 
     def start(self, resume: Position, mark: str | None, *, forgets: bool) -> Step:
