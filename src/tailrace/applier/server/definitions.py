@@ -21,7 +21,12 @@ from tailrace.values.charsets import encode
 if TYPE_CHECKING:
     from tailrace.generators import StatementQuery
 
-_DIFFERS: Final = re.compile(rb"\bEVENT\b|\bDROP\b", re.IGNORECASE)
+_DIFFERS: Final = re.compile(
+    rb"(?:[\s(;]|--[^\n]*+|#[^\n]*+|/\*(?!M?!).*?\*/)*+"  # up to the first word
+    rb"(?:DROP|(?:CREATE|ALTER).*?EVENT|(?:SET|/\*M?!).*?(?:EVENT|DROP))",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How a statement begins that may differ. All others, which may be large, are not split."""
 
 
 def as_on_replica(query: StatementQuery, flavour: Flavour) -> bytes | None:
@@ -31,7 +36,7 @@ def as_on_replica(query: StatementQuery, flavour: Flavour) -> bytes | None:
     Raises SchemaError for a statement whose bytes are not those of its text in its character set.
     """
     text, raw = query.query_string, query.query_bytes
-    if _DIFFERS.search(raw) is None:  # faster
+    if _DIFFERS.match(raw) is None:
         return None
     mode = SqlMode((query.sql_mode or 0) & sum(SqlMode))
     try:
@@ -44,7 +49,8 @@ def as_on_replica(query: StatementQuery, flavour: Flavour) -> bytes | None:
         charset = query.character_set_client or "utf8mb4"
         start, end = (len(encode(charset, text[:at])) for at in (start, end))
         if encode(charset, text) == raw:
-            return b"%b %b %b" % (raw[:start].rstrip(), new.encode(), raw[end:])
+            # on a line of its own: what is before it may be a comment up to the line's end
+            return b"%b\n%b %b" % (raw[:start], new.encode(), raw[end:])
     except NotUnderstoodError:
         return None  # the server rejects it, too
     except (EventDecodeError, ValueRejected):
@@ -87,12 +93,16 @@ def _status_at(cursor: TokenCursor) -> tuple[int, int] | None:
     cursor.accept("IF", "EXISTS")
     cursor.accept("IF", "NOT", "EXISTS")
     cursor.qualified()
-    while cursor.token.key not in {"DO", "COMMENT", "ENABLE", "DISABLE"} and not cursor.done:
+    ends = {"DO", "COMMENT", "ENABLE", "DISABLE", ";"}
+    while cursor.token.key not in ends and cursor.token.kind is not Kind.END:
         if cursor.token.key == "(":
             cursor.skip_parentheses()
         else:
             cursor.next()
-    start = cursor.token.start
-    if cursor.accept_any("ENABLE", "DISABLE") and cursor.accept("ON"):
-        cursor.next()
-    return start, cursor.token.start
+    start = end = cursor.token.start
+    if cursor.sees("ENABLE") or cursor.sees("DISABLE"):
+        last = cursor.next()
+        if cursor.accept("ON"):
+            last = cursor.next()
+        end = last.start + len(last.value)
+    return start, end
