@@ -5,16 +5,20 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from socket import gethostname
 from zlib import crc32
 
 import pytest
 
 import tailrace
 from tailrace.applier.server.place import Place
+from tailrace.applier.server.target import ServerTarget
 from tailrace.applier.target import is_note
 from tailrace.applier.transaction import Transaction
 from tailrace.errors import LogReset, ServerError, StatementChange, TailraceError, UsageError
 from tailrace.events.format_description import file_mark
+from tailrace.live.driver import ServerAnswer
+from tailrace.log.sources import one_log
 from tailrace.position import Position
 from tailrace.storage import EventReader, find
 from tests.cases import each_case
@@ -295,3 +299,49 @@ def test_each_note_of_a_server_is_known_as_a_note():
         place.pending(None),
     ):
         assert is_note(step.text.partition(b";")[0])
+
+
+def test_a_start_after_gtids_leaves_out_the_last_transaction_that_is_applied(tmp_path):
+    """It was taken for another log, as that transaction was not read."""
+    table = tailrace.Table("a.a", "id INT PRIMARY KEY, x INT", flavour="mysql")
+    uuid, to = "3e11fa47-71ca-11e1-9e33-c80aa9429562", f"sqlite:///{tmp_path / 'applied.db'}"
+
+    def write(log, numbers):
+        for number in numbers:
+            with log.transaction(gtid=f"{uuid}:{number}") as transaction:
+                transaction.insert(table, [(number, number)])
+
+    (folder := tmp_path / "log").mkdir()
+    with tailrace.create(folder / "binlog", flavour="mysql", server_id=1) as log:
+        write(log, (1, 2, 3))
+    assert tailrace.apply(str(folder), to).transactions == 3
+    with tailrace.append(folder / "binlog.000001") as log:
+        write(log, (4, 5))
+    done = tailrace.apply(str(folder), to, start=f"{uuid}:2-3")
+    assert (done.transactions, done.skipped) == (2, 1)
+
+
+def own_id(folder, host, server_id):
+    """What a target says of a folder of logs, which has the path of its own."""
+    target = object.__new__(ServerTarget)
+    target.name = "target"
+    row = (server_id, 1, str(folder / "binlog"), host)
+    target._ask = lambda sql: ServerAnswer([row], 1, server="target", asked=sql)
+    target._run = lambda _sql: None
+    return target.own_id(one_log(str(folder), None, None, why=""))
+
+
+def test_a_folder_is_a_servers_own_if_it_is_on_its_machine_and_has_its_id(tmp_path):
+    """A server in a container may have its logs at the same path."""
+    tailrace.create(tmp_path / "binlog", flavour="mysql", server_id=1).close()
+    with pytest.raises(UsageError, match="are the same server"):
+        own_id(tmp_path, gethostname(), 1)
+    assert own_id(tmp_path, "0123456789ab", 1) is None
+    assert own_id(tmp_path, gethostname(), 2) == 2
+
+
+@each_case("rest", [b"", b"\xfebin", b"\xfebin" + bytes(30)])
+def test_a_last_file_that_is_being_made_is_no_error_before_reading(tmp_path, rest):
+    tailrace.create(tmp_path / "binlog", flavour="mysql", server_id=1).close()
+    (tmp_path / "binlog.000002").write_bytes(rest)
+    assert own_id(tmp_path, "0123456789ab", 1) is None

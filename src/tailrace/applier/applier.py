@@ -17,7 +17,7 @@ from tailrace.generators import EventStream, RowConsumer
 from tailrace.generators.event import context_of
 from tailrace.generators.log_context import LogContext, LogRowsContext, QueryContext
 from tailrace.generators.statement import StatementQuery
-from tailrace.gtid import MariadbGtid
+from tailrace.gtid import GtidState, MariadbGtid
 from tailrace.gtid.ids import parse_gtid
 from tailrace.live.scheme import names_server
 from tailrace.log.readable import rows_not_logged
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         TransactionRollback,
         TransactionStart,
     )
-    from tailrace.gtid import AnyGtid, GtidState
+    from tailrace.gtid import AnyGtid
     from tailrace.log.sources import Source
     from tailrace.position import Position
     from tailrace.selection import Bound
@@ -106,6 +106,7 @@ class Applier(RowConsumer, Closing):
     applied for seconds, or at all. ``on_error`` is called in the applier's thread when the target
     has failed, for streams that may have nothing to tell for long. ``own_id`` is the server id of
     transactions that the target itself had (`Target.own_id`): one that is not applied is an error.
+    ``by_gtids``: the stream starts after GTIDs, so it may lack transactions between those it has.
     """
 
     def __init__(
@@ -117,8 +118,10 @@ class Applier(RowConsumer, Closing):
         starts: bool = False,
         on_error: Callable[[], object] | None = None,
         own_id: int | None = None,
+        by_gtids: bool = False,
     ) -> None:
         self._target = target
+        self._by_gtids = by_gtids
         self._own_id = own_id
         self._wants = TableFilter() if wants is None else wants
         self._resume = resume
@@ -219,7 +222,7 @@ class Applier(RowConsumer, Closing):
         if base_and_number(place.file)[0] != base_and_number(before.file)[0]:
             return
         if place < before:
-            self._passes = True
+            self._passes = not self._by_gtids
             return
         known, self._identity = self._identity, ""
         both = min(len(known), len(identity))
@@ -554,7 +557,8 @@ def apply(
     try:
         log = one_log(source, keyring, layers, why="a channel has the changes of one log")
         own_id = target.own_id(log)
-        continues = agreed_start(log, start) is None
+        agreed = agreed_start(log, start)
+        continues = agreed is None
         begin = target.progress.resume if continues else start
         try:
             stream = EventStream(
@@ -584,6 +588,7 @@ def apply(
         starts=not continues or target.progress.resume is None,
         on_error=stream.stop,
         own_id=own_id if follow else None,
+        by_gtids=isinstance(agreed, GtidState),
     )
     with stream, applier:
         if not continues and target.progress.resume is not None and target.progress.mark:

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from secrets import token_hex
+from socket import gethostname
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -135,7 +136,6 @@ class ServerTarget(Target):
         self.place = self._place.table
         self._conflicts = conflicts
         source = Source.parse(url)
-        self._is_local = source.hosts[0].is_local
         connects = partial(connect, source, source.hosts[0], applies=True)
         self._connection: ServerConnection = connects()
         self._workers: Workers | None = None
@@ -240,10 +240,13 @@ class ServerTarget(Target):
 
     def own_id(self, log: AnyLog) -> int | None:
         """As the interface says. A lock of a name that nobody else has tells whether the log's
-        server is the target itself.
+        server is the target itself. Of files, their folder does, if the target is on this machine:
+        one in a container, or at the end of a tunnel, has another host name.
         """
         name = f"tailrace {token_hex(16)}"
-        own = self._ask(f"SELECT @@server_id, GET_LOCK('{name}', 0), @@GLOBAL.log_bin_basename")
+        own = self._ask(
+            f"SELECT @@server_id, GET_LOCK('{name}', 0), @@GLOBAL.log_bin_basename, @@hostname"
+        )
         other = None
         is_own = False
         if isinstance(log, ServerTransport):
@@ -257,16 +260,19 @@ class ServerTarget(Target):
                     connection.close()
                 other, is_own = int(found), holder is not None
         elif isinstance(log, LogSeries):
-            first = first_event(log, log.files[-1].name)
-            other = None if first is None else EventHeader.parse(first).server_id
+            with suppress(TailraceError):  # likewise; a file that is being made may be empty
+                first = first_event(log, log.files[-1].name)
+                other = None if first is None else EventHeader.parse(first).server_id
             store, base = log.files[-1].store, own.text_or_none(2)
-            if isinstance(store, LocalStore) and base is not None and self._is_local:
+            may_be_own = other in {None, own.whole()} and own.text_or_none(3) == gethostname()
+            if isinstance(store, LocalStore) and base is not None and may_be_own:
                 with suppress(OSError):
                     is_own = store.folder.samefile(Path(base).parent)
         if is_own:
             raise UsageError(
-                f"{self.name} is the server of the log: its changes would be applied to itself, and"
-                " again without an end: give another target (--to)"
+                f"{self.name} is the server of the log: source and target are the same server. Give"
+                " another target (--to). If they are two servers whose logs have the same path, read"
+                " the source by its server's URL"
             )
         self._run(f"DO RELEASE_LOCK('{name}')")
         return None if other is None or other == own.whole() else own.whole()
