@@ -345,3 +345,25 @@ def test_a_last_file_that_is_being_made_is_no_error_before_reading(tmp_path, res
     tailrace.create(tmp_path / "binlog", flavour="mysql", server_id=1).close()
     (tmp_path / "binlog.000002").write_bytes(rest)
     assert own_id(tmp_path, "0123456789ab", 1) is None
+
+
+def test_notes_next_to_rows_that_are_not_selected_move_the_place_to_resume(tmp_path):
+    """Their transaction was left out as a whole, so the next call read all of them again."""
+    columns = "channel VARCHAR(40) PRIMARY KEY, log_file TEXT, log_pos INT, resume_file TEXT"
+    columns += ", resume_pos INT, log_mark TEXT, mysql_gtids TEXT, mariadb_gtids TEXT, pending TEXT"
+    notes = tailrace.Table("other.applied", columns, flavour="mysql")
+    private = tailrace.Table("priv.a", "id INT PRIMARY KEY, x LONGTEXT", flavour="mysql")
+    (folder := tmp_path / "log").mkdir()
+    file = tmp_path / "applied.db"
+    ends = []
+    with tailrace.create(folder / "binlog", flavour="mysql", server_id=1) as log:
+        for number in range(4):
+            with log.transaction() as transaction:
+                transaction.insert(private, [(number, "x" * (700 << 10))])
+                transaction.insert(notes, [("c", None, number, *[None] * 6)])
+            ends.append(log.position.offset)
+    done = tailrace.apply(str(folder), f"sqlite:///{file}", exclude="priv.*")
+    assert (done.transactions, done.row_events) == (1, 0)
+    ((resume,),) = asked(file, 'SELECT resume_pos FROM "tailrace.applied"')
+    assert resume == ends[1]
+    assert asked(file, 'SELECT * FROM "other.applied"') == []

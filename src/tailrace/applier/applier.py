@@ -57,6 +57,8 @@ _MOST_BYTES: Final = 32 << 20
 """Bytes of transactions that wait to be applied."""
 _MOST: Final = 4096
 """Transactions that wait."""
+_FAR: Final = 1 << 20
+"""Bytes of the log after which it is noted that they were read, with nothing to apply."""
 _IDLE: Final = 5.0
 """Seconds without a transaction after which the target is asked whether it is there."""
 _OTHER_LOG: Final = (
@@ -135,6 +137,7 @@ class Applier(RowConsumer, Closing):
         begin, end = target.progress.resume, self._began_at
         self._passes = not starts and begin is not None and end is not None and begin < end
         """Whether what is read passes the end of the last transaction that the target has."""
+        self._noted = begin
         self._marks: dict[str, str] = {}
         self._is_same_log = None if starts else True
         """Whether the log is the one that the target has applied; None: not known yet."""
@@ -339,14 +342,26 @@ class Applier(RowConsumer, Closing):
             self._skipped += 1
             transaction.close()
             return
-        if transaction.notes and not transaction.size:
-            return  # an applier's own transaction: noting it would make one more
-        if self._own_id is not None and event.server_id == self._own_id:
+        is_own = self._own_id is not None and event.server_id == self._own_id
+        if transaction.notes and not transaction.size and (is_own or not self._is_far(transaction)):
+            return  # an applier's own transaction: noting each would make one more
+        if is_own:
             raise ring(transaction, f"server id {self._own_id}")
+        self._noted = transaction.resume
         state = self._progress.add(transaction.gtid, transaction.prepared)
         transaction.gtids = None if state is None else state.copy()
         self._progress.position = transaction.position
         self._put(transaction)
+
+    def _is_far(self, transaction: Transaction) -> bool:
+        """Whether a transaction is so far after the last one that was noted that the target is to
+        continue after it: the log may be long without others, and its files be purged.
+        """
+        resume = transaction.resume
+        noted = self._noted = self._noted or resume
+        if noted is None or resume is None:
+            return False
+        return resume.file != noted.file or resume.offset - noted.offset >= _FAR
 
     # --- the queue -------------------------------------------------------------------------------
 
