@@ -185,7 +185,7 @@ def test_two_appliers_in_a_ring_are_an_error_and_do_not_answer_each_other(pair):
         pair.source.execute("CREATE TABLE d.t (id INT)")
         pair.source.execute("INSERT INTO d.t VALUES (1)")
         wait_for(lambda: ended, seconds=60)
-        assert "are a ring" in str(ended[0])
+        assert "a ring" in str(ended[0])
         wait_for(lambda: pair.target.query("SELECT * FROM d.t"), seconds=60)
         assert pair.source.query("SELECT * FROM d.t") == [(1,)]
     finally:

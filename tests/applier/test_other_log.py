@@ -11,12 +11,14 @@ from zlib import crc32
 import pytest
 
 import tailrace
+from tailrace.applier.applier import Applier, target_of
 from tailrace.applier.server.place import Place
 from tailrace.applier.server.target import ServerTarget
 from tailrace.applier.target import is_note
 from tailrace.applier.transaction import Transaction
 from tailrace.errors import LogReset, ServerError, StatementChange, TailraceError, UsageError
 from tailrace.events.format_description import file_mark
+from tailrace.generators import EventStream
 from tailrace.live.driver import ServerAnswer
 from tailrace.log.sources import one_log
 from tailrace.position import Position
@@ -367,3 +369,46 @@ def test_notes_next_to_rows_that_are_not_selected_move_the_place_to_resume(tmp_p
     ((resume,),) = asked(file, 'SELECT resume_pos FROM "tailrace.applied"')
     assert resume == ends[1]
     assert asked(file, 'SELECT * FROM "other.applied"') == []
+
+
+def one_row(folder):
+    table = tailrace.Table("a.a", "id INT PRIMARY KEY", flavour="mysql")
+    with (
+        tailrace.create(folder / "binlog", flavour="mysql", server_id=7) as log,
+        log.transaction() as transaction,
+    ):
+        transaction.insert(table, [(1,)])
+
+
+def test_a_ring_is_an_error_that_names_the_server_id(tmp_path):
+    """Another server may have the id: then there is no ring, and a start does not help."""
+    one_row(tmp_path)
+    target = target_of(f"sqlite:///{tmp_path / 'applied.db'}", conflicts="stop")
+
+    def run():
+        with (
+            EventStream(tmp_path / "binlog.000001") as stream,
+            Applier(target, own_id=7) as applier,
+        ):
+            applier.register(stream)
+            stream.run()
+
+    with pytest.raises(UsageError, match=r"\(server id 7\).* give the target another server_id"):
+        run()
+
+
+def test_the_error_of_progress_that_is_missing_says_what_to_do(tmp_path):
+    one_row(tmp_path)
+    file = tmp_path / "applied.db"
+    target = target_of(f"sqlite:///{file}", conflicts="stop")
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute('DELETE FROM "tailrace.applied"')
+
+    def run():
+        with EventStream(tmp_path / "binlog.000001") as stream, Applier(target) as applier:
+            applier.register(stream)
+            stream.run()
+
+    with pytest.raises(ServerError, match=r"row 'default' .*which holds the progress, is missing"):
+        run()
+    assert asked(file, 'SELECT * FROM "a.a"') == []

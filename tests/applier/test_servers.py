@@ -674,7 +674,7 @@ def test_a_position_that_cannot_be_noted_is_an_error(pair):
             stream.run()
             applier.flush()
 
-    with pytest.raises(ServerError, match="keeps how far"):
+    with pytest.raises(ServerError, match="which holds the progress, is missing"):
         run()
     assert pair.target.query("SELECT * FROM d.t") == [(1,)]
 

@@ -342,11 +342,12 @@ class Applier(RowConsumer, Closing):
             self._skipped += 1
             transaction.close()
             return
-        is_own = self._own_id is not None and event.server_id == self._own_id
-        if transaction.notes and not transaction.size and (is_own or not self._is_far(transaction)):
-            return  # an applier's own transaction: noting each would make one more
-        if is_own:
-            raise ring(transaction, f"server id {self._own_id}")
+        own_id = event.server_id if event.server_id == self._own_id else None
+        if transaction.notes and not transaction.size:
+            if own_id is not None or not self._is_far(transaction):
+                return  # an applier's own transaction: noting each would make one more
+        elif own_id is not None:
+            raise ring(transaction, own_id)
         self._noted = transaction.resume
         state = self._progress.add(transaction.gtid, transaction.prepared)
         transaction.gtids = None if state is None else state.copy()

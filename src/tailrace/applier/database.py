@@ -26,6 +26,7 @@ from tailrace.applier.target import (
     channel_taken,
     is_about,
     place_of,
+    progress_missing,
 )
 from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
@@ -615,12 +616,7 @@ class DatabaseTarget(Target):
         not there: what is applied would be applied again.
         """
         if self._connection.execute(row).rowcount != 1:
-            raise ServerError(
-                f"{self.name}: the row {self._channel!r} of {row.table} is not there, where the"
-                " target keeps how far it has come: put it back, or apply to another channel"
-                " (--channel) from a start of its own (--start)",
-                code=0,
-            )
+            raise progress_missing(self.name, f"the row {self._channel!r} of {row.table}")
 
     def _carry_out(self, definition: _Definition) -> None:
         """Execute what a definition does. Raises SchemaError if the database cannot."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tailrace.closing import Closing
-from tailrace.errors import SchemaError, UsageError
+from tailrace.errors import SchemaError, ServerError, UsageError
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
 from tailrace.schema.session import session_of_event
 from tailrace.sql.logged import concerns
@@ -110,12 +110,31 @@ def is_note(statement: bytes) -> bool:
     return statement.endswith(NOTE_COMMENT.encode()) and statement.startswith(b"UPDATE `")
 
 
-def ring(transaction: Transaction, why: str) -> UsageError:
-    """The error of a transaction that comes from the target."""
+def ring(transaction: Transaction, server_id: int) -> UsageError:
+    """The error of a transaction with the target's server id."""
     return UsageError(
-        f"{transaction.name} came from the target itself ({why}): two appliers, or a replica and an"
-        " applier, are a ring, in which changes would be applied without an end: end one of them;"
-        " to continue after what the target had before, give a start (--start)"
+        f"{transaction.name} came from the target itself (server id {server_id}): the appliers, or"
+        " an applier and a replica, form a ring and would repeat changes forever: stop one. If"
+        " another server has that id, give the target another server_id; to continue after changes"
+        " that the target made earlier, give a start (--start)"
+    )
+
+
+def executed_since(transaction: Transaction) -> UsageError:
+    """The error of a transaction that the target skipped as it had executed it meanwhile."""
+    return UsageError(
+        f"{transaction.name} was executed by the target after this applier had started: another"
+        " applier or a replica applies the same source to it, or forms a ring with this applier:"
+        " stop one"
+    )
+
+
+def progress_missing(target: str, row: str) -> ServerError:
+    """The error of a target that lost the row of a channel."""
+    return ServerError(
+        f"{target}: {row}, which holds the progress, is missing: restore it, or start another"
+        " channel (--channel) with a start (--start)",
+        code=0,
     )
 
 
@@ -154,9 +173,8 @@ def is_about(place: tuple[str, str], event: QueryEvent) -> bool:
         return False
     if concerns(event, lambda *table: table not in {place, (database, "")}):
         raise SchemaError(
-            f"this statement defines {'.'.join(place)}, where the target keeps its position,"
-            f" and other tables: {event.sql:.200}: change these yourself, and continue after it"
-            " (--start)"
+            f"this statement defines {'.'.join(place)}, which holds the progress, and other tables:"
+            f" {event.sql:.200}: change these by hand, then resume after it with --start"
         )
     return True
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.applier.server.steps import FAIL, FLUSH, Step, too_large
+from tailrace.applier.target import progress_missing
 from tailrace.errors import ConnectionLost, ServerError, TailraceError
 from tailrace.live.driver import err, numbered_error
 
@@ -215,21 +216,15 @@ class Pipeline:
         own = numbered_error(error, self.name) or ConnectionLost(f"{self.name}: {error}")
         step = sent.step
         if step.place and code == _FAILED:
-            code = 0
-            own = ServerError(
-                f"{self.name}: {step.place} is not there, where the target keeps how far it has"
-                " come: put it back, or apply to another channel (--channel) from a start of its"
-                " own (--start)",
-                code=0,
-            )
-        elif step.row and code == _FAILED:
+            failed = StepError(sent.number, 0, progress_missing(self.name, step.place))
+            failed.unnoted = True
+            return failed
+        if step.row and code == _FAILED:
             code = NOT_FOUND
             own = ServerError(f"{self.name}: the row to {step.row} is not there", code=code)
         elif step.guards and (reason := _IN_QUOTES.match(str(error.args[-1]))):
             own = ServerError(f"{self.name}: {reason[1]}", code=code)
-        made = StepError(sent.number, code, own)
-        made.unnoted = bool(step.place) and isinstance(own, ServerError) and own.code == 0
-        return made
+        return StepError(sent.number, code, own)
 
     def _no_error(self, each: Sent) -> StepError:
         text = each.step.text[:200].decode(errors="replace")

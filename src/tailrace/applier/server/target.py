@@ -40,8 +40,8 @@ from tailrace.applier.target import (
     Progress,
     Target,
     channel_taken,
+    executed_since,
     is_about,
-    ring,
 )
 from tailrace.applier.transaction import in_transaction
 from tailrace.constants import Flavour
@@ -271,8 +271,8 @@ class ServerTarget(Target):
         if is_own:
             raise UsageError(
                 f"{self.name} is the server of the log: source and target are the same server. Give"
-                " another target (--to). If they are two servers whose logs have the same path, read"
-                " the source by its server's URL"
+                " another target (--to). If two servers have logs at the same path, read the source"
+                " by its server's URL"
             )
         self._run(f"DO RELEASE_LOCK('{name}')")
         return None if other is None or other == own.whole() else own.whole()
@@ -402,7 +402,7 @@ class ServerTarget(Target):
         if failed.unnoted and self._is_in_executed(gtid):
             executed = self._ask(f"SELECT GTID_SUBSET('{gtid}', @@GLOBAL.gtid_executed)")
             if executed.text() == "1":  # so it passed over all of it
-                return ring(transaction, f"it has executed {gtid} since")
+                return executed_since(transaction)
         advice = ""
         if failed.code in _DUPLICATE | {NOT_FOUND}:
             advice = CONFLICT
