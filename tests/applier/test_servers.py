@@ -15,7 +15,9 @@ import pytest
 
 import tailrace
 from tailrace.applier import Applier, target_of
+from tailrace.applier.target import NOTE_COMMENT
 from tailrace.errors import SchemaError, ServerError, UsageError
+from tailrace.events import QueryEvent
 from tailrace.generators import EventStream
 from tailrace.gtid import GtidList, GtidSet
 from tests.applier.conftest import empty
@@ -588,7 +590,7 @@ def test_definitions_of_the_table_of_positions_are_not_for_the_target(pair):
         "CREATE TABLE tailrace.applied (id INT)",
         "DROP TABLE d.t, tailrace.applied",
     )
-    with pytest.raises(SchemaError, match=r"where the target keeps its position"):
+    with pytest.raises(SchemaError, match=r"which holds the progress"):
         tailrace.apply(logs, pair.url)
 
 
@@ -677,6 +679,22 @@ def test_a_position_that_cannot_be_noted_is_an_error(pair):
     with pytest.raises(ServerError, match="which holds the progress, is missing"):
         run()
     assert pair.target.query("SELECT * FROM d.t") == [(1,)]
+
+
+def test_notes_that_were_logged_as_statements_are_notes_in_the_servers_log(pair, tmp_path):
+    """The server logs the comment by which they are known."""
+    logs = pair.did("CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "INSERT INTO d.t VALUES (1)")
+    (before,) = pair.target.query("SELECT @@GLOBAL.binlog_format")[0]
+    pair.target.execute("SET GLOBAL binlog_format = 'MIXED'")
+    try:
+        tailrace.apply(logs, pair.url)
+        pair.target.rotate()
+        with tailrace.open(str(pair.target.data)) as events:
+            texts = [str(event.sql) for event in events if isinstance(event, QueryEvent)]
+        assert any(text.endswith(NOTE_COMMENT) for text in texts)
+        tailrace.apply(str(pair.target.data), f"sqlite:///{tmp_path / 'applied.db'}")
+    finally:
+        pair.target.execute(f"SET GLOBAL binlog_format = '{before}'")
 
 
 SEVERAL = [

@@ -107,7 +107,8 @@ def is_place(table: ModifiedTable) -> bool:
 
 def is_note(statement: bytes) -> bool:
     """The same of a change that was logged as its statement."""
-    return statement.endswith(NOTE_COMMENT.encode()) and statement.startswith(b"UPDATE `")
+    begins = statement.startswith((b"UPDATE `", b"INSERT IGNORE INTO `"))
+    return begins and statement.endswith(NOTE_COMMENT.encode())
 
 
 def ring(transaction: Transaction, server_id: int) -> UsageError:

@@ -59,7 +59,7 @@ class Place:
             " pending VARCHAR(255)) ENGINE=InnoDB CHARACTER SET utf8mb4"
         )
         channel = ascii_string(self.channel)
-        query(f"INSERT IGNORE INTO {self._name} (channel) VALUES ({channel})")  # noqa: S608 - as above
+        query(f"INSERT IGNORE INTO {self._name} (channel) VALUES ({channel}) {NOTE_COMMENT}")  # noqa: S608 - as above
 
     @property
     def query(self) -> str:
