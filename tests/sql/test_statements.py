@@ -14,10 +14,11 @@ from tailrace.position import Position
 from tailrace.schema.tokens import SqlMode, TokenCursor, quoted_name, tokenize
 from tailrace.schema.user_schema import split
 from tailrace.sql import Statement, commands, script, statements, undo
-from tailrace.sql.logged import statement_of
+from tailrace.sql.logged import effects_of, pair, selected, statement_of
 from tailrace.sql.text import comment, encoded, plain, quoted, string
 from tailrace.sql.triggers import Triggers
 from tailrace.storage import find
+from tailrace.table_filter import TableFilter
 from tests.cases import each_case
 from tests.recorded import CORPUS
 
@@ -219,3 +220,17 @@ def test_a_trigger_follows_its_table_in_its_own_character_set(charset, collation
     event = query(f"RENAME TABLE `u{new}` TO `u\U0001f600`")
     with pytest.raises(SchemaError, match=f"character set {charset}"):
         list(triggers.take(statement_of(Logged(event, PLACE)), event))
+
+
+CUT = [
+    ("DROP TABLE shop.a -- x\n, shop.b -- y\n, priv.c", [("shop", "a"), ("shop", "b")]),
+    ("DROP TABLE shop.a # x\n, priv.c # y\n, shop.b", [("shop", "a"), ("shop", "b")]),
+    ("DROP TABLE IF EXISTS priv.c, shop.a /* x */, shop.b", [("shop", "a"), ("shop", "b")]),
+    ("DROP TABLE -- all\n shop.b, priv.c", [("shop", "b")]),
+]
+
+
+@each_case(("sql", "names"), CUT)
+def test_a_drop_that_is_cut_down_loses_no_table_to_a_comment(sql, names):
+    event = selected(query(sql), TableFilter(["shop.*"]))
+    assert [pair(effect.name) for effect in effects_of(event)] == names

@@ -186,7 +186,8 @@ def _cut_down(event: QueryEvent, kept: Sequence[bool | None]) -> QueryEvent | No
             return None
     except ValueRejected:
         return None
-    return event.replace(sql=encode(charset, head + ", ".join(parts)))
+    # a line of its own for each part: it may end with a comment that the end of its line ends
+    return event.replace(sql=encode(charset, head + "\n, ".join(parts)))
 
 
 _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
