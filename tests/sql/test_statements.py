@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
-from tailrace.events import QueryEvent
+from tailrace.events import FormatDescriptionEvent, QueryEvent
 from tailrace.events.status_vars import StatusVariable
 from tailrace.log.changes import Changes, Logged
 from tailrace.log.reader import Reader, TransactionHead
@@ -234,3 +234,38 @@ CUT = [
 def test_a_drop_that_is_cut_down_loses_no_table_to_a_comment(sql, names):
     event = selected(query(sql), TableFilter(["shop.*"]))
     assert [pair(effect.name) for effect in effects_of(event)] == names
+
+
+IN_UTF8 = "CREATE TABLE `t` (\n  `模` INT)"
+FROM_SELECT = "CREATE TABLE `t` (\n  `模` int DEFAULT NULL\n) START TRANSACTION"
+MARIADB, XID = "11.8.9-MariaDB-log", {StatusVariable.XID: 7}
+IS_UNKNOWN = "the character set of this definition is unknown"
+
+
+@each_case(
+    ("sql", "collation", "version", "status", "charset"),
+    [
+        (IN_UTF8, 28, "9.7.1", {}, IS_UNKNOWN),
+        (IN_UTF8, 8, "9.7.1", {}, IS_UNKNOWN),
+        (IN_UTF8, 45, "9.7.1", {}, "utf8mb4"),
+        (FROM_SELECT, 28, "9.7.1", {}, None),
+        (IN_UTF8, 28, MARIADB, XID, IS_UNKNOWN),
+        (IN_UTF8, 28, MARIADB, {}, None),
+        (IN_UTF8, 28, "10.5.1-MariaDB", {}, IS_UNKNOWN),
+        (IN_UTF8.encode("gbk"), 28, "9.7.1", {}, IS_UNKNOWN),
+        (IN_UTF8.replace("模", "丁").encode("gbk"), 28, "9.7.1", {}, "gbk"),
+    ],
+)
+def test_a_definition_as_servers_write_them_is_not_always_theirs(
+    sql, collation, version, status, charset
+):
+    """A client may send the text of SHOW CREATE TABLE; its character set counts then."""
+    form = FormatDescriptionEvent.make(server_version=version, flavour=None).description
+    given_status = {StatusVariable.CHARSET: (collation, collation, 8), **status}
+    event = QueryEvent.make(sql=sql, database="d", status=given_status, form=form)
+    if charset == IS_UNKNOWN:
+        with pytest.raises(SchemaError, match=charset):
+            statement_of(Logged(event, PLACE))
+    else:
+        found = dict(statement_of(Logged(event, PLACE)).settings)["character_set_client"]
+        assert found == (charset or "utf8mb4")

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import SchemaError, ValueRejected
+from tailrace.generators.event import context_of
 from tailrace.generators.log_context import QueryContext
 from tailrace.generators.statement import StatementQuery
 from tailrace.schema.classify import StatementKind, classify, of_database
@@ -178,9 +179,7 @@ def _cut_down(event: QueryEvent, kept: Sequence[bool | None]) -> QueryEvent | No
         if keeps:
             parts.append(text[start : cursor.token.start].strip())
         cursor.accept(",")
-    charset = (
-        "utf8mb4" if is_generated(event.sql_bytes) else charset_of(event.client_collation or 45)
-    )
+    charset = charset_of(event.client_collation or 45)
     try:
         if encode(charset, text) != event.sql_bytes:
             return None
@@ -224,7 +223,7 @@ def statement_of_query(
 
     ``CREATE TABLE ... START TRANSACTION``, which only a replica may execute, loses its last words:
     the rows follow in a separate transaction. Raises UnsupportedType for a user variable of an
-    unknown type.
+    unknown type, SchemaError for a definition of which the character set is not known.
     """
     raw, text = query.query_bytes, query.query_string
     shorter = without_start_transaction(raw)
@@ -232,7 +231,7 @@ def statement_of_query(
     kind = classify(text)
     uses = query.uses_current_database is not False and not of_database(text)
     charset, settings = query.character_set_client, _settings(query)
-    if charset is not None and not raw.isascii() and is_generated(raw):
+    if _is_generated(query):
         charset, settings = None, tuple({**dict(settings), **dict(OWN)}.items())
     return Statement(
         raw.decode("utf-8", "surrogateescape"),
@@ -244,6 +243,22 @@ def statement_of_query(
         logged=True,
         charset=client_charset(charset, raw),
     )
+
+
+def _is_generated(query: StatementQuery) -> bool:
+    """Whether a statement is UTF-8, whatever its client's character set. Raises SchemaError if it
+    may be, and would mean something else.
+    """
+    context = context_of(query)
+    found = is_generated(context.event) if isinstance(context, QueryContext) else False
+    if found is None:
+        raise context.event.error(
+            "the character set of this definition is unknown: its client's"
+            f" ({query.character_set_client}), or UTF-8 if the server generated it:"
+            f" «{query.query_string:.200}»: execute it yourself and continue after it (start)",
+            SchemaError,
+        )
+    return found
 
 
 def client_charset(charset: str | None, sql: bytes) -> str | None:
