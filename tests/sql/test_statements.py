@@ -1,5 +1,7 @@
 """Statements as text: what stands where; servers run them in the other tests of this folder."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -269,3 +271,44 @@ def test_a_definition_as_servers_write_them_is_not_always_theirs(
     else:
         found = dict(statement_of(Logged(event, PLACE)).settings)["character_set_client"]
         assert found == (charset or "utf8mb4")
+
+
+JAVASCRIPT = "CREATE FUNCTION f() RETURNS INT LANGUAGE JAVASCRIPT AS"
+ONE = [
+    "CREATE PROCEDURE p() REPEAT SET @i = @i + 1; UNTIL @i > 5 END REPEAT",
+    "CREATE PROCEDURE p() BEGIN SELECT 1; END;;",
+    f"{JAVASCRIPT} $$ let x = 1; return x; $$",
+    f"{JAVASCRIPT} $js$ // don't\n let x = `$$;`; return x; $js$ ; -- end",
+    "INSERT INTO t VALUES ('a;''b\\'c'), (\"x;\"), (`y;`) /* ; */ -- ;",
+    "SELECT 1 /*! + 1 */; # ;",
+]
+SEVERAL = [
+    "INSERT INTO t VALUES (';'); DROP DATABASE d",
+    "CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW SET @a = 1; INSERT INTO t SELECT 1 END",
+    "/*! INSERT INTO t VALUES (1); */ DROP DATABASE d",
+    f"{JAVASCRIPT} $$ return 1; $$; DROP DATABASE d; -- $$",
+    f"{JAVASCRIPT} -- AS $$\n 'return 1'; DROP DATABASE d; -- $$",
+]
+
+
+@each_case(("sql", "several"), [*((sql, False) for sql in ONE), *((sql, True) for sql in SEVERAL)])
+def test_an_event_with_semicolons_is_one_statement_or_several(sql, several):
+    if several:
+        with pytest.raises(SchemaError, match="has several statements"):
+            statement_of(Logged(query(sql), PLACE))
+    else:
+        assert statement_of(Logged(query(sql), PLACE)).text.startswith(sql[:20])
+
+
+def test_a_text_that_is_not_understood_is_not_called_several():
+    with pytest.raises(SchemaError, match="contains a semicolon is not understood"):
+        statement_of(Logged(query("INSERT INTO t VALUES (';"), PLACE))
+
+
+def test_a_large_statement_is_not_split_into_a_list_of_tokens():
+    event = query("/* x */ INSERT INTO t VALUES " + ",".join(["(1, 'a;b')"] * 100_000))
+    tracemalloc.start()
+    statement_of(Logged(event, PLACE))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * len(event.sql_bytes)

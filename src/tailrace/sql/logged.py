@@ -196,21 +196,27 @@ _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
 def statement_of(item: Logged) -> Statement:
     """The statement of a log, as `statement_of_query` gives it.
 
-    Raises SchemaError if its event has several: a client would execute all, and a replica none.
+    Raises SchemaError if its event has several: a client would execute all, a replica none.
     """
     event = item.event
-    if b";" in event.sql_bytes and _is_several(event):
+    if b";" in event.sql_bytes and (problem := _not_one(event)):
         raise event.error(
-            f"one event has several statements, which a replica rejects: «{event.sql:.200}»: leave"
-            " its transaction out (start, until)",
-            SchemaError,
+            f"{problem}: «{event.sql:.200}»: leave its transaction out (start, until)", SchemaError
         )
     return statement_of_query(StatementQuery(QueryContext(item, 0)), item.group)
 
 
-def _is_several(event: QueryEvent) -> bool:
-    tokens = _tokens(event)
-    return not tokens or is_several(tokens)
+def _not_one(event: QueryEvent) -> str:
+    """Why an event's text is not one statement for certain; empty if it is."""
+    session, sql = session_of_event(event, event.form.flavour)
+    if session is None:
+        return "the first half of an ALTER that contains a semicolon is not understood"
+    try:
+        if is_several(sql, session.flavour, session.sql_mode):
+            return "one event has several statements, which a replica rejects"
+    except NotUnderstoodError as error:
+        return f"a statement that contains a semicolon is not understood ({error.message})"
+    return ""
 
 
 def statement_of_query(
