@@ -204,8 +204,8 @@ class RecoveredLog:
         if not event.by_tailrace and not event.server_version.endswith("-tailrace"):
             raise StorageError(
                 f"{self.path}: this log has no mark of Tailrace: a server of version"
-                f" {event.server_version!r} or an earlier release of Tailrace wrote it. It cannot be"
-                " continued or reset. Create a log of your own (tailrace.create) and copy the"
+                f" {event.server_version!r} or an earlier release of Tailrace wrote it. It cannot"
+                " be continued or reset. Create a log of your own (tailrace.create) and copy the"
                 " events into it (LogWriter.write)"
             )
         if self.form is not None:
