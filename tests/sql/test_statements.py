@@ -232,6 +232,16 @@ CUT = [
 ]
 
 
+def test_a_definition_of_other_tables_names_these_only():
+    wants = TableFilter.of("shop.*", "shop.own")
+    for sql, names in (
+        ("RENAME TABLE shop.a TO priv.e", "priv.e"),
+        ("DROP DATABASE shop", "shop[.][*]"),
+    ):
+        with pytest.raises(SchemaError, match=f"not selected [(]{names}[)]"):
+            selected(query(sql), wants)
+
+
 @each_case(("sql", "names"), CUT)
 def test_a_drop_that_is_cut_down_loses_no_table_to_a_comment(sql, names):
     event = selected(query(sql), TableFilter(["shop.*"]))

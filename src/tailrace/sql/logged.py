@@ -89,7 +89,7 @@ def concerns(event: QueryEvent, wants: Callable[[str, str], bool]) -> bool:
 
 
 def selected(event: QueryEvent, wants: TableFilter) -> QueryEvent | None:
-    """The definition as far as it is one of requested tables; None if it is of others only.
+    """The definition, reduced to the requested tables; None if it concerns others only.
 
     A DROP or RENAME of several tables is cut down to the requested ones. Raises SchemaError if
     another definition also changes tables that are not requested, or reads one: the target may have
@@ -108,11 +108,15 @@ def selected(event: QueryEvent, wants: TableFilter) -> QueryEvent | None:
         and (cut := _cut_down(event, kept)) is not None
     ):
         return cut
-    names = {".".join(table) for effect in found for table in _tables(effect, event)}
+    others = {
+        f"{database or '?'}.{table or '*'}"
+        for effect in found
+        for database, table in _tables(effect, event)
+        if not table or not wants(database, table)
+    }
     raise event.error(
-        f"this definition is also of tables that are not selected ({', '.join(sorted(names))}):"
-        f" «{event.sql:.200}»: do with the selected ones what it did, by hand, and continue after"
-        " it (--start)",
+        f"«{event.sql:.200}» also concerns tables that are not selected"
+        f" ({', '.join(sorted(others))}): apply it by hand, then resume after it (--start)",
         SchemaError,
     )
 
