@@ -260,7 +260,9 @@ def _is_generated(query: StatementQuery) -> bool:
     may be, and would mean something else.
     """
     context = context_of(query)
-    found = is_generated(context.event) if isinstance(context, QueryContext) else False
+    if not isinstance(context, QueryContext):
+        return False
+    found = is_generated(context.event)
     if found is None:
         raise context.event.error(
             "the character set of this definition is unknown: its client's"
