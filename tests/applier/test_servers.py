@@ -744,9 +744,7 @@ def test_an_event_of_several_statements_is_rejected(pair, tmp_path, sql, way):
 
 
 TABLES = ("shop.a", "shop.b", "shop.p", "shop.own", "priv.c", "priv.d", "priv.p")
-IS_OF_OTHERS = (
-    "also of tables that are not selected"  # what the error says of a definition that is not cut
-)
+IS_OF_OTHERS = "also concerns tables that are not selected"  # what the error says of a definition that is not cut
 DEFINITIONS = [
     ("DROP TABLE priv.c, shop.a", None),
     ("DROP TABLE IF EXISTS shop.a, priv.c, shop.b RESTRICT", None),

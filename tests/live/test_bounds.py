@@ -354,9 +354,9 @@ def test_memory_grows_with_what_comes():
 @each_case(
     ("size", "sent", "told", "connections"),
     [
-        (1 << 30, 5, "announces 1073741824 bytes, and on each of 3 connections", 3),
-        (1 << 24, 5, "announces 16777216 bytes, and on each of 3 connections", 3),
-        ((1 << 30) + 1, 5, "an event that says it has 1073741825 bytes", 1),
+        (1 << 30, 5, "announces 1073741824 bytes, but each of 3 connections", 3),
+        (1 << 24, 5, "announces 16777216 bytes, but each of 3 connections", 3),
+        ((1 << 30) + 1, 5, "announces 1073741825 bytes, and", 1),
         (1 << 24, 1 << 20, "no connection for", None),
     ],
 )

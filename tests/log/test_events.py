@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -307,3 +308,14 @@ def test_transactions_do_not_begin_inside_one(tmp_path):
     with opened:
         opened.connect()
         assert [event.name for event in opened] == ["FORMAT_DESCRIPTION", "XID"]
+
+
+def test_several_threads_take_the_events_of_one_iteration(tmp_path):
+    log(tmp_path, 1, *[BEGIN, XID] * 500)
+    opened = open_log(tmp_path)
+    with ThreadPoolExecutor(4) as threads:
+        found = threads.map(
+            lambda _: [event.offset for event in iter(lambda: next(opened, None), None)], range(4)
+        )
+        offsets = sorted(offset for part in found for offset in part)
+    assert offsets == [event.offset for event in open_log(tmp_path)]

@@ -1,12 +1,14 @@
 """Statements as text: what stands where; servers run them in the other tests of this folder."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
-from tailrace.events import QueryEvent
+from tailrace.events import FormatDescriptionEvent, QueryEvent
 from tailrace.events.status_vars import StatusVariable
 from tailrace.log.changes import Changes, Logged
 from tailrace.log.reader import Reader, TransactionHead
@@ -14,10 +16,11 @@ from tailrace.position import Position
 from tailrace.schema.tokens import SqlMode, TokenCursor, quoted_name, tokenize
 from tailrace.schema.user_schema import split
 from tailrace.sql import Statement, commands, script, statements, undo
-from tailrace.sql.logged import statement_of
+from tailrace.sql.logged import effects_of, pair, selected, statement_of
 from tailrace.sql.text import comment, encoded, plain, quoted, string
 from tailrace.sql.triggers import Triggers
 from tailrace.storage import find
+from tailrace.table_filter import TableFilter
 from tests.cases import each_case
 from tests.recorded import CORPUS
 
@@ -219,3 +222,103 @@ def test_a_trigger_follows_its_table_in_its_own_character_set(charset, collation
     event = query(f"RENAME TABLE `u{new}` TO `u\U0001f600`")
     with pytest.raises(SchemaError, match=f"character set {charset}"):
         list(triggers.take(statement_of(Logged(event, PLACE)), event))
+
+
+CUT = [
+    ("DROP TABLE shop.a -- x\n, shop.b -- y\n, priv.c", [("shop", "a"), ("shop", "b")]),
+    ("DROP TABLE shop.a # x\n, priv.c # y\n, shop.b", [("shop", "a"), ("shop", "b")]),
+    ("DROP TABLE IF EXISTS priv.c, shop.a /* x */, shop.b", [("shop", "a"), ("shop", "b")]),
+    ("DROP TABLE -- all\n shop.b, priv.c", [("shop", "b")]),
+]
+
+
+def test_a_definition_of_other_tables_names_these_only():
+    wants = TableFilter.of("shop.*", "shop.own")
+    for sql, names in (
+        ("RENAME TABLE shop.a TO priv.e", "priv.e"),
+        ("DROP DATABASE shop", "shop[.][*]"),
+    ):
+        with pytest.raises(SchemaError, match=f"not selected [(]{names}[)]"):
+            selected(query(sql), wants)
+
+
+@each_case(("sql", "names"), CUT)
+def test_a_drop_that_is_cut_down_loses_no_table_to_a_comment(sql, names):
+    event = selected(query(sql), TableFilter(["shop.*"]))
+    assert [pair(effect.name) for effect in effects_of(event)] == names
+
+
+IN_UTF8 = "CREATE TABLE `t` (\n  `模` INT)"
+FROM_SELECT = "CREATE TABLE `t` (\n  `模` int DEFAULT NULL\n) START TRANSACTION"
+MARIADB, XID = "11.8.9-MariaDB-log", {StatusVariable.XID: 7}
+IS_UNKNOWN = "the character set of this definition is unknown"
+
+
+@each_case(
+    ("sql", "collation", "version", "status", "charset"),
+    [
+        (IN_UTF8, 28, "9.7.1", {}, IS_UNKNOWN),
+        (IN_UTF8, 8, "9.7.1", {}, IS_UNKNOWN),
+        (IN_UTF8, 45, "9.7.1", {}, "utf8mb4"),
+        (FROM_SELECT, 28, "9.7.1", {}, None),
+        (IN_UTF8, 28, MARIADB, XID, IS_UNKNOWN),
+        (IN_UTF8, 28, MARIADB, {}, None),
+        (IN_UTF8, 28, "10.5.1-MariaDB", {}, IS_UNKNOWN),
+        (IN_UTF8.encode("gbk"), 28, "9.7.1", {}, IS_UNKNOWN),
+        (IN_UTF8.replace("模", "丁").encode("gbk"), 28, "9.7.1", {}, "gbk"),
+    ],
+)
+def test_a_definition_as_servers_write_them_is_not_always_theirs(
+    sql, collation, version, status, charset
+):
+    """A client may send the text of SHOW CREATE TABLE; its character set counts then."""
+    form = FormatDescriptionEvent.make(server_version=version, flavour=None).description
+    given_status = {StatusVariable.CHARSET: (collation, collation, 8), **status}
+    event = QueryEvent.make(sql=sql, database="d", status=given_status, form=form)
+    if charset == IS_UNKNOWN:
+        with pytest.raises(SchemaError, match=charset):
+            statement_of(Logged(event, PLACE))
+    else:
+        found = dict(statement_of(Logged(event, PLACE)).settings)["character_set_client"]
+        assert found == (charset or "utf8mb4")
+
+
+JAVASCRIPT = "CREATE FUNCTION f() RETURNS INT LANGUAGE JAVASCRIPT AS"
+ONE = [
+    "CREATE PROCEDURE p() REPEAT SET @i = @i + 1; UNTIL @i > 5 END REPEAT",
+    "CREATE PROCEDURE p() BEGIN SELECT 1; END;;",
+    f"{JAVASCRIPT} $$ let x = 1; return x; $$",
+    f"{JAVASCRIPT} $js$ // don't\n let x = `$$;`; return x; $js$ ; -- end",
+    "INSERT INTO t VALUES ('a;''b\\'c'), (\"x;\"), (`y;`) /* ; */ -- ;",
+    "SELECT 1 /*! + 1 */; # ;",
+]
+SEVERAL = [
+    "INSERT INTO t VALUES (';'); DROP DATABASE d",
+    "CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW SET @a = 1; INSERT INTO t SELECT 1 END",
+    "/*! INSERT INTO t VALUES (1); */ DROP DATABASE d",
+    f"{JAVASCRIPT} $$ return 1; $$; DROP DATABASE d; -- $$",
+    f"{JAVASCRIPT} -- AS $$\n 'return 1'; DROP DATABASE d; -- $$",
+]
+
+
+@each_case(("sql", "several"), [*((sql, False) for sql in ONE), *((sql, True) for sql in SEVERAL)])
+def test_an_event_with_semicolons_is_one_statement_or_several(sql, several):
+    if several:
+        with pytest.raises(SchemaError, match="has several statements"):
+            statement_of(Logged(query(sql), PLACE))
+    else:
+        assert statement_of(Logged(query(sql), PLACE)).text.startswith(sql[:20])
+
+
+def test_a_text_that_is_not_understood_is_not_called_several():
+    with pytest.raises(SchemaError, match="contains a semicolon is not understood"):
+        statement_of(Logged(query("INSERT INTO t VALUES (';"), PLACE))
+
+
+def test_a_large_statement_is_not_split_into_a_list_of_tokens():
+    event = query("/* x */ INSERT INTO t VALUES " + ",".join(["(1, 'a;b')"] * 100_000))
+    tracemalloc.start()
+    statement_of(Logged(event, PLACE))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * len(event.sql_bytes)

@@ -11,6 +11,7 @@ from tailrace.errors import (
     BadMagic,
     BoundaryError,
     ChecksumMismatch,
+    EventEncodeError,
     LogError,
     StorageError,
     TruncatedEvent,
@@ -360,3 +361,24 @@ def test_a_whole_event_of_an_unknown_type_after_damage_is_not_cut(tmp_path, flav
     with pytest.raises(LogError, match="a whole event follows"):
         append(file)
     assert file.read_bytes() == broken
+
+
+def test_a_log_without_a_mark_is_a_servers_or_of_an_earlier_release(tmp_path):
+    path, _, held = killed(tmp_path, "mysql", server_version="8.0.36", checksum="none")
+    raw = bytearray(held)
+    raw[4 + 17] = raw[4 + 19 + 51] = 0  # not open, and without the mark
+    end = 4 + int.from_bytes(raw[13:17], "little")
+    raw[end - 4 : end] = struct.pack("<I", crc32(raw[4 : end - 4]))
+    path.write_bytes(raw)
+    with pytest.raises(StorageError, match="or an earlier release of Tailrace wrote it"):
+        tailrace.append(tmp_path)
+    copy = tailrace.create(tmp_path / "copy" / "binlog", flavour="mysql", server_id=1)
+    with copy, open_log(str(path)) as events:
+        for event in events:
+            copy.write(event)
+    tailrace.append(tmp_path / "copy").close()
+
+
+def test_a_version_that_leaves_no_space_for_the_mark(tmp_path):
+    with pytest.raises(EventEncodeError, match="by_tailrace"):
+        log(tmp_path / "binlog.000001", "mysql", server_version="9.7.0-" + "x" * 43)

@@ -34,7 +34,7 @@ def test_logs_of_servers_are_rejected(tmp_path, case):
         shutil.copy(path, folder)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     for rejected in (append, partial(reset, yes=True)):
-        with pytest.raises(StorageError, match="only logs that Tailrace wrote"):
+        with pytest.raises(StorageError, match="has no mark of Tailrace"):
             rejected(str(folder))
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -64,8 +64,8 @@ def test_the_log_of_a_running_server(flavour_server, tmp_path):
     for path in server.binlogs():
         (linked / path.name).hardlink_to(path)
     for use, error, said in (
-        (partial(append, folder), StorageError, "only logs that Tailrace wrote"),
-        (partial(reset, str(folder), yes=True), StorageError, "only logs that Tailrace wrote"),
+        (partial(append, folder), StorageError, "has no mark of Tailrace"),
+        (partial(reset, str(folder), yes=True), StorageError, "has no mark of Tailrace"),
         (partial(tailrace.receive, url, folder), UsageError, "a server's data folder"),
         (partial(tailrace.receive, url, linked), StorageError, "writes to it"),
         (partial(purge, folder, to=server.binlogs()[-1].name), StorageError, "writes to it"),

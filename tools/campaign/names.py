@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import pymysql
 
 import tailrace
-from tailrace.errors import TailraceError
+from tailrace.errors import SchemaError, TailraceError
 from tools.applied import differences, forget, gtid_mode
 from tools.campaign.report import Tries
 from tools.campaign.second import client
@@ -77,7 +77,7 @@ def _statements(rng: random.Random, codec: str) -> Iterator[str]:
     yield f"CREATE TABLE {table} (id INT PRIMARY KEY AUTO_INCREMENT, {column} VARCHAR(99))"
     for number in range(1, rng.randrange(4, 10)):
         yield f"SET SESSION binlog_format = '{rng.choice(('ROW', 'STATEMENT'))}'"
-        match rng.randrange(7):
+        match rng.randrange(8):
             case 0:
                 yield f"CREATE TABLE t{number} LIKE {table}"
             case 1:
@@ -92,6 +92,8 @@ def _statements(rng: random.Random, codec: str) -> Iterator[str]:
                 yield f"DROP TABLE {other}"
             case 4:
                 yield f"CREATE TABLE {quoted(_name(rng, codec))} SELECT '{text}' AS {column}"
+            case 5:  # the form in which servers write a table's definition
+                yield f"CREATE TABLE {quoted(_name(rng, codec))} (\n  {column} INT)"
             case _:
                 yield f"SET @{variable} = '{text}{number}'"
                 yield f"INSERT INTO {table} ({column}) VALUES (@{variable}), ('{text}')"
@@ -138,6 +140,9 @@ def _one(rng: random.Random, source: Server, target: Server) -> tuple[str, str]:
     source.rotate()
     try:
         way = _feed(rng, target, str(source.data), charset)
+    except SchemaError as error:
+        unknown = "the character set of this definition is unknown" in str(error)
+        return f"{charset} unknown", "" if unknown else f"{charset}: {error}"
     except (TailraceError, pymysql.err.MySQLError, AssertionError) as error:
         return charset, f"{charset}: {type(error).__name__}: {error}"
     except subprocess.CalledProcessError as error:

@@ -50,6 +50,9 @@ _CREATED_AT: Final = HEADER_SIZE + 52
 _AWARE_SINCE: Final = {Flavour.MYSQL: (5, 6, 1), Flavour.MARIADB: (5, 3, 0)}
 _MOST_TYPES_UNAWARE: Final = 30  # MySQL 5.5 knew 27 types; a longer array precedes a checksum
 
+_LONGEST_OURS: Final = 48
+"""Bytes of the version of a log that has Tailrace's mark: a zero byte and the mark follow."""
+
 
 def _server(raw: bytes | memoryview) -> tuple[bytes, Flavour, bool]:
     """Version text, flavour, and whether its events may carry checksums, from a whole event."""
@@ -231,7 +234,12 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
         flavour = member(Flavour, flavour, "flavour")
         ours = made(self.by_tailrace, bool, "by_tailrace")
         version = STANDARD_VERSIONS[flavour] if version is None else version
-        raw = name(version, "server_version", 48 if ours else 50)
+        raw = name(version, "server_version", 50)
+        if ours and len(raw) > _LONGEST_OURS:
+            raise EventEncodeError(
+                f"server_version: {len(raw)} bytes; next to the mark of a log that Tailrace writes"
+                f" (by_tailrace) only {_LONGEST_OURS} fit"
+            )
         _, whose, aware = _aware(raw)
         if whose is not flavour:
             raise EventEncodeError(f"server_version: {version!r} is none of {flavour.value}")

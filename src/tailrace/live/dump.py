@@ -393,8 +393,8 @@ class Dump:
         most = MAX_EVENT_SIZE if said is None else said
         if most > MAX_EVENT_SIZE or size > _framed(most):
             raise MalformedPacket(
-                f"{self._source}: at {self.place.position} comes an event that says it has {most}"
-                f" bytes, and {size} came: it may have {MAX_EVENT_SIZE}, and no more than it says"
+                f"{self._source}: the event at {self.place.position} announces {most} bytes, and"
+                f" {size} arrived: it may have {MAX_EVENT_SIZE}, and no more than it announces"
             )
 
     def _answer(self, packet: memoryview) -> EndOfDump:

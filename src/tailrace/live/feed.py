@@ -374,9 +374,9 @@ class Feed(Closing):
         self._stalled = where, number + 1 if before == where else 1
         if self._stalled[1] == _STALLS:
             raise MalformedPacket(
-                f"{link.session.name}: the event at {where} announces {said} bytes, and on each of"
-                f" {_STALLS} connections {came} or fewer came ({error}): check the source, or a"
-                " proxy before it"
+                f"{link.session.name}: the event at {where} announces {said} bytes, but each"
+                f" of {_STALLS} connections sent {came} bytes at most ({error}): check the source"
+                " and any proxy"
             ) from error
 
     def _left_off(self, _: OpenDump, sign: LeftOff) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -128,6 +129,7 @@ class Log(Closing):
         self._linked: Generator[Event | None] | None = None
         self._deadline: float | None = None
         self._nexts: Iterator[Event] | None = None
+        self._taking = RLock()
         self._failure: Exception | None = None
         self.at_end = False
         self._until = until_of(until)
@@ -368,10 +370,16 @@ class Log(Closing):
         return None
 
     def __next__(self) -> Event:
-        """The next event of one iteration, which `close` and `seek` end."""
-        if self._nexts is None:
-            self._nexts = iter(self)
-        return next(self._nexts)
+        """The next event of one iteration, which `close` and `seek` end. Several threads may call
+        it: each event goes to one of them.
+        """
+        nexts = self._nexts
+        with self._taking:
+            if nexts is not None and nexts is not self._nexts:  # closed while this thread waited
+                raise StopIteration
+            if self._nexts is None:
+                self._nexts = iter(self)
+            return next(self._nexts)
 
     def __iter__(self) -> Iterator[Event]:
         return self._events(expand=self.expand_payloads)

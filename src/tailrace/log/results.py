@@ -36,8 +36,8 @@ class Results(Closing, Iterator[T]):
 
     def __reduce__(self) -> NoReturn:
         raise UsageError(
-            f"{type(self).__name__} are read in one process and cannot be pickled: pass the source,"
-            " and the position as its start"
+            f"{type(self).__name__} objects cannot be pickled: pass the source, and use the"
+            " position as start"
         )
 
     def _next(self) -> T:

@@ -264,6 +264,7 @@ class Receiver:
                     raise
                 follows = Follows.of(copy.folder, last, error)
             except DuplicateServerId:
+                self._owned = False
                 with suppress(TailraceError):
                     self._owned = copy.is_owned
                 self._let_go(feed, writer)

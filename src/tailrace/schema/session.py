@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import EventFlag, Flavour
 from tailrace.errors import LogError
+from tailrace.events.description import version_of
 from tailrace.events.status_vars import StatusVariable
 from tailrace.schema.tokens import NotUnderstoodError, SqlMode
+from tailrace.transaction.statements import without_start_transaction
 from tailrace.values.charsets import charset_of, collation_id, decode, default_collation
 
 if TYPE_CHECKING:
@@ -127,23 +129,38 @@ def session_of_event(event: QueryEvent, flavour: Flavour) -> tuple[StatementSess
 _GENERATED: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE [^\n]*\(\n  `")
 
 
-def is_generated(sql: bytes) -> bool:
+_LOGS_XID: Final = (10, 6, 0)
+"""MariaDB's first release whose definitions have their XID, except for generated ones."""
+
+
+def is_generated(event: QueryEvent) -> bool | None:
     """Whether a server generated a statement (``CREATE TABLE … SELECT``, for example): it is UTF-8
-    then, whatever the client's character set in the event.
+    then, whatever the client's character set in the event. None if that cannot be told: a client
+    may send the text of SHOW CREATE TABLE. Where both would mean the same, the answer is False.
     """
-    if _GENERATED.match(sql) is None:
+    raw = event.sql_bytes
+    if raw.isascii() or _GENERATED.match(raw) is None:
         return False
+    values = event.status_variables.values
+    client = (values.get(StatusVariable.CHARSET) or (None,))[0]
     try:
-        sql.decode()
+        text = raw.decode()
+        if client is None or decode(charset_of(client), raw) == text:
+            return False
     except UnicodeDecodeError:
         return False
-    return True
+    except LogError:
+        return True
+    if event.form.flavour is Flavour.MARIADB:
+        since = version_of(event.form.server_version) or (0, 0, 0)
+        return True if StatusVariable.XID not in values and since >= _LOGS_XID else None
+    return True if without_start_transaction(raw) is not None else None
 
 
 def _text(event: QueryEvent, collation: int | None) -> str:
     """The statement; as UTF-8 if its character set is unknown or does not fit."""
     raw = event.sql_bytes
-    if collation is not None and not raw.isascii() and not is_generated(raw):
+    if collation is not None and not raw.isascii() and not is_generated(event):
         try:
             return decode(charset_of(collation), raw)
         except LogError:

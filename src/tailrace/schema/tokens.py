@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
+from tailrace.transaction.statements import COMMENT_REST
 from tailrace.values.surrogates import in_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 LONGEST_KEPT: Final = 1 << 13
 """Characters of the longest statement of which anything is kept: programs repeat theirs."""
@@ -121,21 +122,53 @@ def _token_pattern(*, plain: bool) -> re.Pattern[str]:
 _WITH_BODIES: Final = frozenset({"PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"})
 
 
-def is_several(tokens: Sequence[SqlToken]) -> bool:
-    """Whether a text is several statements. One that defines a routine, a trigger or an event may
-    contain semicolons, up to the END of its body.
+_NAMED: Final = frozenset({"CREATE", "ALTER", "LANGUAGE", *_WITH_BODIES})
+_DOLLAR_QUOTED: Final = re.compile(r"AS\s++(\$\w*+\$)", re.IGNORECASE)
+
+
+@functools.cache
+def _one_pattern(*, plain: bool) -> re.Pattern[str]:
+    """What surely belongs to the first statement of a text: up to a semicolon, or further than it
+    can be told without tokens. ``plain`` as in `_token_pattern`. Fast also for large values.
     """
-    keys = [token.key for token in tokens if token.kind is not Kind.END]
-    while keys and keys[-1] == ";":
-        keys.pop()
-    while keys and keys[0] == ";":
-        del keys[0]
-    if ";" not in keys:
+    single, double = (_PLAIN_SINGLE, _PLAIN_DOUBLE) if plain else (_SINGLE, _DOUBLE)
+    return re.compile(
+        rf"(?:[^;'\"`\#/-]++|{single}|{double}|`[^`]*+(?:``[^`]*+)*+`|--(?=\s|\Z)[^\n]*+|\#[^\n]*+"
+        rf"|/\*(?!M?!){COMMENT_REST}|/(?!\*)|-(?!-(?:\s|\Z))|(?!))*+",
+        re.DOTALL | re.ASCII,
+    )
+
+
+def is_several(sql: str, flavour: Flavour, sql_mode: int) -> bool:
+    """Whether a text is several statements. One that defines a routine, a trigger or an event may
+    contain semicolons, up to the END of its body, or in MySQL's dollar quotes.
+
+    Raises `NotUnderstoodError` as `tokenize`.
+    """
+    one = _one_pattern(plain=bool(sql_mode & SqlMode.NO_BACKSLASH_ESCAPES)).match(sql)
+    if one is not None and one.end() == len(sql):
         return False
-    first = keys[: keys.index(";")]
-    has_body = {"CREATE", "ALTER"} & set(first) and _WITH_BODIES & set(first)
-    last = len(keys) - keys[::-1].index(";")
-    return not (has_body and keys[last] == "END")
+    words: set[str] = set()
+    count, fresh, lead, has_end = 0, True, "", False
+    for token in _tokens(sql, flavour, sql_mode):
+        key = token.key
+        if key == ";" or token.kind is Kind.END:
+            fresh = True
+            continue
+        if fresh:
+            if count and not (words & {"CREATE", "ALTER"} and words & _WITH_BODIES):
+                return True
+            count, fresh, lead, has_end = count + 1, False, key, False
+        has_end = has_end or key == "END"
+        if count == 1 and key in _NAMED:
+            words.add(key)
+        if count == 1 and key == "AS" and {"CREATE", "LANGUAGE"} <= words:
+            quote = _DOLLAR_QUOTED.match(sql, token.start)
+            if quote is not None and flavour is Flavour.MYSQL:
+                _, end, rest = sql[quote.end() :].partition(quote[1])
+                after = _tokens(rest, flavour, sql_mode)
+                return not end or any(each.key != ";" for each in after if each.kind != Kind.END)
+    return count > 1 and not (lead == "END" or (lead == "UNTIL" and has_end))
 
 
 _COMMENT_MARK: Final = re.compile(r"/\*|\*/")
@@ -161,7 +194,10 @@ def tokenize(
     The time is proportional to the text's length. Raises `NotUnderstoodError` for a string, name or
     comment that does not end.
     """
-    tokens: list[SqlToken] = []
+    return list(_tokens(sql, flavour, sql_mode))
+
+
+def _tokens(sql: str, flavour: Flavour, sql_mode: int) -> Iterator[SqlToken]:
     at, end, depth = 0, len(sql), 0
     plain = bool(sql_mode & SqlMode.NO_BACKSLASH_ESCAPES)
     pattern = _token_pattern(plain=plain)
@@ -186,11 +222,10 @@ def tokenize(
             depth -= 1
         elif kind == "close":
             at = start + 1
-            tokens.append(SqlToken(Kind.MARK, "*", "*", start))
+            yield SqlToken(Kind.MARK, "*", "*", start)
         else:
-            tokens.append(_token(kind, text, start, plain, sql_mode))
-    tokens.append(SqlToken(Kind.END, "", "", end))
-    return tokens
+            yield _token(kind, text, start, plain, sql_mode)
+    yield SqlToken(Kind.END, "", "", end)
 
 
 def _token(kind: str, text: str, start: int, plain: bool, sql_mode: int) -> SqlToken:

@@ -8,9 +8,9 @@
 executes one by one (bytes), `script` to a file for the servers' own clients.
 """
 
-from tailrace.sql.forward import Wants, statements
+from tailrace.sql.forward import statements
 from tailrace.sql.script import commands, script
 from tailrace.sql.statement import Statement
 from tailrace.sql.undo import undo
 
-__all__ = ["Statement", "Wants", "commands", "script", "statements", "undo"]
+__all__ = ["Statement", "commands", "script", "statements", "undo"]

@@ -14,7 +14,6 @@ from tailrace.sql.rows import TableSql, once_per_table
 from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement
 from tailrace.sql.triggers import Guard, Triggers
-from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,17 +24,15 @@ if TYPE_CHECKING:
     from tailrace.sql.rows import RowSql
     from tailrace.sql.statement import RowStatements
     from tailrace.sql.stretches import StretchSql
+    from tailrace.table_filter import TableFilter
     from tailrace.values.row import Row
     from tailrace.values.schema import TableSchema
-
-Wants = TableFilter
-"""Whether a table, by its database and name, is requested."""
 
 END: Final = Statement("", (), None, alone=True)
 """Nothing to execute: a transaction ends here, so it is committed before the next one starts."""
 
 
-def statements(changes: Changes, *, wants: Wants | None = None) -> Iterator[Statement]:
+def statements(changes: Changes, *, wants: TableFilter | None = None) -> Iterator[Statement]:
     """The statements that produce the same data on a copy of the schema, in the log's order.
 
     Each changed row is one statement. Statements of the log are included in their order, as they
@@ -61,7 +58,7 @@ def with_stretches(
     items: Iterable[Change | Logged | Ended | Stretch],
     kernels: StretchSql | None,
     *,
-    wants: Wants | None,
+    wants: TableFilter | None,
 ) -> Iterator[Statement | RowStatements]:
     """The same, for items as `Changes.with_others` gives them.
 
@@ -140,7 +137,7 @@ def repeat(table: TableSql, row: Row) -> RowSql | None:
     return table.delete(before) if after is None else table.update(before, after)
 
 
-def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement:
+def _logged(item: Logged, changes: Changes, wants: TableFilter | None) -> Statement:
     if wants is None:
         return statement_of(item)
     kind = classify(item.event.sql)

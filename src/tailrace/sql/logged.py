@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import SchemaError, ValueRejected
+from tailrace.generators.event import context_of
 from tailrace.generators.log_context import QueryContext
 from tailrace.generators.statement import StatementQuery
 from tailrace.schema.classify import StatementKind, classify, of_database
@@ -88,7 +89,7 @@ def concerns(event: QueryEvent, wants: Callable[[str, str], bool]) -> bool:
 
 
 def selected(event: QueryEvent, wants: TableFilter) -> QueryEvent | None:
-    """The definition as far as it is one of requested tables; None if it is of others only.
+    """The definition, reduced to the requested tables; None if it concerns others only.
 
     A DROP or RENAME of several tables is cut down to the requested ones. Raises SchemaError if
     another definition also changes tables that are not requested, or reads one: the target may have
@@ -107,11 +108,15 @@ def selected(event: QueryEvent, wants: TableFilter) -> QueryEvent | None:
         and (cut := _cut_down(event, kept)) is not None
     ):
         return cut
-    names = {".".join(table) for effect in found for table in _tables(effect, event)}
+    others = {
+        f"{database or '?'}.{table or '*'}"
+        for effect in found
+        for database, table in _tables(effect, event)
+        if not table or not wants(database, table)
+    }
     raise event.error(
-        f"this definition is also of tables that are not selected ({', '.join(sorted(names))}):"
-        f" «{event.sql:.200}»: do with the selected ones what it did, by hand, and continue after"
-        " it (--start)",
+        f"«{event.sql:.200}» also concerns tables that are not selected"
+        f" ({', '.join(sorted(others))}): apply it by hand, then resume after it (--start)",
         SchemaError,
     )
 
@@ -178,15 +183,14 @@ def _cut_down(event: QueryEvent, kept: Sequence[bool | None]) -> QueryEvent | No
         if keeps:
             parts.append(text[start : cursor.token.start].strip())
         cursor.accept(",")
-    charset = (
-        "utf8mb4" if is_generated(event.sql_bytes) else charset_of(event.client_collation or 45)
-    )
+    charset = charset_of(event.client_collation or 45)
     try:
         if encode(charset, text) != event.sql_bytes:
             return None
     except ValueRejected:
         return None
-    return event.replace(sql=encode(charset, head + ", ".join(parts)))
+    # a line of its own for each part: it may end with a comment that the end of its line ends
+    return event.replace(sql=encode(charset, head + "\n, ".join(parts)))
 
 
 _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
@@ -196,21 +200,27 @@ _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
 def statement_of(item: Logged) -> Statement:
     """The statement of a log, as `statement_of_query` gives it.
 
-    Raises SchemaError if its event has several: a client would execute all, and a replica none.
+    Raises SchemaError if its event has several: a client would execute all, a replica none.
     """
     event = item.event
-    if b";" in event.sql_bytes and _is_several(event):
+    if b";" in event.sql_bytes and (problem := _not_one(event)):
         raise event.error(
-            f"one event has several statements, which a replica rejects: «{event.sql:.200}»: leave"
-            " its transaction out (start, until)",
-            SchemaError,
+            f"{problem}: «{event.sql:.200}»: leave its transaction out (start, until)", SchemaError
         )
     return statement_of_query(StatementQuery(QueryContext(item, 0)), item.group)
 
 
-def _is_several(event: QueryEvent) -> bool:
-    tokens = _tokens(event)
-    return not tokens or is_several(tokens)
+def _not_one(event: QueryEvent) -> str:
+    """Why an event's text is not one statement for certain; empty if it is."""
+    session, sql = session_of_event(event, event.form.flavour)
+    if session is None:
+        return "the first half of an ALTER that contains a semicolon is not understood"
+    try:
+        if is_several(sql, session.flavour, session.sql_mode):
+            return "one event has several statements, which a replica rejects"
+    except NotUnderstoodError as error:
+        return f"a statement that contains a semicolon is not understood ({error.message})"
+    return ""
 
 
 def statement_of_query(
@@ -223,7 +233,7 @@ def statement_of_query(
 
     ``CREATE TABLE ... START TRANSACTION``, which only a replica may execute, loses its last words:
     the rows follow in a separate transaction. Raises UnsupportedType for a user variable of an
-    unknown type.
+    unknown type, SchemaError for a definition of which the character set is not known.
     """
     raw, text = query.query_bytes, query.query_string
     shorter = without_start_transaction(raw)
@@ -231,7 +241,7 @@ def statement_of_query(
     kind = classify(text)
     uses = query.uses_current_database is not False and not of_database(text)
     charset, settings = query.character_set_client, _settings(query)
-    if charset is not None and not raw.isascii() and is_generated(raw):
+    if _is_generated(query):
         charset, settings = None, tuple({**dict(settings), **dict(OWN)}.items())
     return Statement(
         raw.decode("utf-8", "surrogateescape"),
@@ -243,6 +253,24 @@ def statement_of_query(
         logged=True,
         charset=client_charset(charset, raw),
     )
+
+
+def _is_generated(query: StatementQuery) -> bool:
+    """Whether a statement is UTF-8, whatever its client's character set. Raises SchemaError if it
+    may be, and would mean something else.
+    """
+    context = context_of(query)
+    if not isinstance(context, QueryContext):
+        return False
+    found = is_generated(context.event)
+    if found is None:
+        raise context.event.error(
+            "the character set of this definition is unknown: its client's"
+            f" ({query.character_set_client}), or UTF-8 if the server generated it:"
+            f" «{query.query_string:.200}»: execute it yourself and continue after it (start)",
+            SchemaError,
+        )
+    return found
 
 
 def client_charset(charset: str | None, sql: bytes) -> str | None:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from tailrace.log.sources import Source
     from tailrace.position import Position
     from tailrace.selection import Bound
-    from tailrace.sql.forward import Wants
     from tailrace.sql.statement import RowStatements
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
+    from tailrace.table_filter import TableFilter
 
 T = TypeVar("T")
 How = Literal["sql", "undo"]
@@ -130,7 +130,7 @@ def sql_lines(
     changes: Changes,
     how: How,
     *,
-    wants: Wants | None,
+    wants: TableFilter | None,
     rows: int = 1,
     through: Callable[
         [Iterable[Statement | RowStatements]], Iterable[Statement | RowStatements]
@@ -296,7 +296,9 @@ def _script(
     return Script(changes, ended(sql_lines(changes, how, wants=wants, rows=rows)), ended(found))
 
 
-def _statements(changes: Changes, how: How, wants: Wants | None, rows: int) -> Iterator[Statement]:
+def _statements(
+    changes: Changes, how: How, wants: TableFilter | None, rows: int
+) -> Iterator[Statement]:
     """The statements one by one, made without kernels; nothing is read before the first."""
     make = repeating if how == "sql" else undoing
     found: Iterable[Statement | RowStatements] = make(changes, wants=wants)

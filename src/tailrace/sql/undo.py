@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from tailrace.columns.text.stretches import Stretch
     from tailrace.log.changes import Changes
-    from tailrace.sql.forward import Wants
     from tailrace.sql.rows import RowSql
     from tailrace.sql.stretches import StretchSql
+    from tailrace.table_filter import TableFilter
     from tailrace.values.row import Row
 
 _HELD: Final = 1 << 20
@@ -33,7 +33,7 @@ _OBJECT: Final = 64
 
 
 def undo(
-    changes: Changes, *, wants: Wants | None = None, folder: Path | None = None
+    changes: Changes, *, wants: TableFilter | None = None, folder: Path | None = None
 ) -> Iterator[Statement]:
     """The statements that undo the changes, the last change first.
 
@@ -61,7 +61,7 @@ def undo_stretches(
     items: Iterable[Change | Logged | Ended | Stretch],
     kernels: StretchSql | None,
     *,
-    wants: Wants | None,
+    wants: TableFilter | None,
     folder: Path | None = None,
 ) -> Iterator[Statement | RowStatements]:
     """The same, for items as `Changes.with_others` gives them.
@@ -103,7 +103,7 @@ def _reverse(table: TableSql, row: Row) -> RowSql | None:
     return table.insert(before, whole=True) if after is None else table.revert(before, after)
 
 
-def _logged(item: Logged, changes: Changes, wants: Wants | None) -> Statement | None:
+def _logged(item: Logged, changes: Changes, wants: TableFilter | None) -> Statement | None:
     event = item.event
     if is_half(event) or changes_nothing(event.sql):
         return None

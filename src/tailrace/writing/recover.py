@@ -203,9 +203,10 @@ class RecoveredLog:
             raise StorageError(f"{self.path}: a relay log is its replica's, and not appended to")
         if not event.by_tailrace and not event.server_version.endswith("-tailrace"):
             raise StorageError(
-                f"{self.path}: a server of version {event.server_version!r} wrote this log, only"
-                " logs that Tailrace wrote are continued or reset: create a log of your own"
-                " (tailrace.create), and copy the events into it (LogWriter.write)"
+                f"{self.path}: this log has no mark of Tailrace: a server of version"
+                f" {event.server_version!r} or an earlier release of Tailrace wrote it. It cannot"
+                " be continued or reset. Create a log of your own (tailrace.create) and copy the"
+                " events into it (LogWriter.write)"
             )
         if self.form is not None:
             raise event.error("a second format description event: it is a relay log", LogError)

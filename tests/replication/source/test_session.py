@@ -685,3 +685,22 @@ def test_the_password_of_the_environment(monkeypatch, serve):
     connect(server, password="of the environment").close()
     with pytest.raises(pymysql.Error):
         connect(server)
+
+
+def test_a_dump_does_not_hold_the_packet_that_began_it(serve):
+    """Two dumps with GTID sets that exceed the limit together are both served."""
+    server = serve(SHOP / "mysql", limits=Limits(packets=300_000))
+    other = ",".join(f"{number:08x}-0000-0000-0000-000000000001:1" for number in range(5000))
+    clients = []
+    for server_id in (71, 72):
+        client = connect(server)
+        client.query("SET @source_binlog_checksum = 'CRC32'")
+        raw = BinlogDumpGtid(tailrace.GtidSet.parse(other), server_id, 0).encode()
+        assert 150_000 < len(raw) < 300_000
+        client._execute_command(raw[0], raw[1:])
+        clients.append(client)
+        assert client._read_packet().get_all_data()
+    wait_for(lambda: all(each.transmit for each in server.sessions))
+    assert [each.connection.is_gone() for each in server.sessions] == [False, False]
+    for client in clients:
+        client.close()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from tailrace.log.reader import Reader
-    from tailrace.sql import Wants
     from tailrace.sql.statement import RowStatements
+    from tailrace.table_filter import TableFilter
 
 
 def sql_output(stream: TextIO) -> TextIO:
@@ -32,7 +32,7 @@ def show_sql(
     how: Literal["sql", "undo"],
     write: Callable[[Iterator[str | Iterator[str] | memoryview]], None],
     *,
-    wants: Wants | None,
+    wants: TableFilter | None,
     skips: Literal["error", "skip"],
     renamed: Collection[str] = (),
     rows: int = 1,

@@ -179,13 +179,19 @@ class ReplicaConnection:
 
     def poll(self) -> bytes | None:
         """One packet's payload if it has arrived whole, else None. Raises MalformedPacket."""
-        self._partial.hold(self, len(self._held))
+        self.processed()
         while (found := self._take()) is None:
             try:
                 self._fill()
             except _WouldBlock:
                 return None
         return found[1]
+
+    def processed(self) -> None:
+        """The packet that was read last is not kept any more, so it does not count as held. The
+        next read implies it.
+        """
+        self._partial.hold(self, len(self._held))
 
     def fileno(self) -> int:
         """The socket's number, for a selector; -1 after `release`."""
@@ -198,7 +204,7 @@ class ReplicaConnection:
         return self._tls is not None and self._tls.pending() > 0
 
     def _next(self, deadline: float | None) -> tuple[int, bytes]:
-        self._partial.hold(self, len(self._held))
+        self.processed()
         while (found := self._take()) is None:
             try:
                 self._fill()

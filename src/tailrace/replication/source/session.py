@@ -99,7 +99,10 @@ class Session:
                     return
                 try:
                     if command in (_DUMP, _DUMP_GTID):
-                        self._dump(payload)
+                        request = self._request(payload)
+                        del payload
+                        connection.processed()
+                        self._dump(request)
                         return
                     self._command(command, payload)
                 except ServerError as error:
@@ -171,8 +174,8 @@ class Session:
         self.replica = None
         self._ok()
 
-    def _dump(self, payload: bytes) -> None:
-        transmit = self._source.transmit(self._request(payload), self)
+    def _dump(self, request: DumpRequest) -> None:
+        transmit = self._source.transmit(request, self)
         self.transmit = transmit
         request = transmit.request
         name = self.connection.name

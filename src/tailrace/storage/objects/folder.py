@@ -65,7 +65,7 @@ class GrowingFiles:
         self.url = url
         self._bucket = bucket_of(url)
         self._worker = worker or Worker("tailrace segments")
-        self._outputs: dict[str, SegmentOutput] = {}
+        self._last: SegmentOutput | None = None
 
     def path(self, name: str) -> str:
         """The file's URL; of an empty name the folder's, with a slash."""
@@ -150,9 +150,11 @@ class GrowingFiles:
         return self._opened(name, replace(chain, generation=generation), token)
 
     def is_owned(self, name: str) -> bool:
-        """Whether no other writer has taken over a file that was opened here. One request."""
-        output = self._outputs.get(name)
-        return output is None or output.is_owned()
+        """Whether no other writer has taken over the file, if it was opened here last. One
+        request.
+        """
+        last = self._last
+        return last is None or last.path != self.path(name) or last.is_owned()
 
     def _check_closed(self, name: str) -> None:
         if self.path(name) in OPEN:
@@ -162,7 +164,7 @@ class GrowingFiles:
         self._check_closed(name)
         path, key = self.path(name), self._key(name)
         output = SegmentOutput(self._bucket, key, path, chain, self._worker, token)
-        OPEN[path] = self._outputs[name] = output
+        OPEN[path] = self._last = output
         return output
 
     def remove(self, name: str) -> None:
