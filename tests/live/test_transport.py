@@ -61,7 +61,7 @@ def test_events_are_those_of_the_files(worked):
     expected = [each for each in seen(tailrace.open(folder(worked))) if each[0] != last]
     found = seen(tailrace.open(url_of(worked)))
     assert [each for each in found if each[0] != last] == expected
-    assert len(expected) > 100
+    assert len(expected) > 50
     assert len(found) > len(expected)
 
 
