@@ -51,4 +51,4 @@ def test_mirror_takes_a_keyring_and_goes_on(tmp_path):
 def test_the_command_takes_a_keyring(spark, tmp_path, capsys):
     folder, keys, rows = recorded("mysql-9.7")
     assert command(str(folder), into=tmp_path / "lake", keyring=str(keys)) == 0
-    assert f"{len(rows)} changes" in capsys.readouterr().out
+    assert f"{len(rows)} change from" in capsys.readouterr().out

@@ -74,7 +74,7 @@ def test_packages_are_fetched_by_one_session_at_a_time(tmp_path):
 def test_what_is_installed_fits():
     for name in FORMATS:
         fit.check(name)
-    fit.check_spark(java=True)
+    fit.check_spark("a mirror", java=True)
 
 
 def test_versions_are_those_of_the_extra(monkeypatch):
@@ -92,7 +92,7 @@ def test_versions_are_those_of_the_extra(monkeypatch):
         extra = {"deltalake": "delta", "pyspark": "spark"}[package]
 
         def check(extra=extra):
-            fit.check("delta") if extra == "delta" else fit.check_spark(java=False)
+            fit.check("delta") if extra == "delta" else fit.check_spark("it", java=False)
 
         if fits:
             check()
