@@ -39,7 +39,11 @@ def _written_by_others(paths: Iterable[Path]) -> tuple[Path, str] | None:
 
     None if there is none, or none that the system shows: Linux does, of the same user or to root.
     """
-    wanted = {(stat.st_dev, stat.st_ino): path for path in paths for stat in [path.stat()]}
+    wanted: dict[tuple[int, int], Path] = {}
+    for each in paths:
+        with suppress(FileNotFoundError):  # a layer gave it another name, which no server does
+            found = each.stat()
+            wanted[found.st_dev, found.st_ino] = each
     own = str(os.getpid())
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
