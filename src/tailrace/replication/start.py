@@ -78,7 +78,7 @@ class Follows:
         if name is None:
             raise refused
         try:
-            found = scan(folder, last.name)
+            found = scan(folder, last.name, only_ours=False)
         except StorageError:
             raise refused from None
         if not str(found.gtids):

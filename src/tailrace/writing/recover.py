@@ -96,9 +96,10 @@ class RecoveredLog:
     the file.
     """
 
-    def __init__(self, folder: WritableStore, name: str) -> None:
+    def __init__(self, folder: WritableStore, name: str, *, only_ours: bool) -> None:
         self.folder = folder
         self.name = name
+        self._only_ours = only_ours
         self.size = folder.size(name)
         self.end = 0
         self.reason = ""
@@ -201,7 +202,7 @@ class RecoveredLog:
     def _note_format(self, event: FormatDescriptionEvent) -> None:
         if event.header.flags & EventFlag.RELAY_LOG:
             raise StorageError(f"{self.path}: a relay log is its replica's, and not appended to")
-        if not event.by_tailrace and not event.server_version.endswith("-tailrace"):
+        if self._only_ours and not event.by_tailrace and not event.server_version.endswith("-tailrace"):
             raise StorageError(
                 f"{self.path}: this log has no mark of Tailrace: a server of version"
                 f" {event.server_version!r} or an earlier release of Tailrace wrote it. It cannot"
@@ -287,8 +288,10 @@ class RecoveredLog:
         return _U32.pack(crc32(raw[:-CHECKSUM_SIZE])) == raw[-CHECKSUM_SIZE:]
 
 
-def scan(folder: WritableStore, name: str) -> RecoveredLog:
-    """Read a log file to its end. Raises as `RecoveredLog.run`."""
-    found = RecoveredLog(folder, name)
+def scan(folder: WritableStore, name: str, *, only_ours: bool = True) -> RecoveredLog:
+    """Read a log file to its end; with ``only_ours`` one that Tailrace wrote. Raises as
+    `RecoveredLog.run`.
+    """
+    found = RecoveredLog(folder, name, only_ours=only_ours)
     found.run()
     return found
