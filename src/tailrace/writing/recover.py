@@ -202,7 +202,11 @@ class RecoveredLog:
     def _note_format(self, event: FormatDescriptionEvent) -> None:
         if event.header.flags & EventFlag.RELAY_LOG:
             raise StorageError(f"{self.path}: a relay log is its replica's, and not appended to")
-        if self._only_ours and not event.by_tailrace and not event.server_version.endswith("-tailrace"):
+        if (
+            self._only_ours
+            and not event.by_tailrace
+            and not event.server_version.endswith("-tailrace")
+        ):
             raise StorageError(
                 f"{self.path}: this log has no mark of Tailrace: a server of version"
                 f" {event.server_version!r} or an earlier release of Tailrace wrote it. It cannot"
