@@ -489,7 +489,7 @@ def test_a_table_whose_rows_are_larger_than_memory(where, told, tmp_path, monkey
     assert result.refused.endswith(told)
 
 
-KEYS = {
+ODD_KEYS = {
     "v VARBINARY(4)": ["x'00'", "x'0100'", "x''", "x'0000'", "x'02000000'"],
     "b VARCHAR(4) CHARACTER SET latin1 COLLATE latin1_bin": ["''", "x'01'", "x'0001'", "x'02'"],
     "d DATE": ["'0000-00-00'", "'2020-00-00'", "'2020-02-29'", "'2020-02-30'", "'2020-03-01'"],
@@ -501,7 +501,7 @@ KEYS = {
 def test_keys_of_short_bytes_and_of_dates_that_the_calendar_lacks(source, lake):
     """A range ends at each of them; none is taken for another, and all tables are compared."""
     source.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
-    for column, keys in KEYS.items():
+    for column, keys in ODD_KEYS.items():
         name = column[0]
         source.execute(f"CREATE TABLE {DATABASE}.{name} ({column} PRIMARY KEY, n INT)")
         for key in keys:
@@ -510,7 +510,7 @@ def test_keys_of_short_bytes_and_of_dates_that_the_calendar_lacks(source, lake):
     report = check(source, lake, range_rows=1)
     assert (report.verdict, [table.doubled for table in report.tables]) == ("equal", [0] * 4)
     assert {table.name[-1]: table.server_rows for table in report.tables} == {
-        column[0]: len(keys) for column, keys in KEYS.items()
+        column[0]: len(keys) for column, keys in ODD_KEYS.items()
     }
     change_unlogged(source, f"UPDATE {DATABASE}.d SET n = 2 WHERE d = '2020-02-30'")
     changed = {table.name[-1]: table.changed for table in check(source, lake, range_rows=1).tables}

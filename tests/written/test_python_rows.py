@@ -42,7 +42,7 @@ def rows(columns):
     row = st.fixed_dictionaries(
         {name: st.one_of(*[sample.values] * 4, st.none()) for name, sample in columns.items()}
     )
-    return st.lists(row, min_size=1, max_size=6).map(
+    return st.lists(row, min_size=2, max_size=6).map(
         lambda found: [
             {"id": number, **{name: row[name] for name in columns}}
             for number, row in enumerate(found, 1)
@@ -105,7 +105,6 @@ def test_a_server_reads_what_python_made(origin, taker, form):
     sql = create_statement(columns, "made.t")
     table = Table.parse(sql, flavour=flavour, server_version=origin.version)
     shape = Shape(form, columns)
-    tried = []
     if flavour is Flavour.MYSQL:
         gtid_mode(taker, "ON_PERMISSIVE")
 
@@ -135,9 +134,7 @@ def test_a_server_reads_what_python_made(origin, taker, form):
             WAYS[random.Random(seed).choice(["tool", "relay log"])](taker, files)
 
         same_tables(origin, taker, "made")
-        tried.append(len(inserted))
 
     hold()
-    assert sum(tried) > len(tried), "more rows than examples"
     forget(taker, "made")
     forget(origin, "made")

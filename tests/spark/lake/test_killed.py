@@ -120,7 +120,7 @@ def kills(lake, name, make=batch, end=crashing, stride=1):
         yield now
         done = now
         fatal += stride
-    assert fatal - stride < steps <= fatal
+    assert fatal - stride <= steps <= fatal
     assert undone * stride > 5
     assert finished * stride > 5
     yield done + 1
