@@ -93,8 +93,9 @@ def _on_disk(path: Path, keyring: Keyring | None, layers: tuple[Layer, ...]) -> 
                 " bytes FE 62 69 6E)"
             )
         saved = path.with_name(path.name + SAVED_SUFFIX)
-        is_index = path.suffix == INDEX_SUFFIX and (path.exists() or saved.exists())
-        if not is_index and not path.exists():
+        is_index = path.suffix == INDEX_SUFFIX
+        # A server deletes its index and then renames the new one: asked once, both may be missed.
+        if not (path.exists() or (is_index and (saved.exists() or path.exists()))):
             raise CannotOpen("no such file or folder", file=str(path))
         if not is_index and not path.is_file():
             return [_piped(piped(path), path.name, keyring, layers)]
