@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _WILD: Final = re.compile(r"[*?\[]")
 _LITERAL: Final = re.compile(r"\[[*?\[]\]")
-_DOT: Final = re.compile(r"\.")
 _LISTED: Final = 10
 """The most tables that an error lists."""
 
@@ -192,9 +191,10 @@ def _covers(database: str, patterns: Iterable[str]) -> bool:
 def _touches(database: str, patterns: Iterable[str]) -> bool:
     """Whether a pattern may match a table of a database."""
     return any(
-        fnmatchcase(database, each[: dot.start()])
+        fnmatchcase(database, each[:at])
         for each in map(_with_database, patterns)
-        for dot in _DOT.finditer(each)
+        for at, letter in enumerate(each)
+        if letter == "."
     )
 
 

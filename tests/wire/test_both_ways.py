@@ -68,7 +68,10 @@ def handshakes(draw):
 @st.composite
 def responses(draw):
     capabilities = draw(U32) | Capability.PROTOCOL_41
-    has = lambda bit: capabilities & bit  # noqa: E731
+
+    def has(bit):
+        return capabilities & bit
+
     lenenc = has(Capability.PLUGIN_AUTH_LENENC)
     most = 500 if lenenc else 255
     answers = st.binary(max_size=most)

@@ -58,7 +58,7 @@ _MOST_BYTES: Final = 32 << 20
 _MOST: Final = 4096
 """Transactions that wait."""
 _FAR: Final = 1 << 20
-"""Bytes of the log after which it is noted that they were read, with nothing to apply."""
+"""An applier that finds nothing to apply notes its position after this many bytes of the log."""
 _IDLE: Final = 5.0
 """Seconds without a transaction after which the target is asked whether it is there."""
 _OTHER_LOG: Final = (
@@ -107,7 +107,7 @@ class Applier(RowConsumer, Closing):
     ``starts``: the target does not know where the stream begins, and is to note it if nothing is
     applied for seconds, or at all. ``on_error`` is called in the applier's thread when the target
     has failed, for streams that may have nothing to tell for long. ``own_id`` is the server id of
-    transactions that the target itself had (`Target.own_id`): one that is not applied is an error.
+    transactions that began at the target itself (`Target.own_id`): to apply one is an error.
     ``by_gtids``: the stream starts after GTIDs, so it may lack transactions between those it has.
     """
 
@@ -289,9 +289,9 @@ class Applier(RowConsumer, Closing):
                 context.event, "an applier of some tables cannot tell which it changes"
             )
         found = selected(context.event, self._wants)
-        if found is None or found is context.event:
-            return event if found is context.event else None
-        return StatementQuery(context.of_event(found))
+        if found is context.event:
+            return event
+        return None if found is None else StatementQuery(context.of_event(found))
 
     def trx_commit(self, event: TransactionCommit) -> None:
         """The transaction is applied."""
@@ -355,8 +355,8 @@ class Applier(RowConsumer, Closing):
         self._put(transaction)
 
     def _is_far(self, transaction: Transaction) -> bool:
-        """Whether a transaction is so far after the last one that was noted that the target is to
-        continue after it: the log may be long without others, and its files be purged.
+        """Whether the last position that was noted is so far back that this one is worth a note:
+        the source may purge the files between them.
         """
         resume = transaction.resume
         noted = self._noted = self._noted or resume

@@ -99,14 +99,14 @@ NOTE_COMMENT: Final = "/* tailrace apply */"
 
 
 def is_place(table: ModifiedTable) -> bool:
-    """Whether it is a table of positions, of any applier: what changes in one is no change of the
-    source. Applied, it would be another note, and two appliers in a ring would never end.
+    """Whether a table is one in which an applier, any applier, notes its progress. Its changes are
+    not applied: each would be noted again, and two appliers in a ring would never end.
     """
     return {column.name for column in table.columns} == _COLUMNS
 
 
 def is_note(statement: bytes) -> bool:
-    """The same of a change that was logged as its statement."""
+    """Whether a logged statement is one by which an applier notes its progress."""
     begins = statement.startswith((b"UPDATE `", b"INSERT IGNORE INTO `"))
     return begins and statement.endswith(NOTE_COMMENT.encode())
 

@@ -252,7 +252,7 @@ class QueryContext(LogContext):
         self.before = item.before
 
     def of_event(self, event: QueryEvent) -> QueryContext:
-        """The same of another statement in its place."""
+        """A copy of this context, with another statement in place of its own."""
         made = copy(self)
         made.event = event
         return made

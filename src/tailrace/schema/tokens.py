@@ -128,8 +128,8 @@ _DOLLAR_QUOTED: Final = re.compile(r"AS\s++(\$\w*+\$)", re.IGNORECASE)
 
 @functools.cache
 def _one_pattern(*, plain: bool) -> re.Pattern[str]:
-    """What surely belongs to the first statement of a text: up to a semicolon, or further than it
-    can be told without tokens. ``plain`` as in `_token_pattern`. Fast also for large values.
+    """Matches what certainly belongs to a text's first statement. It stops at a semicolon, and at
+    what only tokens can decide. Large values cost it little. ``plain`` is that of `_token_pattern`.
     """
     single, double = (_PLAIN_SINGLE, _PLAIN_DOUBLE) if plain else (_SINGLE, _DOUBLE)
     return re.compile(

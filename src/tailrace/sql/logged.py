@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import SchemaError, ValueRejected
+from tailrace.errors import SchemaError
 from tailrace.generators.event import context_of
 from tailrace.generators.log_context import QueryContext
 from tailrace.generators.statement import StatementQuery
@@ -38,7 +38,7 @@ from tailrace.sql.settings import OWN
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, quoted
 from tailrace.transaction.statements import without_start_transaction
-from tailrace.values.charsets import charset_of, encode
+from tailrace.values.charsets import charset_of, encode, is_exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -184,10 +184,7 @@ def _cut_down(event: QueryEvent, kept: Sequence[bool | None]) -> QueryEvent | No
             parts.append(text[start : cursor.token.start].strip())
         cursor.accept(",")
     charset = charset_of(event.client_collation or 45)
-    try:
-        if encode(charset, text) != event.sql_bytes:
-            return None
-    except ValueRejected:
+    if not is_exact(charset, text, event.sql_bytes):
         return None
     # a line of its own for each part: it may end with a comment that the end of its line ends
     return event.replace(sql=encode(charset, head + "\n, ".join(parts)))

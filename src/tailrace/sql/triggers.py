@@ -12,6 +12,7 @@ a trigger (`Guard`). Clients stop at it, and its transaction is rolled back when
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +32,7 @@ from tailrace.sql.logged import Table, client_charset, effects_of, pair, renamin
 from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import encoded, string
-from tailrace.values.charsets import decode, encode
+from tailrace.values.charsets import decode, encode, is_exact
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -287,12 +288,10 @@ def _text(statement: Statement) -> str:
     would write it in other bytes: then it is not known where a name in it begins.
     """
     raw, charset = encoded(statement.sql), _charset(statement)
-    try:
+    with suppress(EventDecodeError):
         text = decode(charset, raw)
-        if encode(charset, text) == raw:
+        if is_exact(charset, text, raw):
             return text
-    except (EventDecodeError, ValueRejected):
-        pass
     raise NotUnderstoodError(f"a statement is not in its character set {charset}")
 
 

@@ -214,6 +214,17 @@ def encode(charset: str, text: str) -> bytes:
     return encoder(charset)(text)
 
 
+def is_exact(charset: str, text: str, data: bytes) -> bool:
+    """Whether ``text`` in a character set is ``data``: a place in one is then known in the other.
+
+    Raises `SchemaError` for a character set that no server has.
+    """
+    try:
+        return encode(charset, text) == data
+    except ValueRejected:
+        return False
+
+
 @cache
 def encoder(charset: str) -> Encoder:
     """The function that encodes one character set: look it up once for a column."""

@@ -14,9 +14,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
-from tailrace.errors import EventDecodeError, SchemaError, ValueRejected
+from tailrace.errors import SchemaError
 from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlMode, TokenCursor, tokenize
-from tailrace.values.charsets import encode
+from tailrace.values.charsets import encode, is_exact
 
 if TYPE_CHECKING:
     from tailrace.generators import StatementQuery
@@ -43,22 +43,20 @@ def as_on_replica(query: StatementQuery, flavour: Flavour) -> bytes | None:
         cursor = TokenCursor(tokenize(text, flavour, mode))
         drops = flavour is Flavour.MARIADB and not query.error_code
         change = _change(cursor, drops=drops)
-        if change is None:
-            return None
-        start, end, new = change
-        charset = query.character_set_client or "utf8mb4"
-        start, end = (len(encode(charset, text[:at])) for at in (start, end))
-        if encode(charset, text) == raw:
-            # on a line of its own: what is before it may be a comment up to the line's end
-            return b"%b\n%b %b" % (raw[:start], new.encode(), raw[end:])
     except NotUnderstoodError:
         return None  # the server rejects it, too
-    except (EventDecodeError, ValueRejected):
-        pass
-    raise SchemaError(
-        "a statement is not in its character set, and so cannot be changed to what a replica"
-        f" executes: {text:.200}: execute it yourself ({new}), and continue after it (--start)"
-    )
+    if change is None:
+        return None
+    start, end, new = change
+    charset = query.character_set_client or "utf8mb4"
+    if not is_exact(charset, text, raw):
+        raise SchemaError(
+            "a statement is not in its character set, and so cannot be changed to what a replica"
+            f" executes: {text:.200}: execute it yourself ({new}), and continue after it (--start)"
+        )
+    start, end = (len(encode(charset, text[:at])) for at in (start, end))
+    # on a line of its own: what is before it may be a comment up to the line's end
+    return b"%b\n%b %b" % (raw[:start], new.encode(), raw[end:])
 
 
 def _change(cursor: TokenCursor, *, drops: bool) -> tuple[int, int, str] | None:

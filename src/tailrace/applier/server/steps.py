@@ -15,6 +15,7 @@ from tailrace.events.description import FormatDescription
 from tailrace.generators import StatementLoadQuery
 from tailrace.schema.classify import is_temporary
 from tailrace.sql.logged import statement_of_query
+from tailrace.sql.text import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,7 @@ class LoggedStatement:
 
     def step(self) -> Step:
         """What is sent after the statements that prepare the session."""
-        text = self.statement.text.encode("utf-8", "surrogateescape")
+        text = encoded(self.statement.sql)
         may_be_several = b";" in text
         return Step(
             text,

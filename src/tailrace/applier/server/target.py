@@ -65,7 +65,7 @@ from tailrace.sql.forward import repeat, row_statements
 from tailrace.sql.rows import TableSql, once_per_table
 from tailrace.sql.settings import OWN, SessionState, difference
 from tailrace.sql.statement import Statement, multi_row
-from tailrace.sql.text import string
+from tailrace.sql.text import encoded, string
 from tailrace.sql.triggers import Guard
 from tailrace.storage import LogSeries
 from tailrace.storage.local import LocalStore
@@ -834,7 +834,7 @@ class ServerTarget(Target):
         for each in multi_row(row_statements(change, self._tables, repeat), _JOINED):
             if isinstance(each, Statement):
                 yield from self._prepared(each, change.event.form.flavour)
-                text = each.text.encode("utf-8", "surrogateescape")
+                text = encoded(each.sql)
                 yield found_one(text, row=row) if row else Step(text)
 
     # --- BINLOG ----------------------------------------------------------------------------------
@@ -913,9 +913,8 @@ class ServerTarget(Target):
             yield rows[-1], statement
 
     def _row(self, change: Change, row: Row, statement: Statement) -> None:
-        text = statement.text.encode("utf-8", "surrogateescape")
         try:
-            found = self._pipeline.one(Step(text))
+            found = self._pipeline.one(Step(encoded(statement.sql)))
         except StepError as failed:
             if failed.code not in _DUPLICATE:
                 raise
@@ -931,8 +930,6 @@ class ServerTarget(Target):
         if row.after is None:
             return
         if row.before is not None:
-            self._pipeline.one(
-                Step(str(table.delete(row.before).text).encode("utf-8", "surrogateescape"))
-            )
-        insert = str(table.insert(row.after, whole=True).text).encode("utf-8", "surrogateescape")
+            self._pipeline.one(Step(encoded(table.delete(row.before).text)))
+        insert = encoded(table.insert(row.after, whole=True).text)
         self._pipeline.one(Step(b"REPLACE" + insert[len(b"INSERT") :]))
