@@ -51,8 +51,12 @@ def worked(request, fresh_server):
     server = fresh_server(request.param, {"max_binlog_size": 1 << 20})
     ran = run_cases(server, WORDS)
     assert len(ran) > 8
-    with Load(server, seed=7, clients=3, rate=150, huge=0, large=2.0):
+    # `changes` rejects a compressed XA transaction that is rolled back, and who begins inside does
+    # not know the character sets of the clients' own tables
+    exact = {"compressed": False, "own": False}
+    with Load(server, seed=7, clients=3, rate=150, huge=0, large=2.0, **exact) as load:
         run_cases(server, ("integers", "savepoints", "xa"))
+        wait_for(lambda: len(load.acknowledged()) > 40)
     server.rotate()
     return server
 
