@@ -300,3 +300,54 @@ def test_user_variables_of_statements_have_collations_of_the_target(other):
     )
     tailrace.apply(logs, other.url)
     assert rows(other.target, "d.t") == [(1, "müde"), (2, "müde!")]
+
+
+KEYLESS = {
+    "doc JSON": ("""'{"b":1, "a":2}'""", "'[1.0, \"é\", null]'", "NULL"),
+    "t VARCHAR(20)": ("'é'", "'e '", "''"),
+    "t TEXT CHARACTER SET latin1": ("'é'", "'E'"),
+    "t CHAR(5) CHARACTER SET gbk": ("'中'", "'a'"),
+    "f FLOAT": ("1.1", "16777217"),
+    "f DOUBLE": ("0.1", "1e300"),
+    "e ENUM('x', 'é')": ("'é'", "'x'"),
+    "s SET('x', 'é')": ("'x,é'", "''"),
+    "b BIT(9)": ("b'101010101'", "0"),
+    "b BINARY(4)": ("x'4100'", "x'00'"),
+    "b BLOB": ("x'C3A9FF'", "''"),
+    "g GEOMETRY": ("ST_GeomFromText('POINT(1 2)')",),
+    "d DATETIME(3)": ("'2026-11-29 01:02:03.456'", "'2026-11-29'"),
+    "y YEAR": ("2026", "0"),
+}
+"""Columns, and values that rows without a key are found by."""
+
+
+def keyless(server):
+    names = [f"t{n}" for n in range(len(KEYLESS))]
+    return [sorted(server.query(f"SELECT n, i FROM d.{name}")) for name in names]
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["applied", "another character set"])
+def test_rows_without_a_key_are_found_by_their_values(other, by_hand):
+    """As the server of the other flavour has them, also in a table with another character set."""
+    source, target = other.source, other.target
+    source.execute("CREATE DATABASE d CHARACTER SET utf8mb4")
+    start = None
+    for number, column in enumerate(KEYLESS):
+        create = f"CREATE TABLE d.t{number} ({column}, n INT, i INT)"
+        source.execute(create)
+        if by_hand:
+            charset = "gbk" if "gbk" in column else "latin1"
+            target.execute(f"CREATE DATABASE IF NOT EXISTS d CHARACTER SET {charset}")
+            target.execute(create.replace("CHARACTER SET latin1", "CHARACTER SET utf8mb4"))
+    if by_hand:
+        source.rotate()
+        start = source.query("SHOW BINARY LOGS")[-1][0]
+    for number, values in enumerate(KEYLESS.values()):
+        for i, value in enumerate(values):
+            source.execute(f"INSERT INTO d.t{number} VALUES ({value}, 1, {i})")
+            source.execute(f"INSERT INTO d.t{number} VALUES ({value}, 1, {i + 10})")
+        source.execute(f"UPDATE d.t{number} SET n = 2 WHERE i < 10")
+        source.execute(f"DELETE FROM d.t{number} WHERE i = 10")
+    tailrace.apply(other.log(), other.url, start=start)
+    assert keyless(target) == keyless(source)
+    assert all(len(found) >= 1 for found in keyless(target))

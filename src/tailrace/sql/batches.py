@@ -26,7 +26,7 @@ from tailrace.schema.tokens import quoted_name
 from tailrace.sql.json import document
 from tailrace.sql.rows import TableSql
 from tailrace.sql.text import plain
-from tailrace.sql.values import CLOCKS, TYPES, member_name
+from tailrace.sql.values import CLOCKS, TYPES, bytes_of, member_name
 from tailrace.values.charsets import UTF8, decoder
 from tailrace.values.registry import key_of
 
@@ -96,7 +96,6 @@ class BatchSql:
     def _describe(self, words: Array, column: Column) -> None:
         """Describe how a column is written (`tailrace.sql.values.column_sql`)."""
         quoted = quoted_name(column.name)
-        bytes_of = f"CAST({quoted} AS BINARY) = "
         words[s.Q_NAME : s.Q_NAME + 2] = self._text(quoted)
         words[s.Q_EQUALS : s.Q_EQUALS + 2] = self._text(f"{quoted} = ")
         words[s.Q_SAME_BYTES : s.Q_SAME_BYTES + 2] = words[s.Q_EQUALS : s.Q_EQUALS + 2]
@@ -106,7 +105,6 @@ class BatchSql:
             words[s.Q_ENUM] = literal == s.ENUM
             self._members(words, column)
         elif literal == s.DOCUMENT:
-            bytes_of = f"CAST(CAST({quoted} AS CHAR) AS BINARY) = "
             words[s.Q_PREFIX : s.Q_PREFIX + 2] = self._text("_utf8mb4 ")
         elif literal == s.AS_TEXT and column.collation is None:
             words[s.Q_ASCII] = _ascii_of("ascii").ctypes.data
@@ -119,7 +117,7 @@ class BatchSql:
         words[s.Q_LITERAL], words[s.Q_AS_KEY] = literal, compared
         words[s.Q_AS_BYTES] = compared if by_bytes is None else by_bytes
         if by_bytes is not None:
-            words[s.Q_SAME_BYTES : s.Q_SAME_BYTES + 2] = self._text(bytes_of)
+            words[s.Q_SAME_BYTES : s.Q_SAME_BYTES + 2] = self._text(f"{bytes_of(column)} = ")
 
     def _members(self, words: Array, column: Column) -> None:
         names = [member_name(text) for text in column.members or ()]

@@ -15,6 +15,7 @@ from tailrace.values.row import Row
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tailrace.constants import Flavour
     from tailrace.sql.text import Sql
     from tailrace.values.image import Image
     from tailrace.values.schema import Column, TableSchema
@@ -104,14 +105,13 @@ class TableSql:
     if only a prefix of one counts. Otherwise it is found by all columns of the image, compared byte
     by byte, and the statement is limited to one row: of identical rows, any may be used.
 
-    With ``json_as_text`` the columns of MySQL's JSON are text where the statements are executed, as
-    those of MariaDB are.
+    ``server`` is the flavour of the server that executes the statements (None: the log's).
 
     Raises SchemaError for a table whose column names are unknown; its methods raise UnsupportedType
     for a row whose statement would be too long for any server.
     """
 
-    def __init__(self, schema: TableSchema, *, json_as_text: bool = False) -> None:
+    def __init__(self, schema: TableSchema, *, server: Flavour | None = None) -> None:
         self.schema = schema
         self.name = f"{schema.database}.{schema.table}"
         self.target = quoted_table(schema.database, schema.table)
@@ -124,7 +124,7 @@ class TableSql:
         self.period = Period.of(schema)
         hidden = {column.index for column in columns if column.generated}
         hidden |= set(() if self.period is None else self.period.columns)
-        self._columns = [column_sql(column, json_as_text=json_as_text) for column in columns]
+        self._columns = [column_sql(column, server=server) for column in columns]
         self.writable = [column.index for column in columns if column.index not in hidden]
         self.key = list(schema.primary_key)
         if self.period is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tailrace.columns.frames import sql as s
-from tailrace.constants import LARGE, ColumnType
+from tailrace.constants import LARGE, ColumnType, Flavour
 from tailrace.errors import LogError, UnsupportedType
 from tailrace.schema.tokens import quoted_name
 from tailrace.sql.json import changed, document, is_printed
@@ -68,11 +68,17 @@ class ColumnSql(NamedTuple):
     """Whether the server may set it automatically in an UPDATE (ON UPDATE CURRENT_TIMESTAMP)."""
 
 
-def column_sql(column: Column, *, json_as_text: bool = False) -> ColumnSql:
-    """The writers of a column; with ``json_as_text``, one of MySQL's JSON is written as text."""
-    name_, index = quoted_name(column.name), column.index
-    is_text = json_as_text and column.type is ColumnType.JSON
-    of_type = _JSON_AS_TEXT if is_text else TYPES[key_of(column)]
+def column_sql(column: Column, *, server: Flavour | None = None) -> ColumnSql:
+    """The writers of a column, for a server of that flavour (None: of the log's).
+
+    JSON is a type of its own in MySQL, and text in MariaDB.
+    """
+    name_, index, kind = quoted_name(column.name), column.index, key_of(column)
+    of_type = TYPES[kind]
+    if server is Flavour.MARIADB and kind is ColumnType.JSON:
+        of_type = _JSON_AS_TEXT
+    elif server is Flavour.MYSQL and kind is Logical.JSON:
+        of_type = _TEXT_AS_JSON
     literal = of_type.literal(column)
     compared = literal if of_type.compared is None else of_type.compared(column)
     by_bytes = None if of_type.by_bytes is None else of_type.by_bytes(column)
@@ -280,14 +286,34 @@ def _stored_bytes(column: Column) -> Literal:
     return lambda image: bytes_literal(_stored(image, index))
 
 
+def bytes_of(column: Column) -> str:
+    """An expression of the bytes that the log has of a column.
+
+    The table in which it is evaluated may have another character set than the logged one.
+    """
+    name_ = quoted_name(column.name)
+    if column.type is ColumnType.JSON:
+        return f"CAST(CAST({name_} AS CHAR) AS BINARY)"
+    if key_of(column) in {Logical.TEXT, Logical.JSON} and column.collation is not None:
+        return f"CAST(CONVERT({name_} USING {column.charset}) AS BINARY)"
+    return f"CAST({name_} AS BINARY)"
+
+
 def _same_bytes(literal: Callable[[Column], Literal]) -> Callable[[Column], Literal]:
     """A comparison of the column's bytes."""
 
     def by_bytes(column: Column) -> Literal:
-        bytes_of, write = f"CAST({quoted_name(column.name)} AS BINARY)", literal(column)
-        return lambda image: f"{bytes_of} = " + write(image)
+        found, write = f"{bytes_of(column)} = ", literal(column)
+        return lambda image: found + write(image)
 
     return by_bytes
+
+
+def _same_document(column: Column) -> Literal:
+    """A comparison of a document that MySQL's JSON made of MariaDB's text, as MySQL prints it."""
+    text, printed = _text(column), "CAST(CAST({} AS CHAR) AS BINARY)".format
+    found = printed(quoted_name(column.name)) + " = "
+    return lambda image: found + "CAST(CAST(CAST(" + text(image) + " AS JSON) AS CHAR) AS BINARY)"
 
 
 def _binary_text(column: Column) -> Literal:
@@ -311,7 +337,7 @@ def _bytes_of(column: Column) -> Literal:
 def _json_by_text(column: Column) -> Literal:
     """A comparison of a document as printed; as JSON if no server can print it."""
     index, name_ = column.index, quoted_name(column.name)
-    printed = f"CAST(CAST({name_} AS CHAR) AS BINARY)"
+    printed = bytes_of(column)
 
     def compare(image: Image) -> Sql:
         raw = image.raw(index)
@@ -364,6 +390,7 @@ _BYTES: Final = SqlType(
 _JSON_AS_TEXT: Final = SqlType(
     _printed_text, _codes(s.AS_TEXT, by_bytes=s.BINARY_TEXT), by_bytes=_same_bytes(_printed_bytes)
 )
+_TEXT_AS_JSON: Final = SqlType(_text, _TEXT.codes, by_bytes=_same_document)
 TYPES: Final[dict[Key, SqlType]] = {
     **dict.fromkeys(
         (

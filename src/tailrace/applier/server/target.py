@@ -210,8 +210,7 @@ class ServerTarget(Target):
                 for row in self._query("SELECT collation_name FROM information_schema.collations")
             ],
         )
-        texts = self._flavour is Flavour.MARIADB
-        self._tables = once_per_table(lambda schema: TableSql(schema, json_as_text=texts))
+        self._tables = once_per_table(lambda schema: TableSql(schema, server=self._flavour))
         self._guard = Guard(self._flavour)
         self._made = RowsMade(self._flavour, self._connection.server_version)
 
