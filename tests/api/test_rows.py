@@ -112,6 +112,7 @@ def test_no_position_is_after_rows_that_wait_for_their_xa_commit(case):
         assert taken | rest == every
 
 
+@pytest.mark.slow
 def test_another_thread_closes():
     """While the iterator waits at the end of a followed log: it is over then, without an error."""
     source = SHOP / "mysql"

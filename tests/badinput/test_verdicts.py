@@ -77,6 +77,7 @@ def test_sound_logs(verify):
     assert len(verdicts.bases()) > 300
 
 
+@pytest.mark.slow
 def test_broken_logs():
     report = verdicts.run(20261122, 200)
     assert not report.failures, "\n".join(report.failures)

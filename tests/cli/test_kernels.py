@@ -48,6 +48,7 @@ def test_corpus(folder):
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.slow
 def test_most_of_a_log_is_stretches(output):
     counted = same(*OUTPUTS[output], SHOP)
     assert counted.taken > 3
@@ -76,6 +77,7 @@ def test_random_tables(folder, data, output, block, least):
 
 @EXAMPLES
 @given(data=logs(), output=st.sampled_from(list(OUTPUTS)), seed=st.integers(0, 1 << 30))
+@pytest.mark.slow
 def test_damage_is_told_behind_the_same_lines(folder, data, output, seed):
     chance = random.Random(seed)
     data = bytearray(data)
@@ -91,6 +93,7 @@ def test_damage_is_told_behind_the_same_lines(folder, data, output, seed):
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.slow
 def test_long_transactions(output, tmp_path):
     """Transactions of many blocks, and a value in the last that cannot be had."""
     path = make_long(tmp_path / "binlog.000001")
@@ -182,6 +185,7 @@ def test_verify_finds_a_value_that_is_none(tmp_path, column, value, before, behi
     ],
     ids=" ".join,
 )
+@pytest.mark.slow
 def test_options(output, options):
     if output == "stat" and "--rewrite-db" in options:
         options = ["--tables", "*"]

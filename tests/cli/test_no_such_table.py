@@ -16,6 +16,7 @@ SHOP = str(Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql")
 
 
 @each_case("how", ["text", "json", "sql", "undo", "raw"])
+@pytest.mark.slow
 def test_a_name_is_an_error(how, tmp_path, capsys):
     into = {"into": tmp_path / "binlog.000001"} if how == "raw" else {}
     with pytest.raises(UsageError, match=r"no table fits shop\.order in the log") as failed:

@@ -48,6 +48,7 @@ def test_jsonb(guarded):
 
 
 @each_case("charset", ["latin1", "gbk", "gb18030", "ujis", "sjis", "utf16", "utf32"])
+@pytest.mark.slow
 def test_charsets(guarded, charset):
     rng = random.Random(8)
     for _ in range(1500):

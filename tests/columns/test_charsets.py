@@ -72,6 +72,7 @@ def test_every_byte(charset):
 @each_case("charset", CODECS)
 @given(data=st.data())
 @settings(max_examples=20, deadline=None)
+@pytest.mark.slow
 def test_text_and_noise(charset, data):
     """Texts that the set has, some of them damaged or cut."""
     texts = data.draw(st.lists(st.none() | st.sampled_from(TEXTS) | st.text(), max_size=6))

@@ -69,6 +69,7 @@ def random_text(rng):
 class TestArrays:
     @given(st.lists(st.none() | DOCUMENTS.map(lambda value: (value,)), max_size=20), st.data())
     @settings(max_examples=150, deadline=None)
+    @pytest.mark.slow
     def test_like_python(self, documents, data):
         """Any documents, nulls between them, as a slice of a larger array."""
         values = [None if each is None else jsonb(each[0]) for each in documents]
@@ -115,6 +116,7 @@ class TestMalformed:
 
     @given(DOCUMENTS.map(jsonb), st.data())
     @settings(max_examples=400, deadline=None)
+    @pytest.mark.slow
     def test_flipped(self, whole, data):
         at = data.draw(st.integers(0, len(whole) - 1))
         byte = data.draw(st.integers(0, 255))

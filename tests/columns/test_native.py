@@ -49,6 +49,7 @@ def test_a_damaged_file_is_made_anew(cache, monkeypatch, cut):
     assert native._kept("scan_events") is not None
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_fine(cache, monkeypatch):
     monkeypatch.setenv("TAILRACE_CACHE", "/proc/nowhere")
     assert callable(native.kernel("scan_events"))
@@ -131,6 +132,7 @@ def test_what_others_may_write_is_not_loaded(nested, monkeypatch, opens, which, 
         assert who_else(own) is None
 
 
+@pytest.mark.slow
 def test_a_link_in_the_way_does_not_hide_where_it_is(nested, tmp_path, monkeypatch):
     folder, _ = nested
     (tmp_path / "link").symlink_to(folder.parent)

@@ -139,6 +139,7 @@ def test_intervals_are_sets(one, two):
         st.lists(st.integers(1, 50)),
     )
 )
+@pytest.mark.slow
 def test_binary_form_round_trips(sources):
     made = GtidSet()
     for (uuid, tag), numbers in sources.items():

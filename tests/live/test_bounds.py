@@ -361,6 +361,7 @@ def test_memory_grows_with_what_comes():
     ],
 )
 @each_case("ends", [True, False])
+@pytest.mark.slow
 def test_a_large_event_that_does_not_come(size, sent, told, connections, ends):
     """The retry time is for connections that break, and for those that are silent from the start."""
     dumps = []

@@ -101,6 +101,7 @@ def test_reading_ahead_and_a_stream_tell_what_holding_tells():
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_what_was_rolled_back_is_told_of_large_transactions_too():
     """Also XA transactions over the limit are held until their commit, in a temporary file."""
     assert [name for name, series in series_of() if items(series, 0) != items(series)] == []

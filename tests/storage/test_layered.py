@@ -379,6 +379,7 @@ def test_a_file_is_compressed_after_it_was_found(kind, tmp_path):
 
 
 @each_case("kind", ["disk", "memory"])
+@pytest.mark.slow
 def test_a_folder_is_read_while_its_writer_compresses(kind, tmp_path):
     """All that was committed before is read each time; a follower reads it, too."""
     forget_memory("busy")

@@ -92,6 +92,7 @@ def test_an_archive_that_is_not_whole():
             stream.seek(len(PLAIN) + 1)
 
 
+@pytest.mark.slow
 def test_a_bomb_fills_no_memory():
     """A GiB of zeros from 32 KiB: what is unpacked at once stays bounded."""
     packer = zstandard.ZstdCompressor().compressobj()

@@ -1,5 +1,7 @@
 """The law of the row codecs: what a server wrote, loaded and dumped again, is the same bytes."""
 
+import pytest
+
 from tailrace.constants import ColumnType
 from tailrace.values.jsonb import TEXT, read_jsonb
 from tailrace.values.registry import dumper_of, loader_of
@@ -79,6 +81,7 @@ WHOLE = [case for case in cases() if not has(case.folder, "unknown-documents")]
 
 
 @each_case("case", WHOLE, ids=lambda case: case.folder.name)
+@pytest.mark.slow
 def test_every_value_of_the_corpus(case):
     count = exceptions = 0
     for schema, row in changes(case.folder):

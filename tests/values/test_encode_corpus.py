@@ -57,6 +57,7 @@ PASSED = [case for case in cases() if not has(case.folder, "unknown-documents", 
 
 
 @each_case("case", PASSED, ids=lambda case: case.folder.name)
+@pytest.mark.slow
 def test_rows_of_every_event_are_written_as_the_server_did(case):
     """The rows of each event, encoded with one of the three images, are the event's again."""
     (series,) = find(case.folder)

@@ -53,6 +53,7 @@ def killed(folder, flavour, **given):
 
 
 @each_case(("flavour", "checksum"), [("mysql", "crc32"), ("mariadb", "none")])
+@pytest.mark.slow
 def test_every_torn_tail_is_cut_to_whole_transactions(tmp_path, flavour, checksum):
     _, ends, held = killed(tmp_path, flavour, checksum=checksum)
     forget_memory(flavour)

@@ -18,6 +18,7 @@ KILLS = int(os.environ.get("TAILRACE_KILLS", "4"))
 
 
 @each_case(("flavour", "sync"), [("mysql", "none"), ("mariadb", "transaction")])
+@pytest.mark.slow
 def test_killed_again_and_again(tmp_path, flavour, sync):
     """Whole transactions only, and every one whose commit returned.
 

@@ -168,6 +168,7 @@ def interrupt(at, lower, flavour, sync):
         *(("mysql", "transaction", "disk"), ("mariadb", "none", "disk")),
     ],
 )
+@pytest.mark.slow
 def test_an_interrupted_commit_is_in_the_log_or_is_not_and_the_next_works(
     tmp_path, flavour, sync, kind
 ):

@@ -318,6 +318,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(monkeypatch):
 
 
 @both
+@pytest.mark.slow
 def test_a_statement_of_several_tables(tmp_path, flavour):
     """All table maps come before the rows; a change that fails leaves the others."""
     table, lines = orders(flavour), Table("shop.lines", "id int primary key", flavour=flavour)

@@ -115,6 +115,7 @@ def test_gtids_of_the_other_flavour_are_an_error(tmp_path):
         copied("examples/shop/mysql", tmp_path / "binlog.000001", "mariadb")
 
 
+@pytest.mark.slow
 def test_what_a_consumer_leaves_out_or_changes_is_not_copied(tmp_path):
     """A consumer in between: the transaction is then written of what it gave."""
 
@@ -139,6 +140,7 @@ def test_what_a_consumer_leaves_out_or_changes_is_not_copied(tmp_path):
 
 
 @each_case("options", [{"compress": True}, {"image": "minimal"}])
+@pytest.mark.slow
 def test_the_options_of_the_log_hold_for_what_it_is_told(options, tmp_path):
     """Then nothing is copied: the log is smaller than the one that has the source's bytes."""
     sizes = []

@@ -47,6 +47,7 @@ def by_kernel(events, cut):
 
 
 @each_case("folder", FOLDERS, ids=lambda path: path.name)
+@pytest.mark.slow
 def test_corpus(folder):
     for series in find(folder):
         for file in series.files:

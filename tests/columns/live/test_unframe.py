@@ -2,6 +2,7 @@
 
 from array import array
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ _header = st.tuples(
 
 @settings(max_examples=600, deadline=None)
 @given(st.lists(_header, max_size=12), st.integers(4, 1 << 40), st.integers(0, 30), st.data())
+@pytest.mark.slow
 def test_packets_of_all_kinds(headers, offset, gap, draw):
     at, out = offset, b""
     for kind, size, more, place, flags, status in headers:

@@ -79,6 +79,7 @@ def folder(tmp_path_factory):
 
 @EXAMPLES
 @given(data=logs(), seed=st.integers(0, 1 << 30))
+@pytest.mark.slow
 def test_random_tables_and_damage(folder, data, seed):
     path = folder / "binlog.000007"
     path.write_bytes(data)

@@ -240,6 +240,7 @@ PLACES = ["$.a", "$.o.x", "$.o.new", "$.l[1]", "$.l[9]", "$"]
         *product(PLACES, DAMAGED[::8]),
     ],
 )
+@pytest.mark.slow
 def test_a_damaged_value_that_is_dropped_again(value, place, tmp_path):
     """It is an error as well if a later diff of the row replaces or removes it, or what holds it."""
     operation = Operation.INSERT if "n" in place or "9" in place else Operation.REPLACE
@@ -306,6 +307,7 @@ def test_diffs_of_more_than_a_batch_can_have(tmp_path, monkeypatch):
     assert claimed in sizes
 
 
+@pytest.mark.slow
 def test_random_diffs_of_damaged_values(tmp_path):
     """What several diffs make of each other's values is the same on both paths."""
     rng = random.Random(7)

@@ -64,6 +64,7 @@ def test_what_is_held_of_tables(kind, case):
     assert table_maps() <= held  # others may have let go of some
 
 
+@pytest.mark.slow
 def test_a_table_id_means_its_last_table_map(tmp_path):
     """A server that starts again gives the same ids to other tables; here there are more tables
     than the first table of known table maps holds, and each is met again after it has grown.

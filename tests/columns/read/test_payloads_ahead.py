@@ -81,6 +81,7 @@ KINDS = (two_frames, first_frame_said, size_not_in_frame, size_not_said, not_com
 
 @each_case("kind", [*KINDS, with_savepoint])
 @each_case("step", [1, 3])
+@pytest.mark.slow
 def test_unusual_payloads_among_others(kind, step, tmp_path):
     path = written(tmp_path, lambda n, event: event if n % step else kind(n, event))
     (series,) = find(path)

@@ -61,6 +61,7 @@ def growing(case, folder, rng):
 
 @each_case("seed", range(2))
 @each_case("case", CASES)
+@pytest.mark.slow
 def test_a_log_that_grows(case, seed, tmp_path):
     rng = random.Random(f"{case} {seed}")
     planner = SplitPlanner(target_bytes=rng.choice((200, 5000, 1 << 26)))

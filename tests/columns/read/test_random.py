@@ -54,6 +54,7 @@ def test_kernels_give_what_objects_give(folder, data):
 
 @EXAMPLES
 @given(data=logs(), block=st.integers(19, 400), most=st.integers(2, 5), room=st.integers(1, 3))
+@pytest.mark.slow
 def test_however_small_the_pieces_are(folder, data, block, most, room):
     """Blocks that end anywhere; batches, notes of odd values and plans that are full at once."""
     with (
@@ -71,6 +72,7 @@ def test_however_small_the_pieces_are(folder, data, block, most, room):
 
 @EXAMPLES
 @given(data=logs(), chosen=st.sets(st.integers(0, 8)), named=st.booleans())
+@pytest.mark.slow
 def test_chosen_columns_are_those_of_all(folder, data, chosen, named):
     series = series_of(folder, data)
     names = {f"column {n}" if named else f"c{n + 1}" for n in chosen}
@@ -105,6 +107,7 @@ def test_chosen_columns_are_those_of_all(folder, data, chosen, named):
 
 @EXAMPLES
 @given(data=logs(), pattern=st.sampled_from(["shop.t0", "t1", "shop.*", "*.t2", "other.*"]))
+@pytest.mark.slow
 def test_chosen_tables_are_those_of_all(folder, data, pattern):
     series = series_of(folder, data)
     wanted = TableFilter.of(pattern)
@@ -118,6 +121,7 @@ def test_chosen_tables_are_those_of_all(folder, data, pattern):
 
 @EXAMPLES
 @given(data=logs())
+@pytest.mark.slow
 def test_splits_in_a_row_are_the_whole(folder, data):
     series = series_of(folder, data)
     note_payloads(series)

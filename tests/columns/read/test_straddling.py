@@ -4,6 +4,7 @@ import ctypes
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 import tailrace
 from tailrace.columns import plan_splits, read_split
@@ -28,6 +29,7 @@ def by_splits(folder):
 
 
 @each_case("case", CASES)
+@pytest.mark.slow
 def test_blocks_of_any_size(case, monkeypatch):
     """And of some tables alone: blocks may hold rows of the transaction under way of which none is
     wanted. And with little room for plans.

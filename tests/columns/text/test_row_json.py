@@ -197,6 +197,7 @@ def one(kind, *values):
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
+@pytest.mark.slow
 def test_like_the_object_path(data):
     """Random tables: NULLs, absent columns, rows without image, slices, some columns only."""
     kinds = data.draw(st.lists(st.sampled_from(KINDS), max_size=6))

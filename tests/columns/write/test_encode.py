@@ -135,6 +135,7 @@ def test_random_logs_come_back(folder, data, filler):
 
 @EXAMPLES
 @given(data=logs(), most=st.integers(20, 400), piece=st.integers(1, 5))
+@pytest.mark.slow
 def test_events_are_cut_where_they_are_full(folder, data, most, piece):
     """However rows are cut into events and pieces: all rows in order, as many an event as fit."""
     for event, schema, records in rows_events(series_of(folder, data)):

@@ -167,6 +167,7 @@ NETWORK = {
 
 
 @each_case("logical", NETWORK)
+@pytest.mark.slow
 def test_addresses_are_spelled_as_by_objects(logical):
     rng = random.Random(1)
     col = column(T.STRING, 4 if logical is Logical.INET4 else 16, logical)

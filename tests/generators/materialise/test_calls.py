@@ -123,6 +123,7 @@ def test_a_stream_without_rollbacks_has_what_counts_only():
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=logs())
+@pytest.mark.slow
 def test_random_logs_give_the_same_calls(data, tmp_path_factory):
     """The property over logs that nobody chose."""
     path = tmp_path_factory.mktemp("log") / "binlog.000001"

@@ -207,6 +207,7 @@ def test_a_filter_injects_events(shop):
     assert told[1::2] == ["injected"] * (len(told) // 2)
 
 
+@pytest.mark.slow
 def test_filters_after_each_other_have_numbers_of_their_own(shop):
     """Each writes definitions into a stream that defines its own, too."""
     data = shop
@@ -322,6 +323,7 @@ def test_streams_after_each_other_are_filtered_one_after_the_other(shop):
     assert events(filtered(Everything, empty)) == []
 
 
+@pytest.mark.slow
 def test_a_filter_between_the_generator_and_the_materialisation(shop):
     """ "flexibility to put a filter class in-between generator and materialisation": a consumer."""
     out = bytearray()

@@ -174,6 +174,7 @@ def test_everything_else_is_an_error_that_ends_nothing(source, sql, code):
         ("LIKE 'nothing'", []),
     ],
 )
+@pytest.mark.slow
 def test_show_variables(source, condition, names):
     for scope in ("", "GLOBAL", "SESSION"):
         rows = ask(source, f"SHOW {scope} VARIABLES {condition}")
@@ -599,6 +600,7 @@ def test_it_waits_for_the_first_log(tmp_path):
         assert process.wait(DEADLINE) == 0
 
 
+@pytest.mark.slow
 def test_no_more_than_the_process_has_files_for():
     """Clients that log in and do nothing do not take the files that dumps need."""
     with serving(SHOP / "mysql", files=128) as (said, _):

@@ -43,6 +43,7 @@ def in_a_pipe(data, keys):
 
 
 @pytest.mark.parametrize("place", [in_memory, in_a_pipe])
+@pytest.mark.slow
 def test_a_torn_event_is_told_wherever_it_ends(encrypted, place):
     raw, keys, edges = encrypted
     for in_use in (0, 1):
@@ -61,6 +62,7 @@ def test_a_torn_event_is_told_wherever_it_ends(encrypted, place):
                 assert caught.value.file
 
 
+@pytest.mark.slow
 def test_a_closed_file_that_ends_inside_an_event_has_no_splits(encrypted):
     raw, keys, edges = encrypted
     for size in range(edges[2] + 1, len(raw)):

@@ -269,6 +269,7 @@ def test_a_reader_at_every_moment(bucket):
     assert stored(url) == content
 
 
+@pytest.mark.slow
 def test_many_small_groups_are_few_segments():
     """So that a file of a million commits is resumed by some hundred requests."""
     url = a_folder()
