@@ -275,12 +275,14 @@ class Dump:
         return _framed(said)
 
     @property
-    def announced(self) -> tuple[int, int]:
-        """The length in the header of the event that is incomplete, and how many bytes of its
-        packets have come; zeros if it is unknown.
+    def awaited(self) -> tuple[int, int]:
+        """The size of the packet that is incomplete, and how many bytes of it and of those after it
+        have come; zeros if none is. A packet of `LARGEST` bytes is not its event's last one.
         """
-        said = self._said() if self._reason == MORE else None
-        return (0, 0) if said is None else (said, self._state[ARRIVED] - self._state[READ])
+        read, left = self._state[READ], self._state[ARRIVED] - self._state[READ]
+        if self._reason != MORE or left < FRAME:
+            return 0, 0
+        return int.from_bytes(self._arrivals.data[read : read + 3], "little"), left
 
     def _said(self) -> int | None:
         """The length in the header of the event at READ; None if it is unknown.

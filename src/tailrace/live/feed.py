@@ -362,11 +362,11 @@ class Feed(Closing):
         _log.warning("%s; resuming %s", error, place)
 
     def _check_stalled(self, link: OpenDump, error: ConnectionLost) -> None:
-        """Raise MalformedPacket if the source announces a large event again and again, and does
-        not send it.
+        """Raise MalformedPacket if the source begins a large event again and again, and does not
+        send it.
         """
-        said, came = link.dump.announced
-        if said < LARGEST or came > _LITTLE:
+        size, came = link.dump.awaited
+        if size < LARGEST or came > _LITTLE:
             self._stalled = (None, 0)
             return
         before, number = self._stalled
@@ -374,9 +374,9 @@ class Feed(Closing):
         self._stalled = where, number + 1 if before == where else 1
         if self._stalled[1] == _STALLS:
             raise MalformedPacket(
-                f"{link.session.name}: the event at {where} announces {said} bytes, but each"
-                f" of {_STALLS} connections sent {came} bytes at most ({error}): check the source"
-                " and any proxy"
+                f"{link.session.name}: the event at {where} has more than {size:,} bytes, but each"
+                f" of {_STALLS} connections sent {came:,} of them at most ({error}): check the"
+                " source and any proxy"
             ) from error
 
     def _left_off(self, _: OpenDump, sign: LeftOff) -> None:
