@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import tailrace
-from tailrace.errors import ServerError, UsageError
+from tailrace.errors import ServerError, StorageError, UsageError
 from tailrace.events import WriteRowsEvent
 from tailrace.schema.table import Table
 from tailrace.values.converter import Converter
@@ -101,6 +101,28 @@ AWAY = "mysql://x@127.0.0.1:1/?retry=0"
         lambda to: tailrace.apply(SHOP, None),
         lambda to: tailrace.apply(SHOP, f"sqlite:///{to}", workers="x"),
         lambda to: tailrace.serve(5, server_id=1, user="a", password="b"),
+        lambda to: tailrace.create(to, flavour="mysql", server_id=5, now=5),
+        lambda to: tailrace.create(to, flavour="mysql", server_id=5, observers=None),
+        lambda to: tailrace.append("\0"),
+        lambda to: tailrace.serve(SHOP, server_id=1, user="a", password=5),
+        lambda to: tailrace.serve(SHOP, server_id=1, user=[], password="b"),
+        lambda to: tailrace.serve(SHOP, server_id=1, user="a", password="\ud800"),
+        lambda to: tailrace.serve(SHOP, server_id=1, user="a", password="b", tls_cert=5),
+        lambda to: tailrace.serve(SHOP, server_id=1, user="a", password="b", server_uuid=5),
+        lambda to: tailrace.apply(SHOP, f"sqlite:///{to}", table=5),
+        lambda to: tailrace.apply(SHOP, f"sqlite:///{to}", channel=b"x"),
+        lambda to: tailrace.apply(SHOP, f"sqlite:///{to}", conflicts=[]),
+        lambda to: tailrace.rows(SHOP, schema="\0"),
+        lambda to: tailrace.rows(SHOP, verify_checksums="x"),
+        lambda to: tailrace.changes(SHOP, columns=[5]),
+        lambda to: tailrace.changes(SHOP, columns=b"id"),
+        lambda to: tailrace.Position.parse(5),
+        lambda to: tailrace.GtidSet.parse(None),
+        lambda to: tailrace.GtidList.parse(5),
+        lambda to: tailrace.GtidSet("x"),
+        lambda to: tailrace.GtidSet({("a", ""): 1}),
+        lambda to: tailrace.GtidList(5),
+        lambda to: pickle.dumps(tailrace.open(SHOP)),
         lambda to: pickle.dumps(tailrace.rows(SHOP)),
         lambda to: pickle.dumps(tailrace.transactions(SHOP)),
         lambda to: pickle.dumps(tailrace.changes(SHOP)),
@@ -128,6 +150,31 @@ def test_threads_that_share_an_iterator_take_each_item_once(read):
     for each in threads:
         each.join()
     assert (errors, len(taken)) == ([], len([*read(SHOP)]))
+
+
+@each_case(
+    "call",
+    [
+        lambda log, changes: changes.insert("s.o", [(1, "x")]),
+        lambda log, changes: changes.query(5),
+        lambda log, changes: changes.query(None),
+        lambda log, changes: changes.query("CREATE TABLE \ud800 (a INT)"),
+        lambda log, changes: changes.event(5),
+        lambda log, changes: log.write(5),
+        lambda log, changes: pickle.dumps(log),
+    ],
+)
+def test_arguments_of_a_transaction(tmp_path, call):
+    with tailrace.create(tmp_path / "binlog.000001", flavour="mysql", server_id=5) as log:
+        changes = log.transaction()
+        with pytest.raises(UsageError):
+            call(log, changes)
+        changes.rollback()
+
+
+def test_a_path_that_the_system_rejects(tmp_path):
+    with pytest.raises(StorageError, match="too long"):
+        tailrace.create("x" * 5000, flavour="mysql", server_id=5)
 
 
 def test_an_error_without_a_number():

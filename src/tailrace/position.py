@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import Self
 
+from tailrace.arguments import check_type
 from tailrace.errors import UsageError
 from tailrace.log_name import file_number
 
@@ -33,6 +34,7 @@ class Position:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse ``file:offset``; the file may hold colons itself. Raises UsageError."""
+        check_type("text", text, "str")
         file, colon, offset = text.strip().rpartition(":")
         if not colon or not file or not (offset.isascii() and offset.isdigit()):
             raise UsageError(f"not a position: {text!r} (a position looks like binlog.000003:1234)")

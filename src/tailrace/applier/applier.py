@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.applier.target import MOST_WORKERS, is_note, is_place, ring
 from tailrace.applier.transaction import Stamp, Transaction
+from tailrace.arguments import checked
 from tailrace.closing import Closing
 from tailrace.errors import LogReset, TailraceError, UsageError
 from tailrace.generators import EventStream, RowConsumer
@@ -512,7 +513,7 @@ def target_of(
         )
     if not isinstance(workers, int) or not 1 <= workers <= MOST_WORKERS:
         raise UsageError(f"there are 1 to {MOST_WORKERS} workers, and not {workers!r}")
-    if conflicts not in {"stop", "skip", "overwrite"}:
+    if conflicts not in ("stop", "skip", "overwrite"):
         raise UsageError(f"conflicts is stop, skip or overwrite, and not {conflicts!r}")
     if names_server(to):
         from tailrace.applier.server.target import ServerTarget  # noqa: PLC0415 - with PyMySQL
@@ -529,6 +530,7 @@ def target_of(
     return DatabaseTarget(to, channel=channel, table=table, conflicts=conflicts)
 
 
+@checked
 def apply(
     source: Source,
     to: str,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
+from tailrace.arguments import checked
 from tailrace.columns.frames.plan import PADDING
 from tailrace.columns.live.decoder import LiveDecoder, decode_feed, open_feed
 from tailrace.columns.live.records import RecordFeed
@@ -206,6 +207,7 @@ def _read_opening(decoder: LogDecoder, inside: Inside) -> None:
         pass
 
 
+@checked
 def changes(
     source: Source,
     *,

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
+from tailrace.arguments import checked
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.columns.batches import batches_of
 from tailrace.columns.results import table_named
@@ -53,6 +54,7 @@ _DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
 """The decimal digits of integers, by their bits."""
 
 
+@checked
 def table(
     source: Source,
     name: str,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
+from tailrace.arguments import check_type
 from tailrace.constants import Flavour
-from tailrace.errors import GtidError
+from tailrace.errors import GtidError, UsageError
 from tailrace.gtid.ids import MariadbGtid
+from tailrace.printable import short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from tailrace.gtid.ids import AnyGtid
 
@@ -34,6 +37,8 @@ class GtidList:
     flavour: ClassVar[Literal[Flavour.MARIADB]] = Flavour.MARIADB
 
     def __init__(self, entries: Iterable[MariadbGtid] = ()) -> None:
+        if not isinstance(entries, Iterable):
+            raise UsageError(f"entries are GTIDs of MariaDB, and not {short_repr(entries)}")
         self._domains: dict[int, dict[int, MariadbGtid]] = {}
         for gtid in entries:
             self.add(gtid)
@@ -41,6 +46,7 @@ class GtidList:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse ``0-1-100,1-2-7``; the empty text is the empty state. Raises GtidError."""
+        check_type("text", text, "str")
         return cls(MariadbGtid.parse(part) for part in text.split(",")) if text.strip() else cls()
 
     def add(self, gtid: AnyGtid) -> None:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
+from tailrace.arguments import check_type
 from tailrace.constants import Flavour
-from tailrace.errors import GtidError
+from tailrace.errors import GtidError, UsageError
 from tailrace.gtid.ids import GNO_END, Gtid, decode_tag, format_uuid, parse_tag, parse_uuid
+from tailrace.printable import short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from tailrace.gtid.ids import AnyGtid
 
@@ -154,14 +157,23 @@ class GtidSet:
     def __init__(self, sources: Mapping[Tsid, Iterable[tuple[int, int]]] | None = None) -> None:
         """From runs ``[start, end)`` by (uuid, tag), in canonical form."""
         self._sources: dict[Tsid, Intervals] = {}
+        if not isinstance(sources, Mapping | None):
+            raise UsageError(f"sources are runs by (uuid, tag), and not {short_repr(sources)}")
         for tsid, runs in (sources or {}).items():
-            intervals = Intervals.of(runs)
+            try:
+                intervals = Intervals.of(runs)
+            except (TypeError, ValueError):
+                raise UsageError(
+                    f"sources: the runs of {tsid!r} are pairs [start, end), and not"
+                    f" {short_repr(runs)}"
+                ) from None
             if intervals:
                 self._sources[tsid] = intervals
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse ``uuid[:tag]:1-5:8[:tag2:…],uuid2:…``; "" is the empty set. Raises GtidError."""
+        check_type("text", text, "str")
         runs: dict[Tsid, list[tuple[int, int]]] = {}
         for part in text.split(","):
             if not part.strip():
@@ -253,6 +265,8 @@ class GtidSet:
         return new
 
     def __or__(self, other: Self) -> Self:
+        if not isinstance(other, GtidSet):
+            return NotImplemented
         new = self.copy()
         for tsid, runs in other._sources.items():
             mine = new._sources.get(tsid)
@@ -270,6 +284,8 @@ class GtidSet:
         )
 
     def __and__(self, other: Self) -> Self:
+        if not isinstance(other, GtidSet):
+            return NotImplemented
         theirs = other._sources
         return self._with(
             {

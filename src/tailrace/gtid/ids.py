@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, Self
 
+from tailrace.arguments import check_type
 from tailrace.constants import Flavour
 from tailrace.errors import GtidError
 
@@ -25,6 +26,7 @@ def format_uuid(raw: bytes) -> str:
 
 def parse_uuid(text: str) -> str:
     """A UUID in any form that the server takes (case, braces, no hyphens), like `format_uuid`'s."""
+    check_type("a UUID", text, "str")
     bare = text.strip().lower()
     if bare.startswith("{") and bare.endswith("}"):
         bare = bare[1:-1]
@@ -63,6 +65,7 @@ class Gtid:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse ``uuid:5`` or ``uuid:tag:5``. Raises GtidError."""
+        check_type("text", text, "str")
         parts = text.split(":")
         if len(parts) not in {2, 3}:
             raise GtidError(f"not a GTID: {text[:120]!r} (a GTID looks like uuid:5 or uuid:tag:5)")
@@ -96,6 +99,7 @@ class MariadbGtid:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse ``0-1-100``. Raises GtidError."""
+        check_type("text", text, "str")
         parts = text.strip().split("-")
         if len(parts) != 3 or not all(
             part.isascii() and part.isdigit() and len(part) <= 20 for part in parts

@@ -7,7 +7,8 @@ from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.closing import Closing
+from tailrace.arguments import checked
+from tailrace.closing import Closing, NotPickled
 from tailrace.constants import MAGIC, EventFlag
 from tailrace.errors import ConnectionLost, StorageError, UsageError
 from tailrace.events import (
@@ -61,7 +62,7 @@ _HEAD: Final = (
 """What comes at a file's beginning, up to its list of GTIDs."""
 
 
-class Log(Closing):
+class Log(NotPickled, Closing):
     """The events of a log, in order: from files, from memory, or from any other transport.
 
     Iterating decodes lazily and holds one event at a time; each iteration begins at the start (or
@@ -623,6 +624,7 @@ def awaited_of(
     return awaited
 
 
+@checked
 def open(  # noqa: A001 - it is tailrace.open
     source: Source,
     *,

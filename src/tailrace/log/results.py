@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from threading import RLock
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from tailrace.closing import Closing
-from tailrace.errors import UsageError
+from tailrace.closing import Closing, NotPickled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Results(Closing, Iterator[T]):
+class Results(NotPickled, Closing, Iterator[T]):
     """The items of a source that is read while one iterates.
 
     ``close`` may be called by another thread, also while one waits for the next item: the iteration
@@ -33,12 +32,6 @@ class Results(Closing, Iterator[T]):
     def __next__(self) -> T:
         with self._taking:
             return self._next()
-
-    def __reduce__(self) -> NoReturn:
-        raise UsageError(
-            f"{type(self).__name__} objects cannot be pickled: pass the source, and use the"
-            " position as start"
-        )
 
     def _next(self) -> T:
         if not self._is_closed:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
+from tailrace.arguments import checked
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.log.iteration import Iteration, end_of
 from tailrace.log.reader import Step, is_over
@@ -343,6 +344,7 @@ class Items(CommittedItems[CommittedItem]):
         self._iteration.stop()
 
 
+@checked
 def rows(
     source: Source,
     *,
@@ -402,6 +404,7 @@ def rows(
     return Rows(_RowIteration(reading, verify_checksums=verify_checksums, statements=statements))
 
 
+@checked
 def transactions(
     source: Source,
     *,

@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeGuard
 
+from tailrace.arguments import check_type
 from tailrace.constants import MAGIC
 from tailrace.errors import NoSuchTable, UsageError
 from tailrace.position import Position
@@ -173,8 +174,7 @@ class Reading:
         Raises UsageError for arguments that do not fit, and what `logs_of` raises; SchemaError and
         StorageError for the ``schema`` file.
         """
-        if not isinstance(follow, bool):
-            raise UsageError(f"follow is True or False, not {short_repr(follow)}")
+        check_type("follow", follow, "bool")
         selection = Selection(start_of(start), until_of(until))
         if follow:
             check_follow(selection.end)

@@ -14,6 +14,7 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Final, Literal
 
+from tailrace.arguments import checked
 from tailrace.durations import seconds_of
 from tailrace.errors import (
     ConnectionLost,
@@ -487,6 +488,7 @@ def _remove_copy(folder: CopyFolder, delegate: RelayIoDelegate, user: str) -> li
     return [*map(str, logs)]
 
 
+@checked
 def receive(
     source: Source | str,
     into: Target,

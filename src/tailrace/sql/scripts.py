@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from tailrace.arguments import checked
 from tailrace.columns.text.readers import SQL, parts, readers, with_kernels
 from tailrace.errors import UsageError
 from tailrace.log.changes import Changes
@@ -169,6 +170,7 @@ def _heading(reader: Reader, how: How) -> Iterator[str]:
     yield "it has the rows that triggers changed: it stops before rows of a table that has triggers"
 
 
+@checked
 def redo(
     source: Source,
     *,
@@ -220,6 +222,7 @@ def redo(
     )
 
 
+@checked
 def undo(
     source: Source,
     *,

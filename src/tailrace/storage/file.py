@@ -127,7 +127,8 @@ class LogSeries:
 def local_path(source: str | Path) -> Path:
     """The path that a source names: a path, or a ``file:`` URL.
 
-    Raises StorageError, and UsageError for an empty text, which would be the current folder.
+    Raises StorageError, also for a path that the system rejects (too long, access denied), and
+    UsageError for an empty text, which would be the current folder.
     """
     if not isinstance(source, (str, Path)):
         raise UsageError(f"a {type(source).__name__} is neither a path nor a URL")
@@ -135,7 +136,7 @@ def local_path(source: str | Path) -> Path:
     if not text.strip():
         raise UsageError("the path is empty: give the path of a file or a folder")
     if not _SCHEME.match(text):
-        return Path(text)
+        return _known(Path(text))
     parts = urlsplit(text)
     if parts.scheme.lower() != "file":
         raise StorageError(
@@ -145,7 +146,15 @@ def local_path(source: str | Path) -> Path:
         )
     if parts.netloc not in {"", "localhost"}:
         raise StorageError(f"{text}: a file URL names no host: file:///{parts.path.lstrip('/')}")
-    return Path(unquote(parts.path))
+    return _known(Path(unquote(parts.path)))
+
+
+def _known(path: Path) -> Path:
+    try:
+        path.exists()
+    except OSError as error:
+        raise StorageError(f"{path!s:.200}: {error.strerror}") from error
+    return path
 
 
 def _either_form(store: Store, name: str, read: Callable[[Store], _Read]) -> _Read:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast
 
+from tailrace.arguments import checked
 from tailrace.constants import Flavour
 from tailrace.errors import StorageError, UsageError
 from tailrace.events import FormatDescription
@@ -56,6 +57,7 @@ _LARGEST_ID: Final = (1 << 32) - 1
 _OPTIONS = tuple(field.name for field in fields(WriterOptions))
 
 
+@checked
 def create(
     target: Target,
     *,
@@ -143,6 +145,7 @@ def create(
     return log
 
 
+@checked
 def append(
     target: Target,
     *,
@@ -295,8 +298,6 @@ def dialect_of(
     """What a new log of a server is written with; the arguments are those of `create`."""
     flavour = _flavour(flavour)
     _check_server(server_id, server_uuid, flavour, domain_id)
-    if not isinstance(server_version, str | None):
-        raise UsageError(f"server_version: {server_version!r} is not text")
     form = FormatDescription.of(
         flavour,
         server_version=server_version or _VERSIONS[flavour],
@@ -351,10 +352,7 @@ def _check_server(
     server_id: int, server_uuid: str | None, flavour: Flavour, domain_id: int = 0
 ) -> None:
     for name, given, least in (("server_id", server_id, 1), ("domain_id", domain_id, 0)):
-        whole = isinstance(given, int) and not isinstance(given, bool)
-        if not whole or not least <= given <= _LARGEST_ID:
+        if not least <= given <= _LARGEST_ID:
             raise UsageError(f"{name}: {given!r} is not a number from {least} to {_LARGEST_ID}")
-    if not isinstance(server_uuid, str | None):
-        raise UsageError(f"server_uuid: {server_uuid!r} is not text")
     if server_uuid is not None and flavour is Flavour.MARIADB:
         raise UsageError("server_uuid: MariaDB's GTIDs have none")

@@ -8,6 +8,7 @@ from threading import RLock
 from threading import local as local_to_thread
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
+from tailrace.arguments import checked
 from tailrace.constants import Flavour
 from tailrace.errors import BoundaryError, UsageError
 from tailrace.generators.source import EventSource
@@ -26,7 +27,7 @@ from tailrace.writing.create import create, dialect_of, writer_options
 from tailrace.writing.local_events import CachedItems, LocalOffers, StatementFacts
 from tailrace.writing.log import LogWriter, now_us
 from tailrace.writing.rows import WrittenTable
-from tailrace.writing.transaction import TransactionWriter
+from tailrace.writing.transaction import TransactionWriter, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 _NO_STATEMENT: Final = StatementFacts()
 
 
+@checked
 def local(
     log: LogWriter | Target | None = None,
     *,
@@ -473,7 +475,7 @@ class LocalTransaction(TransactionWriter):
         `savepoint`, `release` and `rollback`. Raises UsageError for XA statements: give the name to
         `LocalServer.transaction`.
         """
-        text = sql.decode(errors="replace") if isinstance(sql, bytes) else sql
+        text = text_of(sql)
         self._check_fits(f"the statement {text[:40]!r}")
         if xa_end(text.encode()) is not None:
             raise UsageError(f"{text[:40]!r}: a local transaction ends with the `with` block")

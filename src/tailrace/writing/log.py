@@ -9,9 +9,11 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
+from tailrace.arguments import check_object
+from tailrace.closing import NotPickled
 from tailrace.constants import CHECKSUM_SIZE, MAGIC, ChecksumAlgorithm, Flavour
 from tailrace.errors import BoundaryError, StorageError, TailraceError, UsageError
-from tailrace.events import RotateEvent, StopEvent
+from tailrace.events import Event, RotateEvent, StopEvent
 from tailrace.log_name import LogName
 from tailrace.observers import (
     LogStorageDelegate,
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
-    from tailrace.events import Event
     from tailrace.gtid import AnyGtid, GtidState
     from tailrace.observers import Observer
     from tailrace.schema.table import Table
@@ -71,7 +72,7 @@ class _Rotation:
     end: Event
 
 
-class LogWriter:
+class LogWriter(NotPickled):
     """A log that grows by whole transactions. Made by `create` and `append`.
 
     Use it as a context manager, or `close` it: only then is its last file marked as closed. Any
@@ -508,6 +509,7 @@ class LogWriter:
 
     def write(self, event: Event) -> None:
         """An event that comes from another log. See `ForeignEvents.write`."""
+        check_object("event", event, Event)
         with self._foreign_locked():
             self._check_open()
             self._foreign.write(event)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from tailrace.arguments import check_object, check_type
 from tailrace.constants import EventFlag, EventType, Flavour, RowsFlag
 from tailrace.errors import BoundaryError, UsageError
 from tailrace.events import (
     AnnotateRowsEvent,
+    Event,
     QueryCompressedEvent,
     QueryEvent,
     RowsQueryEvent,
@@ -26,6 +28,7 @@ from tailrace.schema.classify import (
     leading_words,
     of_database,
 )
+from tailrace.schema.table import Table
 from tailrace.transaction.statements import (
     savepoint_of_rollback,
     savepoint_set,
@@ -40,10 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
     from types import TracebackType
 
-    from tailrace.events import Event
     from tailrace.gtid import AnyGtid
     from tailrace.position import Position
-    from tailrace.schema.table import Table
     from tailrace.writing.cache import EventCache, MadeEvents, RowsChunk
     from tailrace.writing.dialect import Dialect
     from tailrace.writing.gtids import AskedGtid
@@ -89,6 +90,18 @@ class Standing:
         definition = kind in _DEFINITIONS and not is_temporary(sql)
         rolls_back = ends_xa and how == "ROLLBACK"
         return cls(ends_xa or definition, definition, of_database(sql), rolls_back)
+
+
+def text_of(sql: str | bytes) -> str:
+    """A statement as text. Raises UsageError."""
+    check_type("sql", sql, "str | bytes")
+    if isinstance(sql, bytes):
+        return sql.decode(errors="replace")
+    try:
+        sql.encode()
+    except UnicodeEncodeError:
+        raise UsageError("sql: the text is not Unicode; give it as bytes") from None
+    return sql
 
 
 _REJECTED: Final = OF_THE_FILE | {
@@ -265,6 +278,8 @@ class TransactionWriter:
         """
         if not tables:
             raise UsageError("tables: a statement changes rows of one table at least")
+        for table in tables:
+            check_object("table", table, Table)
         names = ", ".join(f"{table.database}.{table.name}" for table in tables)
         self._check_fits(f"rows of {names}")
         opened = _Statement({table: self._known(table) for table in tables}, statement)
@@ -386,7 +401,7 @@ class TransactionWriter:
         it is not executed in the database (the flag SUPPRESS_USE). Raises UsageError for
         transaction control, which is the writer's.
         """
-        text = sql.decode(errors="replace") if isinstance(sql, bytes) else sql
+        text = text_of(sql)
         standing = Standing.of(text)
         alone = standing.alone if alone is None else alone
         self._check_fits(f"the statement {text[:40]!r}")
@@ -415,6 +430,7 @@ class TransactionWriter:
 
         Events that the writer writes itself (of files, GTIDs, commits) raise UsageError.
         """
+        check_object("event", event, Event)
         if event.type in _REJECTED:
             raise UsageError(f"{event.name} is written by the log itself")
         self._check_fits(event.name)

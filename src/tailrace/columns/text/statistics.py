@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.arguments import checked
 from tailrace.columns.text.readers import COUNT, parts, readers, with_kernels
 from tailrace.errors import TailraceError
 from tailrace.events import DecodeContext, GtidEvent, MariadbGtidEvent
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tailrace.storage.streams.layer import Layers
 
 
+@checked
 def stat(
     source: Source,
     *,

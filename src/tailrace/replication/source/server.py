@@ -13,6 +13,7 @@ from threading import Event, Lock, Thread, current_thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from tailrace.arguments import checked
 from tailrace.closing import Closing
 from tailrace.constants import Flavour
 from tailrace.errors import UsageError
@@ -76,8 +77,7 @@ class SourceServer(Closing):
         observers: Sequence[Observer] = (),
         limits: Limits | None = None,
     ) -> None:
-        whole = isinstance(server_id, int) and not isinstance(server_id, bool)
-        if not whole or not 1 <= server_id <= 0xFFFFFFFF:
+        if not 1 <= server_id <= 0xFFFFFFFF:
             raise UsageError(f"server_id is a number from 1 to 4294967295, not {server_id!r}")
         host, port = address_of(listen)
         if must_encrypt and context is None and not is_loopback(host):
@@ -377,6 +377,7 @@ def _check_version(version: str, flavour: Flavour) -> None:
         raise UsageError(f"--server-version: a version of {known}, not {version[:60]!r}")
 
 
+@checked
 def serve(
     source: str | os.PathLike[str] | ServedLogs,
     *,
