@@ -814,8 +814,6 @@ def _check_tables(manifest: Manifest, files: Mapping[str, Sequence[ChangeFile]])
                 "a lake each, leave it out of one with --tables, or begin a lake with --shards, "
                 "which has a column _source"
             )
-        if len({(file.database, file.table) for file in written}) > 1:
-            raise PipelineError(f"two tables are called {key}: mirror one of them")
 
 
 def _bytes_read(arguments: object) -> int:

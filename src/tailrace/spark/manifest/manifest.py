@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from tailrace.errors import PipelineError
 from tailrace.position import Position
-from tailrace.schema.catalogue_json import from_json, to_json
+from tailrace.printable import short_repr
+from tailrace.schema.catalogue_json import to_json
 from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.spark.manifest import consistent
 from tailrace.spark.manifest.damage import reading_file
@@ -30,7 +31,6 @@ from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from pathlib import Path
 
     from tailrace.spark.manifest.status import Kind
@@ -312,7 +312,6 @@ class Manifest:
                 },
                 _text(content.get("cascades", "name"), "cascades"),
             )
-            _check_not_merged(path, found, content["tables"])
             consistent.check(found)
         return found, layout
 
@@ -383,12 +382,21 @@ def _key(name: object) -> str:
 
 
 def _tables(values: dict[str, Any], layout: int, *, shards: bool) -> dict[str, TableState]:
-    """The tables by key. Keys of earlier releases were joined by a dot, whatever the names."""
+    """The tables by key. Keys of earlier releases were joined by a dot, whatever the names.
+
+    Raises `PipelineError` for one that can be two tables', which were one table in the lake then.
+    """
     states = {key: _table(value, layout) for key, value in values.items()}
     keys: dict[str, str] = {}
     for key, state in states.items():
         inner = f"{state.source}/" if shards else ""
-        if key == f"{inner}{state.database}.{state.table}":
+        joined = ".".join(state.full_name)
+        if key == f"{inner}{joined}" and joined != str(state.full_name):
+            if joined.count(".") > 1:
+                raise PipelineError(
+                    f"an earlier Tailrace made this lake, and {short_repr(joined)} may be two"
+                    " tables in it: create a new lake"
+                )
             keys[key] = f"{inner}{state.full_name}"
     return {
         keys.get(key, key): replace(
@@ -400,23 +408,6 @@ def _tables(values: dict[str, Any], layout: int, *, shards: bool) -> dict[str, T
         )
         for key, state in states.items()
     }
-
-
-def _check_not_merged(path: Path, manifest: Manifest, keys: Collection[str]) -> None:
-    """Raises `PipelineError` for a lake of an earlier release in which two tables became one.
-
-    They had one key, as `` `a`.`b.c` `` and `` `a.b`.`c` ``. The schema history has both names.
-    """
-    for key in manifest.tables.keys() - keys:
-        state = manifest.tables[key]
-        joined = ".".join(state.full_name)
-        source = manifest.sources.get(state.source)
-        names = from_json(source.tables).names() if source and joined.count(".") > 1 else set()
-        if others := [each for each in names - {state.full_name} if ".".join(each) == joined]:
-            raise PipelineError(
-                f"{path}: an earlier Tailrace took {state.full_name} and {others[0]} for one"
-                " table: create a new lake"
-            )
 
 
 def _table(value: dict[str, Any], layout: int) -> TableState:
