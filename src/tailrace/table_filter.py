@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.errors import UsageError
 from tailrace.printable import printable
+from tailrace.table_name import TableName, pieces, quoted_part, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     Patterns = str | Sequence[str] | None
-    TableName = tuple[str, str]
 
 _WILD: Final = re.compile(r"[*?\[]")
 _LITERAL: Final = re.compile(r"\[[*?\[]\]")
@@ -28,8 +29,10 @@ class TableFilter:
 
     ``only`` are patterns of the wanted tables (None: all; an empty tuple: none), ``exclude`` of
     those to leave out, even if ``only`` wants them. A pattern is ``database.table`` with ``*`` and
-    ``?``, and case counts; one without a point is a table in any database. If ``met`` is set (see
-    `watched`), the tables that were asked about are added to it.
+    ``?``, and case counts; one without a dot is a table in any database. Text in backticks is
+    literal, dots included (`tailrace.table_name`); if there are several dots outside them, each may
+    be the one between database and table. If ``met`` is set (see `watched`), the tables that were
+    asked about are added to it.
     """
 
     only: tuple[str, ...] | None = None
@@ -57,9 +60,9 @@ class TableFilter:
     def __call__(self, database: str, table: str) -> bool:
         """Whether a table is wanted."""
         if self.met is not None:
-            self.met.add((database, table))
-        name = f"{database}.{table}"
-        return (self.only is None or _fits(name, self.only)) and not _fits(name, self.exclude)
+            self.met.add(TableName(database, table))
+        wanted = self.only is None or _fits(database, table, self.only)
+        return wanted and not _fits(database, table, self.exclude)
 
     def of_database(self, database: str) -> bool | None:
         """Whether all tables of a database are wanted, whatever their names; None: some may be."""
@@ -75,14 +78,14 @@ class TableFilter:
 
     def unmatched(self, tables: Iterable[TableName]) -> Unmatched:
         """Which patterns match none of the given tables."""
-        names = sorted({f"{database}.{table}" for database, table in tables})
+        names = sorted({TableName(*each) for each in tables})
         missing = [each for each in self.only or () if not _fit_one(names, each)]
         exclude = tuple(each for each in self.exclude if not _fit_one(names, each))
         return Unmatched(
             tuple(each for each in missing if only_name(each) is not None),
             tuple(each for each in missing if only_name(each) is None),
             tuple(each for each in exclude if only_name(each) is not None),
-            tuple(names),
+            tuple(map(str, names)),
             bool(missing) and len(missing) == len(self.only or ()),
         )
 
@@ -132,18 +135,24 @@ class Unmatched:
         return f"{text}: there {are} {', '.join(map(printable, there))}{rest}"
 
 
-def only_name(pattern: str) -> str | None:
-    """The only name that a pattern matches, such as ``a*b`` of ``a[*]b``; None if it may match
-    several.
+def only_name(pattern: str) -> TableName | None:
+    """The only name that a pattern matches; None if it may match several.
+
+    Its database is empty if the pattern has none: it may match in several databases then.
     """
-    if _WILD.search(_LITERAL.sub("", pattern)):
+    (database, table), *others = _globs(pattern)
+    if others or _WILD.search(_LITERAL.sub("", f"{database or ''}.{table}")):
         return None
-    return _LITERAL.sub(lambda found: found[0][1], pattern)
+    return TableName(_LITERAL.sub(_literal, database or ""), _LITERAL.sub(_literal, table))
 
 
-def pattern_of(name: str) -> str:
-    """The pattern that matches this name and no other."""
-    return _WILD.sub(r"[\g<0>]", name)
+def _literal(found: re.Match[str]) -> str:
+    return found[0][1]
+
+
+def split_patterns(text: str) -> list[str]:
+    """The patterns of a text with commas; a comma in backticks or brackets is part of a name."""
+    return [each.strip() for each in split(text, ",")]
 
 
 def _close(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
@@ -154,7 +163,7 @@ def _close(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
     for pattern in patterns:
         folded: dict[str, str] = {}
         for name in names:
-            known = name if "." in pattern else name.partition(".")[2]
+            known = name if "." in pattern else quoted_part(TableName.parse(name).table)
             folded.setdefault(known.casefold(), name)
         close = get_close_matches(pattern.casefold(), list(folded), n=2, cutoff=0.7)
         found |= dict.fromkeys(folded[each] for each in close)
@@ -173,34 +182,50 @@ def _patterns(name: str, given: Patterns) -> tuple[str, ...] | None:
             raise UsageError(f"{name}: a pattern is text like 'shop.*', and not {each!r}")
         if not each.strip():
             raise UsageError(f"{name}: a pattern is empty")
+        if any(each[start:end] == "`" for _, start, end in pieces(each)):
+            raise UsageError(f"{name}: a backtick of {each!r} is not closed (double one in a name)")
     return patterns
 
 
-def _fit_one(names: Iterable[str], pattern: str) -> bool:
-    return any(_fits(name, (pattern,)) for name in names)
+def _fit_one(names: Iterable[TableName], pattern: str) -> bool:
+    return any(_fits(*name, (pattern,)) for name in names)
 
 
 def _covers(database: str, patterns: Iterable[str]) -> bool:
     """Whether one pattern matches all tables of a database."""
     return any(
-        each.endswith("*") and fnmatchcase(f"{database}.", each[:-1])
-        for each in map(_with_database, patterns)
+        not table.strip("*") and _is_of(database, outer)
+        for each in patterns
+        for outer, table in _globs(each)
     )
 
 
 def _touches(database: str, patterns: Iterable[str]) -> bool:
     """Whether a pattern may match a table of a database."""
+    return any(_is_of(database, outer) for each in patterns for outer, _ in _globs(each))
+
+
+def _fits(database: str, table: str, patterns: Iterable[str]) -> bool:
     return any(
-        fnmatchcase(database, each[:at])
-        for each in map(_with_database, patterns)
-        for at, letter in enumerate(each)
-        if letter == "."
+        fnmatchcase(table, inner) and _is_of(database, outer)
+        for each in patterns
+        for outer, inner in _globs(each)
     )
 
 
-def _with_database(pattern: str) -> str:
-    return pattern if "." in pattern else f"*.{pattern}"
+def _is_of(database: str, outer: str | None) -> bool:
+    return outer is None or fnmatchcase(database, outer)
 
 
-def _fits(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, _with_database(each)) for each in patterns)
+@lru_cache(maxsize=1 << 10)
+def _globs(pattern: str) -> tuple[tuple[str | None, str], ...]:
+    """What a pattern says of database and table; None for any database.
+
+    Several if it has more than one dot outside backticks and brackets.
+    """
+    text, dots = "", []
+    for quoted, start, end in pieces(pattern):
+        if quoted is None and pattern[start:end] == ".":
+            dots.append(len(text))
+        text += pattern[start:end] if quoted is None else _WILD.sub(r"[\g<0>]", quoted)
+    return tuple((text[:at], text[at + 1 :]) for at in dots) or ((None, text),)

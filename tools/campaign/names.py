@@ -4,6 +4,10 @@ A name holds letters of its session's character set, quotes, and what would drop
 name ended before it. Each try is a source's session with statements that have such names, and one
 of the ways to its target: by one connection, by workers, by the server's own client in that
 character set, by a driver. The target must have the tables of the source, and the database still.
+
+Each fifth try is of names that are easily taken for others (with dots, commas, wildcards, in other
+case): a lake, an index and statistics must have each table as the server has it, and a table's name
+as a pattern must select this table only.
 """
 
 from __future__ import annotations
@@ -12,12 +16,21 @@ import random
 import subprocess
 import time
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import pymysql
 
 import tailrace
 from tailrace.errors import SchemaError, TailraceError
+from tailrace.schema.tokens import quoted_table
+from tailrace.search import Index, index
+from tailrace.spark import mirror
+from tailrace.spark.options import FORMATS
+from tailrace.spark.verify import verify
+from tailrace.table_filter import TableFilter
+from tailrace.table_name import TableName
 from tools.applied import differences, forget, gtid_mode
 from tools.campaign.report import Tries
 from tools.campaign.second import client
@@ -153,18 +166,67 @@ def _one(rng: random.Random, source: Server, target: Server) -> tuple[str, str]:
     return f"{charset} {way}", "; ".join(found)
 
 
+_LETTERS: Final = ("a", "A", "b", ".", ",", "`", "*", "?", "[", "]", " ", "/", "%", "é", "e\u0301")
+
+
+def _alike(rng: random.Random) -> list[TableName]:
+    """Names of which some are others', joined by a dot."""
+    texts = ["".join(rng.choices(_LETTERS, k=rng.randrange(2, 6))).strip() or "x" for _ in range(3)]
+    found = {TableName("co", f"{texts[0]}.y"), TableName(f"co.{texts[0]}", "y")}
+    found |= {TableName(one, two) for one in texts for two in rng.sample(texts, 2)}
+    return sorted(found)
+
+
+def _tell_apart(rng: random.Random, source: Server, folder: Path) -> tuple[str, str]:
+    """One try of such names: the lake's format, and what failed."""
+    forget(source, *(str(name) for (name,) in source.query("SHOW DATABASES") if name not in _OWN))
+    kind, names = rng.choice(FORMATS), []
+    for name in _alike(rng):
+        with suppress(pymysql.err.MySQLError):
+            source.execute(f"CREATE DATABASE IF NOT EXISTS {quoted(name.database)}")
+            source.execute(f"CREATE TABLE {quoted_table(*name)} (id INT PRIMARY KEY, v TEXT)")
+            names.append(name)
+    for batch in range(3):
+        for number, name in enumerate(names):
+            table = quoted_table(*name)
+            source.execute(f"INSERT INTO {table} VALUES ({batch}, 'word{number}')")
+            if rng.randrange(3) == 0:
+                source.execute(rng.choice((f"TRUNCATE {table}", f"UPDATE {table} SET v = 'new'")))
+        source.connection.commit()
+        mirror(source.data, folder / "lake", format=kind)
+    verified = verify(f"mysql://root@127.0.0.1:{source.port}/", folder / "lake")
+    found = [str(each) for each in verified.tables if each.differing or each.reason]
+    index(source.data, folder / "texts")
+    texts, counted = Index(folder / "texts"), tailrace.stat(source.data).tables
+    for name in names:
+        (rows,) = source.query(f"SELECT COUNT(*) FROM {quoted_table(*name)}")
+        if len([*texts.rows(str(name))]) != rows[0] or counted[str(name)].insert != 3:
+            found.append(f"{name}: other rows in the index or in statistics")
+        if [each for each in names if TableFilter.of(str(name))(*each)] != [name]:
+            found.append(f"{name}: not the only table that it selects")
+    return f"names apart, {kind}", "; ".join(found)
+
+
 _OWN: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 
 
 def run(name: str, count: int, seed: int) -> Tries:
     """So many tries on two servers of this name."""
     report, began = Tries(seed), time.monotonic()
-    with Server(name) as source, Server(name, server_id=2) as target:
+    with (
+        Server(name, {"binlog_row_metadata": "FULL"}) as source,
+        Server(name, server_id=2) as target,
+    ):
         for server in (source, target):
             if server.flavour == "mysql":
                 gtid_mode(server, "ON")
         for number in range(count):
-            outcome, failure = _one(random.Random(f"{name}-{seed}-{number}"), source, target)
+            rng = random.Random(f"{name}-{seed}-{number}")
+            if number % 5 == 0:
+                with TemporaryDirectory(prefix="tailrace-names-") as folder:
+                    outcome, failure = _tell_apart(rng, source, Path(folder))
+            else:
+                outcome, failure = _one(rng, source, target)
             report.tried += 1
             report.outcomes[outcome] += 1
             if failure:

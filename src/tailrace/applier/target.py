@@ -11,6 +11,7 @@ from tailrace.errors import SchemaError, ServerError, UsageError
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
 from tailrace.schema.session import session_of_event
 from tailrace.sql.logged import concerns
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -151,8 +152,11 @@ def place_of(table: str, channel: str) -> tuple[str, str]:
     """Database and name of the table of positions. Raises UsageError if it, or a channel, has no
     name that each kind of target takes.
     """
-    database, dot, name = table.partition(".")
-    if not (database and dot and name):
+    try:
+        database, name = TableName.parse(table)
+    except UsageError:
+        database = name = ""
+    if not (database and name):
         raise UsageError(f"the table of positions is DATABASE.NAME, and not {table!r:.80}")
     if not (channel and len(channel) <= LONGEST_CHANNEL and channel.isprintable()):
         raise UsageError(
@@ -174,8 +178,8 @@ def is_about(place: tuple[str, str], event: QueryEvent) -> bool:
         return False
     if concerns(event, lambda *table: table not in {place, (database, "")}):
         raise SchemaError(
-            f"this statement defines {'.'.join(place)}, which holds the progress, and other tables:"
-            f" {event.sql:.200}: change these by hand, then resume after it with --start"
+            f"this statement defines {TableName(*place)}, which holds the progress, and other"
+            f" tables: {event.sql:.200}: change these by hand, then resume after it with --start"
         )
     return True
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import SchemaError
 from tailrace.extras import importing
 from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlMode, TokenCursor, tokenize
+from tailrace.table_name import TableName
 
 with importing("apply", "translating views"):
     from sqlglot import exp, parse_one
@@ -192,7 +193,7 @@ class _Query:
         found = table.db or self.database, table.name
         columns = self.columns_of(found)
         if columns is None:
-            raise SchemaError(f"a view of {'.'.join(found)}, whose columns are unknown")
+            raise SchemaError(f"a view of {TableName(*found)}, whose columns are unknown")
         alias = table.alias_or_name
         if alias.casefold() in self.known:
             raise SchemaError(f"a view with two tables {alias}")

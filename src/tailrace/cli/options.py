@@ -10,7 +10,8 @@ from cyclopts import Group, Parameter
 
 from tailrace.errors import UsageError
 from tailrace.selection import gtids_of
-from tailrace.table_filter import TableFilter
+from tailrace.table_filter import TableFilter, split_patterns
+from tailrace.table_name import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -252,7 +253,7 @@ def chosen_tables(tables: Sequence[str], exclude: Sequence[str]) -> TableFilter:
 
 def patterns(given: Sequence[str]) -> list[str]:
     """Patterns of tables that were given with commas or repeated."""
-    return [pattern.strip() for each in given for pattern in each.split(",")]
+    return [pattern for each in given for pattern in split_patterns(each)]
 
 
 def renamed_databases(given: Sequence[str]) -> dict[str, str]:
@@ -271,9 +272,9 @@ def key_columns(given: Sequence[str]) -> dict[str, list[str]]:
     """Each is ``shop.t=a,b``. Raises UsageError."""
     found: dict[str, list[str]] = {}
     for each in given:
-        name, equals, columns = each.partition("=")
-        parts = [column.strip() for column in columns.split(",")]
-        if not equals or "." not in name or not all(parts):
+        name, *columns = split(each, "=", most=1)
+        parts = [column.strip() for text in columns for column in text.split(",")]
+        if not parts or len([*split(name, ".")]) < 2 or not all(parts):
             raise UsageError(f"--keys {each}: give a table and its columns, as shop.orders=id,line")
         if name.strip() in found:
             raise UsageError(f"--keys {each}: the key of {name} is given twice")

@@ -19,6 +19,7 @@ from tailrace.log.sources import Reading, is_whole, unmatched_in
 from tailrace.position import Position
 from tailrace.selection import Selection
 from tailrace.table_filter import TableFilter
+from tailrace.table_name import TableName
 from tailrace.transports.base import check_among
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def check_tables(
         return
     readers = list(readers)
     new, tables = names or {}, {table for each in readers for table in each.catalogue.names()}
-    defined = {(new.get(database, database), table) for database, table in tables}
+    defined = {TableName(new.get(database, database), table) for database, table in tables}
     missing, where = unmatched_in([each.transport for each in readers], wants, defined)
     if (text := missing.left_out(where)) is not None:
         say(text)

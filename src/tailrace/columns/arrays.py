@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from tailrace.columns.frames import plan as k
 from tailrace.columns.pages import Pages, give_back
 from tailrace.constants import ColumnType
+from tailrace.table_name import TableName
 from tailrace.values.schema import Column, Logical, TableSchema
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def schema_of(table: TableSchema, image: pa.StructType, source: str, columns: st
     return pa.schema(
         [*METADATA_FIELDS, pa.field("before", image), pa.field("after", image)],
         metadata={
-            "tailrace.table": f"{table.database}.{table.table}",
+            "tailrace.table": str(table.full_name),
             "tailrace.source": source,
             "tailrace.key": json.dumps(key),
             "tailrace.names": table.names_from,
@@ -123,7 +124,7 @@ def column_of(index: int, description: Sequence[Any]) -> Column:
 def table_of(schema: pa.Schema) -> TableSchema:
     """The table that a batch's schema describes, with its columns as in the log."""
     metadata = schema.metadata
-    database, table = metadata[b"tailrace.table"].decode().split(".", 1)
+    database, table = TableName.parse(metadata[b"tailrace.table"].decode())
     described = json.loads(metadata[_COLUMNS])
     columns = tuple(column_of(index, each) for index, each in enumerate(described))
     key = json.loads(metadata[b"tailrace.key"])

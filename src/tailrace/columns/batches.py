@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tailrace.storage import LogFile
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
-    from tailrace.table_filter import TableName
+    from tailrace.table_name import TableName
     from tailrace.transports import Transport
     from tailrace.values.schema import TableSchema
 
@@ -498,7 +498,7 @@ class AskedColumns:
         if self.names is not None:
             there = [column.name for column in schema.columns]
             self._left.difference_update(there)
-            self._there.setdefault(f"{schema.database}.{schema.table}", set()).update(there)
+            self._there.setdefault(str(schema.full_name), set()).update(there)
             if self._warns and self._left:
                 self._warns = False
                 warn(f"{self._missing()} (so far)", NoSuchColumn)

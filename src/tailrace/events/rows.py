@@ -16,6 +16,7 @@ from tailrace.events.compression import compress, decompress
 from tailrace.events.fields import Builder, Cursor, binary, integer, made
 from tailrace.events.layout import REQUIRED, derived, field
 from tailrace.events.table_map import TableMapEvent
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -184,7 +185,7 @@ class RowsEvent(Event):
 
     def _shown(self) -> dict[str, Any]:
         known = self._table_map
-        table = "not in the log" if known is None else f"{known.database}.{known.table}"
+        table = "not in the log" if known is None else str(TableName(known.database, known.table))
         return {"table": table, **self.fields()}
 
     def read_body(self, form: FormatDescription, /) -> None:
@@ -213,7 +214,7 @@ class RowsEvent(Event):
         if table_map is not None and len(table_map.layout.columns) != self.width:
             raise EventDecodeError(
                 f"{self.width} columns, but {len(table_map.columns)} in the table map of"
-                f" {table_map.database}.{table_map.table}"
+                f" {table_map.full_name}"
             )
 
     @classmethod

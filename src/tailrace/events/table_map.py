@@ -13,6 +13,7 @@ from tailrace.events.column_metadata import ColumnSpec, read_types, write_types
 from tailrace.events.fields import Builder, Cursor, integer, made, name, parts, text
 from tailrace.events.layout import FIXED_REST, REQUIRED, derived, field
 from tailrace.events.optional_metadata import read_optional, write_optional
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,6 +173,11 @@ class TableMapEvent(Event, types=(EventType.TABLE_MAP,)):
         )
         out.raw(optional, "optional_metadata")
         return out.done()
+
+    @property
+    def full_name(self) -> TableName:
+        """Database and table."""
+        return TableName(self.database, self.table)
 
     @property
     def database(self) -> str:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
     from tailrace.position import Position
-    from tailrace.table_filter import TableFilter, TableName
+    from tailrace.table_filter import TableFilter
+    from tailrace.table_name import TableName
     from tailrace.values.row import Row
     from tailrace.values.schema import TableSchema
 

@@ -15,6 +15,8 @@ from tailrace.printable import first_line, printable
 from tailrace.schema.foreign_keys import CASCADING, ForeignKey, logs_cascades
 from tailrace.schema.tokens import quoted_table
 from tailrace.schema.user_schema import parse
+from tailrace.table_filter import only_name
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -23,12 +25,12 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.position import Position
     from tailrace.schema.tables import TableState
-    from tailrace.table_filter import TableFilter, TableName
+    from tailrace.table_filter import TableFilter
 
 _SYSTEM: Final = ("mysql", "sys", "information_schema", "performance_schema")
 _NO_DATABASE: Final = 1049
 _NO_TABLE: Final = 1146
-_EVERYWHERE: Final = ("mysql", "db")
+_EVERYWHERE: Final = TableName("mysql", "db")
 """A table of every server. A user that may read it may read all other tables, too."""
 
 
@@ -66,7 +68,7 @@ def tables_of(connection: ServerConnection) -> set[TableName]:
         )
         rows: Any = cursor.fetchall()
     found = ServerAnswer(rows, 2, server=connection.name, asked="information_schema.tables")
-    return {(found.text(0, row), found.text(1, row)) for row in range(len(found))}
+    return {TableName(found.text(0, row), found.text(1, row)) for row in range(len(found))}
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ def unlogged_cascades(
     for database, table, name, on_delete, on_update in rules:
         if known := columns.get((database, table, name)):  # the user may see the whole key
             own, schemas, tables, others = zip(*known, strict=True)
-            found.setdefault((database, table), []).append(
+            found.setdefault(TableName(database, table), []).append(
                 ForeignKey(own, schemas[0], tables[0], others, on_delete, on_update, name)
             )
     return found
@@ -178,9 +180,8 @@ def not_to_be_seen(
     """Whether a pattern that matches none of the tables may match one that the user cannot see."""
     missing = wants.unmatched(tables)
     for pattern in (*missing.names, *missing.wildcards):
-        database, _, table = pattern.partition(".")
-        named = table and pattern in missing.names
-        if not _is_known(connection, (database, table) if named else _EVERYWHERE):
+        name = only_name(pattern)
+        if not _is_known(connection, name if name and name.database else _EVERYWHERE):
             return True
     return False
 

@@ -14,7 +14,7 @@ from tailrace.transports.gtids import ReadGtids
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from tailrace.table_filter import TableName
+    from tailrace.table_name import TableName
     from tailrace.transports import Record, Start
 
 

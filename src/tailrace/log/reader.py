@@ -364,7 +364,7 @@ class Reader:
         return schema
 
     def _say(self, schema: TableSchema) -> None:
-        table = f"{schema.database}.{schema.table}"
+        table = str(schema.full_name)
         if table not in self.names and (text := self.catalogue.notice(schema)) is not None:
             self.names[table] = text
             if self.follow:

@@ -17,6 +17,7 @@ from tailrace.log_name import file_number
 from tailrace.position import Position, sequence
 from tailrace.schema.classify import classify
 from tailrace.schema.session import is_half
+from tailrace.table_name import TableName
 from tailrace.transaction import Boundary
 
 if TYPE_CHECKING:
@@ -116,8 +117,8 @@ class ChangedRow:
 
     def __repr__(self) -> str:
         return (
-            f"ChangedRow({self.operation} {self.database}.{self.table}, before={self.before!r},"
-            f" after={self.after!r}, position={str(self.position)!r})"
+            f"ChangedRow({self.operation} {TableName(self.database, self.table)},"
+            f" before={self.before!r}, after={self.after!r}, position={str(self.position)!r})"
         )
 
     def _repr_html_(self) -> str:
@@ -165,7 +166,10 @@ class CommittedTransaction:
             f"Transaction {self.gtid or ''}, {self.start} to {self.position},"
             f" {self.timestamp:%Y-%m-%d %H:%M:%S.%f} UTC"
         )
-        rows = ((row.operation, f"{row.database}.{row.table}", row.values) for row in self.rows)
+        rows = (
+            (row.operation, str(TableName(row.database, row.table)), row.values)
+            for row in self.rows
+        )
         shown = table(title, ("operation", "table", "values"), rows, total=len(self.rows))
         if not self.statements:
             return shown

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tailrace.selection import Bound, Start
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
-    from tailrace.table_filter import TableName, Unmatched
+    from tailrace.table_filter import Unmatched
+    from tailrace.table_name import TableName
 
 
 class ParsedUrl(Protocol):

@@ -281,7 +281,7 @@ class Statistics:
     def _count_change(self, change: Change) -> None:
         event, schema = change.event, change.schema
         rows = len(change.rows())
-        table, size = f"{schema.database}.{schema.table}", event.header.length
+        table, size = str(schema.full_name), event.header.length
         self.add_table(table, {event.kind: rows, "bytes": size})
         self.timeline.add(table, change.group.time_of(event) // 1_000_000, rows, size)
         if self._current is not None and change.group is self._group:

@@ -11,6 +11,7 @@ from tailrace.errors import SchemaError
 from tailrace.position import Position
 from tailrace.schema.classify import classify
 from tailrace.schema.tokens import SqlMode
+from tailrace.table_name import TableName
 from tailrace.values.registry import declare
 from tailrace.values.resolve import resolve_table
 
@@ -280,9 +281,9 @@ class Catalogue:
         """The tables of which all rows were logged; (name, "") for a database that was created."""
         return frozenset(self._whole)
 
-    def names(self) -> set[Key]:
+    def names(self) -> set[TableName]:
         """The tables that statements in the log defined, whether or not they were understood."""
-        return {*self._tables, *self._unknown}
+        return {TableName(*key) for key in (*self._tables, *self._unknown)}
 
     def unknown(self) -> dict[Key, str]:
         """The tables with a statement that was not understood, and the reasons."""
@@ -401,7 +402,7 @@ class Catalogue:
         if state is not None:
             self.put(after, moved_table(state, *after))
         else:
-            self.forget(*after, reason or f"it was renamed from {'.'.join(before)}, unknown too")
+            self.forget(*after, reason or f"it was renamed from {TableName(*before)}, unknown too")
 
     def change_references(self, to: Key, change: Callable[[ForeignKey], ForeignKey]) -> None:
         """Change all foreign keys that reference a table."""
@@ -456,7 +457,7 @@ def _by_server(state: TableState, table_map: TableMapEvent, flavour: Flavour) ->
     for spec, column in zip(table_map.columns, state.definition.columns, strict=False):
         if column.declared and not _same_type(spec, declare(column, flavour)[0]):
             raise SchemaError(
-                f"{table_map.database}.{table_map.table}.{column.name} is {column.declared} on the "
+                f"{table_map.full_name}.{column.name} is {column.declared} on the "
                 "server, but the log has another type, size, sign or character set"
             )
     return found

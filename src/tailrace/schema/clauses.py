@@ -18,6 +18,7 @@ from tailrace.schema.tables import (
     parse_key,
 )
 from tailrace.schema.tokens import TokenCursor
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -130,7 +131,7 @@ def moves_rows(tokens: Sequence[SqlToken]) -> bool:
     return any((one.key, two.key) in _WITH_ROWS for one, two in pairwise(tokens))
 
 
-def exchanged_tables(tokens: Sequence[SqlToken], database: str) -> list[tuple[str, str]]:
+def exchanged_tables(tokens: Sequence[SqlToken], database: str) -> list[TableName]:
     """The table in ``EXCHANGE PARTITION p WITH TABLE`` or ``CONVERT PARTITION p TO TABLE``, of
     this database unless another is named.
     """
@@ -145,7 +146,7 @@ def exchanged_tables(tokens: Sequence[SqlToken], database: str) -> list[tuple[st
             cursor = TokenCursor(tokens)
             cursor.at = place + 1
             own, table = cursor.qualified()
-            found.append((own or database, table))
+            found.append(TableName(own or database, table))
     return found
 
 

@@ -20,6 +20,7 @@ from tailrace.schema.tables import (
     parse_sequence,
 )
 from tailrace.schema.tokens import LONGEST_KEPT, NotUnderstoodError, TokenCursor, tokenize
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +78,7 @@ class CreateLike:
         catalogue.created(key, unless_exists=self.unless_exists)
         state = catalogue.logged(source)
         if state is None:
-            reason = f"it was made LIKE {'.'.join(source)}, which is not known either"
+            reason = f"it was made LIKE {TableName(*source)}, which is not known either"
             catalogue.forget(*key, reason)
         else:
             catalogue.put(key, replace(moved_table(state, *key), foreign_keys=()))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.constants import Flavour
 from tailrace.events.description import flavour_of, version_of
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,7 +49,7 @@ class ForeignKey:
         """As SQL, with the actions that change rows."""
         actions = (("DELETE", self.on_delete), ("UPDATE", self.on_update))
         does = "".join(f" ON {on} {action}" for on, action in actions if action in CASCADING)
-        where = f"{self.database}.{self.table}" if self.database else self.table
+        where = str(TableName(self.database, self.table)) if self.database else self.table
         to = f" ({', '.join(self.referenced)})" if self.referenced else ""
         return f"({', '.join(self.columns)}) REFERENCES {where}{to}{does}"
 

@@ -15,7 +15,8 @@ from tailrace.printable import short_repr
 from tailrace.schema.ddl import CreateTable, Unclear, effects
 from tailrace.schema.hidden import LONGEST_LIMIT, by_name, key_size
 from tailrace.schema.session import StatementSession
-from tailrace.schema.tokens import quoted_name
+from tailrace.schema.tokens import quoted_name, quoted_table
+from tailrace.table_name import TableName
 from tailrace.values.charsets import (
     BINARY,
     charset_of,
@@ -175,7 +176,7 @@ class Table:
                 f"Table.of takes a TableDefinition, and not {short_repr(definition)}: Table.parse"
                 " takes a CREATE TABLE"
             )
-        where = f"{definition.database}.{definition.table}"
+        where = str(definition.full_name)
         names = [column.name.casefold() for column in definition.columns]
         for column in definition.columns:
             if names.count(column.name.casefold()) > 1:
@@ -268,10 +269,13 @@ class Table:
 
 def _quoted_name(table: object) -> str:
     """A qualified name as SQL. Raises UsageError for another one."""
-    database, dot, name = table.partition(".") if isinstance(table, str) else ("", "", "")
-    if not (database.strip() and dot and name.strip()):
+    try:
+        name = TableName.parse(table)  # type: ignore[arg-type]  # it checks this, too
+    except UsageError:
+        name = TableName("", "")
+    if not (name.database.strip() and name.table.strip()):
         raise UsageError(f"table: a name such as 'shop.orders', and not {short_repr(table)}")
-    return ".".join(map(_quoted, (database, name)))
+    return quoted_table(*map(str.strip, name))
 
 
 def _quoted(name: str) -> str:
@@ -392,7 +396,7 @@ def _check_charsets(new: TableDefinition, old: TableDefinition) -> None:
         ]
         if charsets[0] != charsets[1]:
             raise UsageError(
-                f"{new.database}.{new.table}.{one.name} has no character set, and MariaDB's default"
+                f"{new.full_name}.{one.name} has no character set, and MariaDB's default"
                 f" is {charsets[1]} before 11.6 and {charsets[0]} from then on: give"
                 " server_version, such as 11.8.3-MariaDB, or the character set in the statement"
             )

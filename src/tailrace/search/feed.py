@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
-    from tailrace.table_filter import TableName
+    from tailrace.table_name import TableName
 
 _AHEAD: Final = 512
 """Rows events and statements that are read ahead."""
@@ -199,10 +199,10 @@ class Feed:
             with snapshot(server, waiting) as found:
                 first = first or found.position
                 for name in found.missing:
-                    self._writer.missing(".".join(name), found.missing_at)
+                    self._writer.missing(str(name), found.missing_at)
                 waiting -= found.missing
                 for table in found.tables:
-                    self._writer.drop(".".join(table.name))
+                    self._writer.drop(str(table.name))
                     for row in table.rows:
                         self._writer.change(table.schema, (row,))
                         self._count(1)
@@ -296,7 +296,7 @@ class Feed:
         if not unknown:
             return
         if self.server is None:
-            names = ", ".join(map(".".join, sorted(unknown)))
+            names = ", ".join(map(str, sorted(unknown)))
             raise SchemaError(
                 f"{names}: rows came or went with a statement, and are not in the log:"
                 f" {item.event.sql:.100}: build the index again, or index the server"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -25,6 +26,7 @@ from tailrace.search.shard import (
 )
 from tailrace.sql.fulltext import Group, parse, wanted
 from tailrace.storage.versions import local_copy
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -127,6 +129,7 @@ class Index:
         """
         if limit < 1 or offset < 0 or limit + offset > MOST:
             raise UsageError(f"limit and offset are at most {MOST} together, and limit 1 or more")
+        table = None if table is None else _written(table)
         parsed = parse(query)
         found: list[tuple[float, int, int, tantivy.DocAddress]] = []
         total, counts = 0, dict[str, int]()
@@ -153,6 +156,7 @@ class Index:
 
     def rows(self, table: str) -> Iterator[Hit]:
         """All rows of a table, in no order; for comparing an index with its source."""
+        table = _written(table)
         for shard in self._shards:
             if table not in shard.state.tables:
                 continue
@@ -191,6 +195,13 @@ def _now(index: tantivy.Index, folder: Path) -> _Shard:
         state = state_in(index, searcher)
     tables = {table.number: name for name, table in state.tables.items()}
     return _Shard(folder, index, searcher, state, tables)
+
+
+def _written(table: str) -> str:
+    """A table's name as indexes have it, if it is one."""
+    with suppress(UsageError):
+        return str(TableName.parse(table))
+    return table
 
 
 def _in_table(shard: _Shard, table: str) -> Query:

@@ -21,6 +21,7 @@ import tantivy
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError, StorageError, TailraceError
 from tailrace.position import Position
+from tailrace.printable import short_repr
 from tailrace.schema.classify import leading_words
 from tailrace.schema.clauses import (
     DropColumn,
@@ -45,6 +46,7 @@ from tailrace.schema.tokens import tokenize
 from tailrace.search.analysis import Folding
 from tailrace.sql.logged import effects_of, pair, renaming
 from tailrace.sql.rows import Period
+from tailrace.table_name import TableName
 from tailrace.values.change_record import image_json
 from tailrace.values.charsets import collation_name
 from tailrace.values.image import ABSENT
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
     from tailrace.schema.ddl import Effect
     from tailrace.schema.tokens import SqlToken
     from tailrace.search.analysis import Analyser
-    from tailrace.table_filter import TableFilter, TableName
+    from tailrace.table_filter import TableFilter
     from tailrace.values.family import JsonWriter
     from tailrace.values.image import Image
     from tailrace.values.row import Row
@@ -121,8 +123,10 @@ class State:
             raise StorageError(f"a shard has format {version}, and this Tailrace reads {_VERSION}")
         for name in ("position", "read"):
             saved[name] = saved[name] and Position.parse(saved[name])
-        tables = {name: IndexedTable(**each) for name, each in saved.pop("tables").items()}
-        return cls(tables=tables, **saved)
+        tables = {_named(name): IndexedTable(**each) for name, each in saved.pop("tables").items()}
+        if (lake := saved.pop("lake", None)) is not None:
+            lake = {_named(name): each for name, each in lake.items()}
+        return cls(tables=tables, lake=lake, **saved)
 
     def dumps(self) -> bytes:
         """As JSON."""
@@ -277,7 +281,7 @@ class ShardWriter:
         """Whether the log is needed for changes of a table up to a position: False if its rows
         were read by SELECT later.
         """
-        return not self._is_ahead(f"{table.database}.{table.table}", read)
+        return not self._is_ahead(str(table.full_name), read)
 
     def _is_ahead(self, name: str, read: Position) -> bool:
         """Whether the rows of a table are those of a later position."""
@@ -289,7 +293,7 @@ class ShardWriter:
     def loaded(self, table: TableSchema, position: Position) -> None:
         """All rows of a table as of a position were taken in."""
         self._plan(table)
-        self.state.tables[f"{table.database}.{table.table}"].loaded = str(position)
+        self.state.tables[str(table.full_name)].loaded = str(position)
         self._plans.clear()
 
     def missing(self, name: str, position: Position) -> None:
@@ -302,7 +306,7 @@ class ShardWriter:
         plan = self._plans.get(id(table))
         if plan is not None and plan.schema is table:
             return plan
-        name = f"{table.database}.{table.table}"
+        name = str(table.full_name)
         if table.names_from == "none":
             raise SchemaError(
                 f"{name}: the log does not have the names of its columns: set"
@@ -649,18 +653,31 @@ class ShardWriter:
 
 def _not_whole(plan: _Plan) -> SchemaError:
     return SchemaError(
-        f"{plan.schema.database}.{plan.schema.table}: the log does not have whole rows: set"
+        f"{plan.schema.full_name}: the log does not have whole rows: set"
         " binlog_row_image=FULL on the server, and build the index again; a table of MariaDB with"
         " generated columns cannot be followed: leave it out (--exclude)"
     )
 
 
+def _named(saved: str) -> str:
+    """A table's name in a saved state: earlier releases joined any two names by a dot.
+
+    Raises StorageError where that can be two tables.
+    """
+    if "`" not in saved and saved.count(".") > 1:
+        raise StorageError(
+            f"an earlier Tailrace made this index, and {short_repr(saved)} may be two tables in it:"
+            " build the index again"
+        )
+    return str(TableName.parse(saved))
+
+
 def _name(table: tuple[str, str]) -> str:
-    return ".".join(table)
+    return str(TableName(*table))
 
 
 def _in_database(tables: Iterable[str], database: str) -> list[str]:
-    return [each for each in tables if each.startswith(f"{database}.")]
+    return [each for each in tables if TableName.parse(each).database == database]
 
 
 def _parsed(value: Any) -> Any:

@@ -27,6 +27,7 @@ from tailrace.spark.manifest.damage import reading
 from tailrace.spark.report import Totals, report_of
 from tailrace.spark.splits import SplitJob, write_tables
 from tailrace.spark.unnamed import Missing, missing_names
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from tailrace.spark.wanted import WantedTables
     from tailrace.spark.workers import Workers
     from tailrace.storage import LogSeries
-    from tailrace.table_filter import TableName
 
     Progress = Callable[[str, int, int], None]
 
@@ -87,7 +87,7 @@ class Taken:
         return self._empty.position
 
     @property
-    def whole(self) -> Collection[TableName]:
+    def whole(self) -> Collection[tuple[str, str]]:
         """The tables whose rows are all in the log that was read by then."""
         return self.splits[-1].whole if self.splits else ()
 
@@ -415,7 +415,7 @@ class Batches:
         key = self._key(source, name)
         if again.has(key):
             return key not in asides.tables
-        return bool(again.anew) and tuple(name.split(".", 1)) in again.also
+        return bool(again.anew) and TableName.parse(name) in again.also
 
     def _unread(
         self, source: str, children: Mapping[str, str], asides: Asides, again: Again
@@ -425,9 +425,9 @@ class Batches:
         found = {}
         for key, each in asides.tables.items():
             if each.source == source and (not kept or asides.stands(key, "changelog")):
-                found[f"{each.database}.{each.table}"] = "it is set aside"
+                found[str(TableName(each.database, each.table))] = "it is set aside"
         for database, table in again.also if not again.anew else ():
-            key = self._key(source, f"{database}.{table}")
+            key = self._key(source, str(TableName(database, table)))
             if key in children and not again.has(key):
                 found[children[key]] = "what its rows were then is not known any more"
         return found
@@ -451,7 +451,7 @@ class Batches:
         for key, source in made.origins.items():
             if key in tables or key in self._store.manifest.tables:
                 continue
-            database, _, table = self._name(key, source).partition(".")
+            database, table = TableName.parse(self._name(key, source))
             tables[key] = (source, database, table)
         aside = {} if made.asides is None else made.asides.tables
         for key, each in aside.items():
@@ -499,7 +499,7 @@ class Batches:
         if known is not None:
             asides.fail_state(key, known, cause, all=all)
             return
-        database, _, table = self._name(key, source).partition(".")
+        database, table = TableName.parse(self._name(key, source))
         if files:
             database, table = files[0].database, files[0].table
         asides.fail(key, database, table, source, cause, all=all)
@@ -560,13 +560,13 @@ class Batches:
                 files.setdefault(self._key(file.source, file.name), []).append(file)
         for source, written in parts:
             for (database, table), cause in written.failed:
-                key = self._key(source, f"{database}.{table}")
+                key = self._key(source, str(TableName(database, table)))
                 files.pop(key, None)
                 if again.has(key):
                     asides.fail(key, database, table, source, cause, all=True)
         for source, found in missing.items():
             for (database, table), cause in found.failed.items():
-                key = self._key(source, f"{database}.{table}")
+                key = self._key(source, str(TableName(database, table)))
                 files.pop(key, None)
                 if again.has(key) and key not in asides.tables:
                     asides.fail(key, database, table, source, cause, all=True)
@@ -645,7 +645,7 @@ class Batches:
                 histories=history,
                 shard=source if self._options.shards else None,
                 aside=frozenset(
-                    f"{one.database}.{one.table}"
+                    str(TableName(one.database, one.table))
                     for one in asides.tables.values()
                     if one.source == source
                 ),
@@ -735,7 +735,7 @@ class Batches:
         }
 
     def _wanted(self, name: str) -> bool:
-        return self._options.tables(*name.split(".", 1))
+        return self._options.tables(*TableName.parse(name))
 
     def _key(self, source: str, name: str) -> str:
         return f"{source}/{name}" if self._options.shards else name
@@ -796,10 +796,10 @@ def _tables_of(taken: Iterable[Taken]) -> set[TableName]:
     """The tables that the statements of logs tell of."""
     found: set[TableName] = set()
     for split in (split for each in taken for split in each.splits):
-        found |= split.catalogue.names()
+        found |= {TableName(*each) for each in split.catalogue.names()}
         names = [each.renamed or each.table for each in split.changes if each.kind != "drop"]
-        found |= {(database, table) for database, _, table in (one.partition(".") for one in names)}
-    return {each for each in found if "*" not in each}
+        found |= {TableName.parse(one) for one in names if not one.endswith(".*")}
+    return found
 
 
 def _check_tables(manifest: Manifest, files: Mapping[str, Sequence[ChangeFile]]) -> None:
@@ -814,8 +814,6 @@ def _check_tables(manifest: Manifest, files: Mapping[str, Sequence[ChangeFile]])
                 "a lake each, leave it out of one with --tables, or begin a lake with --shards, "
                 "which has a column _source"
             )
-        if len({(file.database, file.table) for file in written}) > 1:
-            raise PipelineError(f"two tables are called {key}: mirror one of them")
 
 
 def _bytes_read(arguments: object) -> int:

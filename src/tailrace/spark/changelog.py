@@ -22,6 +22,7 @@ from tailrace.constants import ColumnType
 from tailrace.errors import PipelineError, about_table
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.present import unlogged_columns
+from tailrace.table_name import TableName
 from tailrace.values.schema import BLOB_TYPES
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class ChangeFile:
     @property
     def name(self) -> str:
         """The table's full name, ``shop.orders``."""
-        return f"{self.database}.{self.table}"
+        return str(TableName(self.database, self.table))
 
 
 @dataclass(frozen=True)
@@ -152,9 +153,9 @@ class ChangelogFiles:
         self._files = 0
         self._blobs: dict[tuple[str, str], frozenset[str]] = {}
         self._met: dict[tuple[str, str], list[TableSchema]] = {}
-        self.unnamed: dict[tuple[str, str], Unnamed] = {}
+        self.unnamed: dict[TableName, Unnamed] = {}
         """The tables of which rows were left out (`leave_out`)."""
-        self.by_log: dict[tuple[str, str], Named] = {}
+        self.by_log: dict[TableName, Named] = {}
         """The tables whose columns the log names."""
 
     def meet(self, table: TableSchema) -> None:
@@ -193,11 +194,11 @@ class ChangelogFiles:
 
     def leave_out(self, table: TableSchema, first: int, last: int) -> None:
         """Take note of rows that are not decoded, with about their least and greatest ``_seq``."""
-        name = table.database, table.table
+        name = table.full_name
         known = self.unnamed.get(name) or Unnamed(first, last, table.columns)
         self.unnamed[name] = replace(known, last=max(last, known.last))
 
-    def _note_names(self, name: tuple[str, str], batch: pa.RecordBatch) -> None:
+    def _note_names(self, name: TableName, batch: pa.RecordBatch) -> None:
         """Keep the first table of its name whose columns the log names."""
         if batch.schema.metadata[b"tailrace.names"] != b"log" or name in self.by_log:
             return
@@ -295,10 +296,10 @@ def _with_source(rows: pa.Table, source: str) -> pa.Table:
     return rows.add_column(at, "_source", pa.repeat(pa.scalar(source), rows.num_rows))
 
 
-def _names(batch: pa.RecordBatch | pa.Table) -> tuple[str, str]:
+def _names(batch: pa.RecordBatch | pa.Table) -> TableName:
     """The one database and table of the rows."""
     first = batch.slice(0, 1)
-    return first.column("_db").to_pylist()[0], first.column("_table").to_pylist()[0]
+    return TableName(first.column("_db").to_pylist()[0], first.column("_table").to_pylist()[0])
 
 
 def _key(schema: pa.Schema) -> list[str]:

@@ -19,6 +19,7 @@ from tailrace.log_name import file_number
 from tailrace.printable import printable
 from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.storage.search import gtids_before
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tailrace.spark.batch import Taken
     from tailrace.spark.manifest.manifest import Manifest
     from tailrace.storage import LogFile
-    from tailrace.table_filter import TableFilter, TableName
+    from tailrace.table_filter import TableFilter
 
 _LISTED: Final = 10
 _NEEDS: Final = "a CREATE TABLE or TRUNCATE TABLE of it in the log"
@@ -66,7 +67,7 @@ def statuses(
         name = (known.database, known.table)
         if known.source not in whole or name not in whole[known.source]:
             continue
-        if known.status(INCOMPLETE) is not None and f"{name[0]}.{name[1]}" in emptied[known.source]:
+        if known.status(INCOMPLETE) is not None and str(known.full_name) in emptied[known.source]:
             found[key] = None
     return found
 
@@ -152,14 +153,10 @@ class CompleteTables:
 
         Raises `PipelineError` where the lake is not to begin so.
         """
-        names = [".".join(fresh[key][1:]) for key in found] if not manifest.version else []
+        names = [str(TableName(*fresh[key][1:])) for key in found] if not manifest.version else []
         for source in self._reached(taken):
-            seen = {each[1:] for each in fresh.values() if each[0] == source}
-            seen |= {
-                (each.database, each.table)
-                for each in manifest.tables.values()
-                if each.source == source
-            }
+            seen = {TableName(*each[1:]) for each in fresh.values() if each[0] == source}
+            seen |= {each.full_name for each in manifest.tables.values() if each.source == source}
             names += self._untouched(source, seen.union(taken[source].whole))
         if names:
             begins = [each.begin for each in taken.values()]
@@ -190,14 +187,14 @@ class CompleteTables:
             "out by --exclude, or give all logs since their CREATE TABLE"
         )
 
-    def _untouched(self, source: str, known: Collection[TableName]) -> list[str]:
+    def _untouched(self, source: str, known: Collection[tuple[str, str]]) -> list[str]:
         """The tables of a server that have rows, or may have, and that are not in the log."""
         asked = self._asked[source]
         left = [each for each in sorted(set(asked.tables) - set(known)) if self._tables(*each)]
         if not left:
             return []
         with connected(asked.source) as connection:
-            return [".".join(each) for each in left if has_rows(connection, each)]
+            return [str(TableName(*each)) for each in left if has_rows(connection, each)]
 
 
 def _end(source: Source) -> Position | None:

@@ -40,7 +40,7 @@ from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
 from tailrace.spark.stream_options import STREAMING, StreamOptions, choice, refuse_streaming
 from tailrace.spark.types import spark_schema, wanted_schema
 from tailrace.storage import find
-from tailrace.table_filter import TableFilter
+from tailrace.table_filter import TableFilter, split_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -114,7 +114,7 @@ class Options:
             )
         if not options.get("path"):
             raise UsageError('format binlog: give the logs, a file or folder, by option("path", …)')
-        tables = _names(options.get("tables"))
+        tables = _patterns(options.get("tables"))
         table = None if tables is None or len(tables) > 1 else full_name(tables[0])
         forms = ("json", "row", "both") if table is None else ("row", "both", "json")
         images = choice(options, "images", forms)
@@ -135,7 +135,7 @@ class Options:
         return cls(
             options["path"],
             table,
-            TableFilter.of(tables, _names(options.get("exclude"))),
+            TableFilter.of(tables, _patterns(options.get("exclude"))),
             images,
             _names(options.get("columns")),
             options.get("schema"),
@@ -158,6 +158,13 @@ def _of_catalogue(given: Mapping[str, str]) -> dict[str, str] | None:
         path = unquote(found.path)
     ours = {name: value for name, value in options.items() if name in _ALL_KNOWN}
     return ours | {"path": path}
+
+
+def _patterns(text: str | None) -> tuple[str, ...] | None:
+    """Patterns of tables, as `_names`; a comma in backticks is part of a name."""
+    if text is None or text.startswith("["):
+        return _names(text)
+    return tuple(split_patterns(text))
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -19,7 +19,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from tailrace.table_filter import only_name, pattern_of
+from tailrace.table_filter import only_name
+from tailrace.table_name import quoted_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -117,13 +118,13 @@ def table_patterns(conditions: Iterable[Condition], table: str | None) -> tuple[
     databases = _equal_to(conditions, "_db")
     tables = _equal_to(conditions, "_table")
     if table is not None:
-        return (pattern_of(table),)
+        return (table,)
     if databases is None and tables is None:
         return None
     return tuple(
         f"{database}.{name}"
-        for database in (["*"] if databases is None else map(pattern_of, databases))
-        for name in (["*"] if tables is None else map(pattern_of, tables))
+        for database in (["*"] if databases is None else map(quoted_part, databases))
+        for name in (["*"] if tables is None else map(quoted_part, tables))
     )
 
 
@@ -136,4 +137,5 @@ def _equal_to(conditions: Iterable[Condition], field: str) -> Sequence[str] | No
 
 def full_name(pattern: str) -> str | None:
     """The table's full name that a pattern stands for; None if it may match several tables."""
-    return only_name(pattern) if "." in pattern else None
+    name = only_name(pattern)
+    return str(name) if name is not None and name.database else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.errors import PipelineError, UsageError
 from tailrace.printable import printable
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,7 +88,7 @@ class Options:
             tables,
             tuple(each for each in KEEP if each in (keep or ())),
             statements,
-            tuple((name, tuple(columns)) for name, columns in given),
+            tuple((str(TableName.parse(name)), tuple(columns)) for name, columns in given),
             shards,
             update_mode,
             cascades,

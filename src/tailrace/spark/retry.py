@@ -29,6 +29,7 @@ from tailrace.spark.server_start import SUFFIX, load
 from tailrace.spark.servers import ServerLogs
 from tailrace.storage import LogSeries
 from tailrace.table_filter import TableFilter
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.sources import Sources
     from tailrace.spark.unnamed import Answer, AskedNames
-    from tailrace.table_filter import TableName
 
     Progress = Callable[[str, int, int], None]
 
@@ -77,10 +77,7 @@ def take_up(
     table that is set aside is named, `PipelineError` where the log is no longer there.
     """
     manifest, wanted = store.manifest, TableFilter.of(tables)
-    names = {
-        key: (manifest.tables[key].database, manifest.tables[key].table)
-        for key in _asides(manifest)
-    }
+    names = {key: manifest.tables[key].full_name for key in _asides(manifest)}
     chosen = {key for key, name in names.items() if wanted(*name)}
     missing = wanted.unmatched(names.values()).missing("among the tables that are set aside")
     if missing is not None and not chosen:
@@ -100,9 +97,7 @@ def take_up_named(
     while ready := names.answered(store.manifest):
         for source, answers in ready.items():
             tables = store.manifest.tables
-            by_name = {
-                (tables[key].database, tables[key].table): each for key, each in answers.items()
-            }
+            by_name = {tables[key].full_name: each for key, each in answers.items()}
             offers: dict[TableName, Answer] = {}
             for group in _groups(store.manifest, set(answers)):
                 retry = _Retry(store, sources, batches, group, progress, by_name)
@@ -237,9 +232,7 @@ class _Retry:
         end = Position.parse(reached) if reached else self._end.position
         inflow = self._inflow(series, place)
         splits = _splits(inflow, series, end)
-        names = _lineage(
-            splits, {f"{each.database}.{each.table}" for each in map(self._state, keys)}
-        )
+        names = _lineage(splits, {str(each.full_name) for each in map(self._state, keys)})
         changelog = {}
         for key in keys:
             status = self._state(key).set_aside
@@ -247,7 +240,7 @@ class _Retry:
                 changelog[key] = _sequence(status.parts["changelog"])
         again = Again(
             keys,
-            frozenset((name.partition(".")[0], name.partition(".")[2]) for name in names),
+            frozenset(map(TableName.parse, names)),
             changelog,
             keys if anew else frozenset(),
             self._strangers(splits, names, keys) if place else frozenset(),
@@ -273,9 +266,9 @@ class _Retry:
         filtered = self._store.manifest.mirrored
         found: set[str] = set()
         for split in splits:
-            links = links_of(split.keys, lambda name: filtered(*name.split(".", 1)))
+            links = links_of(split.keys, lambda name: filtered(*TableName.parse(name)))
             found |= parents(links.carried, names)
-        return frozenset((name.partition(".")[0], name.partition(".")[2]) for name in found)
+        return frozenset(map(TableName.parse, found))
 
     def _known(self, inflow: Inflow, splits: Sequence[Split]) -> Catalogue | None:
         """The schema history at the start of the file up to which the lake has the source."""
@@ -294,7 +287,7 @@ class _Retry:
         What it does not know had none: a table that had any stays in the manifest, also once it
         was renamed or dropped.
         """
-        known = {f"{each.database}.{each.table}" for each in map(self._state, keys)}
+        known = {str(each.full_name) for each in map(self._state, keys)}
         changes = table_changes(splits)
         made = {each.table for each in changes if each.kind == "create"}
         met: set[str] = set()
@@ -303,7 +296,7 @@ class _Retry:
             if each.renamed is not None and each.renamed not in met:
                 made.add(each.renamed)  # there was no such table before
         there = {
-            f"{each.database}.{each.table}"
+            str(each.full_name)
             for each in self._store.manifest.tables.values()
             if each.source == self._group.source
         }

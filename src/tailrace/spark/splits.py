@@ -14,6 +14,7 @@ from tailrace.columns import read_split
 from tailrace.errors import PipelineError, table_of
 from tailrace.spark.changelog import ChangelogFiles
 from tailrace.spark.failure import Failure, failure
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tailrace.columns.read.walk import Array
     from tailrace.spark.changelog import ChangeFile, Named, Unnamed
     from tailrace.spark.tasks import Report
-    from tailrace.table_filter import TableFilter, TableName
+    from tailrace.table_filter import TableFilter
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def write_tables(job: SplitJob, report: Report) -> Written:
             table = table_of(error)
             if table is None or table in failed:
                 raise
-            failed[table] = failure(error)
+            failed[TableName(*table)] = failure(error)
         else:
             return written._replace(failed=tuple(failed.items()))
 

@@ -25,6 +25,7 @@ from tailrace.schema.tables import TableState
 from tailrace.spark.current.build import table_changes
 from tailrace.spark.failure import Failure
 from tailrace.spark.lake.asides import in_order
+from tailrace.table_name import TableName, all_of
 from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from tailrace.spark.changelog import Named, Unnamed
     from tailrace.spark.manifest.manifest import Manifest
     from tailrace.spark.splits import SplitJob, Written
-    from tailrace.table_filter import TableName
     from tailrace.values.schema import TableSchema
 
 
@@ -112,7 +112,7 @@ def missing_names(
             by_log.setdefault(table, first_named)
         for file in written.files:
             if file.names == "server":
-                table = file.database, file.table
+                table = TableName(file.database, file.table)
                 by_server[table] = min(file.first, by_server.get(table, file.first))
     found = Missing()
     changes = table_changes(splits)
@@ -167,15 +167,13 @@ def _fate(
     for change in changes:
         if change.seq <= first or (end is not None and change.seq >= end):
             continue
-        database, name = fate.name
-        if change.table not in {f"{database}.{name}", f"{database}.*", "*.*"}:
+        if change.table not in {str(fate.name), all_of(fate.name.database), "*.*"}:
             continue
         if change.kind in {"create", "drop"}:
             return replace(fate, gone=True)
         if change.renamed is not None:
-            database, _, name = change.renamed.partition(".")
             since = change.seq if fate.renamed is None else fate.renamed
-            fate = replace(fate, name=(database, name), renamed=since)
+            fate = replace(fate, name=TableName.parse(change.renamed), renamed=since)
         elif change.kind in {"alter", "unclear"} and change.columns and fate.changed is None:
             fate = replace(fate, changed=change.seq)
     return fate
@@ -350,7 +348,7 @@ class AskedNames:
             if status is None or not status.unnamed or key in self._given_up:
                 continue
             if state.source in self._servers and state.source in manifest.sources:
-                found.setdefault(state.source, {})[key] = (state.database, state.table)
+                found.setdefault(state.source, {})[key] = state.full_name
         return found
 
 

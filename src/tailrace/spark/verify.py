@@ -29,6 +29,7 @@ from tailrace.spark.verify_report import VerifyReport
 from tailrace.spark.verify_rounds import Rounds
 from tailrace.spark.workers import Workers
 from tailrace.table_filter import TableFilter
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -118,7 +119,8 @@ def _explained(source: Source, found: list[TableVerdict]) -> list[TableVerdict]:
     with connected(source) as connection:
         keys = unlogged_cascades(connection) or {}
     said = {
-        f"{database}.{table}": "; ".join(map(str, each)) for (database, table), each in keys.items()
+        str(TableName(database, table)): "; ".join(map(str, each))
+        for (database, table), each in keys.items()
     }
     return [
         replace(table, notes=(*table.notes, f"{CHANGED_BELOW}: {said[table.name]}"))

@@ -18,6 +18,7 @@ from tailrace.spark.current.rows import RAW
 from tailrace.spark.parquet.footer import as_written
 from tailrace.spark.verify_server import reading, rows
 from tailrace.spark.verify_values import checksums, from_lake
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ class SideJob:
     @property
     def name(self) -> str:
         """The table's full name."""
-        return f"{self.table.database}.{self.table.table}"
+        return str(TableName(self.table.database, self.table.table))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tailrace.spark.verify_digest import Pairs, SideJob, SideResult, look
 from tailrace.spark.verify_report import RangeCount, RowDifference, TableVerdict
 from tailrace.spark.verify_server import ranges, reading
 from tailrace.spark.verify_tables import candidates
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,7 +172,7 @@ class Rounds:
         for _ in range(_TRIES):
             view = self._lag.look()
             states = {
-                f"{each.database}.{each.table}": each
+                str(TableName(each.database, each.table)): each
                 for each in view.manifest.tables.values()
                 if each.source == self._lag.name
             }
@@ -322,7 +323,7 @@ class Rounds:
         lake: list[SideJob] = []
         view = self._lag.look()
         states = {
-            f"{each.database}.{each.table}": each
+            str(TableName(each.database, each.table)): each
             for each in view.manifest.tables.values()
             if each.source == self._lag.name
         }

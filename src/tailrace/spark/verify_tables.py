@@ -9,6 +9,7 @@ from tailrace.live.driver import ER, ServerAnswer, err
 from tailrace.live.tables import has_rows
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.verify_server import ServerTable, columns_of
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
@@ -45,7 +46,7 @@ def candidates(
     """All tables of a source that are in the lake or should be there, by name."""
     mirrored = manifest.mirrored
     states = {
-        f"{state.database}.{state.table}": state
+        str(state.full_name): state
         for state in manifest.tables.values()
         if state.source == source and not state.dropped
     }
@@ -56,12 +57,12 @@ def candidates(
     ]
     found = []
     for database, table in there:
-        name = f"{database}.{table}"
+        name = str(TableName(database, table))
         if name in states:
             found.append(_candidate(connection, states[name]))
-        elif has_rows(connection, (database, table)):
+        elif has_rows(connection, TableName(database, table)):
             found.append(Candidate(name, reason="it is not in the lake"))
-    names = {f"{database}.{table}" for database, table in there}
+    names = {str(TableName(database, table)) for database, table in there}
     found += [
         _unseen(connection, name, state)
         for name, state in states.items()
@@ -93,7 +94,7 @@ def _set_aside(status: Status) -> str:
 
 def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
     """A table that both have."""
-    name = f"{state.database}.{state.table}"
+    name = str(state.full_name)
     current = state.current
     if (aside := state.set_aside) is not None:
         return Candidate(name, state, reason=_set_aside(aside), compared=False)

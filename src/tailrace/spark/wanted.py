@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tailrace.live.url import Source
-    from tailrace.table_filter import TableFilter, TableName
+    from tailrace.table_filter import TableFilter
+    from tailrace.table_name import TableName
 
 
 class WantedTables:

@@ -29,6 +29,7 @@ from tailrace.schema.table import Table
 from tailrace.schema.tokens import quoted_name, quoted_table
 from tailrace.spark.write_log import Part, Target, assemble, clean
 from tailrace.spark.write_rows import AFTER, BEFORE, RECORD, Form, write_rows
+from tailrace.table_name import TableName
 from tailrace.writing.options import RowMetadata, WriterOptions
 
 if TYPE_CHECKING:
@@ -109,15 +110,16 @@ class WriteOptions:
             raise UsageError("option domain is of MariaDB's GTIDs: MySQL's have a uuid")
         source = options.get("uuid")
         create = _create(options, flavour)
-        database = options.get("table", "").partition(".")[0]
+        named = options.get("table")
+        database = "" if named is None else TableName.parse(named).database
         table = Table.parse(
             create,
             flavour=flavour,
             database=database,
             server_version=STANDARD_VERSIONS[flavour],
         )
-        known = f"{table.database}.{table.name}"
-        if options.get("table", known) != known:
+        known = TableName(table.database, table.name)
+        if named is not None and TableName.parse(named) != known:
             raise UsageError(f"option table is {options['table']}, and option create makes {known}")
         made = WriterOptions(
             metadata=RowMetadata(_choice(options, "metadata", tuple(RowMetadata))),
@@ -173,8 +175,8 @@ def _create(options: Mapping[str, str], flavour: Flavour) -> str:
         )
     if "create" in options:
         return options["create"]
-    database, point, table = options.get("table", "").partition(".")
-    if not point:
+    database, table = TableName.parse(options.get("table", "."))
+    if not table:
         raise UsageError("which of the server's tables? Give option table, as shop.orders")
     source = Source.parse(options["server"])
     with Session.open(source, source.hosts[0], Identity(source.server_id)) as session:

@@ -68,7 +68,7 @@ def with_stretches(
     done = 0  # statements of the following rows that were already given
     for item in items:
         if isinstance(item, Change):
-            yield from triggers.before_rows((item.schema.database, item.schema.table))
+            yield from triggers.before_rows(item.schema.full_name)
             yield from guard.before_rows(item)
             for statement in row_statements(item, tables, repeat):
                 if done:

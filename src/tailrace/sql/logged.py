@@ -37,6 +37,7 @@ from tailrace.schema.tokens import (
 from tailrace.sql.settings import OWN
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, quoted
+from tailrace.table_name import TableName, all_of
 from tailrace.transaction.statements import without_start_transaction
 from tailrace.values.charsets import charset_of, encode, is_exact
 
@@ -53,22 +54,18 @@ if TYPE_CHECKING:
     from tailrace.table_filter import TableFilter
 
 
-Table = tuple[str, str]
-"""Database and name."""
-
-
 def effects_of(event: QueryEvent) -> tuple[Effect, ...]:
     """The effects of a statement on tables and databases, in the session in which it ran."""
     session, sql = session_of_event(event, event.form.flavour)
     return () if session is None else effects(sql, event.database, session)
 
 
-def pair(table: Name) -> Table:
-    """A table's name as a pair; the database is empty if it is unknown."""
-    return table.database or "", table.table
+def pair(table: Name) -> TableName:
+    """A table's name; the database is empty if it is unknown."""
+    return TableName(*table.key)
 
 
-def renaming(effect: Effect) -> tuple[Table, Table] | None:
+def renaming(effect: Effect) -> tuple[TableName, TableName] | None:
     """The old and the new name, if an effect renames a table."""
     if isinstance(effect, RenameTo):
         return pair(effect.old), pair(effect.new)
@@ -76,7 +73,7 @@ def renaming(effect: Effect) -> tuple[Table, Table] | None:
         for clause in effect.clauses:
             if isinstance(clause, RenameTable):
                 old = pair(effect.name)
-                return old, (clause.database or old[0], clause.table)
+                return old, TableName(clause.database or old.database, clause.table)
     return None
 
 
@@ -109,7 +106,7 @@ def selected(event: QueryEvent, wants: TableFilter) -> QueryEvent | None:
     ):
         return cut
     others = {
-        f"{database or '?'}.{table or '*'}"
+        str(TableName(database or "?", table)) if table else all_of(database or "?")
         for effect in found
         for database, table in _tables(effect, event)
         if not table or not wants(database, table)
@@ -135,11 +132,11 @@ def _keeps(effect: Effect, event: QueryEvent, wants: TableFilter) -> bool | None
             return found.pop() if len(found) == 1 else None
 
 
-def _tables(effect: Effect, event: QueryEvent) -> list[Table]:
+def _tables(effect: Effect, event: QueryEvent) -> list[TableName]:
     """All tables that an effect names."""
     match effect:
         case PutDatabase() | DropDatabase():
-            return [(effect.database, "")]
+            return [TableName(effect.database, "")]
         case RenameTo():
             return [pair(effect.old), pair(effect.new)]
         case CreateLike():
@@ -154,7 +151,7 @@ def _tables(effect: Effect, event: QueryEvent) -> list[Table]:
         case CreateTable() | DropTable() | Temporary() | Truncate():
             return [pair(effect.name)]
         case _:
-            return [(event.database, "")]
+            return [TableName(event.database, "")]
 
 
 def _tokens(event: QueryEvent) -> list[SqlToken]:

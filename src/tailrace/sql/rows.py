@@ -113,7 +113,7 @@ class TableSql:
 
     def __init__(self, schema: TableSchema, *, server: Flavour | None = None) -> None:
         self.schema = schema
-        self.name = f"{schema.database}.{schema.table}"
+        self.name = str(schema.full_name)
         self.target = quoted_table(schema.database, schema.table)
         if schema.names_from == "none" and schema.columns:
             raise SchemaError(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tailrace.columns.text.lines import Lines
     from tailrace.columns.text.stretches import DecodedRows, Stretch
     from tailrace.log.reader import Reader
-    from tailrace.sql.logged import Table
+    from tailrace.table_name import TableName
 
 Array = np.ndarray[Any, Any]
 
@@ -93,8 +93,8 @@ class StretchSql:
         """Statements of the last stretch that were given before it was rejected."""
 
     def statements(
-        self, stretch: Stretch, guarded: Collection[Table]
-    ) -> Iterator[tuple[list[Table], list[RowStatements | Statement]]]:
+        self, stretch: Stretch, guarded: Collection[TableName]
+    ) -> Iterator[tuple[list[TableName], list[RowStatements | Statement]]]:
         """The statements of its pieces, and the tables that first occur in each.
 
         Before rows of a table that is not yet ``guarded``, its guard is inserted (not with
@@ -116,14 +116,14 @@ class StretchSql:
             yield made[0], made[1]
 
     def _piece(
-        self, piece: DecodedRows, file: str, guarded: Collection[Table]
-    ) -> tuple[list[Table], list[RowStatements | Statement], int]:
+        self, piece: DecodedRows, file: str, guarded: Collection[TableName]
+    ) -> tuple[list[TableName], list[RowStatements | Statement], int]:
         if not file.isprintable():
             raise EventDecodeError("a name that is not allowed in a comment")
         transactions, entries = piece.transactions.copy(), piece.entries
         live = (entries[:, k.E_ROWS] < entries[:, k.E_END]) | (entries[:, k.E_OP] & k.BARE > 0)
         events = self._events(piece, entries[live])
-        new: dict[Table, int] = {}
+        new: dict[TableName, int] = {}
         runs: list[Lines] = []
         begins: list[Array] = []
         for schema, batch in piece.batches():
@@ -131,7 +131,7 @@ class StretchSql:
             lines = writer.lines(batch, piece.start)
             if not len(lines.keys):
                 continue
-            table = schema.database, schema.table
+            table = schema.full_name
             if table not in guarded:
                 first = int(lines.keys[0]) >> 32
                 new[table] = min(new.get(table, first), first)
@@ -174,7 +174,7 @@ class StretchSql:
         events: _Events,
         shown: _Events,
         transactions: Array,
-        cuts: Sequence[tuple[int, Table]],
+        cuts: Sequence[tuple[int, TableName]],
         file: str,
     ) -> list[RowStatements | Statement]:
         """The statements in order: texts of many statements, and between them the guards.
@@ -235,7 +235,7 @@ class StretchSql:
         return int(events.transaction[np.searchsorted(events.place, place)])
 
     def _guard(
-        self, events: _Events, cut: tuple[int, Table], groups: _Groups, flavour: Flavour
+        self, events: _Events, cut: tuple[int, TableName], groups: _Groups, flavour: Flavour
     ) -> Statement:
         place, table = cut
         group = groups.of(self._transaction_at(events, place))

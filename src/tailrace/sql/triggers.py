@@ -28,10 +28,11 @@ from tailrace.schema.tokens import (
     quoted_table,
     tokenize,
 )
-from tailrace.sql.logged import Table, client_charset, effects_of, pair, renaming
+from tailrace.sql.logged import client_charset, effects_of, pair, renaming
 from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import encoded, string
+from tailrace.table_name import TableName
 from tailrace.values.charsets import decode, encode, is_exact
 
 if TYPE_CHECKING:
@@ -56,31 +57,31 @@ class Guard:
 
     def __init__(self, flavour: Flavour | None = None) -> None:
         self._flavour = flavour
-        self._guarded: dict[Table, tuple[Flavour, Settings]] = {}
+        self._guarded: dict[TableName, tuple[Flavour, Settings]] = {}
 
     def before_rows(self, change: Change) -> Iterator[Statement]:
         """The guard before rows of a table, in their transaction; nothing if it was given
         before.
         """
         if self.meet(change):
-            table = change.schema.database, change.schema.table
+            table = change.schema.full_name
             flavour, settings = self._guarded[table]
             yield Statement(guard(table, flavour), settings, change.group)
 
     def meet(self, change: Change) -> bool:
         """Add the table of a change; returns whether it is new."""
-        table = change.schema.database, change.schema.table
+        table = change.schema.full_name
         if table in self._guarded:
             return False
         self.add(table, self._flavour or change.event.form.flavour)
         return True
 
-    def add(self, table: Table, flavour: Flavour) -> None:
+    def add(self, table: TableName, flavour: Flavour) -> None:
         """Add a table whose guard is in place already, or that needs one."""
         self._guarded[table] = flavour, of_rows(flavour, 0, lenient=False)
 
     @property
-    def tables(self) -> Collection[Table]:
+    def tables(self) -> Collection[TableName]:
         """The tables that were added."""
         return self._guarded.keys()
 
@@ -94,7 +95,7 @@ class Guard:
         self._guarded.clear()
 
 
-def guard(table: Table, flavour: Flavour) -> str:
+def guard(table: TableName, flavour: Flavour) -> str:
     """A statement that fails with a reason if a table has a trigger; else it changes nothing.
 
     It sets ``sql_mode`` to its current value, or to an invalid text. MariaDB shows a table's
@@ -118,7 +119,7 @@ def guard(table: Table, flavour: Flavour) -> str:
     return f"SET @@session.sql_mode = CASE {cases} ELSE @@session.sql_mode END"
 
 
-def _may_see(table: Table) -> str:
+def _may_see(table: TableName) -> str:
     """Whether the session's account has TRIGGER on a table (privileges from roles are not
     shown).
     """
@@ -146,21 +147,21 @@ class _Trigger:
     """A trigger; ``start`` and ``end`` delimit its table's name in the bytes of the text."""
 
     statement: Statement
-    table: Table
+    table: TableName
     start: int
     end: int
     in_place: bool = False
 
-    def moved(self, table: Table) -> None:
+    def moved(self, table: TableName) -> None:
         """Its table was renamed. Raises SchemaError for a name that its character set lacks."""
         raw, charset = encoded(self.statement.sql), _charset(self.statement)
         try:
             name = encode(charset, f"{quoted_table(*table)} ")
         except ValueRejected:
             raise SchemaError(
-                f"the table of a trigger was renamed to {'.'.join(table)}, which cannot be written"
-                f" in the trigger's character set {charset}: leave the trigger out (--exclude the"
-                f" table), and create it yourself: {self.statement.text:.200}"
+                f"the table of a trigger was renamed to {table}, which cannot be written in the"
+                f" trigger's character set {charset}: leave the trigger out (--exclude the table),"
+                f" and create it yourself: {self.statement.text:.200}"
             ) from None
         raw = raw[: self.start] + name + raw[self.end :]
         self.statement = replace(
@@ -176,7 +177,7 @@ class Triggers:
     """The triggers that the log created so far, by database and name, in their order."""
 
     def __init__(self) -> None:
-        self._known: dict[Table, _Trigger] = {}
+        self._known: dict[tuple[str, str], _Trigger] = {}
 
     def take(self, statement: Statement, event: QueryEvent) -> Iterator[Statement]:
         """Process a statement of the log; gives what to execute instead of it."""
@@ -212,7 +213,7 @@ class Triggers:
         text, charset = _text(statement), _charset(statement)
         self._known[owner or database, name] = _Trigger(
             held,
-            (other or database, table),
+            TableName(other or database, table),
             len(encode(charset, text[:start])),
             len(encode(charset, text[: cursor.token.start])),
         )
@@ -230,7 +231,7 @@ class Triggers:
     def _follow(self, effect: Effect) -> None:
         """Renamed tables keep their triggers, dropped tables lose them."""
         moved = renaming(effect)
-        gone: list[Table] = []
+        gone: list[tuple[str, str]] = []
         if moved is not None:
             for trigger in self._known.values():
                 if trigger.table == moved[0]:
@@ -250,7 +251,7 @@ class Triggers:
         """Whether a trigger must be dropped before rows of its table."""
         return any(trigger.in_place for trigger in self._known.values())
 
-    def before_rows(self, table: Table) -> Iterator[Statement]:
+    def before_rows(self, table: TableName) -> Iterator[Statement]:
         """Rows of a table follow: its triggers must not exist."""
         for (database, name), trigger in self._known.items():
             if trigger.in_place and trigger.table == table:

@@ -16,6 +16,7 @@ from tailrace.events import (
     TransactionPayloadEvent,
 )
 from tailrace.position import Position
+from tailrace.table_name import TableName
 from tailrace.times import time_text
 from tailrace.transaction.grammar import Boundary, BoundaryParser, TransactionKind
 
@@ -110,7 +111,7 @@ def _subject(event: Event) -> str:
     if isinstance(event, RowsEvent):
         return "" if event.is_dummy else _subject(event.table_map)
     if isinstance(event, TableMapEvent):
-        return f"{event.database}.{event.table}"
+        return str(TableName(event.database, event.table))
     if isinstance(event, (QueryEvent, RowsQueryEvent, AnnotateRowsEvent)):
         return event.sql
     if isinstance(event, (GtidEvent, MariadbGtidEvent)):

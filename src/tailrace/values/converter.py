@@ -100,7 +100,7 @@ class Converter:
         for name, kind in (kinds or {}).items():
             index = schema.index_of(name)
             if index is None:
-                raise UnknownColumn(f"{schema.database}.{schema.table} has no column {name!r}")
+                raise UnknownColumn(f"{schema.full_name} has no column {name!r}")
             wanted[schema.columns[index].name] = kind
         return {
             name: self.to(wanted.get(name, object), value)

@@ -43,7 +43,7 @@ class CellWriter:
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
-        self.name = f"{schema.database}.{schema.table}"
+        self.name = str(schema.full_name)
         try:
             self._prefixes = [width_of(column).prefix for column in schema.columns]
             self._dumpers: list[Dumper] = [dumper_of(column) for column in schema.columns]
@@ -269,7 +269,7 @@ class ImageColumns:
         first, *more = [self.schema.columns[index].name for index in sorted(missing)]
         names = ", ".join([first, *more[:4]])
         return ValueRejected(
-            f"{self.schema.database}.{self.schema.table}: the row {side} does not give {names}"
+            f"{self.schema.full_name}: the row {side} does not give {names}"
             f"{' and others' if len(more) > 4 else ''}, which the {self.image.upper()} "
             f"image of the row {side} needs: give them, NULL if they are"
         )

@@ -111,7 +111,7 @@ def check_columns(
     Raises `SchemaError` and `EventDecodeError`, which name the column, if rows of the table cannot
     be decoded.
     """
-    name = f"{schema.database}.{schema.table}"
+    name = str(schema.full_name)
     columns = schema.columns
     if schema.undeclared is not None:
         raise EventDecodeError(
@@ -135,7 +135,7 @@ class ImageDecoder:
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
-        self.name = f"{schema.database}.{schema.table}"
+        self.name = str(schema.full_name)
         self.widths, self.loaders = check_columns(schema)
         self.index = {column.name: column.index for column in schema.columns}
         self.json_columns = [
@@ -223,7 +223,7 @@ class RowOfFields(ABC):
         except IndexError:
             schema = image.schema
             raise IndexError(
-                f"{schema.database}.{schema.table} has {len(self)} columns, and none number {key}"
+                f"{schema.full_name} has {len(self)} columns, and none number {key}"
             ) from None
         if isinstance(indexes, int):
             return image.value(indexes)

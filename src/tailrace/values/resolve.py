@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
 from tailrace.errors import EventDecodeError, SchemaError
+from tailrace.table_name import TableName
 from tailrace.values import old_temporal
 from tailrace.values.charsets import charset_of, decode
 from tailrace.values.registry import check_declared, declared_digits
@@ -36,7 +37,7 @@ def resolve_table(
     Raises `SchemaError` if the definition cannot be that of the logged table.
     """
     specs = table_map.columns
-    where = f"{table_map.database}.{table_map.table}"
+    where = str(TableName(table_map.database, table_map.table))
     given: list[ColumnDefinition | None] = [None] * len(specs)
     if definition is not None:
         given[:] = _match(specs, definition, flavour, where, _CALLED[definition_source])

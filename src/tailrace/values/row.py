@@ -77,7 +77,7 @@ class Row(RowOfFields):
         shown = {name: image for name, image in images.items() if image is not None}
         schema = self.image.schema
         return table(
-            f"{self.kind} {schema.database}.{schema.table}",
+            f"{self.kind} {schema.full_name}",
             ("column", *shown),
             zip(
                 (column.name for column in schema.columns),
@@ -133,7 +133,7 @@ class RowSet:
         names = [column.name for column in schema.columns[:MOST_COLUMNS]]
         left = len(schema.columns) - len(names)
         return table(
-            f"{self.event.kind} {schema.database}.{schema.table}"
+            f"{self.event.kind} {schema.full_name}"
             + (f", without the last {left:,} columns" if left else ""),
             names,
             (_changed(row)[:MOST_COLUMNS] for row in self),

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from tailrace.constants import ColumnType
+from tailrace.table_name import TableName
 from tailrace.values.charsets import BINARY, charset_of
 
 NamesFrom = Literal["log", "given", "ddl", "server", "none"]
@@ -142,6 +143,11 @@ class TableDefinition:
     primary_key: tuple[str, ...] = ()
     key_prefixes: tuple[int, ...] = ()
 
+    @property
+    def full_name(self) -> TableName:
+        """Database and table."""
+        return TableName(self.database, self.table)
+
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
@@ -162,13 +168,18 @@ class TableSchema:
     key_is_whole: bool = True
     undeclared: str | None = None
 
+    @property
+    def full_name(self) -> TableName:
+        """Database and table."""
+        return TableName(self.database, self.table)
+
     def _repr_html_(self) -> str:
         """Its columns, for a notebook."""
         from tailrace.notebook import table  # noqa: PLC0415 - in notebooks only
 
         key = {index: number for number, index in enumerate(self.primary_key, 1)}
         return table(
-            f"{self.database}.{self.table}",
+            str(self.full_name),
             ("column", "type", "character set", "NULL", "primary key"),
             (
                 (

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tailrace.columns.write.rows import encode_rows
 from tailrace.errors import UnknownColumn, UsageError, ValueRejected
+from tailrace.table_name import TableName
 from tailrace.values.encode import ImageColumns
 from tailrace.writing.cache import RowsChunk
 
@@ -96,7 +97,7 @@ class _Images:
 
     @property
     def _name(self) -> str:
-        return f"{self._schema.database}.{self._schema.table}"
+        return str(TableName(self._schema.database, self._schema.table))
 
     def _given(self, rows: Any) -> dict[int, Any]:
         found: dict[int, Any] = {}

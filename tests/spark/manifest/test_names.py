@@ -7,12 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tailrace.errors import UsageError
+import tailrace
+from tailrace.errors import PipelineError, UsageError
+from tailrace.schema.table import Table
+from tailrace.search import Index, index
 from tailrace.spark import mirror
 from tailrace.spark.jars import settings
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
+from tailrace.table_name import TableName
 from tests.spark.following import url_of
 from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.replay import SHOP
@@ -122,3 +126,87 @@ def test_a_file_url_is_its_path(tmp_path):
     for kind in FORMATS:
         with open_store(f"file://{tmp_path}/a%20lake{kind}", kind):
             assert (tmp_path / f"a lake{kind}" / "_tailrace").is_dir()
+
+
+NEIGHBOURS = (("co", "x.y"), ("co.x", "y"), ("co.x", "y.z"), ("co", "x.y.z"), ("co", "a,b"))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_names_that_are_one_when_they_are_joined_by_a_dot(fresh_server, tmp_path, kind):
+    """Each is a table of its own, also if all change in one batch, and one is emptied or renamed."""
+    source = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
+    for database in ("co", "co.x"):
+        source.execute(f"CREATE DATABASE {quoted(database)}")
+    for number, name in enumerate(NEIGHBOURS):
+        source.execute(f"CREATE TABLE {quoted(*name)} (id INT PRIMARY KEY, v TEXT)")
+        source.execute(f"INSERT INTO {quoted(*name)} VALUES ({number}, 'word{number}')")
+    source.connection.commit()
+    options = {"format": kind, "keep": ["changelog", "current", "history"]}
+    report = mirror(source.data, tmp_path / "lake", **options)
+    assert [each.name for each in report.tables] == sorted(str(TableName(*n)) for n in NEIGHBOURS)
+    for name in NEIGHBOURS[1:]:
+        source.execute(f"UPDATE {quoted(*name)} SET v = CONCAT(v, ' more')")
+    source.execute(f"TRUNCATE {quoted('co', 'x.y')}")
+    source.execute(f"RENAME TABLE {quoted('co', 'x.y.z')} TO {quoted('co.x', 'y.*')}")
+    source.execute(f"INSERT INTO {quoted('co.x', 'y.*')} VALUES (9, 'nine')")
+    source.connection.commit()
+    mirror(source.data, tmp_path / "lake", **options)
+    verified = verify(url_of(source), tmp_path / "lake")
+    assert (verified.verdict, len(verified.tables)) == ("equal", len(NEIGHBOURS))
+    if kind == FORMATS[0]:
+        renamed = {TableName(*name) for name in NEIGHBOURS} | {TableName("co.x", "y.*")}
+        assert set(tailrace.stat(source.data).tables) == set(map(str, renamed))
+        index(source.data, tmp_path / "texts")
+        found = Index(tmp_path / "texts")
+        counts = {name: len([*found.rows(str(name))]) for name in renamed}
+        assert counts == {name: len(source_rows(source, name)) for name in renamed}
+
+
+def source_rows(source, name):
+    tables = source.query("SELECT table_schema, table_name FROM information_schema.tables")
+    return source.query(f"SELECT * FROM {quoted(*name)}") if tuple(name) in tables else []
+
+
+def old_keys(lake):
+    """Give a lake the keys of earlier releases, which joined any two names by a dot."""
+    path = lake / "_tailrace" / "now" / "manifest.json"
+    saved = json.loads(path.read_text())
+    saved["tables"] = {
+        f"{each['database']}.{each['table']}": each for each in saved["tables"].values()
+    }
+    path.write_text(json.dumps(saved))
+
+
+def write(log, number, *names):
+    """A row of each table; the first also creates it."""
+    for name in names:
+        sql = f"CREATE TABLE {quoted(*name)} (id INT PRIMARY KEY)"
+        table = Table.parse(sql, flavour="mysql")
+        if number == 1:
+            with log.transaction() as transaction:
+                transaction.query(sql, "co")
+        with log.transaction() as transaction:
+            transaction.insert(table, [(number,)])
+
+
+def test_a_lake_whose_keys_were_joined_by_a_dot(tmp_path):
+    names, lake = (("co", "x y"), ("co", "z")), tmp_path / "lake"
+    (tmp_path / "logs").mkdir()
+    with tailrace.create(tmp_path / "logs", flavour="mysql", server_id=1) as log:
+        write(log, 1, *names)
+        mirror(tmp_path / "logs", lake)
+        old_keys(lake)
+        write(log, 2, *names)
+    report = mirror(tmp_path / "logs", lake)
+    assert {each.name: each.rows for each in report.tables} == {"`co`.`x y`": 2, "co.z": 2}
+
+
+def test_a_lake_in_which_two_tables_may_be_one(tmp_path):
+    lake = tmp_path / "lake"
+    (tmp_path / "logs").mkdir()
+    with tailrace.create(tmp_path / "logs", flavour="mysql", server_id=1) as log:
+        write(log, 1, ("co", "x.y"))
+    mirror(tmp_path / "logs", lake)
+    old_keys(lake)
+    with pytest.raises(PipelineError, match="may be two tables in it: create a new lake"):
+        mirror(tmp_path / "logs", lake)

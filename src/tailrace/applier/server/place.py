@@ -10,6 +10,7 @@ from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
 from tailrace.schema.tokens import quoted_name, quoted_table
 from tailrace.sql.text import ascii_string
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +112,9 @@ class Place:
         would be applied again.
         """
         text = f"UPDATE {self._name} SET {parts} {where} {NOTE_COMMENT}"  # noqa: S608 - quoted
-        return found_one(text.encode(), place=f"the row {self.channel!r} of {'.'.join(self.table)}")
+        return found_one(
+            text.encode(), place=f"the row {self.channel!r} of {TableName(*self.table)}"
+        )
 
     def start(self, resume: Position, mark: str | None, *, forgets: bool) -> Step:
         """What `Target.start` notes."""

@@ -407,7 +407,7 @@ class ServerTarget(Target):
             advice = CONFLICT
         if failed.code == _UNKNOWN:
             changed = (each.schema for each in self.items(transaction) if isinstance(each, Change))
-            names = dict.fromkeys(f"{schema.database}.{schema.table}" for schema in changed)
+            names = dict.fromkeys(str(schema.full_name) for schema in changed)
             advice = (
                 ": the server does not say more: a column may be of another type there than on the"
                 f" source, in {', '.join(islice(names, _MOST_NAMED))}"
@@ -827,9 +827,7 @@ class ServerTarget(Target):
             yield from self._prepared(guard, self._flavour)
             yield Step(guard.text.encode(), guards=True)
         kind = change.event.kind
-        row = (
-            "" if kind == "insert" else f"{kind} in {change.schema.database}.{change.schema.table}"
-        )
+        row = "" if kind == "insert" else f"{kind} in {change.schema.full_name}"
         for each in multi_row(row_statements(change, self._tables, repeat), _JOINED):
             if isinstance(each, Statement):
                 yield from self._prepared(each, change.event.form.flavour)

@@ -99,7 +99,7 @@ def event_json(event: Event) -> str:
 
 
 def _name(table_map: TableMapEvent) -> str:
-    return f"{table_map.database}.{table_map.table}"
+    return str(table_map.full_name)
 
 
 def plain(value: Any) -> Any:

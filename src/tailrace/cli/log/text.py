@@ -53,7 +53,7 @@ def row_pieces(row: Row, schema: TableSchema) -> list[Piece]:
     pieces: list[Piece] = [
         ("  ", ""),
         (row.kind, row.kind),
-        (f" {schema.database}.{schema.table} ", ""),
+        (f" {schema.full_name} ", ""),
     ]
     if row.before is not None and row.after is not None:
         return pieces + _update(row.before, row.after, schema)

@@ -38,6 +38,7 @@ from tailrace.position import Position, sequence
 from tailrace.schema.classify import classify
 from tailrace.schema.ddl import effects
 from tailrace.schema.session import session_of_event
+from tailrace.table_name import TableName
 from tailrace.transaction import State, Token, token_of
 from tailrace.transaction.committed import TO_THE_END
 
@@ -422,17 +423,13 @@ def _alters_keys(changes: Sequence[TableChange], before: Catalogue, after: Catal
     A table that did not exist before cannot have been changed by them.
     """
     made = {change.table for change in changes if change.kind == "create"}
-    made = {name for name in made if before.lookup(*name.split(".", 1)) is None}
+    made = {name for name in made if before.lookup(*TableName.parse(name)) is None}
     changed = {each for change in changes for each in (change.table, change.renamed)} - made
     if not (changed - {None}):
         return False
     states = {id(state): state for known in (before, after) for state in known.cascading()}
-    names = {(state.definition.database, state.definition.table) for state in states.values()}
-    return any(
-        each is not None
-        and (each == "*.*" or each.endswith(".*") or tuple(each.split(".", 1)) in names)
-        for each in changed
-    )
+    names = {str(state.definition.full_name) for state in states.values()}
+    return any(each is not None and (each.endswith(".*") or each in names) for each in changed)
 
 
 def inside_of(log: LogFile, began: int) -> Inside:

@@ -35,6 +35,7 @@ from tailrace.errors import (
     UnsupportedType,
     about_table,
 )
+from tailrace.table_name import TableName
 from tailrace.values.image import check_columns
 from tailrace.values.json_diff import changed_json
 
@@ -193,7 +194,7 @@ class TableDecoder:
         """Say in errors which table's rows they are about, and where these are: what was under way
         begins at ``place``, the table's planned rows at ``first``.
         """
-        name = f"{self.table.database}.{self.table.table}"
+        name = str(TableName(self.table.database, self.table.table))
         try:
             try:
                 yield
@@ -221,7 +222,7 @@ class TableDecoder:
 
     def error(self, message: str, file: str, position: int) -> EventDecodeError:
         """An error about a row of the event at a position."""
-        table = f"{self.table.database}.{self.table.table}"
+        table = str(TableName(self.table.database, self.table.table))
         text = f"{table}: {message}"
         return EventDecodeError(text, file=file, offset=position)
 

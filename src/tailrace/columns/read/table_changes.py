@@ -19,6 +19,7 @@ from tailrace.schema.ddl import (
     Truncate,
     Unclear,
 )
+from tailrace.table_name import TableName, all_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class TableChange:
     """What a statement did to a table as a whole, by its ``seq`` in the order of all changes.
 
-    ``table`` is ``database.table`` (``database.*`` for a dropped database); ``renamed`` is the new
+    ``table`` is a `TableName` as text (`all_of` for a dropped database); ``renamed`` is the new
     name of a renamed table. ``unclear`` says that the statement was not understood.
     """
 
@@ -66,7 +67,7 @@ def table_changes(effect: Effect, seq: int) -> Iterator[TableChange]:
         case Truncate():
             yield TableChange(seq, "truncate", _text(effect.name))
         case DropDatabase():
-            yield TableChange(seq, "drop", f"{effect.database}.*")
+            yield TableChange(seq, "drop", all_of(effect.database))
         case Unclear():
             name = "*.*" if effect.name is None else _text(effect.name)
             yield TableChange(seq, "unclear", name)
@@ -75,4 +76,4 @@ def table_changes(effect: Effect, seq: int) -> Iterator[TableChange]:
 
 
 def _text(name: Name) -> str:
-    return f"{name.database or ''}.{name.table}"
+    return str(TableName(*name.key))

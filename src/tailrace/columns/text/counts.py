@@ -187,7 +187,7 @@ def _count_rows(
         numbers = np.diff(np.append(at, len(places)))
         within = np.searchsorted(starts, places[at], "right") - 1
         rows += np.bincount(within, numbers, len(starts)).astype(np.int64)
-        name = f"{schema.database}.{schema.table}"
+        name = str(schema.full_name)
         table = found.tables.setdefault(name, Counter())
         for kind, total in enumerate(np.bincount(kinds[at], numbers, _KINDS).tolist()):
             table[OPERATIONS[kind].as_py()] += int(total)

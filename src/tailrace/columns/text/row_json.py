@@ -192,7 +192,7 @@ def _nulls_among(texts: pa.StringArray) -> list[int]:
 def _index(schema: TableSchema, name: str) -> int:
     index = schema.index_of(name)
     if index is None:
-        raise UnsupportedType(f"{schema.database}.{schema.table} has no column {name}")
+        raise UnsupportedType(f"{schema.full_name} has no column {name}")
     return index
 
 

@@ -33,10 +33,7 @@ def row_lines(batch: pa.RecordBatch, schema: TableSchema, start: int) -> Lines:
     """A batch's rows; ``start`` is that of `Lines.of_rows`. Raises EventDecodeError."""
     check_raw(batch, schema)
     frame = np.zeros(f.RECORD_WORDS, np.int64)
-    texts = [
-        f"  {op} {schema.database}.{schema.table} ".encode()
-        for op in ("insert", "update", "delete")
-    ]
+    texts = [f"  {op} {schema.full_name} ".encode() for op in ("insert", "update", "delete")]
     held = [np.frombuffer(text + bytes(8), np.uint8) for text in texts]
     heads = np.array(
         [(each.ctypes.data, len(text)) for each, text in zip(held, texts, strict=True)], np.int64

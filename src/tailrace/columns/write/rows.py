@@ -117,7 +117,7 @@ def encode_rows(
 
 
 def _name(schema: TableSchema) -> str:
-    return f"{schema.database}.{schema.table}"
+    return str(schema.full_name)
 
 
 def _checked(

@@ -27,6 +27,7 @@ from tailrace.spark.current.pieces import base_rows, changes
 from tailrace.spark.history.versions import joined
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.present import bits
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -521,7 +522,7 @@ class _Writing:
         """Some of the changes, in a file's columns."""
         made = self._made[start:end]
         count = len(made)
-        database, table = self._rows.name.split(".", 1)
+        database, table = TableName.parse(self._rows.name)
         deletes = [each.after is None for each in made]
         names = _Names(columns, self._rows.target)
         befores, afters = [], []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.schema.foreign_keys import CASCADING
 from tailrace.spark.cascade.values import EXACT, Comparison, comparison_by
+from tailrace.table_name import TableName
 from tailrace.values.charsets import BINARY
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def links_of(
     ``states`` are the tables that have such keys, and those that they refer to, as far as the log
     tells; ``wanted`` says which tables are mirrored, ``given`` are those whose key a user gave.
     """
-    tables = {f"{each.definition.database}.{each.definition.table}": each for each in states}
+    tables = {str(each.definition.full_name): each for each in states}
     carried: list[Link] = []
     left: dict[str, list[str]] = {}
     for name, state in tables.items():
@@ -102,7 +103,7 @@ def _link(
     keyed: bool,
 ) -> Link | str:
     """The link of a key, or why it cannot be carried out."""
-    parent = f"{key.database or ''}.{key.table}"
+    parent = str(TableName(key.database or "", key.table))
     if not wanted(parent):
         return f"{parent} is not mirrored"
     if parent not in tables:

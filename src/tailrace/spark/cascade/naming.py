@@ -13,6 +13,7 @@ from tailrace.errors import TailraceError
 from tailrace.live.tables import connected, unlogged_cascades
 from tailrace.schema.foreign_keys import logs_cascades
 from tailrace.spark.cascade.keys import links_of
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.spark.inflow import Inflow
     from tailrace.spark.options import Options
-    from tailrace.table_filter import TableName
 
 CHANGED_BELOW: Final = "foreign keys change its rows, and the log has nothing of it"
 """What is said of such a table, before the keys."""
@@ -113,14 +113,14 @@ class Cascades:
     def _add(self, source: str, database: str, table: str, keys: Iterable[ForeignKey]) -> None:
         said = tuple(str(key) for key in keys if key.cascades)
         if said and self._options.tables(database, table):
-            self.known[self._key(source, f"{database}.{table}")] = said
+            self.known[self._key(source, str(TableName(database, table)))] = said
 
     def _look_for_rest(self, inflow: Inflow) -> None:
         """The keys of a source that the mirror cannot carry out."""
         catalogue = inflow.catalogue
         links = links_of(
             catalogue.cascading(),
-            lambda name: self._options.tables(*name.split(".", 1)),
+            lambda name: self._options.tables(*TableName.parse(name)),
             dict(self._options.keys),
         )
         found = dict(links.left)
@@ -128,8 +128,9 @@ class Cascades:
         names = {(each.definition.database, each.definition.table) for each in told}
         for (database, table), keys in self._there.get(inflow.name, {}).items():
             if (database, table) not in names and self._options.tables(database, table):
-                why = f"the log that is read does not have the CREATE TABLE of {database}.{table}"
-                found[f"{database}.{table}"] = tuple(f"{key}: {why}" for key in keys)
+                name = str(TableName(database, table))
+                why = f"the log that is read does not have the CREATE TABLE of {name}"
+                found[name] = tuple(f"{key}: {why}" for key in keys)
         for name, texts in found.items():
             self.known[self._key(inflow.name, name)] = texts
 

@@ -30,6 +30,7 @@ from tailrace.schema.session import StatementSession, session_of_event
 from tailrace.schema.tokens import Kind, TokenCursor, tokenize
 from tailrace.spark.current.conform import Fit, Source
 from tailrace.storage import EventReader
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +80,7 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
     for effect in effects(sql, event.database, session):
         if not isinstance(effect, AlterTable):
             continue
-        if f"{effect.name.database or ''}.{effect.name.table}" != change.table:
+        if str(TableName(*effect.name.key)) != change.table:
             continue
         for clause in effect.clauses:
             match clause:
@@ -98,7 +99,8 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
                     dropped.add(name)
                 case _:
                     pass
-    others = [".".join(each) for each in exchanged_tables(tokens, change.table.partition(".")[0])]
+    database = TableName.parse(change.table).database
+    others = [str(TableName(*each)) for each in exchanged_tables(tokens, database)]
     moves = bool(others) or moves_rows(tokens)
     done = {change.table: Alteration(renamed, added, frozenset(dropped), moves, fits)}
     return done | {name: Alteration({}, {}, frozenset(), moves_rows=True) for name in others}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tailrace.spark.current.conform import Source
+from tailrace.table_name import TableName, database_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -88,8 +89,7 @@ def _take(
         case "truncate":
             found[name] = Life([Segment(name, seq)], before=found.get(name))
         case "drop":
-            database = name.removesuffix("*")
-            gone = [each for each in found if each == name or _within(each, name, database)]
+            gone = [each for each in found if is_dropped(each, name)]
             for each in gone:
                 found[each] = Life([Segment(each, seq)], dropped=True)
         case "rename":
@@ -120,8 +120,10 @@ def _take(
                     )
 
 
-def _within(table: str, name: str, database: str) -> bool:
-    return name.endswith(".*") and table.startswith(database)
+def is_dropped(table: str, dropped: str) -> bool:
+    """Whether a table is the one that a `TableChange` drops, or is in the database."""
+    database = database_of(dropped)
+    return table == dropped if database is None else TableName.parse(table).database == database
 
 
 def final_columns(columns: pa.Schema, alterations: Sequence[Alteration]) -> pa.Schema:

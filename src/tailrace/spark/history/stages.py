@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tailrace.spark.current.lineage import Life, Segment
+from tailrace.spark.current.lineage import Life, Segment, is_dropped
 from tailrace.spark.history.jobs import End
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class _Timeline:
                 emptied = before if change.kind == "truncate" else None
                 self.begin(Stage(name, seq, emptied=emptied))
             case "drop":
-                for each in [each for each in self.now if _is_of(each, name)]:
+                for each in [each for each in self.now if is_dropped(each, name)]:
                     self._end(each, seq)
                     self.begin(Stage(each, seq))
             case "rename":
@@ -170,9 +170,3 @@ class _Timeline:
             self.begin(Stage(name, seq, after=before, altered=done))
         else:
             self.begin(Stage(name, seq, after=self._cut(name, seq)))
-
-
-def _is_of(table: str, dropped: str) -> bool:
-    if dropped.endswith(".*"):
-        return table.startswith(dropped.removesuffix("*"))
-    return table == dropped

@@ -6,12 +6,14 @@ lack since then is read again when the table is taken up (`tailrace.spark.retry`
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tailrace.log_name import file_number
 from tailrace.position import Position
 from tailrace.spark.manifest.status import SET_ASIDE, Status
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,7 +50,7 @@ def in_order(since: str) -> tuple[int, str, int]:
 
 def needs(name: str) -> str:
     """What a table that is set aside needs."""
-    return f"remove the cause, then: tailrace mirror ... --retry-tables {name}"
+    return f"remove the cause, then: tailrace mirror ... --retry-tables {shlex.quote(name)}"
 
 
 @dataclass
@@ -93,7 +95,7 @@ class Asides:
             old = self.before.tables[key].set_aside
         now = since(self.before.sources.get(source))
         parts = dict.fromkeys(wanted, now) | (old.parts if old is not None else {})
-        name = f"{database}.{table}"
+        name = str(TableName(database, table))
         reason = cause.reason if name in cause.reason else f"{name}: {cause.reason}"
         origins = tuple(dict.fromkeys((*(old.origins if old else ()), *cause.origins)))
         status = Status(
@@ -165,7 +167,7 @@ def waiting(
     state: TableState, keep: Iterable[str], number: int, cause: Failure, at: str
 ) -> TableState:
     """A table that has not taken all of a batch which is prepared: it has the rest to come."""
-    name = f"{state.database}.{state.table}"
+    name = str(state.full_name)
     reason = cause.reason if name in cause.reason else f"{name}: {cause.reason}"
     status = state.set_aside or Status(SET_ASIDE, reason, at, needs(name))
     parts = dict.fromkeys(keep, at) | status.parts

@@ -24,6 +24,7 @@ from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.parquet.file import with_spark_types
 from tailrace.spark.parquet.footer import renamed
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -216,7 +217,7 @@ def _renamed(name: str, made: Made) -> TableState | None:
     state = built.current if built is not None else history.history if history else None
     if source is None or state is None:
         return None
-    database, table = name.removeprefix(f"{source}/" if made.shards else "").split(".", 1)
+    database, table = TableName.parse(name.removeprefix(f"{source}/" if made.shards else ""))
     return TableState(database, table, source, "log", state.columns)
 
 

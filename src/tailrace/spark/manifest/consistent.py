@@ -60,7 +60,7 @@ def _check_log(name: str) -> None:
 
 
 def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
-    name = f"{state.database}.{state.table}"
+    name = str(state.full_name)
     if key != (f"{state.source}/{name}" if manifest.shards else name):
         raise ValueError(f"it is called {name[:200]!r} there")
     _unique(state.columns)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tailrace.errors import PipelineError
 from tailrace.position import Position
+from tailrace.printable import short_repr
 from tailrace.schema.catalogue_json import to_json
 from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.spark.manifest import consistent
@@ -27,6 +28,7 @@ from tailrace.spark.manifest.on_disk import write_file
 from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tailrace.spark.parquet import hidden
 from tailrace.table_filter import TableFilter
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -207,6 +209,11 @@ class TableState:
     states: tuple[Status, ...] = ()
     """Why it is not its source's table: one of each kind at most."""
 
+    @property
+    def full_name(self) -> TableName:
+        """Database and table."""
+        return TableName(self.database, self.table)
+
     def status(self, kind: Kind) -> Status | None:
         """The one of a kind."""
         return next((each for each in self.states if each.kind == kind), None)
@@ -293,10 +300,10 @@ class Manifest:
                 None if content["patterns"] is None else _texts(content["patterns"]),
                 _texts(content["keep"]),
                 {name: SourceState.of(value, layout) for name, value in content["sources"].items()},
-                {name: _table(value, layout) for name, value in content["tables"].items()},
+                _tables(content["tables"], layout, shards=bool(content.get("shards"))),
                 _text(content.get("format", "parquet"), "format"),
                 _flag(content.get("shards", False), "shards"),
-                tuple((_text(name, "a key"), _texts(key)) for name, key in content.get("keys", ())),
+                tuple((_key(name), _texts(key)) for name, key in content.get("keys", ())),
                 _text(content.get("update_mode", "copy-on-write"), "update_mode"),
                 _texts(content.get("exclude", [])),
                 {
@@ -367,6 +374,40 @@ def _files(values: list[Any]) -> tuple[DataFile, ...]:
 
 def _places(values: list[Any]) -> tuple[DataFile | None, ...]:
     return tuple(None if each is None else DataFile.of(each) for each in values)
+
+
+def _key(name: object) -> str:
+    """The table that a key was given for: earlier releases joined any two names by a dot."""
+    return str(TableName.parse(_text(name, "a key")))
+
+
+def _tables(values: dict[str, Any], layout: int, *, shards: bool) -> dict[str, TableState]:
+    """The tables by key. Keys of earlier releases were joined by a dot, whatever the names.
+
+    Raises `PipelineError` for one that can be two tables', which were one table in the lake then.
+    """
+    states = {key: _table(value, layout) for key, value in values.items()}
+    keys: dict[str, str] = {}
+    for key, state in states.items():
+        inner = f"{state.source}/" if shards else ""
+        joined = ".".join(state.full_name)
+        if key == f"{inner}{joined}" and joined != str(state.full_name):
+            if joined.count(".") > 1:
+                raise PipelineError(
+                    f"an earlier Tailrace made this lake, and {short_repr(joined)} may be two"
+                    " tables in it: create a new lake"
+                )
+            keys[key] = f"{inner}{state.full_name}"
+    return {
+        keys.get(key, key): replace(
+            state,
+            states=tuple(
+                replace(each, origins=tuple(keys.get(one, one) for one in each.origins))
+                for each in state.states
+            ),
+        )
+        for key, state in states.items()
+    }
 
 
 def _table(value: dict[str, Any], layout: int) -> TableState:

@@ -10,6 +10,7 @@ since, or a file of the shard's version is gone, all rows of the table are read.
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -79,12 +80,12 @@ def _tables(view: LakeView, wants: TableFilter) -> Iterator[tuple[str, _Table]]:
     for state in view.manifest.tables.values():
         if state.dropped or not wants(state.database, state.table):
             continue
-        name, current = f"{state.database}.{state.table}", state.current
+        name, current = str(state.full_name), state.current
         if current is None or current.refused is not None:
             why = "it keeps none" if current is None else current.refused
             raise PipelineError(
                 f"{view.lake} has no current state of {name}, of which an index is made: {why};"
-                f" leave the table out (--exclude {name})"
+                f" leave the table out (--exclude {shlex.quote(name)})"
             )
         schema = described_table(state.database, state.table, current.columns, current.key)
         if schema is None:
@@ -142,7 +143,7 @@ def _changes(
         if not all(Path(each.path).is_file() for each in gone):
             known = None
     if known is None:
-        writer.drop(f"{table.state.database}.{table.state.table}")
+        writer.drop(str(table.state.full_name))
         yield from (("put", each) for each in _read(view.kept(table.state, files), table, None))
         return
     come = view.kept(table.state, _unlike(files, known))
