@@ -38,6 +38,8 @@ class TableFilter:
     only: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
     met: set[TableName] | None = field(default=None, compare=False, repr=False)
+    also: frozenset[TableName] = frozenset()
+    """Tables that are wanted as well (see `with_also`)."""
 
     @classmethod
     def of(cls, tables: Patterns | TableFilter = None, exclude: Patterns = None) -> TableFilter:
@@ -61,16 +63,28 @@ class TableFilter:
         """Whether a table is wanted."""
         if self.met is not None:
             self.met.add(TableName(database, table))
+        if (database, table) in self.also:
+            return True
         wanted = self.only is None or _fits(database, table, self.only)
         return wanted and not _fits(database, table, self.exclude)
 
     def of_database(self, database: str) -> bool | None:
         """Whether all tables of a database are wanted, whatever their names; None: some may be."""
+        if any(each.database == database for each in self.also):
+            return None
         if _covers(database, self.exclude):
             return False
         if self.only is None or _covers(database, self.only):
             return None if _touches(database, self.exclude) else True
         return None if _touches(database, self.only) else False
+
+    def excludes(self, database: str, table: str) -> bool:
+        """Whether a pattern of ``exclude`` matches a table."""
+        return _fits(database, table, self.exclude)
+
+    def with_also(self, names: frozenset[TableName]) -> Self:
+        """A copy that wants these tables, too, whatever its patterns."""
+        return replace(self, also=names) if names else self
 
     def watched(self) -> Self:
         """A copy that from now on keeps the tables that it is asked about in ``met``."""

@@ -1,11 +1,13 @@
 """Current states and histories after DDL on real servers: what is left is what SELECT says."""
 
 import datetime as dt
+import re
 from itertools import product
 
 import pytest
 
 import tailrace.spark.current.plan as planning
+from tailrace.schema import columns
 from tailrace.spark.current.patching import Patches
 from tests.spark.following import FLAVOURS
 from tests.spark.history.making import EPOCH, Histories
@@ -257,3 +259,24 @@ def test_a_table_that_is_empty_in_the_lake_gets_a_large_batch(mysql97, tmp_path,
         assert len(built.current.files) > 1
         wanted = dump_databases(mysql97, DATABASE)[f"{DATABASE}.t"]
         assert differences(rows_of(built), wanted) == []
+
+
+def test_a_statement_that_is_not_understood(server, tmp_path, monkeypatch):
+    """A CREATE loses nothing where the log names columns; an ALTER stops its table, and is quoted."""
+    monkeypatch.delitem(columns.NAMES, "int8")
+    statements = """
+        CREATE TABLE made (id INT8 PRIMARY KEY, v INT); INSERT INTO made VALUES (1, 1), (2, 2);
+        UPDATE made SET v = 3 WHERE id = 1; CREATE TABLE IF NOT EXISTS made (id INT8);
+        CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1);
+        ALTER TABLE t MODIFY v INT8; INSERT INTO t VALUES (2, 2);
+    """
+    server.execute("SET GLOBAL binlog_row_metadata = FULL")
+    logs = tell(server, DATABASE, statements, tmp_path / "logs")
+    wanted = dump_databases(server, DATABASE)
+    reason = r"unknown column type at 'INT8': «ALTER TABLE t MODIFY v INT8» at \S+\.\d+:\d+$"
+    for way, states in states_of(logs, tmp_path, every=True):
+        check_rows(rows_left(states[f"{DATABASE}.made"]), wanted[f"{DATABASE}.made"], way)
+        assert re.search(reason, states[f"{DATABASE}.t"].current.refused), way
+    made = Histories(tmp_path / "history").take_log(logs, sizes=[1])
+    check_rows(made.at(f"{DATABASE}.made", FUTURE), wanted[f"{DATABASE}.made"], "history")
+    assert re.search(reason, made.built[f"{DATABASE}.t"].history.refused)

@@ -88,6 +88,8 @@ class Catalogue:
     def __init__(self, *, from_first: bool = False, begin: Position | None = None) -> None:
         self.from_first = from_first
         self.begin = begin
+        self.statement = ""
+        """The statement under way, as reasons quote it."""
         self._given: dict[Key, TableState] = {}
         self._tables: dict[Key, TableState] = {}
         self._unknown: dict[Key, str] = {}
@@ -332,11 +334,14 @@ class Catalogue:
             return False
         from tailrace.schema.session import session_of_event  # noqa: PLC0415 - as above
 
-        if self._learned and event.file is not None and event.offset is not None:
-            self.settle(Position(event.file, event.offset))
+        at: Position | None = None
+        if event.file is not None and event.offset is not None:
+            at = Position(event.file, event.offset)
+            if self._learned:
+                self.settle(at)
         session, sql = session_of_event(event, flavour)
         if session is not None:
-            self._apply(sql, event.database, session)
+            self._apply(sql, event.database, session, at)
         if self.begin is not None and Position(event.file or "", event.offset or 0) < self.begin:
             self._whole.clear()
         return True
@@ -348,11 +353,19 @@ class Catalogue:
                 del self._learned[key]
                 self.put(key, learned.state)
 
-    def _apply(self, sql: str, database: str | None, session: StatementSession) -> None:
-        from tailrace.schema.ddl import effects  # noqa: PLC0415 - as above
+    def _apply(
+        self,
+        sql: str,
+        database: str | None,
+        session: StatementSession,
+        at: Position | None = None,
+    ) -> None:
+        from tailrace.schema.ddl import effects, shown_statement  # noqa: PLC0415 - as above
 
+        self.statement = shown_statement(sql, at)
         for effect in effects(sql, database, session):
             effect.apply(self, session)
+        self.statement = ""
 
     # --- what the effects of statements change (`tailrace.schema.ddl`) -------------------------
 

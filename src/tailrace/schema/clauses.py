@@ -312,7 +312,8 @@ def _drop(cursor: TokenCursor) -> list[Clause]:
         return [PrimaryKey(())]
     if cursor.accept("SYSTEM", "VERSIONING"):
         return [Versioning(on=False)]
-    if cursor.sees("PERIOD", "FOR") or cursor.token.key == "PARTITION":
+    periods = ("PERIOD", "FOR"), ("PERIOD", "IF", "EXISTS", "FOR")
+    if any(cursor.sees(*each) for each in periods) or cursor.token.key == "PARTITION":
         _pass_clause(cursor)
         return []
     if cursor.accept("FOREIGN", "KEY"):
@@ -329,7 +330,7 @@ def _drop(cursor: TokenCursor) -> list[Clause]:
         return []
     cursor.accept("COLUMN")
     lenient = cursor.accept("IF", "EXISTS")
-    name = cursor.name()
+    name = cursor.column()
     cursor.accept_any("RESTRICT", "CASCADE")
     return [DropColumn(name, lenient)]
 
@@ -337,7 +338,7 @@ def _drop(cursor: TokenCursor) -> list[Clause]:
 def _change(cursor: TokenCursor, session: StatementSession, word: str) -> PutColumn:
     cursor.accept("COLUMN")
     lenient = cursor.accept("IF", "EXISTS")
-    old = cursor.name() if word == "CHANGE" else None
+    old = cursor.column() if word == "CHANGE" else None
     put = _put(cursor, session, lenient=lenient, places=True)
     return replace(put, old=old or put.column.name)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
+from tailrace.errors import EventDecodeError
 from tailrace.schema.foreign_keys import parse_references
 from tailrace.schema.tokens import Kind, SqlMode
-from tailrace.values.charsets import BINARY, charset_of, holds, longest_character
+from tailrace.values.charsets import BINARY, charset_of, decode, holds, longest_character
 from tailrace.values.registry import NAMES
 from tailrace.values.schema import ColumnDefinition, Logical
 
@@ -23,13 +24,14 @@ class WrittenType:
     """A type as written, with synonyms resolved.
 
     ``base`` is the server's name of it (``int``, ``varchar``, ``mediumtext``), ``arguments`` the
-    contents of its parentheses, ``members`` the names of ENUM and SET. ``charset`` and
+    contents of its parentheses, ``members`` the names of ENUM and SET (as bytes in their character
+    set where the statement has a literal of bytes). ``charset`` and
     ``collation`` are names, if given, ``binary`` the BINARY attribute.
     """
 
     base: str
     arguments: tuple[int, ...] = ()
-    members: tuple[str, ...] | None = None
+    members: tuple[str | bytes, ...] | None = None
     unsigned: bool = False
     charset: str | None = None
     collation: str | None = None
@@ -85,9 +87,8 @@ def _phrase(cursor: TokenCursor, word: str, session: StatementSession) -> Writte
     if word == "LONG":
         if cursor.accept("VARBINARY"):
             return WrittenType("mediumblob")
-        if not cursor.accept_any("VARCHAR", "VARCHARACTER") and cursor.accept_any(
-            "CHAR", "CHARACTER"
-        ):
+        if not cursor.accept_any("VARCHAR", "VARCHARACTER") and cursor.ahead().key == "VARYING":
+            cursor.accept_any("CHAR", "CHARACTER")
             cursor.expect("VARYING")
         return WrittenType("mediumtext")
     if word in {"FLOAT", "FLOAT4", "REAL"}:
@@ -131,6 +132,8 @@ def _single(cursor: TokenCursor, word: str, session: StatementSession) -> Writte
     if word == "DOUBLE":
         cursor.accept("PRECISION")
     arguments = _arguments(cursor) or known.numbers
+    if known.name in {"decimal", "bit"} and not any(arguments):
+        arguments = ()  # DECIMAL(0), as if none was given
     return WrittenType(known.name, arguments, logical=known.logical)
 
 
@@ -153,12 +156,12 @@ def _arguments(cursor: TokenCursor) -> tuple[int, ...]:
     return tuple(arguments)
 
 
-def _members(cursor: TokenCursor) -> tuple[str, ...]:
+def _members(cursor: TokenCursor) -> tuple[str | bytes, ...]:
     """The names of an ENUM or SET."""
     cursor.expect("(")
     members = []
     while True:
-        members.append(cursor.text())
+        members.append(cursor.member())
         if not cursor.accept(","):
             break
     cursor.expect(")")
@@ -198,7 +201,7 @@ class WrittenColumn:
                 collation = session.binary_of(collation)
             base = _sized(base, written.arguments, collation, session)
             base = as_binary(base) if collation == BINARY else base
-        elif base == "blob":
+        elif base in {"blob", "varbinary"}:
             base = _sized(base, written.arguments, BINARY, session)
         if base in BINARY_TYPES:
             logical, collation = Logical.BINARY, BINARY
@@ -249,27 +252,48 @@ def fitting(family: tuple[str, ...], size: int) -> str:
 def _sized(
     base: str, arguments: tuple[int, ...], collation: int | None, session: StatementSession
 ) -> str:
-    """TEXT(n) and BLOB(n) are the smallest type for n characters (MariaDB: 0 counts as absent)."""
-    if base not in {"text", "blob"} or not arguments:
+    """TEXT(n) and BLOB(n) are the smallest type for n characters (MariaDB: 0 counts as absent).
+
+    So is a VARCHAR or VARBINARY that is longer than a row may be (without a strict ``sql_mode``).
+    """
+    if base not in {"text", "blob", "varchar", "varbinary"} or not arguments:
         return base
     if not arguments[0] and session.flavour is Flavour.MARIADB:
         return base
-    width = 1 if base == "blob" else longest_character(collation or BINARY)
-    return fitting(TEXTS if base == "text" else BLOBS, arguments[0] * width)
+    binary = base in {"blob", "varbinary"}
+    size = arguments[0] * (1 if binary else longest_character(collation or BINARY))
+    if base.startswith("var") and size <= _LONGEST[session.flavour]:
+        return base
+    return fitting(BLOBS if binary else TEXTS, size)
 
 
-def _stored(members: tuple[str, ...], collation: int | None) -> tuple[str, ...]:
-    """The names of an ENUM or SET as a server stores them.
+_LONGEST: Final = {Flavour.MYSQL: 65535, Flavour.MARIADB: 65532}
+"""Maximum bytes of a VARCHAR."""
+
+
+def _stored(members: tuple[str | bytes, ...], collation: int | None) -> tuple[str, ...] | None:
+    """The names of an ENUM or SET as a server stores them; None if that is unknown.
 
     Trailing spaces are removed, unless the names are binary. A character that is not in the
     character set becomes a question mark.
     """
-    if collation == BINARY:
-        return members
-    if collation is not None:
-        charset = charset_of(collation)
-        members = tuple("".join(c if holds(charset, c) else "?" for c in name) for name in members)
-    return tuple(name.rstrip(" ") for name in members)
+    charset = None if collation is None else charset_of(collation)
+    names: list[str] = []
+    for name in members:
+        if isinstance(name, str):
+            shown = (
+                name if charset is None else "".join(c if holds(charset, c) else "?" for c in name)
+            )
+        elif charset is None:
+            return None
+        else:
+            width = 2 if charset in {"ucs2", "utf16", "utf16le"} else 4 if charset == "utf32" else 1
+            try:
+                shown = decode(charset, bytes(-len(name) % width) + name)
+            except EventDecodeError:
+                return None
+        names.append(shown if collation == BINARY else shown.rstrip(" "))
+    return tuple(names)
 
 
 def reinterpreted(column: ColumnDefinition, collation: int | None) -> ColumnDefinition:
@@ -320,7 +344,7 @@ def parse_column(cursor: TokenCursor, session: StatementSession) -> WrittenColum
 
     Raises `NotUnderstoodError` for an unknown attribute.
     """
-    name = cursor.name()
+    name = cursor.column()
     serial = cursor.sees("SERIAL")
     type_ = parse_type(cursor, session)
     column = WrittenColumn(name, type_, nullable=not serial, unique=serial)
@@ -351,6 +375,10 @@ def _attribute(cursor: TokenCursor, column: WrittenColumn) -> WrittenColumn:
                 return replace(column, nullable=False)
             if not cursor.accept_any("ENFORCED", "SECONDARY"):
                 cursor.fail("NULL expected")
+        case "NULL":
+            return replace(column, nullable=True)
+        case "AUTO_INCREMENT" | "AUTOINCREMENT":
+            return replace(column, nullable=False)
         case "SERIAL":
             cursor.expect("DEFAULT", "VALUE")
             return replace(column, nullable=False, unique=True)
@@ -409,9 +437,7 @@ def _checks_json(cursor: TokenCursor, name: str) -> bool:
     return named and marks == ["(", "JSON_VALID", "(", ")", ")"]
 
 
-_PLAIN_ATTRIBUTES: Final = frozenset(
-    {"SIGNED", "NULL", "AUTO_INCREMENT", "VISIBLE", "VIRTUAL"} | {"ENFORCED", "AUTOINCREMENT"}
-)
+_PLAIN_ATTRIBUTES: Final = frozenset({"SIGNED", "VISIBLE", "VIRTUAL", "ENFORCED"})
 _ONE_VALUE: Final = frozenset(
     {"COMMENT", "COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE"}
     | {"SECONDARY_ENGINE_ATTRIBUTE"}
@@ -472,6 +498,9 @@ def skip_default(cursor: TokenCursor) -> None:
         cursor.skip_parentheses()
     elif token.key == "CASE":
         _skip_case(cursor)
+    elif token.key == "{":  # {d'2020-01-01'}, as ODBC writes it
+        while not cursor.done and cursor.next().key != "}":
+            pass
     elif token.key in {"NEXT", "PREVIOUS"} and cursor.accept("VALUE", "FOR"):
         cursor.qualified()
     elif token.kind is Kind.WORD or token.kind is Kind.NAME:

@@ -25,6 +25,7 @@ from tailrace.table_name import TableName
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue, Key
     from tailrace.schema.session import StatementSession
 
@@ -62,7 +63,7 @@ class CreateTable:
         try:
             catalogue.put(key, _define(self.table, *key, outer, session))
         except SchemaError as error:
-            catalogue.forget(*key, str(error))
+            catalogue.forget(*key, f"{error}: {catalogue.statement}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,8 @@ class AlterTable:
             try:
                 state, renamed = apply_clauses(state, self.clauses, session, outer)
             except SchemaError as error:
-                catalogue.forget(*key, f"an ALTER TABLE was not understood: {error}")
+                reason = f"an ALTER TABLE was not understood: {error}: {catalogue.statement}"
+                catalogue.forget(*key, reason)
                 return
             catalogue.put(key, state)
             if names := renamed_columns(self.clauses):
@@ -180,16 +182,28 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """The statement changes this table (None: some table) in a way that is not understood."""
+    """The statement changes this table (None: some table) in a way that is not understood.
+
+    If it is ``made``, the statement creates it: only its columns are unknown, as it has no rows.
+    With ``unless_exists`` it may have existed.
+    """
 
     name: Name | None
     reason: str
+    made: bool = False
+    unless_exists: bool = False
 
     def apply(self, catalogue: Catalogue, _session: StatementSession) -> None:
-        if self.name is not None:
-            catalogue.forget(*self.name.key, self.reason)
-        else:
-            catalogue.forget_all(f"a statement was not understood: {self.reason}")
+        reason = f"{self.reason}: {catalogue.statement}"
+        if self.name is None:
+            catalogue.forget_all(f"a statement was not understood: {reason}")
+            return
+        key = self.name.key
+        if self.unless_exists and catalogue.logged(key) is not None:
+            return
+        if self.made:
+            catalogue.created(key, unless_exists=self.unless_exists)
+        catalogue.forget(*key, reason)
 
 
 Effect = (
@@ -204,6 +218,16 @@ Effect = (
     | DropDatabase
     | Unclear
 )
+
+
+_MOST_SHOWN: Final = 200
+
+
+def shown_statement(sql: str, at: Position | None) -> str:
+    """A statement as reasons quote it: on one line, shortened, with its position if known."""
+    text = " ".join(sql[: 2 * _MOST_SHOWN].split())
+    text = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+    return f"«{text}»" if at is None else f"«{text}» at {at}"
 
 
 def effects(sql: str, database: str | None, session: StatementSession) -> tuple[Effect, ...]:
@@ -221,7 +245,7 @@ def _effects(sql: str, database: str | None, session: StatementSession) -> tuple
         tokens = tokenize(sql, session.flavour, session.sql_mode)
         return tuple(parser.statement(TokenCursor(tokens)))
     except NotUnderstoodError as error:
-        return (Unclear(parser.name, str(error)),)
+        return (Unclear(parser.name, str(error), parser.made, parser.unless_exists),)
 
 
 @lru_cache(maxsize=256)
@@ -231,12 +255,16 @@ def _kept_effects(sql: str, database: str | None, session: StatementSession) -> 
 
 
 class _Parser:
-    """Parses one statement; ``name`` is the table that it concerns, once that is known."""
+    """Parses one statement; ``name`` is the table that it concerns, once that is known.
+
+    ``made`` and ``unless_exists`` are those of `Unclear`, should the rest not be understood.
+    """
 
     def __init__(self, database: str | None, session: StatementSession) -> None:
         self.database = database or None
         self.session = session
         self.name: Name | None = None
+        self.made = self.unless_exists = False
 
     def statement(self, cursor: TokenCursor) -> Iterator[Effect]:
         while cursor.accept_any("(", ";"):
@@ -281,7 +309,7 @@ class _Parser:
         if temporary:
             yield Temporary(table, made=True)
             return
-        self.name = table
+        self.name, self.made, self.unless_exists = table, True, unless_exists
         if replaces:
             yield DropTable(table)
         if what == "SEQUENCE":
@@ -297,9 +325,11 @@ class _Parser:
             table = parse_elements(cursor, self.session)
         table = parse_options(cursor, table)
         if table.filled:
-            return Unclear(name, "it was created from a query, whose columns are not in the log")
+            reason = "it was created from a query, whose columns are not in the log"
+            return Unclear(name, reason, unless_exists=unless_exists)
         if not table.columns:
-            return Unclear(name, "it was created without a column list")
+            reason = "it was created without a column list"
+            return Unclear(name, reason, unless_exists=unless_exists)
         return CreateTable(name, table, unless_exists)
 
     def _alter(self, cursor: TokenCursor) -> Iterator[Effect]:

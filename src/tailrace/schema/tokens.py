@@ -94,7 +94,8 @@ def _token_pattern(*, plain: bool) -> re.Pattern[str]:
 
     All repeats are possessive: what was read once is not tried again in parts. A failed match reads
     at most as many characters as the token that matches instead. So the time is proportional to the
-    text's length, for any text. The pattern is compiled at its first use: a command that reads a
+    text's length, for any text. After a name and its point (``shop.2024_orders``), a name follows.
+    The pattern is compiled at its first use: a command that reads a
     log without DDL starts faster.
     """
     single, double = (_PLAIN_SINGLE, _PLAIN_DOUBLE) if plain else (_SINGLE, _DOUBLE)
@@ -104,6 +105,8 @@ def _token_pattern(*, plain: bool) -> re.Pattern[str]:
         | (?P<versioned>/\*(?P<maria>M)?!(?P<version>\d{{6}}|\d{{5}})?)
         | (?P<comment>/\*)
         | (?P<close>\*/)
+        | (?P<point>(?<=[\w$\x80-\U0010ffff])\.)
+        | (?P<part>(?<=[\w$\x80-\U0010ffff]\.)[\w$\x80-\U0010ffff]++)
         | (?P<hex>[xX]'[0-9A-Fa-f]*+'|[bB]'[01]*+'
             |0x[0-9A-Fa-f]++(?![\w$\x80-\U0010ffff])|0b[01]++(?![\w$\x80-\U0010ffff]))
         | (?P<number>(?:\d++(?:\.\d*+)?|\.\d++)[eE][+-]?\d++|\d++\.\d*+|\.\d++
@@ -230,9 +233,9 @@ def _tokens(sql: str, flavour: Flavour, sql_mode: int) -> Iterator[SqlToken]:
 
 def _token(kind: str, text: str, start: int, plain: bool, sql_mode: int) -> SqlToken:
     match kind:
-        case "word":
+        case "word" | "part":
             return SqlToken(Kind.WORD, text, text.upper(), start)
-        case "mark":
+        case "mark" | "point":
             if text in "'\"`":
                 raise NotUnderstoodError(f"a quotation that begins at character {start} has no end")
             return SqlToken(Kind.MARK, text, text, start)
@@ -282,6 +285,11 @@ def _comment_end(sql: str, at: int) -> int:
         if not depth:
             return found.end()
     raise NotUnderstoodError("a comment has no end")
+
+
+_NUMBER: Final = re.compile(r"(\d{0,20})(?:\d*\.\d*)?")
+_BYTES: Final = {"0x": 16, "x'": 16, "0b": 2, "b'": 2}
+"""The base of a literal of bytes, by how it begins."""
 
 
 class TokenCursor:
@@ -367,6 +375,11 @@ class TokenCursor:
             return first, self.name()
         return None, first
 
+    def column(self) -> str:
+        """A column's name; MariaDB takes ``table.column`` and ``database.table.column``, too."""
+        name = self.qualified()[1]
+        return self.name() if self.accept(".") else name
+
     def text(self) -> str:
         """A string literal; adjacent literals are one string."""
         token = self.token
@@ -378,12 +391,20 @@ class TokenCursor:
         return "".join(parts)
 
     def number(self) -> int:
-        """A whole number."""
-        token = self.token
-        if token.kind is not Kind.NUMBER or not token.value.isdecimal() or len(token.value) > 20:
+        """A whole number; the servers ignore a fraction."""
+        found = _NUMBER.fullmatch(self.token.value) if self.token.kind is Kind.NUMBER else None
+        if found is None:
             raise self.error("a number is expected")
         self.at += 1
-        return int(token.value)
+        return int(found[1] or 0)
+
+    def member(self) -> str | bytes:
+        """The name of a member of an ENUM or SET: a string, or the bytes of a literal."""
+        if self.token.kind is not Kind.BYTES:
+            return self.text()
+        base, digits = _BYTES[self.token.value[:2].lower()], self.next().value[2:].rstrip("'")
+        size = -(-len(digits) * (4 if base == 16 else 1) // 8)
+        return int(digits or "0", base).to_bytes(size, "big")
 
     def skip_parentheses(self) -> None:
         """Move past a parenthesis and all that it contains."""

@@ -483,7 +483,7 @@ class ShardWriter:
                 self.clear(_name(pair(effect.name)))
             case DropDatabase():
                 self._drop_each(tables, _in_database(tables, effect.database))
-            case Unclear():
+            case Unclear(unless_exists=False):
                 if effect.name is None:
                     names = _in_database(tables, event.database)
                 else:

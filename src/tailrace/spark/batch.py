@@ -17,8 +17,9 @@ from tailrace.spark.cascade.keys import links_of
 from tailrace.spark.cascade.turns import turns
 from tailrace.spark.complete import statuses
 from tailrace.spark.current import patching
-from tailrace.spark.current.build import Built, SourceChanges, build
+from tailrace.spark.current.build import Built, SourceChanges, build, table_changes
 from tailrace.spark.failure import Failure, check_writable, failure
+from tailrace.spark.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.history.build import BuiltHistory, build_history
 from tailrace.spark.lake.asides import Asides, in_order, since
 from tailrace.spark.lake.assemble import Made
@@ -175,6 +176,8 @@ class Batches:
         self._complete = complete
         self._applies = options.cascades == "apply"
         self._every: Mapping[str, Taken] = {}
+        self._followed: Mapping[str, Followed] = {}
+        """The tables of each source that a batch reads although they are not selected."""
 
     def run(
         self, taken: Mapping[str, Taken], seconds: dict[str, float] | None = None
@@ -258,6 +261,9 @@ class Batches:
         laps = _Laps(dict(seconds or {}))
         try:
             unusable = store.refresh()
+            self._followed = {
+                source: self._follow(source, each, again) for source, each in taken.items()
+            }
             retried = again.keys or frozenset()
             asides = Asides(store.manifest, self._options.keep, retried, again.reached)
             for key, cause in unusable.items():
@@ -309,6 +315,11 @@ class Batches:
                 self._fail(asides, key, files.get(key, ()), taken, cause, all=key in followers)
         if asides.tables.keys() - self._aside_before():
             check_writable(self._store.staging)
+        gone = self._left_over(taken, built.keys() | histories.keys() | files.keys())
+        gone = {key for key in gone - asides.tables.keys() if again.has(key)}
+        kept = {key for key in (*files, *built, *histories) if key not in gone and self._keeps(key)}
+        built = {key: each for key, each in built.items() if key in kept}
+        histories = {key: each for key, each in histories.items() if key in kept}
         states: dict[str, SourceState] = {}
         points: dict[str, dict[str, SourceState]] = {}
         for name, each in taken.items():
@@ -316,6 +327,8 @@ class Batches:
             if again.keys is not None and not again.reached:
                 continue
             state = state_after(each.series, before or each.begun, each.splits)
+            if state is not None and each.splits:
+                state = replace(state, followed=self._followed[name].still)
             if state is not None and again.keys is None:
                 states[name] = state
             elif state is not None and since(state) == again.reached:
@@ -327,7 +340,7 @@ class Batches:
             {
                 key: found
                 for key, each in files.items()
-                if (found := self._landing(key, each, asides, again))
+                if key in kept and (found := self._landing(key, each, asides, again))
             },
             {key: each for key, each in built.items() if key not in asides.tables},
             states,
@@ -339,7 +352,7 @@ class Batches:
             origins=self._renamed(taken),
             update_mode=self._options.update_mode or "copy-on-write",
             asides=asides,
-            anew=again.anew - asides.tables.keys(),
+            anew=(again.anew | gone) - asides.tables.keys(),
             cascades=self._options.cascades or "name",
             points=points,
         )
@@ -531,7 +544,8 @@ class Batches:
         unread = {source: asides.unread(source) for source in taken}
         jobs = [
             SplitJob(
-                *(split, tables, options.statements, folder, shards),
+                *(split, tables.with_also(self._followed[source].read), options.statements),
+                *(folder, shards),
                 skip=unread[source],
                 only=again.read,
                 named=source in self._servers,
@@ -734,8 +748,42 @@ class Batches:
             if change.renamed is not None and self._wanted(change.renamed)
         }
 
+    def _follow(self, source: str, taken: Taken, again: Again) -> Followed:
+        """The tables that are read although they are not selected."""
+        if self._options.tables.takes_all:
+            return Followed()
+        sources = self._store.manifest.sources
+        before = taken.begun if again.keys is not None else sources.get(source)
+        known = before.followed if before is not None else ()
+        return follow(table_changes(taken.splits), known, self._options.tables)
+
+    def _left_over(self, taken: Mapping[str, Taken], made: Collection[str]) -> set[str]:
+        """The keys of the tables of online schema changes that are gone: nothing of them stays."""
+        tables = self._store.manifest.tables
+        found: set[str] = set()
+        for source, each in taken.items():
+
+            def is_there(database: str, table: str, source: str = source) -> bool:
+                key = self._key(source, str(TableName(database, table)))
+                return key in tables or key in made
+
+            for name in left_over(table_changes(each.splits), is_there):
+                found.add(self._key(source, str(name)))
+        return found
+
     def _wanted(self, name: str) -> bool:
-        return self._options.tables(*TableName.parse(name))
+        """Whether a table's rows are read."""
+        return self._reads(TableName.parse(name))
+
+    def _reads(self, name: TableName) -> bool:
+        also = any(name in each.read for each in self._followed.values())
+        return also or self._options.tables(*name)
+
+    def _keeps(self, key: str) -> bool:
+        """Whether a table is in the lake: it is selected, or may get a selected name later."""
+        name = TableName.parse(key.partition("/")[2] if self._options.shards else key)
+        selected = self._options.tables
+        return selected(*name) or (self._reads(name) and is_helper(name, selected))
 
     def _key(self, source: str, name: str) -> str:
         return f"{source}/{name}" if self._options.shards else name

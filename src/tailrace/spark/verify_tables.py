@@ -53,7 +53,8 @@ def candidates(
     there = [
         (database, table)
         for database, table in _tables(connection)
-        if mirrored(database, table) and asked(database, table)
+        if (mirrored(database, table) or str(TableName(database, table)) in states)
+        and asked(database, table)
     ]
     found = []
     for database, table in there:

@@ -36,7 +36,7 @@ from tailrace.events.walk import ends_as_said, event_length
 from tailrace.log_name import file_number
 from tailrace.position import Position, sequence
 from tailrace.schema.classify import classify
-from tailrace.schema.ddl import effects
+from tailrace.schema.ddl import effects, shown_statement
 from tailrace.schema.session import session_of_event
 from tailrace.table_name import TableName
 from tailrace.transaction import State, Token, token_of
@@ -391,13 +391,14 @@ class Scan:
         seq = sequence(self._number, event.offset or 0, 0)
         began = int(self._frame[f.BEGAN])
         session, sql = session_of_event(event, flavour)
+        statement = shown_statement(sql, Position(self.log.name, event.offset or 0))
         changes = (
             []
             if session is None
             else [
                 replace(change, began=began)
                 for effect in effects(sql, event.database, session)
-                for change in table_changes(effect, seq)
+                for change in table_changes(effect, seq, statement)
             ]
         )
         before = self._catalogue.copy() if self._cascades and changes else None

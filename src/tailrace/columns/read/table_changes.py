@@ -41,6 +41,8 @@ class TableChange:
     """Where the statement's transaction begins in its file."""
     columns: bool = True
     """Whether it may have changed the table's columns or its key."""
+    reason: str = ""
+    """What was not understood, and the statement."""
 
     @property
     def offset(self) -> int:
@@ -48,8 +50,8 @@ class TableChange:
         return parts_of(self.seq)[1]
 
 
-def table_changes(effect: Effect, seq: int) -> Iterator[TableChange]:
-    """The changes made by the effect of a statement at ``seq``."""
+def table_changes(effect: Effect, seq: int, statement: str) -> Iterator[TableChange]:
+    """The changes made by the effect of a statement at ``seq``; ``statement`` quotes it."""
     match effect:
         case CreateTable() | CreateLike():
             if not effect.unless_exists:
@@ -68,9 +70,12 @@ def table_changes(effect: Effect, seq: int) -> Iterator[TableChange]:
             yield TableChange(seq, "truncate", _text(effect.name))
         case DropDatabase():
             yield TableChange(seq, "drop", all_of(effect.database))
+        case Unclear(name=Name() as made, made=True):
+            if not effect.unless_exists:
+                yield TableChange(seq, "create", _text(made))
         case Unclear():
             name = "*.*" if effect.name is None else _text(effect.name)
-            yield TableChange(seq, "unclear", name)
+            yield TableChange(seq, "unclear", name, reason=f"{effect.reason}: {statement}")
         case _:
             return
 

@@ -198,7 +198,11 @@ def _literal(cursor: TokenCursor, column: WrittenColumn, second: int) -> Source:
     if base in {"binary", "bit", "json", "set"} and text:
         return unknown
     if base == "enum":
-        found = [name for name in column.type.members or () if name.lower() == text.lower()]
+        found = [
+            name
+            for name in column.type.members or ()
+            if isinstance(name, str) and name.lower() == text.lower()
+        ]
         return Source(None, found[0]) if found else unknown
     if base in {"date", "datetime", "timestamp"}:
         return Source(None, _shown(text, base, column.type.arguments))
@@ -259,6 +263,6 @@ def _implicit(column: WrittenColumn) -> Source:
         return Source(None, _shown(_ZEROS[base], base, column.type.arguments))
     if base in _EMPTY:
         return Source(None, "")
-    if base == "enum" and column.type.members:
+    if base == "enum" and column.type.members and isinstance(column.type.members[0], str):
         return Source(None, column.type.members[0])
     return Source(None, unknown="it has no default")

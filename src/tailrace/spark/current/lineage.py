@@ -113,11 +113,7 @@ def _take(
         case "unclear":
             for each in list(found):
                 if name in {each, "*.*"} and not found[each].dropped:
-                    found[
-                        each
-                    ].refused = (
-                        "a statement changed it, or its columns, in a way that was not understood"
-                    )
+                    found[each].refused = f"a statement was not understood: {change.reason}"
 
 
 def is_dropped(table: str, dropped: str) -> bool:

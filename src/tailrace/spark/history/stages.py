@@ -122,11 +122,7 @@ class _Timeline:
                     self._alter(each, done, seq)
             case "unclear":
                 for each in [each for each in self.now if name in {each, "*.*"}]:
-                    self._stop(
-                        each,
-                        seq,
-                        "a statement changed it, or its columns, in a way that was not understood",
-                    )
+                    self._stop(each, seq, f"a statement was not understood: {change.reason}")
 
     def _end(self, name: str, seq: int, *, go_on: bool = False) -> Stage | None:
         stage = self._cut(name, seq)

@@ -49,6 +49,8 @@ class SourceState:
     ``files`` has the sizes of the files before that one, as they were read. ``head`` and ``tail``
     are digests of its first bytes and of those before ``offset``, by which it is known again.
     ``tables`` is the schema history up to where ``file`` begins (`tailrace.schema.catalogue_json`).
+    ``followed`` are tables that are not selected, and that the lake has since their CREATE TABLE
+    (`tailrace.spark.helper_tables`).
     """
 
     file: str
@@ -57,6 +59,7 @@ class SourceState:
     head: str
     tail: str
     tables: dict[str, Any]
+    followed: tuple[TableName, ...] = ()
 
     @property
     def position(self) -> Position:
@@ -66,7 +69,11 @@ class SourceState:
     @classmethod
     def of(cls, value: dict[str, Any], layout: int) -> Self:
         """As it stands in a manifest of the layout. Raises ValueError, TypeError, SchemaError."""
-        found = cls(**value)
+        followed = tuple(TableName(*each) for each in value.get("followed", []))
+        found = cls(**{**value, "followed": followed})
+        for database, table in followed:
+            _text(database, "a database")
+            _text(table, "a table")
         _text(found.file, "a log's name")
         for name in (found.head, found.tail):
             _text(name, "a digest")
@@ -359,6 +366,8 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, DataFile) and not value.hidden:
         return {name: each for name, each in vars(value).items() if name != "hidden"}
+    if isinstance(value, SourceState) and not value.followed:
+        return {name: _plain(each) for name, each in vars(value).items() if name != "followed"}
     if hasattr(value, "__dataclass_fields__"):
         return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return value

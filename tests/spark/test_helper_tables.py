@@ -1,0 +1,229 @@
+"""Online schema changes: a table that gets its name by RENAME TABLE has all of its rows."""
+
+import pyarrow.compute as pc
+import pytest
+
+from tailrace.columns import TableChange
+from tailrace.spark.helper_tables import Followed, follow, is_helper
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.verify import verify
+from tailrace.table_filter import TableFilter
+from tests.cases import each_case
+from tests.spark.following import BOTH, no_spark, url_of
+from tests.spark.history.landing import FORMATS, land
+from tools.campaign import renamed
+from tools.campaign.mirrored_lake import LakeReader, compare
+from tools.dumps import dump_databases
+
+GHOST = """
+    CREATE TABLE _orders_ghc (id BIGINT AUTO_INCREMENT, hint VARCHAR(64), value VARCHAR(99), PRIMARY KEY (id))
+    CREATE TABLE `osc`.`_orders_gho` LIKE `osc`.`orders`
+    ALTER TABLE `osc`.`_orders_gho` ADD COLUMN note VARCHAR(20) DEFAULT 'x', MODIFY v BIGINT
+    INSERT /* gh-ost */ INTO `osc`.`_orders_ghc` (hint, value) VALUES ('state', 'GhostTableMigrated')
+
+    INSERT /* gh-ost */ IGNORE INTO `osc`.`_orders_gho` (id, v) (SELECT id, v FROM `osc`.`orders` WHERE id < 3)
+    UPDATE orders SET v = 77 WHERE id = 1
+    REPLACE /* gh-ost */ INTO `osc`.`_orders_gho` (id, v) VALUES (1, 77)
+
+    INSERT INTO orders VALUES (9, 9)
+    INSERT /* gh-ost */ IGNORE INTO `osc`.`_orders_gho` (id, v) (SELECT id, v FROM `osc`.`orders` WHERE id >= 3)
+    DELETE FROM orders WHERE id = 2
+    DELETE /* gh-ost */ FROM `osc`.`_orders_gho` WHERE id = 2
+    CREATE TABLE `osc`.`_orders_del` (id INT AUTO_INCREMENT PRIMARY KEY) COMMENT='ghost-cut-over-sentry'
+    DROP TABLE IF EXISTS `osc`.`_orders_del`
+    {cut_over}
+
+    INSERT INTO orders (id, v, note) VALUES (11, 11, 'new')
+    UPDATE orders SET note = 'y' WHERE id = 3
+
+    DROP TABLE IF EXISTS _orders_ghc
+    DROP TABLE IF EXISTS _orders_del
+    INSERT INTO orders (id, v, note) VALUES (12, 12, 'newer')
+"""
+"""The statements of gh-ost; an empty line is where a batch may end."""
+PT_OSC = """
+    CREATE TABLE `osc`.`_orders_new` (id INT NOT NULL, v INT, PRIMARY KEY (id))
+    ALTER TABLE `osc`.`_orders_new` ADD COLUMN note VARCHAR(20) DEFAULT 'x', MODIFY v BIGINT
+    CREATE TRIGGER `pt_osc_osc_orders_del` AFTER DELETE ON `osc`.`orders` FOR EACH ROW DELETE IGNORE FROM `osc`.`_orders_new` WHERE `osc`.`_orders_new`.`id` <=> OLD.`id`
+    CREATE TRIGGER `pt_osc_osc_orders_upd` AFTER UPDATE ON `osc`.`orders` FOR EACH ROW REPLACE INTO `osc`.`_orders_new` (`id`, `v`) VALUES (NEW.`id`, NEW.`v`)
+    CREATE TRIGGER `pt_osc_osc_orders_ins` AFTER INSERT ON `osc`.`orders` FOR EACH ROW REPLACE INTO `osc`.`_orders_new` (`id`, `v`) VALUES (NEW.`id`, NEW.`v`)
+
+    INSERT LOW_PRIORITY IGNORE INTO `osc`.`_orders_new` (`id`, `v`) SELECT `id`, `v` FROM `osc`.`orders` WHERE id < 3
+    UPDATE orders SET v = 77 WHERE id = 1
+
+    INSERT INTO orders VALUES (9, 9)
+    INSERT LOW_PRIORITY IGNORE INTO `osc`.`_orders_new` (`id`, `v`) SELECT `id`, `v` FROM `osc`.`orders` WHERE id >= 3
+    DELETE FROM orders WHERE id = 2
+    RENAME TABLE `osc`.`orders` TO `osc`.`_orders_old`, `osc`.`_orders_new` TO `osc`.`orders`
+
+    INSERT INTO orders (id, v, note) VALUES (11, 11, 'new')
+    DROP TABLE IF EXISTS `osc`.`_orders_old`
+
+    INSERT INTO orders (id, v, note) VALUES (12, 12, 'newer')
+"""
+CUT_OVER = "RENAME /* gh-ost */ TABLE `osc`.`orders` TO `osc`.`_orders_del`, `osc`.`_orders_gho` TO `osc`.`orders`"
+STORIES = {
+    "gh-ost": GHOST.format(cut_over=CUT_OVER),
+    "pt-osc": PT_OSC,
+    "two renames": GHOST.format(
+        cut_over="ALTER TABLE orders RENAME TO _orders_del\n ALTER TABLE _orders_gho RENAME orders"
+    ),
+    "given up": GHOST.format(cut_over="DROP TABLE _orders_gho").partition("INSERT INTO orders (id")[
+        0
+    ],
+}
+OWN_NAME = GHOST.format(cut_over=CUT_OVER).replace("_orders_gho", "orders_v2")
+
+
+class Story:
+    """A server's table whose definition is changed so, and a lake of it."""
+
+    def __init__(self, server, folder, **options):
+        self.server, self.logs, self.lake = server, folder / "logs", folder / "lake"
+        self.options = {"tables": ["osc.orders"], "keep": ["changelog", "current", "history"]}
+        self.options |= options
+        self.logs.mkdir(parents=True)
+        server.execute("DROP DATABASE IF EXISTS osc")
+        server.rotate()
+        server.execute("CREATE DATABASE osc")
+        server.execute("USE osc")
+        for table in ("orders", "other"):
+            server.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)")
+            server.execute(f"INSERT INTO {table} VALUES (1, 1), (2, 2), (3, 3)")
+
+    def run(self, statements, *, several, check=True):
+        for sql in map(str.strip, statements.splitlines()):
+            if sql:
+                self.server.execute(sql)
+            elif several:
+                self.land()
+                if check:
+                    self.check()
+        self.land()
+
+    def land(self):
+        self.server.connection.commit()
+        log = self.server.rotate()
+        (self.logs / log.name).write_bytes(log.read_bytes())
+        land(self.logs, self.lake, **self.options)
+
+    @property
+    def tables(self):
+        return LakeView.open(self.lake).manifest.tables
+
+    def check(self):
+        """The table is the server's, as it is now and by its history's open versions."""
+        reader = LakeReader(self.lake, self.options.get("format", "parquet"))
+        wanted = dump_databases(self.server, "osc")["osc.orders"]
+        versions = reader.history("osc.orders")
+        compare("osc.orders", reader.current("osc.orders"), wanted)
+        compare("its history", versions.filter(pc.field("_is_current")), wanted)
+        return reader
+
+
+@pytest.mark.slow
+@BOTH
+def test_the_renamed_table_has_all_its_rows(source, tmp_path):
+    for story, statements in STORIES.items():
+        for several in (False, True):
+            for format in FORMATS if several and story == "gh-ost" else FORMATS[:1]:  # noqa: A001
+                case = Story(source, tmp_path / f"{story} {several} {format}", format=format)
+                case.run(statements, several=several)
+                reader = case.check()
+                there = {name for name, state in case.tables.items() if not state.dropped}
+                assert there == {"osc.orders"}, (story, several, format)
+                for name in case.tables.keys() - there:
+                    for part in (reader.current, reader.history, reader.changelog):
+                        rows = part(name)
+                        assert rows is None or not rows.num_rows, (story, several, format, name)
+
+
+def test_with_a_pattern_such_tables_do_not_stay(source, tmp_path):
+    for several in (False, True):
+        case = Story(source, tmp_path / str(several), tables=["osc.*"])
+        case.run(STORIES["gh-ost"], several=several)
+        reader = case.check()
+        for name in ("_orders_gho", "_orders_ghc", "_orders_del"):
+            for part in (reader.current, reader.history, reader.changelog):
+                assert part(f"osc.{name}") is None, (several, name)
+
+
+def test_a_copy_with_another_name(source, tmp_path):
+    """It is read where one batch has its CREATE and its RENAME; else the table says what is wrong."""
+    Story(source, tmp_path / "one").run(OWN_NAME, several=False)
+    case = Story(source, tmp_path / "selected", tables=["osc.orders", "osc.orders_v2"])
+    case.run(OWN_NAME, several=True)
+    case.check()
+    case = Story(source, tmp_path / "several")
+    case.run(OWN_NAME, several=True, check=False)
+    state = case.tables["osc.orders"]
+    reasons = [each.reason for each in state.states] + [state.current.refused]
+    assert any("it was named osc.orders_v2 before" in str(each) for each in reasons)
+
+
+def test_a_mirror_that_starts_again_in_between(source, tmp_path):
+    """Each batch is of a mirror of its own, and verify compares what is followed, too."""
+    case = Story(source, tmp_path)
+    before, _, rest = STORIES["gh-ost"].partition("INSERT INTO orders VALUES (9, 9)")
+    case.run(before, several=True)
+    url = url_of(source)
+    found = verify(url, case.lake, spark=no_spark)
+    assert found.verdict == "equal"
+    assert {each.name for each in found.tables} == {"osc.orders", "osc._orders_gho"}
+    case.run(f"INSERT INTO orders VALUES (9, 9){rest}", several=False)
+    case.check()
+
+
+def test_random_schema_changes(source):
+    """The campaign's small size."""
+    report = renamed.run(source, renamed.SIZES["small"], seed=1)
+    assert report.failures == []
+    assert report.outcomes["selected tables that are the server's"] > 20
+
+
+@each_case(
+    ("name", "selected"),
+    {
+        "_orders_gho": True,
+        "_orders_new": True,
+        "__orders_new": True,
+        "__________orders_new": True,
+        "___________orders_new": False,
+        "__orders_gho": False,
+        "orders_new": False,
+        "_new": False,
+        "_gho": False,
+        "_other_gho": False,
+        "_orders_del": False,
+        "_orders_gho_": False,
+    }.items(),
+)
+def test_the_names_of_copies(name, selected):
+    assert is_helper(("osc", name), TableFilter.of("osc.orders")) is selected
+
+
+def test_what_is_followed():
+    selected = TableFilter.of(["d.a", "d.b"], exclude="d._b_gho")
+
+    def found(*changes, known=()):
+        made = [
+            TableChange(seq, kind, f"d.{name}", f"d.{new[0]}" if new else None)
+            for seq, (kind, name, *new) in enumerate(changes)
+        ]
+        follows = follow(made, [("d", each) for each in known], selected)
+        assert isinstance(follows, Followed)
+        return {each for _, each in follows.read}, {each for _, each in follows.still}
+
+    assert found(("create", "x")) == (set(), set())
+    assert found(("create", "x"), ("rename", "x", "a")) == ({"x"}, set())
+    assert found(("create", "x"), ("rename", "x", "y"), ("rename", "y", "a")) == ({"x", "y"}, set())
+    assert found(("rename", "x", "a")) == (set(), set())
+    assert found(("rename", "x", "a"), ("create", "x"), ("rename", "x", "b")) == (set(), set())
+    assert found(("create", "x"), ("drop", "*"), ("rename", "x", "a")) == (set(), set())
+    assert found(("rename", "a", "x"), ("rename", "b", "a"), ("rename", "x", "b")) == ({"x"}, set())
+    assert found(("create", "_a_gho")) == ({"_a_gho"}, {"_a_gho"})
+    assert found(("create", "x"), ("rename", "x", "_a_gho")) == ({"x", "_a_gho"}, {"_a_gho"})
+    assert found(("create", "_b_gho")) == (set(), set())
+    assert found(known=["_a_gho"]) == ({"_a_gho"}, {"_a_gho"})
+    assert found(("drop", "_a_gho"), known=["_a_gho"]) == ({"_a_gho"}, set())
+    assert found(("rename", "_a_gho", "a"), known=["_a_gho"]) == ({"_a_gho"}, set())
