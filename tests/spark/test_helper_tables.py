@@ -8,6 +8,7 @@ from tailrace.spark.helper_tables import Followed, follow, is_helper
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
 from tailrace.table_filter import TableFilter
+from tailrace.table_name import TableName
 from tests.cases import each_case
 from tests.spark.following import BOTH, no_spark, url_of
 from tests.spark.history.landing import FORMATS, land
@@ -199,7 +200,7 @@ def test_random_schema_changes(source):
     }.items(),
 )
 def test_the_names_of_copies(name, selected):
-    assert is_helper(("osc", name), TableFilter.of("osc.orders")) is selected
+    assert is_helper(TableName("osc", name), TableFilter.of("osc.orders")) is selected
 
 
 def test_what_is_followed():
@@ -210,7 +211,7 @@ def test_what_is_followed():
             TableChange(seq, kind, f"d.{name}", f"d.{new[0]}" if new else None)
             for seq, (kind, name, *new) in enumerate(changes)
         ]
-        follows = follow(made, [("d", each) for each in known], selected)
+        follows = follow(made, [TableName("d", each) for each in known], selected)
         assert isinstance(follows, Followed)
         return {each for _, each in follows.read}, {each for _, each in follows.still}
 

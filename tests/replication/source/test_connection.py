@@ -8,7 +8,11 @@ import time
 import pytest
 
 from tailrace.errors import ConnectionLost, MalformedPacket
-from tailrace.replication.source.connection import LONGEST_COMMAND, ReplicaConnection
+from tailrace.replication.source.connection import (
+    LONGEST_COMMAND,
+    PartialPackets,
+    ReplicaConnection,
+)
 from tailrace.wire.packets import LARGEST, frame, payloads
 from tests.waiting import DEADLINE, wait_for
 
@@ -232,3 +236,22 @@ def test_too_large_a_packet_is_rejected_before_its_bytes_are_kept(make):
     ends.connection.release()  # which ends the other side's sending
     thread.join(DEADLINE)
     assert not thread.is_alive()
+
+
+def test_what_a_closed_connection_still_holds_counts():
+    """Another one waits until it is released: together they never hold more."""
+    partial = PartialPackets(1 << 20)
+    ends = [Ends(*socket.socketpair(), partial=partial) for _ in range(2)]
+    first, second = (each.connection for each in ends)
+    partial.hold(first, 900_000)
+    waiting = threading.Thread(target=partial.hold, args=(second, 800_000), daemon=True)
+    waiting.start()
+    wait_for(lambda: first.is_closed)
+    assert waiting.is_alive()
+    assert not second.is_closed
+    first.release()
+    waiting.join(DEADLINE)
+    assert not waiting.is_alive()
+    partial.hold(second, 2 << 20)
+    assert second.is_closed
+    second.release()

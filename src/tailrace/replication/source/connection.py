@@ -7,7 +7,7 @@ import socket
 import ssl
 from contextlib import suppress
 from struct import Struct
-from threading import Lock
+from threading import Condition, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -40,27 +40,32 @@ R = TypeVar("R")
 class PartialPackets:
     """What the connections of a source hold of packets that are incomplete, or being processed.
 
-    All together hold ``most`` bytes; one that brings them above closes the connection that holds
-    the most. A connection's first `_READ` bytes do not count.
+    All together hold ``most`` bytes. One that brings them above closes the connection that holds
+    the most, and waits until that has released its bytes. A connection's first `_READ` bytes do not
+    count.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._lock = Lock()
+        self._changed = Condition()
         self._held: dict[ReplicaConnection, int] = {}
 
     def hold(self, connection: ReplicaConnection, size: int) -> None:
         """Note what a connection holds now."""
-        with self._lock:
-            if size <= _READ:
+        with self._changed:
+            if size > _READ:
+                self._held[connection] = size
+            else:
                 self._held.pop(connection, None)
-                return
-            self._held[connection] = size
-            if sum(self._held.values()) <= self._most:
-                return
-            largest = max(self._held, key=self._held.__getitem__)
-            del self._held[largest]
-        largest.close("it held the most memory of all clients, with a large packet")
+            self._changed.notify_all()
+            while not connection.is_closed and sum(self._held.values()) > self._most:
+                left = {each: size for each, size in self._held.items() if not each.is_closed}
+                if sum(left.values()) > self._most:
+                    largest = max(left, key=left.__getitem__)
+                    largest.close("it held the most memory of all clients, with a large packet")
+                    self._changed.notify_all()
+                else:
+                    self._changed.wait()
 
 
 class _WouldBlock(Exception):
@@ -111,6 +116,11 @@ class ReplicaConnection:
         self._write_timeout = write_timeout
         self._closed = ""
         sock.setblocking(False)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return bool(self._closed)
 
     @property
     def is_tls(self) -> bool:
