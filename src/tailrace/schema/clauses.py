@@ -150,6 +150,24 @@ def exchanged_tables(tokens: Sequence[SqlToken], database: str) -> list[TableNam
     return found
 
 
+def merged_tables(tokens: Sequence[SqlToken], database: str) -> list[TableName]:
+    """The tables of which a MERGE table consists: ``UNION = (a, d.b)``. What is written to it is
+    written to them.
+    """
+    found = []
+    for place, token in enumerate(tokens):
+        cursor = TokenCursor(tokens)
+        cursor.at = place + 1
+        if token.key != "UNION" or not (cursor.accept("=") or cursor.token.key == "("):
+            continue
+        cursor.expect("(")
+        while cursor.token.key not in {")", "(", "SELECT", "WITH", "VALUES", "TABLE"}:
+            own, table = cursor.qualified()
+            found.append(TableName(own or database, table))
+            cursor.accept(",")
+    return found
+
+
 COMPUTED: Final = frozenset({"AS", "GENERATED", "AUTO_INCREMENT", "SERIAL"})
 """Words of a column whose values the server computes, row by row."""
 

@@ -10,7 +10,7 @@ from tailrace.generators.event import context_of
 from tailrace.generators.log_context import QueryContext
 from tailrace.generators.statement import StatementQuery
 from tailrace.schema.classify import StatementKind, classify, of_database
-from tailrace.schema.clauses import RenameTable, exchanged_tables
+from tailrace.schema.clauses import RenameTable, exchanged_tables, merged_tables
 from tailrace.schema.ddl import (
     AlterTable,
     CreateLike,
@@ -147,8 +147,11 @@ def _tables(effect: Effect, event: QueryEvent) -> list[TableName]:
                 pair(name),
                 *(() if moved is None else moved[1:]),
                 *exchanged_tables(_tokens(event), event.database),
+                *merged_tables(_tokens(event), event.database),
             ]
-        case CreateTable() | DropTable() | Temporary() | Truncate():
+        case CreateTable():
+            return [pair(effect.name), *merged_tables(_tokens(event), event.database)]
+        case DropTable() | Temporary() | Truncate():
             return [pair(effect.name)]
         case _:
             return [TableName(event.database, "")]
