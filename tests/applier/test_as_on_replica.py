@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 from tailrace.applier.server.definitions import as_on_replica
 from tailrace.constants import Flavour
+from tailrace.values.charsets import decode
 from tests.cases import each_case
 
 MYSQL, MARIADB = Flavour.MYSQL, Flavour.MARIADB
@@ -63,3 +64,17 @@ def test_a_large_statement_is_not_split(monkeypatch):
     monkeypatch.delattr("tailrace.applier.server.definitions.tokenize")
     for text in ("INSERT INTO t VALUES ('EVENT; DROP')", "# x\nUPDATE event SET `drop` = 1"):
         assert changed(text, MARIADB) is None
+
+
+def test_an_event_with_a_backslash_in_a_character_set_of_two_spellings():
+    """A server of sjis would write a backslash in two bytes; a client writes ASCII."""
+    raw = b"CREATE EVENT e ON SCHEDULE EVERY 1 DAY COMMENT 'a\\'\x83\x5c' DO SELECT 1"
+    query = SimpleNamespace(
+        query_string=decode("sjis", raw),
+        query_bytes=raw,
+        sql_mode=0,
+        error_code=0,
+        character_set_client="sjis",
+    )
+    at = raw.index(b"COMMENT")
+    assert as_on_replica(query, MYSQL) == raw[:at] + b"\n" + DISABLED.encode() + b" " + raw[at:]

@@ -66,6 +66,11 @@ def test_the_log_of_a_running_server(flavour_server, tmp_path):
     for use, error, said in (
         (partial(append, folder), StorageError, "has no mark of Tailrace"),
         (partial(reset, str(folder), yes=True), StorageError, "has no mark of Tailrace"),
+        (
+            partial(tailrace.create, folder / "new.000001", flavour="mysql", server_id=5),
+            UsageError,
+            "a server's data folder",
+        ),
         (partial(tailrace.receive, url, folder), UsageError, "a server's data folder"),
         (partial(tailrace.receive, url, linked), StorageError, "writes to it"),
         (partial(purge, folder, to=server.binlogs()[-1].name), StorageError, "writes to it"),
@@ -84,4 +89,10 @@ def test_the_log_of_a_running_server(flavour_server, tmp_path):
     out.close()
     append(ours).close()
     assert server.mysqlbinlog(ours).stdout.count(server.version.encode()) == 1
+    (tmp_path / "binlog.000001").rename(tmp_path / "binlog.000002")
+    (tmp_path / "binlog.index").write_text("./binlog.000001\n./binlog.000002\n")
+    theirs = shutil.copy(server.binlogs()[0], tmp_path / "binlog.000001")
+    with pytest.raises(StorageError, match="000001: this log has no mark of Tailrace"):
+        reset(str(tmp_path), yes=True)
+    theirs.unlink()
     assert reset(str(tmp_path), yes=True) == 0

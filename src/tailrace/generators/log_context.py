@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tailrace.constants import EventFlag, Flavour, QueryFlag, RowsFlag
-from tailrace.errors import EventDecodeError, UnsupportedType
+from tailrace.errors import EventDecodeError, UnsupportedType, ValueRejected
 from tailrace.events import (
     ExecuteLoadQueryEvent,
     GtidEvent,
@@ -32,7 +32,7 @@ from tailrace.position import Position
 from tailrace.schema.classify import classify
 from tailrace.schema.session import session_of_event
 from tailrace.transaction.statements import xa_name
-from tailrace.values.charsets import charset_of, collation_name, decode
+from tailrace.values.charsets import charset_of, collation_name, decode, encode
 from tailrace.values.decimals import number_text
 from tailrace.values.schema import Logical
 from tailrace.values.sql_type import sql_type
@@ -355,8 +355,9 @@ def _user_variable(event: UserVarEvent) -> UserVariable:
             charset = charset_of(event.collation or 0)
             collation = collation_name(event.collation or 0, event.form.flavour)
             if charset != "binary":
-                with suppress(EventDecodeError):
-                    value = decode(charset, value)
+                with suppress(EventDecodeError, ValueRejected):
+                    text = decode(charset, value)
+                    value = text if encode(charset, text) == value else value
         case UserVarType.DECIMAL:
             value = Decimal(number_text(value[2:], value[0], value[1]))
         case None | UserVarType.INT | UserVarType.REAL:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class UserVariable(NamedTuple):
     """A user variable that a statement reads.
 
-    ``value`` is None for NULL, a number, text, or a Decimal; bytes for a string that is binary, or
-    not well-formed. ``collation`` is the name of a string's collation.
+    ``value`` is None for NULL, a number, text, or a Decimal; bytes for a string that is binary, not
+    well-formed, or one of two spellings of its text (sjis: a backslash). ``collation`` is the name
+    of a string's collation.
     """
 
     name: str

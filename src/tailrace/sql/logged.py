@@ -39,7 +39,7 @@ from tailrace.sql.statement import Statement
 from tailrace.sql.text import hexadecimal, quoted
 from tailrace.table_name import TableName, all_of
 from tailrace.transaction.statements import without_start_transaction
-from tailrace.values.charsets import charset_of, encode, is_exact
+from tailrace.values.charsets import as_logged, charset_of, encode, is_exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -187,7 +187,7 @@ def _cut_down(event: QueryEvent, kept: Sequence[bool | None]) -> QueryEvent | No
     if not is_exact(charset, text, event.sql_bytes):
         return None
     # a line of its own for each part: it may end with a comment that the end of its line ends
-    return event.replace(sql=encode(charset, head + "\n, ".join(parts)))
+    return event.replace(sql=as_logged(charset, head + "\n, ".join(parts)))
 
 
 _NOT_SINGLE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})

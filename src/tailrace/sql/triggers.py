@@ -33,7 +33,7 @@ from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import encoded, string
 from tailrace.table_name import TableName
-from tailrace.values.charsets import decode, encode, is_exact
+from tailrace.values.charsets import as_logged, decode, is_exact
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -156,7 +156,7 @@ class _Trigger:
         """Its table was renamed. Raises SchemaError for a name that its character set lacks."""
         raw, charset = encoded(self.statement.sql), _charset(self.statement)
         try:
-            name = encode(charset, f"{quoted_table(*table)} ")
+            name = as_logged(charset, f"{quoted_table(*table)} ")
         except ValueRejected:
             raise SchemaError(
                 f"the table of a trigger was renamed to {table}, which cannot be written in the"
@@ -214,8 +214,8 @@ class Triggers:
         self._known[owner or database, name] = _Trigger(
             held,
             TableName(other or database, table),
-            len(encode(charset, text[:start])),
-            len(encode(charset, text[: cursor.token.start])),
+            len(as_logged(charset, text[:start])),
+            len(as_logged(charset, text[: cursor.token.start])),
         )
         return True
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tailrace.constants import MAGIC
-from tailrace.errors import StorageError
+from tailrace.errors import StorageError, UsageError
 from tailrace.log_name import plain_name
 from tailrace.storage.streams.base import told
 from tailrace.storage.streams.file import FileInput, FileOutput
@@ -25,6 +25,8 @@ with suppress(ImportError):  # Windows has no such lock
 
 _MODE: Final = 0o640
 """Permissions of a new log, as the servers give them."""
+_SERVERS_OWN: Final = frozenset({"auto.cnf", "ibdata1", "aria_log_control", "mysql.ibd"})
+"""Files of which a server has at least one in its data folder."""
 DRAFT_SUFFIX: Final = ".new"
 """Suffix of the provisional name of an incomplete file, which nobody takes for a log."""
 
@@ -202,6 +204,11 @@ class LocalFolder(LocalStore):
             os.close(handle)
             raise
         return FileOutput(path, handle)
+
+    def check_no_server(self) -> None:
+        """Raise UsageError if this is the data folder of a server."""
+        if _SERVERS_OWN.intersection(self.names()):
+            raise UsageError(f"{self.folder}: this is a server's data folder; give the log its own")
 
     def check_unused(self, names: Iterable[str]) -> None:
         """Raise StorageError if another process has one of the files open for writing: a server

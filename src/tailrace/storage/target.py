@@ -72,6 +72,8 @@ def remove_drafts(folder: WritableStore, base: str) -> None:
 def first_name(target: Target, layers: Layers | None = None) -> tuple[WritableStore, LogName]:
     """Where a new log begins. Raises StorageError if its folder holds files of that name."""
     folder, name = place(target)
+    if isinstance(folder, LocalFolder):
+        folder.check_no_server()
     folder = layered_folder(folder, layers_of(layers))
     first = LogName.parse(name) or LogName.of(name or _DEFAULT_BASE, 1)
     if name.endswith(INDEX_SUFFIX):

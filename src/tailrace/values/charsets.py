@@ -214,13 +214,24 @@ def encode(charset: str, text: str) -> bytes:
     return encoder(charset)(text)
 
 
-def is_exact(charset: str, text: str, data: bytes) -> bool:
-    """Whether ``text`` in a character set is ``data``: a place in one is then known in the other.
+_ASCII_OR_NOT: Final = re.compile(r"[\0-\x7f]+|[^\0-\x7f]+")
 
-    Raises `SchemaError` for a character set that no server has.
+
+def as_logged(charset: str, text: str) -> bytes:
+    """The bytes of a statement's text in its client's character set, in which ASCII is itself.
+
+    A server would write some ASCII characters in other bytes (sjis: a backslash). Where the result
+    is what was logged, a place in the text is known in the bytes: `as_logged` of the text before.
+    Raises `ValueRejected` and `SchemaError` as `encode`.
     """
+    parts = _ASCII_OR_NOT.findall(text)
+    return b"".join(part.encode() if part.isascii() else encode(charset, part) for part in parts)
+
+
+def is_exact(charset: str, text: str, data: bytes) -> bool:
+    """Whether `as_logged` of a text is ``data``. Raises `SchemaError` as `encode`."""
     try:
-        return encode(charset, text) == data
+        return as_logged(charset, text) == data
     except ValueRejected:
         return False
 

@@ -32,6 +32,7 @@ from tailrace.writing.cache import EventCache, MadeEvents, stamp
 from tailrace.writing.foreign import ForeignEvents
 from tailrace.writing.group_commit import GroupCommit, Waiting
 from tailrace.writing.options import Sync
+from tailrace.writing.recover import check_head
 from tailrace.writing.rows import WrittenTable
 from tailrace.writing.transaction import TransactionWriter
 
@@ -388,13 +389,18 @@ class LogWriter(NotPickled):
         BINARY LOGS AND GTIDS does (before: RESET MASTER). Returns the removed files' names.
 
         Observers are told (``after_reset_source``). A transaction that `write` has started is
-        discarded. Raises StorageError; then nothing more can be written. After a kill in the middle
+        discarded. Raises StorageError for a file that Tailrace did not write; nothing is removed
+        then. After any other error nothing more can be written. After a kill in the middle
         the log is whole up to where it was, without its older files, or gone.
         """
         with self._foreign_locked():
             self._commits.drain()
             self._check_open()
             self._foreign.discard()
+            there = self._folder.names()
+            for name in self._index.names:
+                if name in there:
+                    check_head(self._folder, name)
             first = LogName.of(self._name.base, 1, len(self._name) - len(self._name.base) - 1)
             try:
                 self._close_file()

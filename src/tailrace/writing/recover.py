@@ -8,6 +8,7 @@ nothing is cut then.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -44,7 +45,7 @@ from tailrace.events import (
     TableMapEvent,
     XidEvent,
 )
-from tailrace.events.format_description import check_magic
+from tailrace.events.format_description import check_magic, first_event
 from tailrace.events.header import EventHeader, unpack_header
 from tailrace.events.walk import walk
 from tailrace.gtid import GtidList, GtidSet, GtidState, advanced
@@ -202,17 +203,8 @@ class RecoveredLog:
     def _note_format(self, event: FormatDescriptionEvent) -> None:
         if event.header.flags & EventFlag.RELAY_LOG:
             raise StorageError(f"{self.path}: a relay log is its replica's, and not appended to")
-        if (
-            self._only_ours
-            and not event.by_tailrace
-            and not event.server_version.endswith("-tailrace")
-        ):
-            raise StorageError(
-                f"{self.path}: this log has no mark of Tailrace: a server of version"
-                f" {event.server_version!r} or an earlier release of Tailrace wrote it. It cannot"
-                " be continued or reset. Create a log of your own (tailrace.create) and copy the"
-                " events into it (LogWriter.write)"
-            )
+        if self._only_ours:
+            _check_ours(event, self.path)
         if self.form is not None:
             raise event.error("a second format description event: it is a relay log", LogError)
         self.form = event.description
@@ -299,3 +291,21 @@ def scan(folder: WritableStore, name: str, *, only_ours: bool = True) -> Recover
     found = RecoveredLog(folder, name, only_ours=only_ours)
     found.run()
     return found
+
+
+def check_head(folder: WritableStore, name: str) -> None:
+    """Raise StorageError for a file that Tailrace has not written, by its first event."""
+    for at, length, _ in walk(partial(folder.read, name), len(MAGIC), folder.size(name)):
+        event = DecodeContext().decode(folder.read(name, at, length), file=folder.path(name))
+        _check_ours(first_event(event), folder.path(name))
+        break
+
+
+def _check_ours(event: FormatDescriptionEvent, path: str) -> None:
+    if not event.by_tailrace and not event.server_version.endswith("-tailrace"):
+        raise StorageError(
+            f"{path}: this log has no mark of Tailrace: a server of version"
+            f" {event.server_version!r} or an earlier release of Tailrace wrote it. It cannot"
+            " be continued or reset. Create a log of your own (tailrace.create) and copy the"
+            " events into it (LogWriter.write)"
+        )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlMode, TokenCursor, tokenize
-from tailrace.values.charsets import encode, is_exact
+from tailrace.values.charsets import as_logged, is_exact
 
 if TYPE_CHECKING:
     from tailrace.generators import StatementQuery
@@ -54,7 +54,7 @@ def as_on_replica(query: StatementQuery, flavour: Flavour) -> bytes | None:
             "a statement is not in its character set, and so cannot be changed to what a replica"
             f" executes: {text:.200}: execute it yourself ({new}), and continue after it (--start)"
         )
-    start, end = (len(encode(charset, text[:at])) for at in (start, end))
+    start, end = (len(as_logged(charset, text[:at])) for at in (start, end))
     # on a line of its own: what is before it may be a comment up to the line's end
     return b"%b\n%b %b" % (raw[:start], new.encode(), raw[end:])
 

@@ -45,8 +45,6 @@ with suppress(ImportError):  # Windows has no such lock
     from fcntl import LOCK_EX, LOCK_NB, flock
 
 LOCK_NAME: Final = "receiver.lock"
-_SERVERS_OWN: Final = frozenset({"auto.cnf", "ibdata1", "aria_log_control", "mysql.ibd"})
-"""Files of which a server has at least one in its data folder."""
 _TRIES: Final = 100
 """Attempts to lock a folder that others may remove."""
 _locked: Final[set[str]] = set()
@@ -159,10 +157,7 @@ class CopyFolder(EncryptedFolder):
         while isinstance(spool, LayeredFolder):
             spool = spool.folder
         if isinstance(spool, LocalFolder):
-            if _SERVERS_OWN.intersection(spool.names()):
-                raise UsageError(
-                    f"{spool.folder}: this is a server's data folder; give the copy its own"
-                )
+            spool.check_no_server()
             spool.check_unused(name for name in map(str, self.logs()) if self.can_grow(name))
             return _lock_file(spool.folder)
         unlock = _lock_name(self.path(""))
