@@ -13,7 +13,7 @@ def main(arguments: list[str]) -> int:
         case ["fetch", *names]:
             for name in names or NAMES:
                 print(fetch(name))
-        case ["run", name, *options]:
+        case ["run", name, *options] if name in NAMES:
             with Server(name, options) as server:
                 print(f"{name} {server.version} on {server.host}:{server.port}, user {server.user}")
                 print(f"data in {server.data}; Enter or end of input stops it", flush=True)

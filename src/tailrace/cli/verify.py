@@ -91,6 +91,9 @@ def verify(
         wait=longest,
         range_rows=range_rows,
         rows=rows,
+        progress=lambda phase, _, __: (
+            say(f"{into}: waiting until this lake exists") if phase == "create" else None
+        ),
     )
     output = output_to(standard_output())
     _print(output, into, report)

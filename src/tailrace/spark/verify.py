@@ -23,6 +23,7 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.live.tables import connected, unlogged_cascades
 from tailrace.live.url import Source
 from tailrace.spark.cascade.naming import CHANGED_BELOW
+from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.verify_lag import Lag
 from tailrace.spark.verify_report import VerifyReport
@@ -68,8 +69,8 @@ def verify(
 
     ``wait`` (``60s``, or a number of seconds) is the longest wait for the lake to be created, and
     again for it to catch up with what was read of the server. Of the rows that differ ``rows`` are
-    told for each table. ``progress`` is told ``server``, ``lake`` or ``wait``, how much is done,
-    and of how much.
+    told for each table. ``progress`` is called with ``create``, ``server``, ``lake`` or
+    ``wait``, how much is done, and of how much.
 
     Raises `PipelineError` where the lake cannot be read or is not of this server, UsageError (also
     where ``tables`` name one that is not there), and what connecting and reading raise.
@@ -81,8 +82,11 @@ def verify(
     asked = source if isinstance(source, Source) else Source.parse(source)
     workers = Workers(spark, here=True)
     clock = time.perf_counter()
+    tell = progress or _quiet
+    if longest and not LakeView.is_there(into):
+        tell("create", 0, 1)
     with Lag(asked, into, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
-        rounds = Rounds(asked, lag, workers, folder, range_rows, progress or _quiet)
+        rounds = Rounds(asked, lag, workers, folder, range_rows, tell)
         if not _pickles(asked):
             rounds.alone = True
         for number in range(_TRIES):
