@@ -1,8 +1,9 @@
-"""The campaign of appliers that are killed, small."""
+"""The campaigns of appliers that are killed, and of definitions of several tables, small."""
 
 import pytest
 
-from tools.campaign import applied
+from tools.campaign import applied, definitions
+from tools.servers import available
 
 
 @pytest.mark.parametrize("name", applied.SOURCES)
@@ -13,3 +14,13 @@ def test_tables_are_equal_though_appliers_were_killed(name):
     assert not [each.failures for each in reports if each.failures]
     assert [each.kills for each in reports] == [size.kills] * len(size.targets)
     assert all(each.tables for each in reports)  # the last applier may have nothing left to do
+
+
+def test_definitions_that_name_several_tables():
+    """Tables that are not selected stay as they are: the campaign's small size."""
+    for name in definitions.SERVERS:
+        if reason := available(name):
+            pytest.skip(reason)
+        report = definitions.run(name, definitions.SIZES["small"], seed=1)
+        assert report.failures == []
+        assert report.outcomes["as on the source"] > 5

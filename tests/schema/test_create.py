@@ -57,6 +57,7 @@ a VARCHAR2(5), b NUMBER(5), f POINT REF_SYSTEM_ID=4326
 system INT, period INT
 t.a INT, ddl_create.t.b INT NOT NULL, .c INT, t.index INT, `t` . `e` INT, t.1st INT, t.2 INT, PRIMARY KEY (b)
 a DATE DEFAULT {d'2020-01-01'}, b TIME DEFAULT {t '10:00:00'} NOT NULL, c INT
+a INET6(6), b INET4, c maxdb_schema.TIMESTAMP(3), d mariadb_schema.TIMESTAMP NULL
 a BIT(0), b INT DEFAULT 1+2*3, c VARCHAR(9) DEFAULT concat('a',"b")
 """
 

@@ -215,7 +215,7 @@ def test_an_index_follows_what_changes(followed):
 
 
 @MYSQL
-def test_a_table_that_gets_a_wanted_name_is_read(followed):
+def test_a_table_that_gets_a_wanted_name_is_read(followed, tmp_path):
     """As tools do that change large tables: a copy takes the table's place."""
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
     followed.execute("CREATE TABLE shop.new_a (id INT PRIMARY KEY, t TEXT, u TEXT)")
@@ -229,6 +229,10 @@ def test_a_table_that_gets_a_wanted_name_is_read(followed):
         followed.soon("more", (A, (1,), 1), (A, (2,), 1))
         assert followed.found("word") == [(A, (1,), 1), (A, (2,), 1)]
     assert not errors
+    with pytest.raises(SchemaError, match=r"RENAME TABLE shop.a TO .* select the table that was"):
+        index(followed.server.data, tmp_path / "one", tables="shop.a")
+    index(followed.server.data, tmp_path / "both", tables=["shop.a", "shop.new_a"])
+    assert len(Index(tmp_path / "both").search("more").hits) == 2
 
 
 @MYSQL

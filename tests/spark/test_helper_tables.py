@@ -4,7 +4,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tailrace.columns import TableChange
-from tailrace.spark.helper_tables import Followed, follow, is_helper
+from tailrace.spark.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
 from tailrace.table_filter import TableFilter
@@ -201,6 +201,24 @@ def test_random_schema_changes(source):
 )
 def test_the_names_of_copies(name, selected):
     assert is_helper(TableName("osc", name), TableFilter.of("osc.orders")) is selected
+
+
+def test_what_is_left_over():
+    there = TableFilter.of("osc.orders")
+    gone = (
+        "_orders_gho",
+        "_orders_ghc",
+        "_orders_del",
+        "_orders_20260102030405_del",
+        "_orders_old",
+    )
+    others = ("orders_old", "_orders_older", "_items_old", "_orders_gho_", "orders")
+    changes = [TableChange(1, "drop", f"osc.{name}") for name in (*gone, *others)]
+    assert {name.table for name in left_over(changes, there)} == {*gone}
+    renamed = [TableChange(2, "rename", "osc._orders_gho", "osc._orders_old")]
+    assert {name.table for name in left_over(renamed, there)} == {"_orders_gho"}
+    again = [*changes, TableChange(3, "create", "osc._orders_gho")]
+    assert {name.table for name in left_over(again, there)} == {*gone} - {"_orders_gho"}
 
 
 def test_what_is_followed():

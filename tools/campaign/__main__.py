@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from tools.campaign import (
     applied,
     badinput,
+    definitions,
     differential,
     hostile,
     indexed,
@@ -41,7 +42,18 @@ if TYPE_CHECKING:
 CAMPAIGNS: Final[dict[str, ModuleType]] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        *(applied, badinput, differential, hostile, indexed, killed, live, logins, mirrored),
+        *(
+            applied,
+            badinput,
+            definitions,
+            differential,
+            hostile,
+            indexed,
+            killed,
+            live,
+            logins,
+            mirrored,
+        ),
         *(names, received, renamed, searched, served, written, zeroloss),
     )
 }

@@ -63,6 +63,7 @@ def apply_clauses(
     converted: Convert | None = None
     renamed: RenameTable | None = None
     versioned = state.row_end is not None
+    period: tuple[str, str] | None = None
     for clause in clauses:
         if isinstance(clause, Charset):
             charset = merge(charset, clause)
@@ -70,8 +71,10 @@ def apply_clauses(
             converted = clause
         elif isinstance(clause, RenameTable):
             renamed = clause
-        elif isinstance(clause, Versioning):
+        elif isinstance(clause, Versioning) and clause.period is None:
             versioned = clause.on
+        elif isinstance(clause, Versioning):
+            period = clause.period
     default = collation = session.choose(charset.charset, charset.collation, state.collation)
     if converted is not None:
         to = converted.charset
@@ -96,7 +99,7 @@ def apply_clauses(
     altered = TableState(
         replace(
             plain.definition,
-            columns=not_null(columns, key),
+            columns=not_null(columns, (*key, *(period or ()))),
             primary_key=key,
             key_prefixes=prefixes,
         ),
@@ -104,8 +107,11 @@ def apply_clauses(
         hidden=state.hidden + count_hashes(uniques, written, columns, session),
         foreign_keys=plan.foreign_keys(state),
     )
+    if period is not None and not versioned:
+        raise NotUnderstoodError("a period of versions on the columns of a table without versions")
     if versioned:
-        altered = altered.version((None, state.row_end) if own and state.row_end else None)
+        bounds = (None, state.row_end) if own and state.row_end else None
+        altered = altered.version(period or bounds)
     return Altered(altered, renamed)
 
 

@@ -90,9 +90,10 @@ class Convert:
 
 @dataclass(frozen=True, slots=True)
 class Versioning:
-    """ADD or DROP SYSTEM VERSIONING."""
+    """ADD or DROP SYSTEM VERSIONING; ``period`` are the columns of ADD PERIOD FOR SYSTEM_TIME."""
 
     on: bool
+    period: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +245,8 @@ def _clause(cursor: TokenCursor, session: StatementSession) -> list[Clause]:
             if cursor.accept("TO"):
                 return [_convert(cursor)]
             _pass_clause(cursor)  # MariaDB's CONVERT PARTITION: rows move, columns stay
+        case "WITH" if cursor.accept("WITH", "SYSTEM", "VERSIONING"):
+            return [Versioning(on=True)]
         case "PARTITION" if cursor.ahead().key == "BY":
             while not cursor.done:
                 cursor.next()
@@ -287,12 +290,16 @@ def _pass_order(cursor: TokenCursor) -> None:
 def _add(cursor: TokenCursor, session: StatementSession) -> list[Clause]:
     if cursor.accept("SYSTEM", "VERSIONING"):
         return [Versioning(on=True)]
-    if cursor.accept("PERIOD", "FOR"):
-        system = cursor.name().upper() == "SYSTEM_TIME"
-        cursor.skip_parentheses()
-        if system:
-            cursor.fail("a period of versions on the table's own columns")
-        return []
+    if cursor.accept("PERIOD", "FOR") or cursor.accept("PERIOD", "IF", "NOT", "EXISTS", "FOR"):
+        if cursor.name().upper() != "SYSTEM_TIME":
+            cursor.skip_parentheses()
+            return []
+        cursor.expect("(")
+        start = cursor.name()
+        cursor.expect(",")
+        end = cursor.name()
+        cursor.expect(")")
+        return [Versioning(on=True, period=(start, end))]
     if cursor.token.key == "PARTITION":
         _pass_clause(cursor)
         return []

@@ -54,10 +54,11 @@ def parse_type(cursor: TokenCursor, session: StatementSession) -> WrittenType:
     Raises `NotUnderstoodError` for an unknown type.
     """
     oracle = bool(session.sql_mode & SqlMode.ORACLE)
-    schema = cursor.accept_any("MARIADB_SCHEMA", "MYSQL_SCHEMA", "ORACLE_SCHEMA")
+    maxdb = bool(session.sql_mode & SqlMode.MAXDB)
+    schema = cursor.accept_any(*_SCHEMAS)
     if schema:
         cursor.expect(".")
-        oracle = schema == "ORACLE_SCHEMA"
+        oracle, maxdb = schema == "ORACLE_SCHEMA", schema == "MAXDB_SCHEMA"
     if cursor.token.kind is not Kind.WORD:
         cursor.fail("a column type is expected")
     word = cursor.next().key
@@ -67,7 +68,11 @@ def parse_type(cursor: TokenCursor, session: StatementSession) -> WrittenType:
         raise cursor.error("unknown column type")
     if oracle and word in {"DATE", "NUMBER"}:
         return _of_oracle(written)
-    return written
+    return replace(written, base="datetime") if maxdb and word == "TIMESTAMP" else written
+
+
+_SCHEMAS: Final = ("MARIADB_SCHEMA", "MYSQL_SCHEMA", "ORACLE_SCHEMA", "MAXDB_SCHEMA")
+"""What may precede a type in MariaDB: whose type of that name is meant."""
 
 
 def _phrase(cursor: TokenCursor, word: str, session: StatementSession) -> WrittenType | None:
@@ -132,9 +137,13 @@ def _single(cursor: TokenCursor, word: str, session: StatementSession) -> Writte
     if word == "DOUBLE":
         cursor.accept("PRECISION")
     arguments = _arguments(cursor) or known.numbers
-    if known.name in {"decimal", "bit"} and not any(arguments):
-        arguments = ()  # DECIMAL(0), as if none was given
+    no_size = not any(arguments) if known.name in {"decimal", "bit"} else known.name in _UNSIZED
+    if no_size:
+        arguments = ()  # DECIMAL(0) and INET6(6), as if none was given
     return WrittenType(known.name, arguments, logical=known.logical)
+
+
+_UNSIZED: Final = frozenset({"inet4", "inet6", "uuid"})
 
 
 def _of_oracle(written: WrittenType) -> WrittenType:

@@ -45,6 +45,7 @@ class SqlMode(IntFlag):
     REAL_AS_FLOAT = 1 << 0
     ANSI_QUOTES = 1 << 2
     ORACLE = 1 << 9
+    MAXDB = 1 << 12
     NO_BACKSLASH_ESCAPES = 1 << 20
 
 

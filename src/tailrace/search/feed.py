@@ -18,6 +18,7 @@ from tailrace.log_mark import mark_of
 from tailrace.search.analysis import Analyser
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import ShardWriter
+from tailrace.sql.logged import effects_of, renaming
 from tailrace.storage.objects.url import names_object
 from tailrace.storage.versions import Versions
 from tailrace.table_filter import TableFilter
@@ -297,9 +298,12 @@ class Feed:
             return
         if self.server is None:
             names = ", ".join(map(str, sorted(unknown)))
-            raise SchemaError(
+            renamed = any(renaming(effect) is not None for effect in effects_of(item.event))
+            more = ", or select the table that was renamed, too (--tables)" if renamed else ""
+            raise item.event.error(
                 f"{names}: rows came or went with a statement, and are not in the log:"
-                f" {item.event.sql:.100}: build the index again, or index the server"
+                f" «{item.event.sql:.100}»: index the server{more}",
+                SchemaError,
             )
         self._load(self.server, sorted(unknown))
 

@@ -489,7 +489,11 @@ class ShardWriter:
                 else:
                     names = [each for each in (_name(pair(effect.name)),) if each in tables]
                 if names and leading_words(event.sql, 1) != ["CREATE"]:
-                    raise SchemaError(f"{names[0]}: {effect.reason}: build the index again")
+                    raise event.error(
+                        f"{names[0]}: a statement is not understood: {effect.reason}:"
+                        f" «{event.sql:.200}»: index the server after it",
+                        SchemaError,
+                    )
                 self._drop_each(tables, names)
             case AlterTable():
                 session, sql = session_of_event(event, event.form.flavour)

@@ -317,9 +317,9 @@ class Batches:
             check_writable(self._store.staging)
         gone = self._left_over(taken, built.keys() | histories.keys() | files.keys())
         gone = {key for key in gone - asides.tables.keys() if again.has(key)}
-        kept = {key for key in (*files, *built, *histories) if key not in gone and self._keeps(key)}
-        built = {key: each for key, each in built.items() if key in kept}
-        histories = {key: each for key, each in histories.items() if key in kept}
+        left_out = gone | self._not_kept()
+        built = {key: each for key, each in built.items() if key not in left_out}
+        histories = {key: each for key, each in histories.items() if key not in left_out}
         states: dict[str, SourceState] = {}
         points: dict[str, dict[str, SourceState]] = {}
         for name, each in taken.items():
@@ -340,7 +340,7 @@ class Batches:
             {
                 key: found
                 for key, each in files.items()
-                if key in kept and (found := self._landing(key, each, asides, again))
+                if key not in left_out and (found := self._landing(key, each, asides, again))
             },
             {key: each for key, each in built.items() if key not in asides.tables},
             states,
@@ -779,11 +779,14 @@ class Batches:
         also = any(name in each.read for each in self._followed.values())
         return also or self._options.tables(*name)
 
-    def _keeps(self, key: str) -> bool:
-        """Whether a table is in the lake: it is selected, or may get a selected name later."""
-        name = TableName.parse(key.partition("/")[2] if self._options.shards else key)
-        selected = self._options.tables
-        return selected(*name) or (self._reads(name) and is_helper(name, selected))
+    def _not_kept(self) -> set[str]:
+        """The keys of the tables that are read for this batch alone: none may be renamed later."""
+        return {
+            self._key(source, str(name))
+            for source, followed in self._followed.items()
+            for name in followed.read
+            if not is_helper(name, self._options.tables)
+        }
 
     def _key(self, source: str, name: str) -> str:
         return f"{source}/{name}" if self._options.shards else name

@@ -9,6 +9,7 @@ read.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.table_name import TableName
@@ -24,6 +25,8 @@ _COPIES: Final = ("_gho", "_new")
 _OTHERS: Final = ("_ghc", "_del", "_old")
 """The ends of the other tables' names: gh-ost's log of changes, and the table as it was before."""
 _MOST_UNDERSCORES: Final = 10
+_TIMESTAMP: Final = re.compile(r"_\d{14}$", re.ASCII)
+"""What gh-ost puts before ``_del`` with --timestamp-old-table."""
 
 
 def is_helper(name: TableName, selected: Callable[[str, str], bool]) -> bool:
@@ -38,7 +41,7 @@ def _copied(table: str, suffixes: Iterable[str]) -> Iterator[str]:
     for suffix in suffixes:
         if table.endswith(suffix):
             most = _MOST_UNDERSCORES if suffix == "_new" else 1
-            rest = table.removesuffix(suffix)
+            rest = _TIMESTAMP.sub("", table.removesuffix(suffix))
             count = min(len(rest) - len(rest.lstrip("_")), most, len(rest) - 1)
             yield from (rest[each:] for each in range(1, count + 1))
 
