@@ -146,7 +146,9 @@ def _tables(effect: Effect, event: QueryEvent) -> list[TableName]:
             return [
                 pair(name),
                 *(() if moved is None else moved[1:]),
-                *exchanged_tables(_tokens(event), event.database),
+                *exchanged_tables(
+                    _tokens(event), event.database, lowers_names=event.form.lowers_names
+                ),
             ]
         case CreateTable() | DropTable() | Temporary() | Truncate():
             return [pair(effect.name)]
