@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.errors import UsageError
 from tailrace.printable import printable
+from tailrace.schema.letter_case import lowered
 from tailrace.table_name import TableName, pieces, quoted_part, split
 
 if TYPE_CHECKING:
@@ -85,6 +86,11 @@ class TableFilter:
     def with_also(self, names: frozenset[TableName]) -> Self:
         """A copy that wants these tables, too, whatever its patterns."""
         return replace(self, also=names) if names else self
+
+    def lowered(self) -> Self:
+        """A copy for a source that puts names into lower case (``lower_case_table_names``)."""
+        only = None if self.only is None else tuple(map(lowered, self.only))
+        return replace(self, only=only, exclude=tuple(map(lowered, self.exclude)))
 
     def watched(self) -> Self:
         """A copy that from now on keeps the tables that it is asked about in ``met``."""

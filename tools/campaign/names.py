@@ -7,7 +7,9 @@ character set, by a driver. The target must have the tables of the source, and t
 
 Each fifth try is of names that are easily taken for others (with dots, commas, wildcards, in other
 case): a lake, an index and statistics must have each table as the server has it, and a table's name
-as a pattern must select this table only.
+as a pattern must select this table only. Of as many tries as those, one half is on a server with
+``lower_case_table_names=1``, whose statements have names in any case, and the other on one without,
+where names differ in case alone: the lake must be equal to the server.
 """
 
 from __future__ import annotations
@@ -207,6 +209,68 @@ def _tell_apart(rng: random.Random, source: Server, folder: Path) -> tuple[str, 
     return f"names apart, {kind}", "; ".join(found)
 
 
+_WORDS: Final = ("orders", "ähre", "\u03c3igma", "i\u0307x", "x1")
+
+
+def _in_case(rng: random.Random, name: str) -> str:
+    return "".join(rng.choice((each.lower(), each.upper())) for each in name)
+
+
+def _fill(server: Server, number: int) -> None:
+    """A row in each table."""
+    for database, table in server.query(
+        "SELECT table_schema, table_name FROM information_schema.tables"
+        " WHERE table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
+    ):
+        server.execute(
+            f"INSERT INTO {quoted_table(str(database), str(table))} (v) VALUES ({number})"
+        )
+
+
+def _any_case(rng: random.Random, server: Server, folder: Path) -> tuple[str, str]:
+    """One try with names in any case; the server's ``lower_case_table_names``, and what failed."""
+    forget(server, *(str(name) for (name,) in server.query("SHOW DATABASES") if name not in _OWN))
+    ((lowers,),) = server.query("SELECT @@lower_case_table_names")
+    tables = [(_in_case(rng, "shop"), _in_case(rng, rng.choice(_WORDS))) for _ in range(6)]
+    url, kind = f"mysql://root@127.0.0.1:{server.port}/", rng.choice(FORMATS)
+
+    def named() -> str:
+        """A table, in a case that the server takes for it."""
+        database, table = rng.choice(tables)
+        if lowers:
+            database, table = _in_case(rng, database), _in_case(rng, table)
+        return quoted_table(database, table)
+
+    for database, _ in tables:
+        with suppress(pymysql.err.MySQLError):
+            server.execute(f"CREATE DATABASE {quoted(database)}")
+    for batch in range(3):
+        for number in range(12):
+            table = named()
+            for sql in (
+                f"CREATE TABLE {table} (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
+                f"INSERT INTO {named()} (v) VALUES ({number}), ({batch})",
+                rng.choice(
+                    (
+                        f"TRUNCATE {named()}",
+                        f"RENAME TABLE {named()} TO {named()}",
+                        f"ALTER TABLE {named()} ADD c{batch}_{number} INT",
+                        f"DROP TABLE {named()}",
+                        f"CREATE TABLE {named()} LIKE {named()}",
+                        f"ALTER TABLE {named()} RENAME TO {named()}",
+                    )
+                ),
+            ):
+                with suppress(pymysql.err.MySQLError):
+                    server.execute(sql)
+        _fill(server, batch)  # a column that was added comes with the first row that has it
+        server.connection.commit()
+        mirror(url, folder / "lake", format=kind)
+    verified = verify(url, folder / "lake")
+    found = [str(each) for each in verified.tables if each.differing or each.reason]
+    return f"lower_case_table_names={lowers}, {kind}", "; ".join(found)
+
+
 _OWN: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 
 
@@ -231,8 +295,23 @@ def run(name: str, count: int, seed: int) -> Tries:
             report.outcomes[outcome] += 1
             if failure:
                 report.failures.append(f"{name} {number}: {failure[:500]}")
+        _lower_case(name, count, seed, report, source)
     report.seconds = time.monotonic() - began
     return report
+
+
+def _lower_case(name: str, count: int, seed: int, report: Tries, source: Server) -> None:
+    """As many tries as there are fifths, on two servers of this name."""
+    option = {"lower_case_table_names": 1}
+    with Server(name, {"binlog_row_metadata": "FULL", **option}, init_options=option) as other:
+        for number in range(count // 5):
+            rng = random.Random(f"{name}-{seed}-case-{number}")
+            with TemporaryDirectory(prefix="tailrace-names-") as folder:
+                outcome, failure = _any_case(rng, (other, source)[number % 2], Path(folder))
+            report.tried += 1
+            report.outcomes[outcome] += 1
+            if failure:
+                report.failures.append(f"{name} case {number}: {failure[:500]}")
 
 
 def command(given: argparse.Namespace) -> int:

@@ -22,9 +22,10 @@ from tailrace.gtid import GtidState, MariadbGtid
 from tailrace.gtid.ids import parse_gtid
 from tailrace.live.scheme import names_server
 from tailrace.log.readable import rows_not_logged
-from tailrace.log.sources import agreed_start, one_log
+from tailrace.log.sources import agreed_start, one_log, server_lowers_names
 from tailrace.log_mark import mark_of
 from tailrace.log_name import base_and_number
+from tailrace.schema.letter_case import lowers_names
 from tailrace.sql.logged import selected
 from tailrace.table_filter import TableFilter
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tailrace.gtid import AnyGtid
     from tailrace.log.sources import Source
     from tailrace.position import Position
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -543,6 +545,7 @@ def apply(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
     verify_checksums: bool = True,
     channel: str = "default",
     table: str = "tailrace.applied",
@@ -561,6 +564,9 @@ def apply(
     they are committed in their order. ``on_start`` is given the stream, whose ``stop`` ends the
     call after a transaction.
 
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
+
     Raises what reading raises, ServerError for a statement that the target rejects, LogReset if the
     log is not the one that the channel has applied, and UsageError for several logs, and if another
     applier has the channel. All before it is applied; the next call continues there.
@@ -571,9 +577,14 @@ def apply(
     >>> done.transactions == again.skipped, again.transactions
     (True, 0)
     """
+    wants = TableFilter.of(tables, exclude)
     target = target_of(to, channel=channel, table=table, conflicts=conflicts, workers=workers)
     try:
         log = one_log(source, keyring, layers, why="a channel has the changes of one log")
+        if lowers_names(lower_case_table_names) or (
+            lower_case_table_names is None and server_lowers_names([log])
+        ):
+            lower_case_table_names, wants = 1, wants.lowered()
         own_id = target.own_id(log)
         agreed = agreed_start(log, start)
         continues = agreed is None
@@ -587,6 +598,7 @@ def apply(
                 tables=tables,
                 exclude=exclude,
                 schema=schema,
+                lower_case_table_names=lower_case_table_names,
                 verify_checksums=verify_checksums,
             )
         except TailraceError as error:
@@ -598,7 +610,6 @@ def apply(
         raise
     if continues and target.progress.definitions is not None:
         stream.definitions.take_over(target.progress.definitions)
-    wants = TableFilter.of(tables, exclude)
     applier = Applier(
         target,
         wants=wants,

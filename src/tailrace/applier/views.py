@@ -60,7 +60,8 @@ def parse_view(sql: str, database: str, session: StatementSession) -> WrittenVie
 
 
 def _parse(sql: str, database: str, session: StatementSession) -> WrittenView | None:
-    cursor = TokenCursor(tokenize(sql, session.flavour, session.sql_mode))
+    tokens = tokenize(sql, session.flavour, session.sql_mode)
+    cursor = TokenCursor(tokens, lowers_names=session.lowers_names)
 
     def name() -> Name:
         found = cursor.qualified()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Group, Parameter
 
 from tailrace.errors import UsageError
+from tailrace.schema.letter_case import LowerCase
 from tailrace.selection import gtids_of
 from tailrace.table_filter import TableFilter, split_patterns
 from tailrace.table_name import split
@@ -138,6 +139,16 @@ SchemaFile = Annotated[
         group=READING,
         help="An SQL file with the CREATE TABLE statements, made by ``mysqldump --no-data``, for "
         "logs that do not have the names of columns.",
+    ),
+]
+LowerCaseNames = Annotated[
+    LowerCase,
+    Parameter(
+        name="--lower-case-table-names",
+        metavar="0|1|2",
+        group=READING,
+        help="The ``lower_case_table_names`` of the server that wrote the logs. A server is asked, "
+        "and logs show it in most cases.",
     ),
 ]
 KeyringFile = Annotated[

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.log.changes import Changes
     from tailrace.log.reader import Step, Wants
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.storage import LogSeries
     from tailrace.transports import Transport
     from tailrace.values.schema import TableSchema
@@ -142,6 +143,7 @@ def readers(
     start: str | None = None,
     end: str | None = None,
     schema: Path | None = None,
+    lower_case_table_names: LowerCase = None,
     keyring: str | None = None,
     skip_checksums: bool = False,
     names: Mapping[str, str] | None = None,
@@ -167,6 +169,7 @@ def readers(
         follow=follow,
         tables=wants,
         schema=schema,
+        lower_case_table_names=lower_case_table_names,
         keyring=keyring,
         layers=layers or None,
     )
@@ -180,7 +183,9 @@ def readers(
             each,
             follow=follow,
             selection=selection,
-            wants=wants if rows else TableFilter(()),
+            wants=(wants.lowered() if reading.catalogue.lowers_names else wants)
+            if rows
+            else TableFilter(()),
             catalogue=reading.catalogue,
             verify_checksums=not skip_checksums,
             notice=say,
@@ -205,6 +210,11 @@ def with_servers(
         server(each, follow=follow, skip_torn_tail=skip_torn_tail) if names_server(each) else each
         for each in sources
     ]
+
+
+def as_read(wants: TableFilter, reader: Reader) -> TableFilter:
+    """The requested tables, by the names that the reader's source has."""
+    return wants.lowered() if reader.lowers_names else wants
 
 
 def check_tables(

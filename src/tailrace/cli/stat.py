@@ -15,6 +15,7 @@ from tailrace.cli.options import (
     IncludeGtids,
     KeyringFile,
     Layers,
+    LowerCaseNames,
     SchemaFile,
     ServerId,
     SkipChecksums,
@@ -27,6 +28,7 @@ from tailrace.cli.options import (
 )
 from tailrace.cli.output import output_to, standard_output
 from tailrace.cli.sources import (
+    as_read,
     check_tables,
     readers,
     say_how_it_ended,
@@ -79,6 +81,7 @@ def stat(
     exclude_gtids: ExcludeGtids = None,
     server_id: ServerId = None,
     schema: SchemaFile = None,
+    lower_case_table_names: LowerCaseNames = None,
     keyring: KeyringFile = None,
     layers: Layers = (),
     skip_checksums: SkipChecksums = False,
@@ -98,6 +101,7 @@ def stat(
         start=start,
         end=until,
         schema=schema,
+        lower_case_table_names=lower_case_table_names,
         keyring=keyring,
         layers=layers,
         skip_checksums=skip_checksums,
@@ -105,6 +109,7 @@ def stat(
         kernels=COUNT,
     )
     for reader in chosen:
+        wants = as_read(wants, reader)
         found = Statistics()
         count(reader, found)
         if make_page is not None:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tailrace.columns.results import Batch
     from tailrace.live.feed import Feed
     from tailrace.log.sources import Source
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound, Start
     from tailrace.storage import LogFile
     from tailrace.storage.keyring.base import Keyring
@@ -220,6 +221,7 @@ def changes(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     notice: Callable[[TableSchema], None] | None = None,
@@ -277,6 +279,9 @@ def changes(
     KeyMissing if it is encrypted and the key is missing; ServerError and its kinds for errors of a
     server, ConnectionLost if it is not reached.
 
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
+
     >>> import tailrace
     >>> for batch in tailrace.changes("examples/shop/mysql", tables="shop.re*"):
     ...     print(batch.table, batch.num_rows, batch.position)
@@ -292,6 +297,7 @@ def changes(
         tables=tables,
         exclude=exclude,
         schema=schema,
+        lower_case_table_names=lower_case_table_names,
         keyring=keyring,
         layers=layers,
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.log.sources import Source
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -65,6 +66,7 @@ def table(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     threads: int = 1,
@@ -82,6 +84,9 @@ def table(
 
     The other arguments are those of `changes`. The result is in memory as a whole; it has
     ``to_pandas()``, and polars and DuckDB take it as it is.
+
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
 
     Raises UsageError for wrong arguments, and if the log has no such table, UnsupportedType if a
     column has types that none holds together (it says which, and what to do); and what `changes`
@@ -102,6 +107,7 @@ def table(
         until=until,
         tables=name,
         schema=schema,
+        lower_case_table_names=lower_case_table_names,
         keyring=keyring,
         layers=layers,
     )

@@ -9,7 +9,7 @@ then replaces it), or to the same class defined again, for example by reloading 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from struct import Struct
 from typing import (
     TYPE_CHECKING,
@@ -60,13 +60,21 @@ class LogState:
     ``format`` is the last format description's content (None before it), ``checksum_algorithm``
     what it says about checksums (before it: what was agreed with the source), ``table_maps`` the
     table maps in force, by table id. ``unknown`` says what happens to an event whose type is
-    neither known nor marked ignorable: an error, or an `OpaqueEvent`.
+    neither known nor marked ignorable: an error, or an `OpaqueEvent`. ``lowers_names`` is what is
+    known of the server besides: see `FormatDescription`.
     """
 
     format: FormatDescription | None = None
     checksum_algorithm: ChecksumAlgorithm = ChecksumAlgorithm.NONE
     table_maps: dict[int, Any] = field(default_factory=dict)
     unknown: Unknown = "error"
+    lowers_names: bool = False
+
+    def lower_names(self) -> None:
+        """Let events from here on know that their server puts names into lower case."""
+        self.lowers_names = True
+        if self.format is not None and not self.format.lowers_names:
+            self.format = replace(self.format, lowers_names=True)
 
 
 class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property

@@ -83,6 +83,9 @@ class FormatDescription:
     post_headers: bytes
     checksum_algorithm: ChecksumAlgorithm
     flavour: Flavour
+    lowers_names: bool = False
+    """Whether the server puts names of databases and tables into lower case
+    (``lower_case_table_names``). It is not in the event: `LogState` has it."""
     differs: bool = field(init=False, repr=False, compare=False)
     """Whether any fixed part has another size than the known one."""
     table_map_id_size: int = field(init=False, repr=False, compare=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -344,6 +345,8 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
         next file (relay logs).
         """
         context.format = self.description
+        if context.lowers_names:
+            context.format = replace(self.description, lowers_names=True)
         context.checksum_algorithm = self.description.checksum_algorithm
         if self.created:
             context.table_maps.clear()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tailrace.log.sources import Source
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -173,6 +174,7 @@ class EventStream(EventReader):
         schema: str | Path | None = None,
         keyring: Keyring | str | Path | None = None,
         layers: Layers | None = None,
+        lower_case_table_names: LowerCase = None,
         verify_checksums: bool = True,
         also: Iterable[str] = (),
     ) -> None:
@@ -184,6 +186,7 @@ class EventStream(EventReader):
             tables=tables,
             exclude=exclude,
             schema=schema,
+            lower_case_table_names=lower_case_table_names,
             keyring=keyring,
             layers=layers,
         )

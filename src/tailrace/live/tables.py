@@ -6,7 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import AccessDenied, ConnectionLost, SchemaError, ServerError
+from tailrace.errors import (
+    AccessDenied,
+    ConnectionLost,
+    SchemaError,
+    ServerError,
+    TailraceError,
+)
 from tailrace.live.connect import connect
 from tailrace.live.driver import ServerAnswer, translated
 from tailrace.live.server_errors import UNKNOWN_VARIABLE
@@ -55,6 +61,19 @@ def connected(source: Source) -> Iterator[ServerConnection]:
     finally:
         if connection.open:
             connection.close()
+
+
+def lowers_names(source: Source) -> bool | None:
+    """Whether a server puts names into lower case (``lower_case_table_names``); None if it cannot
+    be asked.
+    """
+    try:
+        with connected(source) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT @@GLOBAL.lower_case_table_names")
+            answer = ServerAnswer(cursor.fetchall(), 1, server=connection.name, asked="SELECT")
+            return answer.text(0) != "0"
+    except TailraceError:
+        return None
 
 
 def tables_of(connection: ServerConnection) -> set[TableName]:

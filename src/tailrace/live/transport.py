@@ -56,6 +56,12 @@ class ServerTransport:
         with closing(_trial(self.source, start)) as stream:
             stream.connect()
 
+    def lowers_names(self) -> bool | None:
+        """Whether the server puts names into lower case; None if it cannot be asked."""
+        from tailrace.live.tables import lowers_names  # noqa: PLC0415 - it needs PyMySQL
+
+        return lowers_names(self.source)
+
     def tables(self) -> set[TableName]:
         """The tables that the server has now, as far as its user may see them."""
         from tailrace.live.tables import connected, tables_of  # noqa: PLC0415 - it needs PyMySQL

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tailrace.events import Unknown
     from tailrace.log.sources import Source
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound, Until
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -123,6 +124,9 @@ class Log(NotPickled, Closing):
         self.verify_checksums = verify_checksums
         self.expand_payloads = expand_payloads
         self.handlers = Pipeline(handlers)
+        self.lowers_names = schema is not None and bool(schema.lowers_names)
+        """Whether the server put names into lower case: see `FormatDescription`."""
+        self._context = self._new_context()
         self._format: FormatDescriptionEvent | None = None
         self._running: list[Generator[Any]] = []
         self._stream: Stream | None = None
@@ -210,7 +214,7 @@ class Log(NotPickled, Closing):
         first = self.transport.peek()
         if first is not None:
             file, offset, raw = first
-            self._note_format(self._decode(DecodeContext(), raw, file, offset))
+            self._note_format(self._decode(self._new_context(), raw, file, offset))
 
     def _note_format(self, first: Event) -> None:
         self._format = first_event(first)
@@ -310,7 +314,7 @@ class Log(NotPickled, Closing):
     def _meet(self, stream: Stream, file: str, offset: int, raw: bytes) -> None:
         """Take from a source's first event what is to be known once it is connected."""
         if self._format is None:
-            self._note_format(self._decode(DecodeContext(), raw, file, offset))
+            self._note_format(self._decode(self._new_context(), raw, file, offset))
         self._taken = getattr(stream, "taken", None)
         if self._taken is not None and not self._position.file:
             self._position = self._taken.begin
@@ -403,12 +407,21 @@ class Log(NotPickled, Closing):
             if event is not None:
                 yield event
 
+    def lower_names(self) -> None:
+        """From here on the log's server is known to put names into lower case."""
+        self.lowers_names = True
+        self._context.lower_names()
+
+    def _new_context(self, unknown: Unknown = "error") -> DecodeContext:
+        return DecodeContext(unknown=unknown, lowers_names=self.lowers_names)
+
     def _decode(self, context: DecodeContext, raw: bytes, file: str, offset: int) -> Event:
         return context.decode(raw, file=file, offset=offset, verify_checksum=self.verify_checksums)
 
     def _outer_events(self, records: Iterable[Record | None]) -> Iterator[Event | None]:
         """The events as they are stored."""
-        decode = DecodeContext(unknown=self.unknown).decode
+        self._context = self._new_context(self.unknown)
+        decode = self._context.decode
         verify = self.verify_checksums
         for record in records:
             if record is None:
@@ -640,6 +653,7 @@ def open(  # noqa: A001 - it is tailrace.open
     keyring: Keyring | str | Path | None = None,
     unknown: Unknown = "error",
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
 ) -> Log:
     """Open a log: a file, a folder of logs, an index, several files of one series (in any order),
     a URL (``mysql://…`` or ``mariadb://…`` of a server, ``file:///…``, ``memory:name``, ``s3://…``,
@@ -661,6 +675,9 @@ def open(  # noqa: A001 - it is tailrace.open
     UnknownEvent, with "opaque" they are given as `OpaqueEvent`, which handlers and
     `LogWriter.write` take as they are.
 
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
+
     >>> import tailrace
     >>> with tailrace.open("examples/shop/mysql", until="binlog.000001:365") as log:
     ...     print(*[event.name for event in log])
@@ -680,6 +697,7 @@ def open(  # noqa: A001 - it is tailrace.open
         tables=tables,
         exclude=exclude,
         schema=schema,
+        lower_case_table_names=lower_case_table_names,
         keyring=keyring,
         layers=layers,
     )

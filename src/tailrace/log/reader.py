@@ -139,6 +139,8 @@ class Reader:
         self.series = self.transport.series if isinstance(self.transport, SeriesTransport) else None
         self.selection = selection or Selection()
         self.catalogue = Catalogue() if catalogue is None else catalogue.copy()
+        self.lowers_names = bool(self.catalogue.lowers_names)
+        """Whether the source was known from the first to put names into lower case."""
         self.notice = notice
         self.follow = follow
         self.picks = tuple(picks)
@@ -160,8 +162,13 @@ class Reader:
             check_follow(self.selection.end)
         self._begin = self._start()
         self.log = Log(
-            self.transport, start=self._begin, follow=follow, verify_checksums=verify_checksums
+            self.transport,
+            start=self._begin,
+            follow=follow,
+            verify_checksums=verify_checksums,
         )
+        if self.catalogue.lowers_names:
+            self.log.lower_names()
 
     @property
     def format(self) -> FormatDescription:
@@ -339,6 +346,8 @@ class Reader:
     def _take_definition(self, event: Event) -> None:
         if isinstance(event, QueryEvent):
             changed = self.catalogue.apply_event(event, self.format.flavour)
+            if self.catalogue.lowers_names and not self.log.lowers_names:  # the event shows it
+                self.log.lower_names()
             if changed:
                 self._schemas.clear()
 
@@ -408,7 +417,7 @@ def _group(event: Event, *, gtids: bool) -> TransactionHead:
 def read_definitions(series: LogSeries, end: Position, catalogue: Catalogue) -> None:
     """Take in the DDL of a series before a position, and read nothing else."""
     for file in series.files:
-        context = DecodeContext()
+        context = DecodeContext(lowers_names=bool(catalogue.lowers_names))
         last = end.offset if file.name == end.file else None
         for offset, raw in EventReader(file):
             if last is not None and offset >= last:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace.gtid import GtidState
     from tailrace.log.reader import TransactionHead
     from tailrace.log.sources import Source
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -360,6 +361,7 @@ def rows(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
 ) -> Rows:
@@ -380,6 +382,9 @@ def rows(
     columns, ``keyring`` has the keys of encrypted logs, ``layers`` are on the files (``zstd``).
     Changes that were logged as statements have no rows: they are a StatementChange, or are passed
     over with ``statements="skip"``.
+
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
 
     Raises UsageError in this call for arguments that do not fit, StorageError if there is no log,
     GtidError for GTIDs that it no longer holds. Iterating raises LogError and its kinds for errors
@@ -402,6 +407,7 @@ def rows(
         tables=tables,
         exclude=exclude,
         schema=schema,
+        lower_case_table_names=lower_case_table_names,
         keyring=keyring,
         layers=layers,
     )
@@ -420,6 +426,7 @@ def transactions(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
 ) -> Transactions:
@@ -428,6 +435,9 @@ def transactions(
     Arguments and errors are those of `rows`. With ``tables`` a transaction has the rows of these
     tables only, and one that has none of them, and no statement, is left out. All rows of a
     transaction are in memory at the same time; `rows` gives them one by one.
+
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
 
     >>> import tailrace
     >>> with tailrace.transactions("examples/shop/mysql") as found:
@@ -443,6 +453,7 @@ def transactions(
         tables=tables,
         exclude=exclude,
         schema=schema,
+        lower_case_table_names=lower_case_table_names,
         keyring=keyring,
         layers=layers,
     )
@@ -462,6 +473,7 @@ def items(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
 ) -> Items:
@@ -471,6 +483,9 @@ def items(
     larger than 64 MiB waits on disk until its end is read. So a program can take part of a
     transaction in, and decide at its end. XA transactions that are in doubt at the log's end are
     not given: reading on from ``resume`` gives them when they are committed.
+
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
 
     >>> from tailrace.log.rows import items
     >>> found = items("examples/shop/mysql")
@@ -485,6 +500,7 @@ def items(
         tables=tables,
         exclude=exclude,
         schema=schema,
+        lower_case_table_names=lower_case_table_names,
         keyring=keyring,
         layers=layers,
     )

@@ -18,6 +18,7 @@ from tailrace.errors import NoSuchTable, UsageError
 from tailrace.position import Position
 from tailrace.printable import short_repr
 from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.letter_case import lowers_names
 from tailrace.selection import Selection, check_follow, one_start, start_of, until_of
 from tailrace.storage import LogSeries, find_all
 from tailrace.table_filter import TableFilter
@@ -27,6 +28,7 @@ from tailrace.warn import warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound, Start
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -169,8 +171,12 @@ class Reading:
         schema: str | Path | None = None,
         keyring: Keyring | str | Path | None = None,
         layers: Layers | None = None,
+        lower_case_table_names: LowerCase = None,
     ) -> Self:
         """Check a caller's arguments.
+
+        ``lower_case_table_names`` is that of the server that wrote the logs, None if the logs are
+        to tell.
 
         Raises UsageError for arguments that do not fit, and what `logs_of` raises; SchemaError and
         StorageError for the ``schema`` file.
@@ -182,6 +188,11 @@ class Reading:
         wants = TableFilter.of(tables, exclude).watched()
         catalogue = catalogue_of(schema)
         logs = tuple(logs_of(source, keyring, layers))
+        catalogue.lowers_names = lowers_names(lower_case_table_names)
+        if catalogue.lowers_names is None:
+            catalogue.lowers_names = server_lowers_names(logs)
+        if catalogue.lowers_names:
+            wants = wants.lowered()
         _check_several(logs, selection, follow=follow)
         return cls(logs, selection, wants, catalogue, follow)
 
@@ -227,6 +238,13 @@ def unmatched_in(
                 where = "in the log and on the server"
         unmatched = wants.unmatched(there)
     return unmatched, where
+
+
+def server_lowers_names(logs: Sequence[AnyLog]) -> bool | None:
+    """Whether servers put names into lower case, if logs are those of servers that agree."""
+    asked = [getattr(log, "lowers_names", None) for log in logs]
+    found = {each() for each in asked if each is not None}
+    return found.pop() if len(found) == 1 and None not in asked else None
 
 
 def catalogue_of(schema: str | Path | None) -> Catalogue:

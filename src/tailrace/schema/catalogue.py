@@ -10,6 +10,7 @@ from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 from tailrace.position import Position
 from tailrace.schema.classify import classify
+from tailrace.schema.letter_case import lowered, lowers
 from tailrace.schema.tokens import SqlMode
 from tailrace.table_name import TableName
 from tailrace.values.registry import declare
@@ -39,6 +40,10 @@ NAMES_FROM: Final = {
     "none": _NO_NAMES.format(""),
 }
 """What a user is told about the column names of a table, by `TableSchema.names_from`."""
+CASE_REMEDY: Final = (
+    "give the lower_case_table_names of the server that wrote the log (--lower-case-table-names 1"
+    " or 0)"
+)
 _MISFIT = "the DDL in these logs does not fit it"
 
 
@@ -67,6 +72,7 @@ class Contents:
     from_first: bool = False
     learned: tuple[Learned, ...] = ()
     begin: Position | None = None
+    lowers_names: bool | None = None
 
 
 class Catalogue:
@@ -75,8 +81,9 @@ class Catalogue:
     It holds the user's definitions (`given`), which take precedence, and those of the DDL that it
     receives in the log's order, by `apply` or `apply_event`. A table whose definition cannot be
     determined is *unknown*, with the reason. A definition queried from a server (`learn`) is used
-    if neither fits. Names of databases and tables are compared as written. A catalogue can be
-    pickled. `copy` is cheap: definitions are shared and never changed in place.
+    if neither fits. Names of databases and tables are compared as written; with ``lowers_names``
+    the source has ``lower_case_table_names``, and they are in lower case (None: unknown). A
+    catalogue can be pickled. `copy` is cheap: definitions are shared and never changed in place.
 
     A table is *whole* if a statement created or emptied it, so that it had no rows: all rows that
     it has since were logged. ``CREATE TABLE IF NOT EXISTS`` proves this in two cases only: the
@@ -85,11 +92,18 @@ class Catalogue:
     statement before ``begin``, from where rows are read.
     """
 
-    def __init__(self, *, from_first: bool = False, begin: Position | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        from_first: bool = False,
+        begin: Position | None = None,
+        lowers_names: bool | None = None,
+    ) -> None:
         self.from_first = from_first
         self.begin = begin
         self.statement = ""
         """The statement under way, as reasons quote it."""
+        self.lowers_names = lowers_names
         self._given: dict[Key, TableState] = {}
         self._tables: dict[Key, TableState] = {}
         self._unknown: dict[Key, str] = {}
@@ -102,6 +116,7 @@ class Catalogue:
         """An independent copy of the current state."""
         other = type(self)()
         other.from_first, other.begin = self.from_first, self.begin
+        other.lowers_names = self.lowers_names
         collections = {name: each for name, each in vars(self).items() if name.startswith("_")}
         vars(other).update({name: known.copy() for name, known in collections.items()})
         return other
@@ -118,12 +133,17 @@ class Catalogue:
             self.from_first,
             tuple(each for _, each in sorted(self._learned.items(), key=_by_key)),
             self.begin,
+            self.lowers_names,
         )
 
     @classmethod
     def of(cls, contents: Contents) -> Self:
         """A catalogue with exactly this content."""
-        made = cls(from_first=contents.from_first, begin=contents.begin)
+        made = cls(
+            from_first=contents.from_first,
+            begin=contents.begin,
+            lowers_names=contents.lowers_names,
+        )
         made.given(contents.given)
         for state in contents.tables:
             made._tables[state.definition.database, state.definition.table] = state
@@ -165,7 +185,17 @@ class Catalogue:
         known.settle(end)
         contents = known.contents()
         learned = tuple(Learned(state, end) for state in contents.tables)
-        return self.of(Contents((), (), {}, contents.databases, frozenset(), learned=learned))
+        return self.of(
+            Contents(
+                (),
+                (),
+                {},
+                contents.databases,
+                frozenset(),
+                learned=learned,
+                lowers_names=self.lowers_names,
+            )
+        )
 
     def without_learned(self, tables: Collection[Key]) -> Self:
         """A copy without the servers' definitions of these tables."""
@@ -240,11 +270,24 @@ class Catalogue:
             except SchemaError:
                 if source != "ddl":
                     raise
+        if source is None and self.lowers_names is None:
+            self._check_other_case(TableName(table_map.database, table_map.table))
         learned = self._learned.get((table_map.database, table_map.table))
         if learned is not None:
             with suppress(SchemaError):
                 return _by_server(learned.state, table_map, flavour)
         return resolve_table(table_map, flavour)
+
+    def _check_other_case(self, name: TableName) -> None:
+        """Raises SchemaError for a table that no statement names, but for its letters' case."""
+        if name in self._unknown or name in self._whole or any(map(lowers, name)):
+            return
+        for key in (*self._tables, *self._unknown, *self._whole):
+            if key[1] and key != name and tuple(map(lowered, key)) == name:
+                raise SchemaError(
+                    f"statements name {TableName(*key)}, and rows {name}, which may be one table:"
+                    f" {CASE_REMEDY}"
+                )
 
     def notice(self, schema: TableSchema) -> str | None:
         """Where a table's column names come from, for the user; None if it is the log."""
@@ -341,9 +384,42 @@ class Catalogue:
                 self.settle(at)
         session, sql = session_of_event(event, flavour)
         if session is not None:
+            if self.lowers_names is None and self._notice_case(event, sql, session):
+                session = replace(session, lowers_names=True)
             self._apply(sql, event.database, session, at)
         if self.begin is not None and Position(event.file or "", event.offset or 0) < self.begin:
             self._whole.clear()
+        return True
+
+    def _notice_case(self, event: QueryEvent, sql: str, session: StatementSession) -> bool:
+        """Whether a statement about a database shows that its server puts names into lower case:
+        the event has the name so, and the text has not. From here on they are lowered.
+
+        Raises SchemaError if an earlier statement was taken as it is written.
+        """
+        from tailrace.schema.ddl import DropDatabase, PutDatabase, effects  # noqa: PLC0415 - as above
+
+        names = [
+            each.database
+            for each in effects(sql, event.database, session)
+            if isinstance(each, PutDatabase | DropDatabase)
+        ]
+        if not any(event.database == lowered(name) != name for name in names):
+            return False
+        known = (
+            *self._tables,
+            *self._unknown,
+            *self._whole,
+            *((name,) for name in self._databases),
+        )
+        if any(lowers(name) for key in known for name in key):
+            raise event.error(
+                f"a statement names database {names[0]}, and the server calls it {event.database}:"
+                f" {CASE_REMEDY}",
+                SchemaError,
+            )
+        self.lowers_names = True
+        event.form = replace(event.form, lowers_names=True)
         return True
 
     def settle(self, at: Position) -> None:

@@ -11,11 +11,11 @@
      "databases": {"shop": 45}, "temporary": [["shop", "scratch"]],
      "whole": [["shop", ""], ["shop", "orders"]], "from_first": true,
      "learned": [{"end": "binlog.000003:1234", "table": {"database": "shop", ...}}],
-     "begin": "binlog.000001:812"}
+     "begin": "binlog.000001:812", "lowers_names": true}
 
 Version 1 had no ``whole``: the tables with a definition are taken as whole. ``learned`` holds
 definitions queried from the server, with the end of its log at that time. ``begin`` is where rows
-are read from.
+are read from. With ``lowers_names`` the source has ``lower_case_table_names``.
 
 Columns are in the order of their positions. Members with their default value (see the classes) are
 left out, and so are empty lists. Version 1 had no foreign keys. Every member is checked when it is
@@ -66,6 +66,7 @@ def to_json(catalogue: Catalogue) -> dict[str, Any]:
                 {"end": str(each.end), "table": _table(each.state)} for each in contents.learned
             ],
             begin=None if contents.begin is None else str(contents.begin),
+            lowers_names=contents.lowers_names,
         ),
     }
 
@@ -96,6 +97,7 @@ def from_json(value: Any) -> Catalogue:
             found.get("from_first", False),
             found.get("learned", ()),
             found.get("begin"),
+            found.get("lowers_names"),
         )
     )
 
@@ -302,6 +304,7 @@ _CATALOGUE: Final[_Read] = {
     "temporary": _list(_key),
     "whole": _list(_key),
     "from_first": _flag,
+    "lowers_names": _flag,
     "learned": _list(_learned_of),
     "begin": _position,
 }

@@ -132,7 +132,9 @@ def moves_rows(tokens: Sequence[SqlToken]) -> bool:
     return any((one.key, two.key) in _WITH_ROWS for one, two in pairwise(tokens))
 
 
-def exchanged_tables(tokens: Sequence[SqlToken], database: str) -> list[TableName]:
+def exchanged_tables(
+    tokens: Sequence[SqlToken], database: str, *, lowers_names: bool = False
+) -> list[TableName]:
     """The table in ``EXCHANGE PARTITION p WITH TABLE`` or ``CONVERT PARTITION p TO TABLE``, of
     this database unless another is named.
     """
@@ -144,20 +146,22 @@ def exchanged_tables(tokens: Sequence[SqlToken], database: str) -> list[TableNam
     found = []
     for place in range(1, len(keys)):
         if keys[place] == "TABLE" and keys[place - 1] in {"WITH", "TO", "CONVERT"}:
-            cursor = TokenCursor(tokens)
+            cursor = TokenCursor(tokens, lowers_names=lowers_names)
             cursor.at = place + 1
             own, table = cursor.qualified()
             found.append(TableName(own or database, table))
     return found
 
 
-def merged_tables(tokens: Sequence[SqlToken], database: str) -> list[TableName]:
+def merged_tables(
+    tokens: Sequence[SqlToken], database: str, *, lowers_names: bool = False
+) -> list[TableName]:
     """The tables of which a MERGE table consists: ``UNION = (a, d.b)``. What is written to it is
     written to them.
     """
     found = []
     for place, token in enumerate(tokens):
-        cursor = TokenCursor(tokens)
+        cursor = TokenCursor(tokens, lowers_names=lowers_names)
         cursor.at = place + 1
         if token.key != "UNION" or not (cursor.accept("=") or cursor.token.key == "("):
             continue

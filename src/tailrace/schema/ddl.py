@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import SchemaError
 from tailrace.schema.alter import apply_clauses, renamed_columns
 from tailrace.schema.clauses import Clause, PrimaryKey, RenameTable, parse_clauses
+from tailrace.schema.letter_case import lowered
 from tailrace.schema.tables import (
     Charset,
     TableBody,
@@ -243,7 +244,7 @@ def _effects(sql: str, database: str | None, session: StatementSession) -> tuple
     parser = _Parser(database, session)
     try:
         tokens = tokenize(sql, session.flavour, session.sql_mode)
-        return tuple(parser.statement(TokenCursor(tokens)))
+        return tuple(parser.statement(TokenCursor(tokens, lowers_names=session.lowers_names)))
     except NotUnderstoodError as error:
         return (Unclear(parser.name, str(error), parser.made, parser.unless_exists),)
 
@@ -261,7 +262,7 @@ class _Parser:
     """
 
     def __init__(self, database: str | None, session: StatementSession) -> None:
-        self.database = database or None
+        self.database = lowered(database) if database and session.lowers_names else database or None
         self.session = session
         self.name: Name | None = None
         self.made = self.unless_exists = False
@@ -296,7 +297,7 @@ class _Parser:
         temporary = cursor.accept("TEMPORARY")
         if cursor.accept_any("DATABASE", "SCHEMA"):
             unless_exists = cursor.accept("IF", "NOT", "EXISTS")
-            name = cursor.name()
+            name = cursor.database()
             if replaces:
                 yield DropDatabase(name)
             yield PutDatabase(name, _charset(cursor), made=True, unless_exists=unless_exists)
@@ -347,8 +348,8 @@ class _Parser:
             if any(token.key == "AS" for token in cursor.tokens):
                 yield Unclear(self.name, "the type of a sequence was altered")
             return
-        clauses = parse_clauses(cursor, self.session)
-        yield AlterTable(self.name, tuple(map(self._with_database, clauses)))
+        clauses = map(self._with_database, parse_clauses(cursor, self.session))
+        yield AlterTable(self.name, tuple(each for each in clauses if not self._is_no_rename(each)))
 
     def _with_database(self, clause: Clause) -> Clause:
         """A new name without a database is in the default one, whatever the table's old
@@ -358,18 +359,22 @@ class _Parser:
             return replace(clause, database=self.database)
         return clause
 
+    def _is_no_rename(self, clause: Clause) -> bool:
+        """Whether a clause renames the table to the name that it has, which changes nothing."""
+        return isinstance(clause, RenameTable) and self.name == Name(clause.database, clause.table)
+
     def _alter_database(self, cursor: TokenCursor) -> Iterator[Effect]:
         named = parse_charset(TokenCursor(cursor.tokens[cursor.at :])) is None
         database = self.database
         if named and cursor.token.key not in {"READ", "ENCRYPTION", "DEFAULT", "COMMENT"}:
-            database = cursor.name()
+            database = cursor.database()
         if database is not None:
             yield PutDatabase(database, _charset(cursor), made=False)
 
     def _drop(self, cursor: TokenCursor) -> Iterator[Effect]:
         if cursor.accept_any("DATABASE", "SCHEMA"):
             cursor.accept("IF", "EXISTS")
-            yield DropDatabase(cursor.name())
+            yield DropDatabase(cursor.database())
             return
         if cursor.accept("INDEX"):
             yield from self._drop_index(cursor)

@@ -37,7 +37,8 @@ class StatementSession:
     ``charset_collations`` has the default collation ids, by name, of character sets for which the
     session differs from its flavour (MySQL's ``default_collation_for_utf8mb4``, MariaDB's
     ``character_set_collations``). ``thread_specific`` means that the statement used a temporary
-    table (header flag 0x4).
+    table (header flag 0x4). ``lowers_names``: names of databases and tables are put into lower case
+    (`tailrace.schema.letter_case`).
     """
 
     flavour: Flavour = Flavour.MYSQL
@@ -45,6 +46,7 @@ class StatementSession:
     sql_mode: int = SqlMode.NONE
     charset_collations: tuple[tuple[str, int], ...] = ()
     thread_specific: bool = False
+    lowers_names: bool = False
 
     def of_charset(self, charset: str) -> int:
         """The default collation of a character set; `NotUnderstoodError` if it does not exist."""
@@ -123,7 +125,8 @@ def session_of_event(event: QueryEvent, flavour: Flavour) -> tuple[StatementSess
         overrides.append((charset_of(charset), collation))
     mode = (status(StatusVariable.SQL_MODE) or 0) & _MODES
     specific = event.header.flags & _THREAD_SPECIFIC != 0
-    return _session(flavour, server, mode, tuple(overrides), specific), _text(event, client)
+    found = _session(flavour, server, mode, tuple(overrides), specific, event.form.lowers_names)
+    return found, _text(event, client)
 
 
 _GENERATED: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE [^\n]*\(\n  `")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
+from tailrace.schema.letter_case import lowered
 from tailrace.transaction.statements import COMMENT_REST
 from tailrace.values.surrogates import in_json
 
@@ -294,10 +295,15 @@ _BYTES: Final = {"0x": 16, "x'": 16, "0b": 2, "b'": 2}
 
 
 class TokenCursor:
-    """Examines one token and moves on. The last token is an END token, which is never passed."""
+    """Examines one token and moves on. The last token is an END token, which is never passed.
 
-    def __init__(self, tokens: Sequence[SqlToken]) -> None:
+    With ``lowers_names`` the names of databases and tables are as such a server has them
+    (`tailrace.schema.letter_case`).
+    """
+
+    def __init__(self, tokens: Sequence[SqlToken], *, lowers_names: bool = False) -> None:
         self.tokens = tokens
+        self._case = lowered if lowers_names else str
         self.at = 0
 
     @property
@@ -370,16 +376,23 @@ class TokenCursor:
     def qualified(self) -> tuple[str | None, str]:
         """``table``, ``database.table`` or (MariaDB) ``.table``: the database, if any, and name."""
         if self.accept("."):
-            return None, self.name()
-        first = self.name()
+            return None, self._case(self.name())
+        first = self._case(self.name())
         if self.accept("."):
-            return first, self.name()
+            return first, self._case(self.name())
         return None, first
 
     def column(self) -> str:
         """A column's name; MariaDB takes ``table.column`` and ``database.table.column``, too."""
-        name = self.qualified()[1]
-        return self.name() if self.accept(".") else name
+        self.accept(".")
+        name = self.name()
+        while self.accept("."):
+            name = self.name()
+        return name
+
+    def database(self) -> str:
+        """The name of a database."""
+        return self._case(self.name())
 
     def text(self) -> str:
         """A string literal; adjacent literals are one string."""

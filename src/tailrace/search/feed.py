@@ -13,8 +13,9 @@ from tailrace.errors import LogReset, SchemaError, UsageError
 from tailrace.live.transport import ServerTransport
 from tailrace.log.changes import Change, Logged
 from tailrace.log.rows import CommittedItem, Items, items
-from tailrace.log.sources import logs_of
+from tailrace.log.sources import logs_of, server_lowers_names
 from tailrace.log_mark import mark_of
+from tailrace.schema.letter_case import lowers_names
 from tailrace.search.analysis import Analyser
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import ShardWriter
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source as Server
     from tailrace.log.sources import AnyLog, Source
     from tailrace.position import Position
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.search.shard import State
     from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
@@ -67,6 +69,7 @@ def index(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     analyser: Analyser | None = None,
@@ -84,6 +87,9 @@ def index(
     Readers see what was committed, transaction by transaction, moments later. The process may be
     killed at any time: the next call continues, and each change is indexed once.
 
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
+
     Raises what reading raises; StorageError if another process writes to the index; UsageError for
     other tables or another analyser than the index has; SchemaError for a statement after which the
     index has to be built again.
@@ -95,11 +101,15 @@ def index(
     >>> Index("reviews").search("+would +again", limit=1).hits[0].table
     'shop.reviews'
     """
-    wants = TableFilter.of(tables, exclude)
-    wanted = Manifest(wants.only, wants.exclude, analyser or Analyser())
     logs = logs_of(source, keyring, layers)
     if len(logs) != 1:
         raise UsageError("an index follows one log: give one")
+    wants = TableFilter.of(tables, exclude)
+    if lowers_names(lower_case_table_names) or (
+        lower_case_table_names is None and server_lowers_names(logs)
+    ):
+        lower_case_table_names, wants = 1, wants.lowered()
+    wanted = Manifest(wants.only, wants.exclude, analyser or Analyser())
     if names_object(into):
         raise UsageError(f"{into}: an index in an object store is made on Spark (--shards)")
     server = logs[0].source if isinstance(logs[0], ServerTransport) else None
@@ -128,6 +138,7 @@ def index(
                 tables=tables,
                 exclude=exclude,
                 schema=schema,
+                lower_case_table_names=lower_case_table_names,
                 verify_checksums=verify_checksums,
                 statements=statements,
             )

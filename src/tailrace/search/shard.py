@@ -498,7 +498,9 @@ class ShardWriter:
             case AlterTable():
                 session, sql = session_of_event(event, event.form.flavour)
                 tokens = [] if session is None else tokenize(sql, session.flavour, session.sql_mode)
-                exchanged = exchanged_tables(tokens, event.database)
+                exchanged = exchanged_tables(
+                    tokens, event.database, lowers_names=event.form.lowers_names
+                )
                 emptied = {each for each in exchanged if _name(each) in tables}
                 known = tables.get(_name(pair(effect.name)))
                 if known is not None and self._needs_rows(known, effect, tokens, can_read):

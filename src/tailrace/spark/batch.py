@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.position import Position
+from tailrace.schema.catalogue import CASE_REMEDY
 from tailrace.schema.catalogue_json import from_json, to_json
+from tailrace.schema.letter_case import lowered
 from tailrace.spark.cascade.build import carry_out
 from tailrace.spark.cascade.keys import links_of
 from tailrace.spark.cascade.turns import turns
@@ -585,6 +587,7 @@ class Batches:
                 if again.has(key) and key not in asides.tables:
                     asides.fail(key, database, table, source, cause, all=True)
         _check_tables(self._store.manifest, files)
+        _check_case(self._store.manifest, taken, files, asides)
         quiet: dict[str, list[str]] = {}
         for source, written in parts:
             if written.quiet is not None:
@@ -865,6 +868,34 @@ def _check_tables(manifest: Manifest, files: Mapping[str, Sequence[ChangeFile]])
                 "a lake each, leave it out of one with --tables, or begin a lake with --shards, "
                 "which has a column _source"
             )
+
+
+def _check_case(
+    manifest: Manifest,
+    taken: Mapping[str, Taken],
+    files: Mapping[str, Sequence[ChangeFile]],
+    asides: Asides,
+) -> None:
+    """Raises `PipelineError` for a statement about a table that has rows in lower case only.
+
+    Its server may put names into lower case, which the log has not shown so far.
+    """
+    every = [(one.source, one.database, one.table) for one in manifest.tables.values()]
+    every += [(one[0].source, one[0].database, one[0].table) for one in files.values()]
+    every += [(one.source, one.database, one.table) for one in asides.tables.values()]
+    for source, each in taken.items():
+        there = {TableName(*names) for one, *names in every if one == source}
+        for split in each.splits if there else ():
+            if split.catalogue.lowers_names is not None:
+                continue
+            for change in split.changes:
+                name = None if change.table.endswith(".*") else TableName.parse(change.table)
+                other = name and TableName(*map(lowered, name))
+                if name is not None and other != name and other in there and name not in there:
+                    raise PipelineError(
+                        f"{split.file}:{change.offset}: a statement names {name}, and rows {other},"
+                        f" which may be one table: {CASE_REMEDY}"
+                    )
 
 
 def _bytes_read(arguments: object) -> int:

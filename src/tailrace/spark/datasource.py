@@ -32,6 +32,7 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.live.scheme import names_server
 from tailrace.live.url import Source
 from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.letter_case import lowered
 from tailrace.schema.user_schema import load
 from tailrace.spark.filters import full_name, table_patterns, taken
 from tailrace.spark.reading import SplitPartition, read_changes
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from tailrace.columns import Split
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.spark.filters import Condition
     from tailrace.storage import LogSeries
     from tailrace.values.schema import TableSchema
@@ -63,6 +65,7 @@ _KNOWN: Final = frozenset(
         "images",
         "columns",
         "schema",
+        "lower_case_table_names",
         "keyring",
         "verify_checksums",
         "statements",
@@ -102,6 +105,8 @@ class Options:
     split_bytes: int
     keyring: str | None = None
     spool: str | None = None
+    lowers_names: bool | None = None
+    """Whether the server that wrote the log puts names into lower case, if that is known."""
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
@@ -114,7 +119,14 @@ class Options:
             )
         if not options.get("path"):
             raise UsageError('format binlog: give the logs, a file or folder, by option("path", …)')
+        cases = {"0": False, "1": True, "2": True}
+        case = options.get("lower_case_table_names")
+        if case not in {None, *cases}:
+            raise UsageError(f"option lower_case_table_names is 0, 1 or 2, and not {case}")
+        lowers_names = None if case is None else cases[case]
         tables = _patterns(options.get("tables"))
+        if lowers_names and tables is not None:
+            tables = tuple(map(lowered, tables))
         table = None if tables is None or len(tables) > 1 else full_name(tables[0])
         forms = ("json", "row", "both") if table is None else ("row", "both", "json")
         images = choice(options, "images", forms)
@@ -132,10 +144,11 @@ class Options:
             )
         if table is not None and "exclude" in options:
             raise UsageError(f"option exclude: option tables is one table, {table}: leave it out")
+        wants = TableFilter.of(tables, _patterns(options.get("exclude")))
         return cls(
             options["path"],
             table,
-            TableFilter.of(tables, _patterns(options.get("exclude"))),
+            wants.lowered() if lowers_names else wants,
             images,
             _names(options.get("columns")),
             options.get("schema"),
@@ -144,6 +157,7 @@ class Options:
             _bytes(options.get("split", str(64 << 20))),
             options.get("keyring"),
             options.get("spool"),
+            lowers_names,
         )
 
 
@@ -200,6 +214,7 @@ class BinlogDataSource(DataSource):
       ``both``, or ``json``, as for several tables.
     - ``columns``: only these columns of the table are decoded; names with commas between.
     - ``schema``: an SQL file of CREATE TABLE statements, for logs that name no columns.
+    - ``lower_case_table_names``: that of the server that wrote the log (`tailrace.spark.mirror`).
     - ``verify_checksums``: ``false`` does not verify checksums.
     - ``statements``: ``skip`` skips changes that were logged as statements.
     - ``split``: bytes of log for each partition, approximately (64 MiB).
@@ -291,7 +306,7 @@ def _found(options: Options) -> Sequence[LogSeries]:
 
 
 def _splits(options: Options) -> list[Split]:
-    catalogue = Catalogue()
+    catalogue = Catalogue(lowers_names=options.lowers_names)
     if options.schema is not None:
         catalogue.given(load(options.schema))
     return [
@@ -333,7 +348,9 @@ def _columns(options: Options, table: str) -> tuple[pa.Schema, int]:
     }
     newest: pa.RecordBatch | None = None
     if names_server(options.path):
-        for batch in changes(options.path, schema=options.schema, **asked).record_batches():
+        case: LowerCase = None if options.lowers_names is None else 1 if options.lowers_names else 0
+        read = changes(options.path, schema=options.schema, lower_case_table_names=case, **asked)
+        for batch in read.record_batches():
             newest = batch
     for split in () if names_server(options.path) else reversed(_splits(options)):
         for batch in read_split(split, **asked):

@@ -66,6 +66,7 @@ class Inflow:
         begin: Position | None = None,
         learned: Iterable[Learned] = (),
         cascades: bool = False,
+        lowers_names: bool | None = None,
     ) -> None:
         self.name = series.name
         self._state = state
@@ -79,6 +80,8 @@ class Inflow:
             )
         else:
             _, after, catalogue = resume(series, state)
+        if lowers_names is not None:
+            catalogue.lowers_names = lowers_names
         catalogue.given(given)
         for each in learned:
             catalogue.learn(each)

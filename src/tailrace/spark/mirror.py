@@ -7,6 +7,7 @@ and the next run resumes there. docs/design/lake.md describes the lake.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -14,6 +15,7 @@ from tailrace.columns.native import compile_all
 from tailrace.durations import seconds_of
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source
+from tailrace.schema.letter_case import lowered, lowers_names
 from tailrace.schema.user_schema import load
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.spark.report import MirrorReport, Moment
     from tailrace.storage.keyring.base import Keyring
 
@@ -70,6 +73,7 @@ def mirror(
     stop: threading.Event | None = None,
     on_moment: Callable[[Moment], None] | None = None,
     notice: Callable[[str], None] | None = None,
+    lower_case_table_names: LowerCase = None,
 ) -> MirrorReport:
     """Bring a lake up to the end of binary logs; a run that finds nothing new changes nothing.
 
@@ -99,6 +103,8 @@ def mirror(
     - ``cascades``: what to do about foreign keys that change rows without a log of it: ``name`` the
       tables (default), or ``apply`` what the keys do, from the definitions in the log
       (docs/design/cascades.md).
+    - ``lower_case_table_names``: that of the server that wrote the logs. A server is asked, and a
+      lake knows it of its sources. Logs show it in most cases; what they leave open is an error.
 
     ``format``, ``keep``, ``tables``, ``exclude``, ``keys``, ``shards``, ``update_mode`` and
     ``cascades`` are fixed when a lake is created: they need not be given again.
@@ -161,8 +167,23 @@ def mirror(
     if servers or follow:  # these may get there later: better told before anything is received
         fit.check_spark("mirroring a server, or with --follow,", java=starts)
     workers = Workers(spark, here=follow or starts, starting=starting)
-    inputs = Sources(files, servers, keyring, given, notice or _no_notice)
+    inputs = Sources(
+        files,
+        servers,
+        keyring,
+        given,
+        notice or _no_notice,
+        lowers_names(lower_case_table_names),
+    )
     with open_store(into, kind) as store, inputs, inputs.beginning(store):
+        retried = None if retry_tables is None else TableFilter.of(retry_tables)
+        if inputs.lower_names(store):
+            options = replace(
+                options,
+                tables=options.tables.lowered(),
+                keys=tuple((lowered(name), key) for name, key in options.keys),
+            )
+            retried = None if retried is None else retried.lowered()
         options = check_lake(store.label, store.manifest, options, kind)
         inputs.cascades = options.cascades == "apply"
         wanted: WantedTables | None = None
@@ -184,8 +205,8 @@ def mirror(
             store, options, workers, tell, wanted=wanted, complete=complete, servers=set(named)
         )
         names = AskedNames(named, say)
-        if retry_tables is not None:
-            take_up(store, inputs, batches, retry_tables, tell)
+        if retried is not None:
+            take_up(store, inputs, batches, retried, tell)
         naming = Cascades(named, options, say)
         if not follow:
             return Once(store, inputs, batches, workers, naming, names, progress).run()

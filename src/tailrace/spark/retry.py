@@ -28,7 +28,6 @@ from tailrace.spark.manifest.paths import within
 from tailrace.spark.server_start import SUFFIX, load
 from tailrace.spark.servers import ServerLogs
 from tailrace.storage import LogSeries
-from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.sources import Sources
     from tailrace.spark.unnamed import Answer, AskedNames
+    from tailrace.table_filter import TableFilter
 
     Progress = Callable[[str, int, int], None]
 
@@ -68,15 +68,15 @@ def take_up(
     store: LakeStore,
     sources: Sources,
     batches: Batches,
-    tables: str | Sequence[str],
+    wanted: TableFilter,
     progress: Progress,
 ) -> None:
-    """Take up the tables that patterns name (``shop.orders``, ``shop.*``), as far as that is done.
+    """Take up the tables that are ``wanted``, as far as that is done.
 
     A table that fails again stays set aside, and the lake says why. Raises UsageError where no
     table that is set aside is named, `PipelineError` where the log is no longer there.
     """
-    manifest, wanted = store.manifest, TableFilter.of(tables)
+    manifest = store.manifest
     names = {key: manifest.tables[key].full_name for key in _asides(manifest)}
     chosen = {key for key, name in names.items() if wanted(*name)}
     missing = wanted.unmatched(names.values()).missing("among the tables that are set aside")

@@ -15,6 +15,8 @@ from tailrace.errors import (
     TailraceError,
     UsageError,
 )
+from tailrace.live.tables import lowers_names
+from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
 from tailrace.spark.inflow import Inflow, settled
 from tailrace.spark.server_start import SUFFIX, begin_of, forget
@@ -53,6 +55,7 @@ class Sources(Closing):
         keyring: Keyring | str | Path | None,
         given: Given,
         notice: Callable[[str], None] = lambda _text: None,
+        lowers_names: bool | None = None,
     ) -> None:
         if keyring is not None and not files:
             raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
@@ -60,7 +63,10 @@ class Sources(Closing):
         self._servers = servers
         self._keyring = keyring
         self._given = given
+        self._lowers_names = lowers_names
         self._notice = notice
+        self._cases: dict[str, bool] = {}
+        """Whether servers put names into lower case, as they said or the lake knows."""
         self._begins: dict[str, Position] = {}
         """Where a new lake begins in the logs of servers whose URL says that."""
         self._found_now: set[str] = set()
@@ -221,9 +227,38 @@ class Sources(Closing):
     def _inflow(self, series: LogSeries, store: LakeStore, *, hold: bool) -> Inflow:
         state = store.manifest.sources.get(series.name)
         begin = None if state is not None else self._begins.get(series.name)
-        made = Inflow(series, state, self._given, hold=hold, begin=begin, cascades=self.cascades)
+        made = Inflow(
+            series,
+            state,
+            self._given,
+            hold=hold,
+            begin=begin,
+            cascades=self.cascades,
+            lowers_names=self._cases.get(series.name, self._lowers_names),
+        )
         self.inflows[series.name] = made
         return made
+
+    def lower_names(self, store: LakeStore) -> bool:
+        """Whether any source puts names into lower case: by the argument, the lake, its server.
+
+        Raises `PipelineError` where the argument is not what the lake began with.
+        """
+        for name, state in store.manifest.sources.items():
+            known = from_json(state.tables).lowers_names
+            if known and self._lowers_names is False:
+                raise PipelineError(
+                    f"source {name} has lower_case_table_names in this lake, and 0 is given: leave"
+                    " that out, or create a new lake"
+                )
+            if known:
+                self._cases[name] = True
+        for name, source in self.named(store).items():
+            if name not in self._cases and self._lowers_names is None:
+                found = lowers_names(source)
+                if found is not None:
+                    self._cases[name] = found
+        return bool(self._lowers_names) or any(self._cases.values())
 
     def named(self, store: LakeStore) -> dict[str, Source]:
         """The servers, by what they are called in the lake."""

@@ -184,7 +184,12 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         if self._backlog is None:
             given = load(self._options.schema) if self._options.schema is not None else ()
             inner = min(self._options.split_bytes, INNER_BYTES)
-            self._backlog = Backlog(given, self._opened.saved(self._stream.index), inner)
+            self._backlog = Backlog(
+                given,
+                self._opened.saved(self._stream.index),
+                inner,
+                lowers_names=self._options.lowers_names,
+            )
         return self._backlog
 
     def _limits(self, limit: Any) -> Limits:

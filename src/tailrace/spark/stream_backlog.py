@@ -69,7 +69,7 @@ class Backlog:
     """Knows one log from some file on, and continues where it was as the log grows.
 
     ``given`` are definitions of tables of the user's; ``saved`` keeps indices from run to run.
-    ``inner`` is as in `IndexPlanner`.
+    ``inner`` is as in `IndexPlanner`, ``lowers_names`` as in `Catalogue`.
     Methods raise what going through the log raises (LogError, StorageError).
     """
 
@@ -78,8 +78,11 @@ class Backlog:
         given: Sequence[TableDefinition | TableState],
         saved: SavedIndices,
         inner: int = INNER_BYTES,
+        *,
+        lowers_names: bool | None = None,
     ) -> None:
         self._given = given
+        self._lowers_names = lowers_names
         self._inner = inner
         self._saved = saved
         self._planner: IndexPlanner | None = None
@@ -258,7 +261,7 @@ class Backlog:
             number -= 1
             saved = self._saved.load(files[number])
         self._files = {}
-        known = Catalogue()
+        known = Catalogue(lowers_names=self._lowers_names)
         while saved is not None:
             self._files[saved.log.name] = saved
             self._kept.add(saved.log.name)

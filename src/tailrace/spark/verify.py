@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Final
 from tailrace.durations import seconds_of
 from tailrace.errors import PipelineError, UsageError
 from tailrace.live.tables import connected, unlogged_cascades
+from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
+from tailrace.log.sources import server_lowers_names
 from tailrace.spark.cascade.naming import CHANGED_BELOW
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.paths import within
@@ -89,6 +91,8 @@ def verify(
         rounds = Rounds(asked, lag, workers, folder, range_rows, tell)
         if not _pickles(asked):
             rounds.alone = True
+        if server_lowers_names([ServerTransport(asked)]):
+            wants = wants.lowered()
         for number in range(_TRIES):
             begin = lag.end()
             rounds.read_server(wants)

@@ -146,15 +146,20 @@ def _tables(effect: Effect, event: QueryEvent) -> list[TableName]:
             return [
                 pair(name),
                 *(() if moved is None else moved[1:]),
-                *exchanged_tables(_tokens(event), event.database),
-                *merged_tables(_tokens(event), event.database),
+                *_others(exchanged_tables, event),
+                *_others(merged_tables, event),
             ]
         case CreateTable():
-            return [pair(effect.name), *merged_tables(_tokens(event), event.database)]
+            return [pair(effect.name), *_others(merged_tables, event)]
         case DropTable() | Temporary() | Truncate():
             return [pair(effect.name)]
         case _:
             return [TableName(event.database, "")]
+
+
+def _others(find: Callable[..., list[TableName]], event: QueryEvent) -> list[TableName]:
+    """Further tables that a clause names."""
+    return find(_tokens(event), event.database, lowers_names=event.form.lowers_names)
 
 
 def _tokens(event: QueryEvent) -> list[SqlToken]:

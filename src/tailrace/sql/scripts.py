@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tailrace.log.reader import Reader
     from tailrace.log.sources import Source
     from tailrace.position import Position
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound
     from tailrace.sql.statement import RowStatements
     from tailrace.storage.keyring.base import Keyring
@@ -181,6 +182,7 @@ def redo(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     rows_per_insert: int = 1,
@@ -194,6 +196,9 @@ def redo(
     INSERT. With ``statements="skip"``, logged statements that change chosen tables are left out; by
     default they are a StatementChange. The other arguments are those of `tailrace.rows`; the source
     is one log.
+
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
 
     Raises UsageError for wrong arguments; iterating raises SchemaError if the log lacks a column's
     name, and what reading a log raises.
@@ -212,6 +217,7 @@ def redo(
             tables=tables,
             exclude=exclude,
             schema=schema,
+            lower_case_table_names=lower_case_table_names,
             keyring=keyring,
             layers=layers,
         ),
@@ -233,6 +239,7 @@ def undo(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
     rows_per_insert: int = 1,
@@ -243,6 +250,9 @@ def undo(
     read to its end, or to ``until``, before the first line is given. The arguments and errors are
     those of `redo`, and so those of `rows`. A logged statement (DDL, or a change without rows)
     cannot be undone: it is an UndoError, or is left out with ``statements="skip"``.
+
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
 
     >>> import tailrace
     >>> script = tailrace.undo("examples/shop/mysql", start="binlog.000004:47131")
@@ -264,6 +274,7 @@ def undo(
             tables=tables,
             exclude=exclude,
             schema=schema,
+            lower_case_table_names=lower_case_table_names,
             keyring=keyring,
             layers=layers,
         ),

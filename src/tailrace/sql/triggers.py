@@ -185,7 +185,8 @@ class Triggers:
         if first in {"CREATE", "DROP"} and "trigger" in event.sql.casefold():
             try:
                 cursor = TokenCursor(
-                    tokenize(_text(statement), event.form.flavour, _mode(statement))
+                    tokenize(_text(statement), event.form.flavour, _mode(statement)),
+                    lowers_names=event.form.lowers_names,
                 )
                 taken = self._create if first == "CREATE" else self._drop
                 if taken(cursor, statement, event.database):

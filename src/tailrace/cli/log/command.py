@@ -15,6 +15,7 @@ from tailrace.cli.options import (
     IncludeGtids,
     KeyringFile,
     Layers,
+    LowerCaseNames,
     RewriteDb,
     SchemaFile,
     ServerId,
@@ -32,6 +33,7 @@ from tailrace.cli.options import (
 from tailrace.cli.output import LineOutput, output_to, standard_output
 from tailrace.cli.signals import until_stopped
 from tailrace.cli.sources import (
+    as_read,
     check_tables,
     readers,
     say_how_it_ended,
@@ -110,6 +112,7 @@ def log(
     skip_gtids: SkipGtids = False,
     follow: Follow = False,
     schema: SchemaFile = None,
+    lower_case_table_names: LowerCaseNames = None,
     keyring: KeyringFile = None,
     layers: Layers = (),
     skip_checksums: SkipChecksums = False,
@@ -137,6 +140,7 @@ def log(
         end=until,
         follow=follow,
         schema=schema,
+        lower_case_table_names=lower_case_table_names,
         keyring=keyring,
         layers=layers,
         skip_checksums=skip_checksums,
@@ -155,11 +159,13 @@ def log(
             listed = ", ".join(reader.name for reader in read)
             raise UsageError(f"one log is written, and there are several ({listed}): give one")
         for reader in read:
+            wants = as_read(wants, reader)
             RawOutput(into, wants, names, statements, gtids=not skip_gtids).copy(reader)
         check_tables(wants, read, names)
         return 0
     status, read = 0, []
     for reader in chosen:
+        wants = as_read(wants, reader)
         if follow:
             say_what_is_not_there(wants, reader)
         with until_stopped(reader) as ending:

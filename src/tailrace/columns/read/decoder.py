@@ -173,6 +173,8 @@ class LogDecoder(Walker):
         kind = classify(sql)
         if kind.changes_schema:
             self.catalogue.apply_event(event, self.context.flavour)
+            if self.catalogue.lowers_names and not self.context.lowers_names:  # the event shows it
+                self.context.lower_names()
             self._forget_tables()
         if kind.changes_rows:
             self._rows_not_logged(event)

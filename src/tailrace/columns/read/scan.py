@@ -113,7 +113,7 @@ class Scan:
         self._rollbacks = rollbacks
         self._start = start
         self._target = target
-        self._context = DecodeContext()
+        self._context = DecodeContext(lowers_names=bool(catalogue.lowers_names))
         self._number = file_number(log.name) or 0
         self._bounds = np.zeros(_ROOM, np.int64)
         self._inner = np.zeros((_ROOM, f.INNER_WORDS), np.int64)
@@ -390,6 +390,10 @@ class Scan:
         flavour = self._context.flavour
         seq = sequence(self._number, event.offset or 0, 0)
         began = int(self._frame[f.BEGAN])
+        before = self._catalogue.copy() if self._cascades else None
+        self._catalogue.apply_event(event, flavour)
+        if self._catalogue.lowers_names and not self._context.lowers_names:  # the event shows it
+            self._context.lower_names()
         session, sql = session_of_event(event, flavour)
         statement = shown_statement(sql, Position(self.log.name, event.offset or 0))
         changes = (
@@ -401,9 +405,7 @@ class Scan:
                 for change in table_changes(effect, seq, statement)
             ]
         )
-        before = self._catalogue.copy() if self._cascades and changes else None
-        self._catalogue.apply_event(event, flavour)
-        if before is not None and _alters_keys(changes, before, self._catalogue):
+        if before is not None and changes and _alters_keys(changes, before, self._catalogue):
             self._begin_apart(began, before)
         self.parts[-1].changes += changes
         if (event.offset or 0) < self.parts[0].start:

@@ -163,7 +163,7 @@ class Walker(ABC):
         self._unfinished: _Unfinished | None = None
         self._unnamed = unnamed
         self.catalogue = catalogue or Catalogue()
-        self.context = DecodeContext()
+        self.context = DecodeContext(lowers_names=bool(self.catalogue.lowers_names))
         self._inside = DecodeContext()
         self._wants = wants
         self._columns = columns
@@ -228,7 +228,7 @@ class Walker(ABC):
         self.leave_out(left_out)
         self._frame[[k.SAFE, k.FIRST_ENTRY]] = 0
         self._file_number = file_number(name) or 0
-        self.context = DecodeContext()
+        self.context = DecodeContext(lowers_names=bool(self.catalogue.lowers_names))
         self._frame[k.CHECKSUM_BYTES] = 0
         self._take_types()
         if self._frame[k.STATE] & 0xFF == State.OUTSIDE:  # relay logs may continue a transaction

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tailrace.columns.text.stretches import Stretch
     from tailrace.log.reader import Reader
     from tailrace.log.sources import Source
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
@@ -37,6 +38,7 @@ def stat(
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
     layers: Layers | None = None,
+    lower_case_table_names: LowerCase = None,
     verify_checksums: bool = True,
 ) -> Statistics:
     """Count what logs hold: committed rows by table, events by type, the largest transactions.
@@ -46,6 +48,9 @@ def stat(
     with ``insert``, ``update`` and ``delete`` in rows and ``bytes``; ``events`` by type;
     ``transactions``; ``first`` and ``last`` in seconds UTC; ``largest`` transactions; and
     ``definitions``, the log's DDL.
+
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
 
     Raises UsageError for wrong arguments, StorageError if there is no log, LogError and its kinds
     for errors in a log, ServerError and ConnectionLost for a server's.
@@ -64,6 +69,7 @@ def stat(
         tables=tables,
         exclude=exclude,
         schema=schema,
+        lower_case_table_names=lower_case_table_names,
         keyring=keyring,
         layers=layers,
     )

@@ -391,7 +391,7 @@ class StretchReader(Reader):
                 say=self._say,
             )
             self._planner.catalogue = self.catalogue
-        context = DecodeContext()
+        context = DecodeContext(lowers_names=bool(self.catalogue.lowers_names))
         first.update(context)
         self._planner.begin_file(log.name, ())
         self._planner.take_format(context)

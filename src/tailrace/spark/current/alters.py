@@ -100,14 +100,17 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
                 case _:
                     pass
     database = TableName.parse(change.table).database
-    others = [str(TableName(*each)) for each in exchanged_tables(tokens, database)]
+    others = [
+        str(TableName(*each))
+        for each in exchanged_tables(tokens, database, lowers_names=session.lowers_names)
+    ]
     moves = bool(others) or moves_rows(tokens)
     done = {change.table: Alteration(renamed, added, frozenset(dropped), moves, fits)}
     return done | {name: Alteration({}, {}, frozenset(), moves_rows=True) for name in others}
 
 
 def _statement(split: Split, offset: int) -> tuple[QueryEvent, DecodeContext]:
-    context = DecodeContext()
+    context = DecodeContext(lowers_names=bool(split.catalogue.lowers_names))
     for at, raw in EventReader(split.log, start=offset):
         event = context.decode(raw, file=split.file, offset=at)
         if at == offset and isinstance(event, QueryEvent):

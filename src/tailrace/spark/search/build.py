@@ -34,6 +34,7 @@ from tailrace.log.rows import items
 from tailrace.log.sources import logs_of
 from tailrace.position import Position
 from tailrace.printable import first_line
+from tailrace.schema.letter_case import lowers_names
 from tailrace.search.analysis import Analyser
 from tailrace.search.feed import Feed, Indexed, check_log
 from tailrace.search.manifest import FILE, Manifest, shard_of
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tailrace.log.sources import AnyLog
+    from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Start
     from tailrace.transports.base import Record, Stream
 
@@ -194,6 +196,7 @@ def index(
     follow: bool = False,
     work: str | Path | None = None,
     schema: str | Path | None = None,
+    lower_case_table_names: LowerCase = None,
     keyring: str | Path | None = None,
     verify_checksums: bool = True,
     statements: Literal["error", "skip"] = "error",
@@ -221,6 +224,9 @@ def index(
     Readers see what was committed, batch by batch, whole transactions only. The driver and tasks
     may be killed at any time: the next call continues, and each change is indexed once.
 
+    ``lower_case_table_names`` is that of the server that wrote the log. A server is asked, and a
+    log shows it in most cases; what it leaves open is an error.
+
     Raises what `tailrace.search.index` raises, and PipelineError if Spark fails.
 
     >>> from tailrace.search import Index
@@ -230,6 +236,8 @@ def index(
     (255, 2)
     """
     wants = TableFilter.of(tables, exclude)
+    if lowers_names(lower_case_table_names):
+        wants = wants.lowered()
     if shards < 1:
         raise UsageError(f"an index has 1 shard or more, and not {shards}")
     wanted = Manifest(wants.only, wants.exclude, analyser or Analyser(), ("",) * shards)
@@ -247,6 +255,7 @@ def index(
         server = str(source) if names_server(str(source)) else None
         options: dict[str, Any] = {"verify_checksums": verify_checksums, "statements": statements}
         options |= {"schema": schema, "keyring": None if server else keyring}
+        options["lower_case_table_names"] = lower_case_table_names
         spool = place / "log"
         log = _Log(str(source) if server is None else str(spool), server, options)
         manifest = found or wanted

@@ -1,0 +1,86 @@
+"""Lakes of servers with ``lower_case_table_names=1``: statements and rows are of one table."""
+
+import pytest
+
+from tailrace.errors import PipelineError
+from tailrace.spark import mirror
+from tailrace.spark.manifest.manifest import Manifest
+from tailrace.spark.verify import verify
+from tests.spark.following import url_of
+from tests.spark.history.landing import FORMATS
+
+FIRST = (
+    "CREATE DATABASE {0}",
+    "CREATE TABLE {0}.Emptied (id INT PRIMARY KEY, t TEXT)",
+    "INSERT INTO {0}.Emptied VALUES (1, 'a'), (2, 'b')",
+    "CREATE TABLE {0}.OldName (id INT PRIMARY KEY)",
+    "INSERT INTO {0}.OldName VALUES (1)",
+    "CREATE TABLE {0}.`ÄΣİ` (id INT PRIMARY KEY)",
+    "INSERT INTO {0}.`ÄΣİ` VALUES (1), (2)",
+    "CREATE TABLE {0}.Gone (id INT PRIMARY KEY)",
+    "INSERT INTO {0}.Gone VALUES (1)",
+)
+THEN = (
+    "TRUNCATE TABLE {0}.EMPTIED",
+    "RENAME TABLE {0}.oldNAME TO {0}.NewName",
+    "INSERT INTO {0}.NewName VALUES (2)",
+    "ALTER TABLE {0}.NEWNAME ADD more INT",
+    "INSERT INTO {0}.NewName VALUES (3, 4)",
+    "TRUNCATE TABLE {0}.`äΣİ`",
+    "INSERT INTO {0}.`ÄΣİ` VALUES (5)",
+    "DROP TABLE {0}.GONE",
+)
+
+
+@pytest.fixture(params=["mysql-9.7", "mariadb-11.8"])
+def lowering(request, fresh_server):
+    option = {"lower_case_table_names": 1}
+    options = {"binlog_row_metadata": "FULL", **option}
+    server = fresh_server(request.param, options, init_options=option)
+    yield server
+    server.discard()
+
+
+def run(server, database, statements):
+    for sql in statements:
+        server.execute(sql.format(database))
+    server.connection.commit()
+
+
+def test_statements_reach_the_tables(lowering, tmp_path):
+    """Of the server, which is asked, and of its log, which shows it or is told."""
+    run(lowering, "Shop", FIRST)
+    run(lowering, "plain", FIRST)
+    url, first = url_of(lowering), FORMATS[0]
+    told = {"lower_case_table_names": 1, "tables": ["Shop.*", "Plain.*"]}
+    for kind in FORMATS:
+        mirror(url, tmp_path / kind, format=kind, keep=["changelog", "current", "history"])
+    mirror(lowering.data, tmp_path / "told", **told)
+    mirror(lowering.data, tmp_path / "shown", tables="shop.*")
+    for database in ("Shop", "plain"):
+        run(lowering, database, THEN)
+    for kind in FORMATS:
+        mirror(url, tmp_path / kind, format=kind)
+        report = verify(url, tmp_path / kind)
+        assert (report.verdict, len(report.tables)) == ("equal", 6), kind
+    rows = {"emptied": 0, "newname": 3, "ä\u03c3i": 1}
+    for lake, databases in (("told", ("shop", "plain")), ("shown", ("shop",))):
+        report = mirror(lowering.data, tmp_path / lake)
+        found = {each.name: each.rows for each in report.tables if not each.dropped}
+        assert found == {f"{one}.{name}": n for one in databases for name, n in rows.items()}, lake
+    states = Manifest.read(tmp_path / first / "_tailrace" / "now").sources.values()
+    assert [each.tables["lowers_names"] for each in states] == [True]
+    with pytest.raises(PipelineError, match="and 0 is given"):
+        mirror(lowering.data, tmp_path / "told", lower_case_table_names=0)
+    assert verify(url, tmp_path / first, tables="Shop.NewName").verdict == "equal"
+
+
+def test_a_log_that_leaves_it_open(lowering, tmp_path):
+    """Nothing is lost in silence, whether the CREATE TABLE is in the log or only a TRUNCATE."""
+    run(lowering, "plain", FIRST)
+    with pytest.raises(PipelineError, match="--lower-case-table-names 1"):
+        mirror(lowering.data, tmp_path / "lake")
+    lowering.rotate()
+    run(lowering, "plain", ["INSERT INTO {0}.Emptied VALUES (9, '')", "TRUNCATE {0}.Emptied"])
+    with pytest.raises(PipelineError, match="a statement names"):
+        mirror(lowering.data / "binlog.000002", tmp_path / "later", incomplete="accept")
