@@ -27,6 +27,7 @@ from tools.campaign import (
     mirrored,
     names,
     received,
+    restarted,
     searched,
     served,
     written,
@@ -41,7 +42,7 @@ CAMPAIGNS: Final[dict[str, ModuleType]] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
         *(applied, badinput, differential, hostile, indexed, killed, live, logins, mirrored),
-        *(names, received, searched, served, written, zeroloss),
+        *(names, received, restarted, searched, served, written, zeroloss),
     )
 }
 """Each has ``command``, or gives ``reports``; ``SIZES``, ``SERVERS`` and ``add_arguments`` are what

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.position import Position
-    from tailrace.spark.batch import Taken
     from tailrace.spark.manifest.manifest import Manifest
+    from tailrace.spark.taken import Taken
     from tailrace.storage import LogFile
     from tailrace.table_filter import TableFilter, TableName
 

@@ -14,11 +14,12 @@ from tailrace.spark.retry import take_up_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tailrace.spark.batch import Batches, Taken
+    from tailrace.spark.batch import Batches
     from tailrace.spark.cascade.naming import Cascades
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.sources import Sources
+    from tailrace.spark.taken import Taken
     from tailrace.spark.unnamed import AskedNames
     from tailrace.spark.workers import Workers
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.position import Position
     from tailrace.schema.tables import TableState
-    from tailrace.spark.batch import Taken
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.manifest import Manifest, SourceState
+    from tailrace.spark.taken import Taken
     from tailrace.storage import LogSeries
     from tailrace.storage.keyring.base import Keyring
     from tailrace.values.schema import TableDefinition

@@ -151,7 +151,7 @@ class Told:
 )
 def test_the_rules(server, kind, tmp_path):
     told = Told(server, tmp_path, kind)
-    refused = {name: each.refused for name, each in told.tables.items() if each.refused}
+    refused = {name: each.set_aside.reason for name, each in told.tables.items() if each.set_aside}
     assert list(refused) == [f"{DATABASE}.t_retyped"]
     assert "v was changed from double to string" in refused[f"{DATABASE}.t_retyped"]
     for name, wanted in told.said.items():

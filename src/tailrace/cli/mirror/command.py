@@ -148,10 +148,10 @@ def mirror(
         Parameter(
             name="--fail-on-set-aside",
             group=LAKE,
-            negative=(),
-            help="Exit with code 1 if a table is set aside.",
+            negative="--no-fail-on-set-aside",
+            help="Exit with code 1 if a table is set aside (default).",
         ),
-    ] = False,
+    ] = True,
     tables: Tables = (),
     exclude: Exclude = (),
     follow: Follow = False,

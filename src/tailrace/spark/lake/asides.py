@@ -64,6 +64,8 @@ class Asides:
     retried: frozenset[str] = frozenset()
     reached: str = ""
     tables: dict[str, Aside] = field(default_factory=dict)
+    rejected: set[str] = field(default_factory=set)
+    """Those of which nothing went wrong now, and the log does not tell what they became."""
 
     def __post_init__(self) -> None:
         for key, state in self.before.tables.items():
