@@ -1,6 +1,8 @@
 """`mirror` of a running server: the same lake as from the server's files, run after run."""
 
 import shutil
+import subprocess
+from contextlib import contextmanager
 from unittest import mock
 
 import pytest
@@ -22,7 +24,8 @@ from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.options import FORMATS
 from tailrace.spark.server_start import load
 from tailrace.spark.verify import verify
-from tests.spark.following import FLAVOURS, Follow, read
+from tailrace.spark.workers import Workers
+from tests.spark.following import FLAVOURS, Follow, read, url_of
 from tests.waiting import purge
 
 WORK = (
@@ -330,3 +333,83 @@ def test_where_a_lake_begins_as_an_earlier_release_wrote_it(tmp_path):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(PipelineError, match="create a new lake"):
             load(path)
+
+
+# --- small disks --------------- -----------------------------------------------------------------
+
+DISK, TAKES = 16 << 20, 48 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, which has no room for all of a log."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    options = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
+    if subprocess.run(options, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a file system")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def with_a_long_log(fresh_server):
+    """A server with a table of three rows, and a log that other tables fill."""
+    server = fresh_server("mysql-9.7", {"max_binlog_size": 2 << 20})
+    for sql in ("CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY)"):
+        server.execute(sql)
+    server.execute("CREATE TABLE d.other (a INT PRIMARY KEY AUTO_INCREMENT, v MEDIUMBLOB)")
+    server.execute("INSERT INTO d.t VALUES (1), (2), (3)")
+    for _ in range(TAKES >> 20):
+        server.execute(f"INSERT INTO d.other (v) VALUES (REPEAT('x', {1 << 20}))")
+    server.connection.commit()
+    server.execute("INSERT INTO d.t VALUES (4)")
+    server.connection.commit()
+    assert sum(log.stat().st_size for log in server.binlogs()) > TAKES
+    return server
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_disk_that_does_not_hold_all_of_the_log(with_a_long_log, small_disk, follow):
+    """The log is received in parts, each after the lake has taken the one before."""
+    server, lake = with_a_long_log, small_disk / "lake"
+    url = url_of(server)
+    if follow:
+        with without_spark(), Follow(url, lake, tables="d.t") as following:
+            following.wait_for(lambda: (lake / "d.t").exists() and len(current(lake)) == 4)
+    else:
+        with without_spark():
+            mirror(url, lake, tables="d.t")
+    assert current(lake) == [(1,), (2,), (3,), (4,)]
+    copy = lake / "_tailrace" / "sources"
+    assert sum(log.stat().st_size for log in copy.rglob("*binlog.0*")) < DISK // 2
+
+
+def test_a_disk_without_room(with_a_long_log, small_disk):
+    """The message says what to do; once there is room, the mirror continues."""
+    server, lake = with_a_long_log, small_disk / "lake"
+    url, ballast = url_of(server), small_disk / "ballast"
+    ballast.write_bytes(bytes(DISK - (1 << 20)))
+    with without_spark(), pytest.raises(TailraceError, match=r"No space|no room") as caught:
+        mirror(url, lake, tables="d.t")
+    assert "receiver" not in str(caught.value)
+    ballast.unlink()
+    with without_spark():
+        mirror(url, lake, tables="d.t")
+    assert current(lake) == [(1,), (2,), (3,), (4,)]
+
+
+@contextmanager
+def without_spark():
+    """Batches are done in this process, however much there is to read."""
+    real = Workers.__init__
+
+    def made(self, spark, **more):
+        real(self, spark, **{**more, "here": True})
+
+    with (
+        mock.patch.object(Workers, "__init__", made),
+        mock.patch.object(Workers, "session", return_value=None),
+        mock.patch.object(Workers, "start", return_value=None),
+    ):
+        yield

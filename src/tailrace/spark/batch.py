@@ -153,6 +153,8 @@ class Batches:
         self._given = given
         self._every: Mapping[str, Taken] = {}
         self._checked = False
+        self.partly = False
+        """Whether more of servers' logs is to come that was there when this run began."""
 
     def run(
         self, taken: Mapping[str, Taken], seconds: dict[str, float] | None = None
@@ -545,7 +547,8 @@ class Batches:
         tables = {key: each for key, each in tables.items() if key in alive}
         found = statuses(self._store.manifest, taken, tables)
         if self._complete is not None and not self._checked:
-            self._complete.check(self._store.manifest, found, tables, taken)
+            whole = not self.partly
+            self._complete.check(self._store.manifest, found, tables, taken, whole=whole)
         return found
 
     def _landing(
