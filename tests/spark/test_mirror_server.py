@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 
+from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import (
     GtidsAhead,
     LogPurged,
@@ -335,7 +336,7 @@ def test_where_a_lake_begins_as_an_earlier_release_wrote_it(tmp_path):
             load(path)
 
 
-# --- small disks --------------- -----------------------------------------------------------------
+# --- small disks, and statements -----------------------------------------------------------------
 
 DISK, TAKES = 16 << 20, 48 << 20
 
@@ -413,3 +414,25 @@ def without_spark():
         mock.patch.object(Workers, "start", return_value=None),
     ):
         yield
+
+
+def test_statements_that_are_skipped_are_reported(created_before, tmp_path, capsys):
+    """How many, and where the first one stands: their rows are missing in the lake."""
+    server, lake = created_before[0], tmp_path / "lake"
+    server.execute("CREATE TABLE d.st (id INT PRIMARY KEY, v INT)")
+    server.execute("INSERT INTO d.st VALUES (1, 5)")
+    url = url_of(server)
+    mirror(url, lake, tables="d.st")
+    server.execute("SET binlog_format = STATEMENT")
+    log = server.binlogs()[-1].name
+    for value in (6, 7):
+        server.execute(f"UPDATE d.st SET v = {value}")
+    server.connection.commit()
+    server.execute("SET binlog_format = ROW")
+    status = command(url, into=str(lake), statements="skip")
+    told = capsys.readouterr().err
+    assert status == 0
+    assert "2 changes that were logged as statements were skipped" in told
+    assert f"the first is {log}:" in told
+    assert "the statement «UPDATE d.st SET v = 6»" in told
+    assert read(lake, "d.st")["v"].to_pylist() == [5]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.manifest import Current, History, Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
     from tailrace.spark.options import Options
-    from tailrace.spark.report import MirrorReport
+    from tailrace.spark.report import MirrorReport, SkippedStatements
     from tailrace.spark.splits import Written
     from tailrace.spark.taken import Taken
     from tailrace.spark.tasks import Report
@@ -153,6 +153,7 @@ class Batches:
         self._given = given
         self._every: Mapping[str, Taken] = {}
         self._checked = False
+        self._skipped: dict[str, SkippedStatements] = {}
         self.partly = False
         """Whether more of servers' logs is to come that was there when this run began."""
 
@@ -330,7 +331,8 @@ class Batches:
         laps.lap("commit")
         size = sum(split.end - split.start for each in taken.values() for split in each.splits)
         landed = {key: made.files[key] for key in made.files if key in manifest.tables}
-        return report_of(manifest, landed, made.built, made.histories, size, laps.seconds)
+        report = report_of(manifest, landed, made.built, made.histories, size, laps.seconds)
+        return report if again.keys is not None else replace(report, skipped=dict(self._skipped))
 
     def _all_restarts(self, taken: Mapping[str, Taken]) -> dict[str, TableChange]:
         """The tables that come back with the statement that the batch begins with."""
@@ -646,6 +648,12 @@ class Batches:
         if asked is not None:
             every = [*taken.values(), *self._every.values()]
             asked.read(_tables_of(every).union(*(each.met for each in results)))
+        self._skipped = {}
+        for job, each in zip(jobs, results, strict=True):
+            if each.skipped is not None:
+                known = self._skipped.get(job.split.source)
+                now = each.skipped if known is None else known + each.skipped
+                self._skipped[job.split.source] = now
         parts, missing = self._named(taken, jobs, results, again)
         files: dict[str, list[ChangeFile]] = {}
         for _, written in parts:

@@ -5,15 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from tailrace.log.readable import statement_of
 from tailrace.spark.manifest.status import INCOMPLETE, SET_ASIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tailrace.events import Event
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.build import Built
     from tailrace.spark.manifest.manifest import Current, History, Manifest, TableState
     from tailrace.spark.manifest.status import Status
+
+
+@dataclass(frozen=True)
+class SkippedStatements:
+    """Changes of a source that are not in the lake: they were logged as statements (``statements``
+    is ``skip``). ``first`` is where the first one stands, and what it is.
+    """
+
+    count: int
+    first: str
+
+    @classmethod
+    def of(cls, event: Event) -> SkippedStatements:
+        """The one of an event."""
+        return cls(1, f"{event.file}:{event.offset}: {statement_of(event)}")
+
+    def __add__(self, other: SkippedStatements) -> SkippedStatements:
+        """These, then others."""
+        return SkippedStatements(self.count + other.count, self.first)
 
 
 @dataclass(frozen=True)
@@ -57,7 +78,7 @@ class MirrorReport:
     ``history`` and ``commit``. ``held`` has the sources with an in-doubt XA
     transaction, and where it begins: what comes after it waits. ``cascades`` has the tables whose
     rows foreign keys change without a log of it, and these keys as SQL
-    (`tailrace.spark.cascade.naming`).
+    (`tailrace.spark.cascade.naming`). ``skipped`` has the changes that are missing, by source.
     """
 
     version: int
@@ -67,6 +88,7 @@ class MirrorReport:
     seconds: dict[str, float] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
     cascades: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    skipped: dict[str, SkippedStatements] = field(default_factory=dict)
 
     @property
     def set_aside(self) -> dict[str, Status]:
@@ -125,17 +147,21 @@ class Totals:
         self._bytes = 0
         self._last: MirrorReport | None = None
         self._spent: dict[str, float] = {}
+        self._skipped: dict[str, SkippedStatements] = {}
 
     def add(self, report: MirrorReport) -> None:
         """Count a batch."""
         self._last = report
         self._bytes += report.log_bytes
+        for source, skipped in report.skipped.items():
+            known = self._skipped.get(source)
+            self._skipped[source] = skipped if known is None else known + skipped
         for phase, seconds in report.seconds.items():
             self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
         for table in report.tables:
-            known = self._changes.setdefault(table.name, {})
+            counts = self._changes.setdefault(table.name, {})
             for operation, count in table.changes.items():
-                known[operation] = known.get(operation, 0) + count
+                counts[operation] = counts.get(operation, 0) + count
             self._spent[table.name] = self._spent.get(table.name, 0.0) + table.seconds
 
     def report(self, nothing: MirrorReport) -> MirrorReport:
@@ -149,7 +175,13 @@ class Totals:
             )
             for table in last.tables
         )
-        return replace(last, tables=tables, log_bytes=self._bytes, seconds=self._seconds)
+        return replace(
+            last,
+            tables=tables,
+            log_bytes=self._bytes,
+            seconds=self._seconds,
+            skipped=self._skipped,
+        )
 
 
 def report_of(
