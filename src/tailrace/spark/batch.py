@@ -331,7 +331,9 @@ class Batches:
         laps.lap("commit")
         size = sum(split.end - split.start for each in taken.values() for split in each.splits)
         landed = {key: made.files[key] for key in made.files if key in manifest.tables}
-        report = report_of(manifest, landed, made.built, made.histories, size, laps.seconds)
+        report = report_of(
+            manifest, landed, made.built, made.histories, size, laps.seconds, restarts.keys()
+        )
         return report if again.keys is not None else replace(report, skipped=dict(self._skipped))
 
     def _all_restarts(self, taken: Mapping[str, Taken]) -> dict[str, TableChange]:

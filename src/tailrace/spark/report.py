@@ -9,7 +9,7 @@ from tailrace.log.readable import statement_of
 from tailrace.spark.manifest.status import INCOMPLETE, SET_ASIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tailrace.events import Event
     from tailrace.spark.changelog import ChangeFile
@@ -148,6 +148,7 @@ class Totals:
         self._last: MirrorReport | None = None
         self._spent: dict[str, float] = {}
         self._skipped: dict[str, SkippedStatements] = {}
+        self._dropped: dict[str, tuple[str, ...]] = {}
 
     def add(self, report: MirrorReport) -> None:
         """Count a batch."""
@@ -159,6 +160,8 @@ class Totals:
         for phase, seconds in report.seconds.items():
             self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
         for table in report.tables:
+            if table.dropped and table.notes:
+                self._dropped[table.name] = table.notes
             counts = self._changes.setdefault(table.name, {})
             for operation, count in table.changes.items():
                 counts[operation] = counts.get(operation, 0) + count
@@ -172,6 +175,7 @@ class Totals:
                 table,
                 changes=self._changes.get(table.name, {}),
                 seconds=self._spent.get(table.name, 0.0),
+                notes=table.notes or (self._dropped.get(table.name, ()) if table.dropped else ()),
             )
             for table in last.tables
         )
@@ -191,8 +195,11 @@ def report_of(
     histories: Mapping[str, Any],
     size: int,
     seconds: dict[str, float],
+    back: Collection[str] = (),
 ) -> MirrorReport:
-    """The report of a batch that was committed as ``manifest``."""
+    """The report of a batch that was committed as ``manifest``; ``back`` are tables that were set
+    aside before.
+    """
     tables = []
     for key, table in manifest.tables.items():
         fresh = files.get(key, ())
@@ -215,7 +222,7 @@ def report_of(
                 next((each.refused for each in states if each.refused is not None), None),
                 table.dropped,
                 next((file.names for file in fresh if file.names != "log"), table.names),
-                _notes(table, good, gaps=bool(fresh) or not table.dropped),
+                _notes(table, good, gaps=bool(fresh) or not table.dropped or key in back),
                 table.states,
                 (aside := table.set_aside) is not None and not aside.reads(manifest.keep),
             )
