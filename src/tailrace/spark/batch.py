@@ -591,7 +591,10 @@ class Batches:
         if cause.rejected:
             asides.rejected.add(key)
             splits = taken[source].splits if source in taken else ()
-            if statement := first_statement(splits, self._name(key, source)):
+            before = known.set_aside if known is not None else None
+            if before is not None and cause.reason in before.reason:  # it names the statement
+                cause = replace(cause, reason=before.reason)
+            elif statement := first_statement(splits, self._name(key, source)):
                 cause = replace(cause, reason=f"{cause.reason} ({statement})")
         if known is not None:
             asides.fail_state(key, known, cause, all=all)
