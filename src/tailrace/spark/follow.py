@@ -171,4 +171,5 @@ class Follower:
             gtid,
             None if inflow.held is None else str(inflow.held),
             far is None or far.connected,
+            received is not None and received.paused,
         )

@@ -109,7 +109,8 @@ class SourceMoment:
     ``lag_bytes`` counts what the source has and the lake has not, as far as that is known, when the
     batch is done; ``lag_seconds`` is the age of the first event that is not in the lake, 0 where
     there is none. ``gtid`` is the last transaction in the lake, None where it is not known.
-    ``held`` is where an in-doubt XA transaction begins.
+    ``held`` is where an in-doubt XA transaction begins. ``full``: the source's log is not received
+    further before the lake has some of it, for want of room on the disk.
     """
 
     name: str
@@ -119,6 +120,7 @@ class SourceMoment:
     gtid: str | None = None
     held: str | None = None
     connected: bool = True
+    full: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.events import DecodeContext
 from tailrace.events.query import QueryEvent
 from tailrace.position import Position
-from tailrace.printable import printable
+from tailrace.printable import one_line, printable
 from tailrace.spark.inflow import Inflow
 from tailrace.storage import EventReader
 
@@ -99,7 +99,7 @@ def first_statement(splits: Sequence[Split], table: str) -> str:
     """The statement about a table with which splits begin, with its position; empty if none."""
     names = earlier_names(splits, [table])
     for at, change, split in placed(splits):
-        if at != Position(split.file, splits[0].start):
+        if at != Position(splits[0].file, splits[0].start):
             break
         if any(_names(change.table, name) or change.renamed == name for name in names):
             return f"{split.file}:{change.offset}: {_text(split, change)}"
@@ -111,8 +111,7 @@ def _text(split: Split, change: TableChange) -> str:
     for at, raw in EventReader(split.log, start=change.began or change.offset):
         event = context.decode(raw, file=split.file, offset=at)
         if at >= change.offset:
-            sql = " ".join(event.sql.split()) if isinstance(event, QueryEvent) else ""
-            return printable(sql if len(sql) <= _LONGEST else f"{sql[:_LONGEST]}...")
+            return printable(one_line(event.sql, _LONGEST)) if isinstance(event, QueryEvent) else ""
     return ""
 
 

@@ -341,6 +341,8 @@ def _line(source: SourceMoment) -> str:
     pieces = [f"{source.name}: {source.position or 'nothing yet'}"]
     if source.lag_bytes or source.lag_seconds:
         pieces.append(f"{source.lag_seconds:.1f} s, {size(source.lag_bytes)} behind")
+    elif source.full:
+        pieces.append("more is received once the lake has this: the disk has no room for all")
     else:
         pieces.append("up to date")
     if source.gtid:
