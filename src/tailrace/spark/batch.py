@@ -152,7 +152,7 @@ class Batches:
         self._applies = options.cascades == "apply"
         self._given = given
         self._every: Mapping[str, Taken] = {}
-        self._checked = False
+        self._checked = self._whole = False
         self._skipped: dict[str, SkippedStatements] = {}
         self.partly = False
         """Whether more of servers' logs is to come that was there when this run began."""
@@ -171,9 +171,11 @@ class Batches:
         meanwhile; then it raises `LakeChanged`.
         """
         self._every = taken
-        totals = Totals()
         left = self._left_of(taken)
-        for part in self._in_turn(left) if self._applies else [left]:
+        if not self._applies:
+            return self._in_parts(left, seconds)
+        totals = Totals()
+        for part in self._in_turn(left):
             totals.add(self._in_parts(part, seconds))
             seconds = None
         return totals.report(self._nothing(seconds))
@@ -195,13 +197,17 @@ class Batches:
                 return self._again_and_again(taken, _ALL, seconds)
             except _Cut as cut:
                 self._checked = checked or not self._store.manifest.version
-                totals = Totals()
-                for part in self._parts(taken, cut):
-                    totals.add(self._in_parts(part, seconds))
-                    seconds = None
-                return totals.report(self._nothing())
+                parts = self._parts(taken, cut)
+            self._whole = not parts
+            if self._whole:
+                return self._again_and_again(taken, _ALL, seconds)
+            totals = Totals()
+            for part in parts:
+                totals.add(self._in_parts(part, seconds))
+                seconds = None
+            return totals.report(self._nothing())
         finally:
-            self._checked = checked
+            self._checked, self._whole = checked, False
 
     def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
         """Raise `_Cut` where a table that is set aside comes back, but at the batch's begin."""
@@ -229,6 +235,8 @@ class Batches:
         splits = self._planned(cut.source, each, [cut.place])
         first = [one for one in splits if Position(one.file, one.start) < cut.place]
         rest = splits[len(first) :]
+        if not (first and rest):  # no transaction begins there: tables stand still from the begin
+            return []
         return [
             {**taken, cut.source: replace(each, splits=first)},
             {cut.source: replace(each, splits=rest)},
@@ -359,7 +367,7 @@ class Batches:
             if len(built.history.gaps) > len(before) and key not in asides.retried:
                 source = known.source if known is not None else self._files_source(key, made, taken)
                 gone.setdefault(source, set()).add(self._name(key, source))
-        for source, tables in gone.items():
+        for source, tables in gone.items() if not self._whole else ():
             if source in taken and (place := between(taken[source].splits, tables)) is not None:
                 raise _Cut(source, place)
 
@@ -726,7 +734,11 @@ class Batches:
     ) -> dict[str, BuiltHistory]:
         """The histories that cannot continue, as failures: their tables are set aside."""
         found = {}
-        refused = {key: each for key, each in histories.items() if each.history.refused is not None}
+        refused = {
+            key: each
+            for key, each in histories.items()
+            if each.history.refused is not None and not self._never_had_a_history(key)
+        }
         for source, changes in sources.items() if refused else ():
             ended = with_a_begin(changes, self._wanted, dict(self._options.keys))
             for key, built in refused.items():
@@ -735,6 +747,10 @@ class Batches:
                 if mine and name in ended:
                     found[key] = replace(built, failed=rejection(built.history.refused or ""))
         return found
+
+    def _never_had_a_history(self, key: str) -> bool:
+        known = self._store.manifest.tables.get(key)
+        return known is not None and known.history is not None and known.history.refused is not None
 
     def _with_gaps(
         self,
