@@ -131,3 +131,6 @@ def test_statements_that_changed_rows(tmp_path):
     rows = tailrace.rows(case, statements="skip")
     list(rows)
     assert rows.skipped_statements > 0
+    batches = tailrace.changes(case, statements="skip")
+    list(batches)
+    assert batches.skipped_statements == rows.skipped_statements

@@ -167,7 +167,7 @@ def test_a_file_cannot_grow(source, folder):
         assert ran.returncode == 1
         assert "StorageError" in ran.stderr
         assert "File too large" in ran.stderr
-        assert "start the receiver again" in ran.stderr
+        assert "start again, it resumes" in ran.stderr
     run(source, folder)
     same(source, folder)
 

@@ -1,10 +1,13 @@
 """`mirror` of a running server: the same lake as from the server's files, run after run."""
 
 import shutil
+import subprocess
+from contextlib import contextmanager
 from unittest import mock
 
 import pytest
 
+from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import (
     GtidsAhead,
     LogPurged,
@@ -22,7 +25,8 @@ from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.options import FORMATS
 from tailrace.spark.server_start import load
 from tailrace.spark.verify import verify
-from tests.spark.following import FLAVOURS, Follow, read
+from tailrace.spark.workers import Workers
+from tests.spark.following import FLAVOURS, Follow, read, url_of
 from tests.waiting import purge
 
 WORK = (
@@ -330,3 +334,105 @@ def test_where_a_lake_begins_as_an_earlier_release_wrote_it(tmp_path):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(PipelineError, match="create a new lake"):
             load(path)
+
+
+# --- small disks, and statements -----------------------------------------------------------------
+
+DISK, TAKES = 16 << 20, 48 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, which has no room for all of a log."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    options = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
+    if subprocess.run(options, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a file system")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def with_a_long_log(fresh_server):
+    """A server with a table of three rows, and a log that other tables fill."""
+    server = fresh_server("mysql-9.7", {"max_binlog_size": 2 << 20})
+    for sql in ("CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY)"):
+        server.execute(sql)
+    server.execute("CREATE TABLE d.other (a INT PRIMARY KEY AUTO_INCREMENT, v MEDIUMBLOB)")
+    server.execute("INSERT INTO d.t VALUES (1), (2), (3)")
+    for _ in range(TAKES >> 20):
+        server.execute(f"INSERT INTO d.other (v) VALUES (REPEAT('x', {1 << 20}))")
+    server.connection.commit()
+    server.execute("INSERT INTO d.t VALUES (4)")
+    server.connection.commit()
+    assert sum(log.stat().st_size for log in server.binlogs()) > TAKES
+    return server
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_disk_that_does_not_hold_all_of_the_log(with_a_long_log, small_disk, follow):
+    """The log is received in parts, each after the lake has taken the one before."""
+    server, lake = with_a_long_log, small_disk / "lake"
+    url = url_of(server)
+    if follow:
+        with without_spark(), Follow(url, lake, tables="d.t") as following:
+            following.wait_for(lambda: (lake / "d.t").exists() and len(current(lake)) == 4)
+    else:
+        with without_spark():
+            mirror(url, lake, tables="d.t")
+    assert current(lake) == [(1,), (2,), (3,), (4,)]
+    copy = lake / "_tailrace" / "sources"
+    assert sum(log.stat().st_size for log in copy.rglob("*binlog.0*")) < DISK // 2
+
+
+def test_a_disk_without_room(with_a_long_log, small_disk):
+    """The message says what to do; once there is room, the mirror continues."""
+    server, lake = with_a_long_log, small_disk / "lake"
+    url, ballast = url_of(server), small_disk / "ballast"
+    ballast.write_bytes(bytes(DISK - (1 << 20)))
+    with without_spark(), pytest.raises(TailraceError, match=r"No space|no room") as caught:
+        mirror(url, lake, tables="d.t")
+    assert "receiver" not in str(caught.value)
+    ballast.unlink()
+    with without_spark():
+        mirror(url, lake, tables="d.t")
+    assert current(lake) == [(1,), (2,), (3,), (4,)]
+
+
+@contextmanager
+def without_spark():
+    """Batches are done in this process, however much there is to read."""
+    real = Workers.__init__
+
+    def made(self, spark, **more):
+        real(self, spark, **{**more, "here": True})
+
+    with (
+        mock.patch.object(Workers, "__init__", made),
+        mock.patch.object(Workers, "session", return_value=None),
+        mock.patch.object(Workers, "start", return_value=None),
+    ):
+        yield
+
+
+def test_statements_that_are_skipped_are_reported(created_before, tmp_path, capsys):
+    """How many, and where the first one stands: their rows are missing in the lake."""
+    server, lake = created_before[0], tmp_path / "lake"
+    server.execute("CREATE TABLE d.st (id INT PRIMARY KEY, v INT)")
+    server.execute("INSERT INTO d.st VALUES (1, 5)")
+    url = url_of(server)
+    mirror(url, lake, tables="d.st")
+    server.execute("SET binlog_format = STATEMENT")
+    log = server.binlogs()[-1].name
+    for value in (6, 7):
+        server.execute(f"UPDATE d.st SET v = {value}")
+    server.connection.commit()
+    server.execute("SET binlog_format = ROW")
+    status = command(url, into=str(lake), statements="skip")
+    told = capsys.readouterr().err
+    assert status == 0
+    assert "2 changes that were logged as statements were skipped" in told
+    assert f"the first is {log}:" in told
+    assert "the statement «UPDATE d.st SET v = 6»" in told
+    assert read(lake, "d.st")["v"].to_pylist() == [5]

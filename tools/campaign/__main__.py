@@ -29,6 +29,7 @@ from tools.campaign import (
     names,
     received,
     renamed,
+    restarted,
     searched,
     served,
     written,
@@ -54,7 +55,7 @@ CAMPAIGNS: Final[dict[str, ModuleType]] = {
             logins,
             mirrored,
         ),
-        *(names, received, renamed, searched, served, written, zeroloss),
+        *(names, received, renamed, restarted, searched, served, written, zeroloss),
     )
 }
 """Each has ``command``, or gives ``reports``; ``SIZES``, ``SERVERS`` and ``add_arguments`` are what

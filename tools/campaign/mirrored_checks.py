@@ -23,7 +23,7 @@ from tools.dumps import dump_databases
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.spark.manifest.manifest import Manifest
+    from tailrace.spark.manifest.manifest import Manifest, TableState
     from tools.campaign.mirrored_lake import LakeReader
     from tools.campaign.mirrored_process import Mirror
     from tools.dumps import TableDump
@@ -127,12 +127,20 @@ def _check_refused(manifest: Manifest) -> None:
         for state in (table.current, table.history):
             if state is not None and state.refused and not table.table.startswith(OWN):
                 raise Wrong(f"{name} is refused: {state.refused}")
+        if table.set_aside is not None and not table.table.startswith(OWN):
+            raise Wrong(f"{name} is set aside: {table.set_aside.reason}")
+
+
+def _stateless(state: TableState) -> bool:
+    """Whether a table's state is not what it is on the server, and the lake says so."""
+    refused = state.current is not None and state.current.refused is not None
+    return refused or state.set_aside is not None
 
 
 def _check_current(reader: LakeReader, manifest: Manifest, expected: Dumps, found: Found) -> None:
     for name, dump in expected.items():
         state = manifest.tables.get(name)
-        if state is not None and state.current is not None and state.current.refused:
+        if state is not None and _stateless(state):
             found.refused += 1
             continue
         table = reader.current(name)
@@ -322,10 +330,9 @@ def _check_verified(mirror: Mirror, manifest: Manifest, found: Found) -> None:
     )
     for table in report.tables:
         known = manifest.tables.get(table.name)
-        stateless = known is None or known.current is None or known.current.refused
         if table.compared:
             found.verified += 1
-        elif not stateless:
+        elif known is not None and known.current is not None and not _stateless(known):
             raise Wrong(f"verify did not compare {table.name}: {table.reason}")
         if table.compared and (table.differing or table.reason):
             raise Wrong(

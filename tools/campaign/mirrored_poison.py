@@ -247,7 +247,6 @@ POISONS: Final = (
         "changed from",
         columns="id INT PRIMARY KEY, n INT, t VARCHAR(40), g DOUBLE",
         sql=("UPDATE {table} SET g = 1.5", "ALTER TABLE {table} MODIFY g VARCHAR(20)"),
-        refused=True,
         mends=False,
     ),
     Poison("truncated", "cannot read", lake=_truncate),

@@ -27,7 +27,9 @@ PLACES: Final = {"start": 2, "batch": 3, "commit": 3, "prepared": 2}
 begun to place files. ``prepared``: as a commit is prepared, and tables take their steps (of a
 Parquet lake, which has no such step, as a version is placed).
 """
-_REFUSED: Final = re.compile(r"^(?:tailrace: )?(\S+): no current state: ", re.MULTILINE)
+_REFUSED: Final = re.compile(
+    r"^(?:tailrace: )?(\S+): (?:no current state: |set aside since )", re.MULTILINE
+)
 
 
 class Mirror(Process):

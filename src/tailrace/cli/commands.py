@@ -225,8 +225,8 @@ COMMANDS: Final = (
             ),
         ),
         (
-            ("0", "the lake is up to date, also if a table is set aside"),
-            ("1", "a table is set aside, and ``--fail-on-set-aside`` was given"),
+            ("0", "the lake is up to date"),
+            ("1", "a table is set aside, unless ``--no-fail-on-set-aside`` is given"),
             _ERROR,
             _STOPPED,
         ),

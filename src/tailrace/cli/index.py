@@ -249,6 +249,12 @@ def _print(done: Indexed) -> None:
     output = output_to(standard_output())
     output.line((_progress(done), ""))
     output.close()
+    if done.skipped:
+        say(
+            f"{counted(done.skipped, 'change')} that were logged as statements were skipped: the"
+            " index lacks what they changed; set binlog_format=ROW on the source, and build the"
+            " index again"
+        )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from tailrace.columns.read.split import Inside, Split
     from tailrace.columns.read.walk import Array, Unnamed
     from tailrace.columns.results import Batch
+    from tailrace.events import Event
     from tailrace.live.feed import Feed
     from tailrace.log.sources import Source
     from tailrace.schema.letter_case import LowerCase
@@ -76,6 +78,7 @@ def read_split(
     also: Callable[[str, str], bool] = lambda _database, _table: True,
     unnamed: Unnamed | None = None,
     no_cascades: Callable[[Array], None] | None = None,
+    skipped: Callable[[Event], None] = lambda _event: None,
 ) -> Iterator[pa.RecordBatch]:
     """Decode a split; arguments and batches are those of `changes`.
 
@@ -84,6 +87,7 @@ def read_split(
     tables with unknown column names are reported to it, not decoded. ``no_cascades`` is called with
     updates and deletes that change no other rows below the log: an array of four columns
     (file's number, position, and the rows' first number in ``_seq`` and one past the last).
+    ``skipped`` is called with each statement that is skipped.
     """
     wanted = TableFilter.of(tables, exclude)
     decoder = LogDecoder(
@@ -95,6 +99,7 @@ def read_split(
         statements=statements,
         notice=notice,
         unnamed=unnamed,
+        skipped=skipped,
     )
     decoder.no_cascades = no_cascades
     decoder.begin_file(split.file, split.left_out)
@@ -334,6 +339,7 @@ def batches_of(
         raise UsageError(f"threads is 1 or more, not {threads!r}")
     follow = reading.follow
     asked = AskedColumns(columns, notice or (lambda _schema: None), follow=follow)
+    tally = Counter[str]()
     make = partial(
         LogDecoder,
         wants=reading.wants,
@@ -341,6 +347,7 @@ def batches_of(
         verify=verify_checksums,
         statements=statements,
         notice=asked.notice,
+        skipped=lambda _event: tally.update(["skipped"]),
     )
     files: list[FilesPart] = []
     servers: list[Marked] = []
@@ -385,7 +392,7 @@ def batches_of(
             missing(text)
 
     read = Parts([*parts, *servers])
-    return Batches(read, ended(iter(read)), stop)
+    return Batches(read, ended(iter(read)), stop, lambda: tally["skipped"])
 
 
 @dataclass

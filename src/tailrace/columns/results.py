@@ -147,8 +147,10 @@ class Batches(Results[Batch]):
         parts: Parts,
         batches: Iterator[Batch],
         stop: Callable[[], None],
+        skipped: Callable[[], int],
     ) -> None:
         self._parts = parts
+        self._skipped = skipped
         self._first: Batch | None = None  # of a stream, which was not taken yet
         super().__init__(batches, stop)
 
@@ -170,6 +172,11 @@ class Batches(Results[Batch]):
         """
         part = self._parts.now
         return gtids_at(part.transport, part.position) if part.position.file else None
+
+    @property
+    def skipped_statements(self) -> int:
+        """Statements that changed rows, and were passed over with ``statements="skip"``."""
+        return self._skipped()
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         """The same as record batches."""

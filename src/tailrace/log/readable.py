@@ -41,13 +41,17 @@ def check_statements(given: object) -> None:
 _SKIP: Final = "leave such out (--statements skip, statements='skip')"
 
 
+def statement_of(event: Event) -> str:
+    """What an event that changed rows executes, for a message."""
+    if isinstance(event, QueryEvent):
+        return f"the statement «{' '.join(event.sql.split())[:60]}»"
+    return "LOAD DATA"
+
+
 def rows_not_logged(event: Event, advice: str = _SKIP) -> LogError:
     """The error of a statement, or a LOAD DATA, that changed rows which the log does not hold."""
-    what = "LOAD DATA"
-    if isinstance(event, QueryEvent):
-        what = f"the statement «{' '.join(event.sql.split())[:60]}»"
     return event.error(
-        f"the log holds {what} and not the rows that it changed (binlog_format is not ROW);"
-        f" {advice}",
+        f"the log holds {statement_of(event)} and not the rows that it changed (binlog_format is"
+        f" not ROW); {advice}",
         StatementChange,
     )

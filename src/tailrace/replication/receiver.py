@@ -91,8 +91,9 @@ class Receiver:
     does it. ``layers`` are on the copy's files, the lowest first; zstd is put on a file when its
     source has ended it. If the folder has files named ``.zst``, it is on the others, too.
     ``retain`` purges old files (`Retention`). The receiver ends at the source's present end;
-    with ``follow`` it waits there for more. ``on_progress`` is called every ``every`` seconds, and
-    at the end.
+    with ``follow`` it waits there for more. ``full`` is called with the size of each piece that was
+    written; if it returns True, the receiver ends as after `stop`. ``on_progress`` is called every
+    ``every`` seconds, and at the end.
 
     Raises UsageError.
     """
@@ -112,6 +113,7 @@ class Receiver:
         follow: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
         every: float = 1.0,
+        full: Callable[[int], bool] | None = None,
     ) -> None:
         self.source = source if isinstance(source, Source) else Source.parse(source)
         if len(self.source.hosts) > 1:
@@ -136,6 +138,7 @@ class Receiver:
         self._follow = follow
         self._on_progress = on_progress
         self._every = every
+        self._full = full
         self._stop = Event()
         self._at_once = Event()
         self._feed: Feed | None = None
@@ -364,6 +367,8 @@ class Receiver:
                 heard = time.monotonic()
                 if phase is _Phase.COPYING:
                     writer.write(item)
+                    if self._full is not None and self._full(len(item.data)):
+                        self._stop.set()
                 elif writer.write_to_end(item):
                     phase = _Phase.OVER
             elif isinstance(item, FileBegin):

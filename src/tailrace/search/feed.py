@@ -56,6 +56,8 @@ class Indexed:
     position: Position | None = None
     time: int | None = None
     """When the last transaction was committed on the server, in microseconds UTC."""
+    skipped: int = 0
+    """Changes that were logged as statements, and are missing (``statements="skip"``)."""
 
 
 def index(
@@ -146,6 +148,7 @@ def index(
                 if on_start is not None:
                     on_start(reading)
                 feed.run(reading)
+                feed.done.skipped = reading.skipped_statements
         finally:
             writer.close()
     return feed.done

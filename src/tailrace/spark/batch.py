@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import time
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -19,24 +20,33 @@ from tailrace.spark.cascade.keys import links_of
 from tailrace.spark.cascade.turns import turns
 from tailrace.spark.complete import statuses
 from tailrace.spark.current import patching
-from tailrace.spark.current.build import Built, SourceChanges, build, table_changes
-from tailrace.spark.failure import Failure, check_writable, failure
+from tailrace.spark.current.build import (
+    Built,
+    SourceChanges,
+    build,
+    table_changes,
+    with_a_begin,
+)
+from tailrace.spark.failure import Failure, check_writable, failure, rejection
 from tailrace.spark.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.history.build import BuiltHistory, build_history
+from tailrace.spark.history.times import commit_times
 from tailrace.spark.lake.asides import Asides, in_order, since
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.lake.resume import state_after
 from tailrace.spark.manifest.damage import reading
 from tailrace.spark.report import Totals, report_of
 from tailrace.spark.splits import SplitJob, write_tables
+from tailrace.spark.statements import between, can_restart, first_statement, planned, restart
 from tailrace.spark.unnamed import Missing, missing_names
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from tailrace.columns import Split
+    from tailrace.columns import Split, TableChange
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.schema.tables import TableState as GivenTable
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.complete import CompleteTables
     from tailrace.spark.current.patching import Patches
@@ -44,13 +54,14 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.manifest import Current, History, Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
     from tailrace.spark.options import Options
-    from tailrace.spark.report import MirrorReport
+    from tailrace.spark.report import MirrorReport, SkippedStatements
     from tailrace.spark.splits import Written
+    from tailrace.spark.taken import Taken
     from tailrace.spark.tasks import Report
     from tailrace.spark.unnamed import Answer
     from tailrace.spark.wanted import WantedTables
     from tailrace.spark.workers import Workers
-    from tailrace.storage import LogSeries
+    from tailrace.values.schema import TableDefinition
 
     Progress = Callable[[str, int, int], None]
 
@@ -60,45 +71,6 @@ _NEVER: Final = 1 << 127
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What a batch takes from a source: consecutive splits, and the files they are in."""
-
-    series: LogSeries
-    splits: Sequence[Split]
-    begun: SourceState | None = None
-    """Where the lake begins in it, as a state; None: with the first file, or it has some of it.
-
-    Where tables are taken up again, what is known where the splits begin. Without splits, of a
-    source of which a new lake has nothing yet, always said.
-    """
-
-    @property
-    def begin(self) -> Position:
-        """Where it begins."""
-        if self.splits:
-            return Position(self.splits[0].file, self.splits[0].start)
-        return self._empty.position
-
-    @property
-    def end(self) -> Position:
-        """Where it ends."""
-        if self.splits:
-            return Position(self.splits[-1].file, self.splits[-1].end)
-        return self._empty.position
-
-    @property
-    def whole(self) -> Collection[tuple[str, str]]:
-        """The tables whose rows are all in the log that was read by then."""
-        return self.splits[-1].whole if self.splits else ()
-
-    @property
-    def _empty(self) -> SourceState:
-        if self.begun is None:
-            raise ValueError("neither splits nor where they would begin")
-        return self.begun
 
 
 @dataclass(frozen=True)
@@ -143,6 +115,15 @@ _ALL: Final = Again()
 _NOTHING_MISSING: Final = Missing()
 
 
+class _Cut(Exception):
+    """A batch is to be cut in two at a place in a source's log."""
+
+    def __init__(self, source: str, place: Position) -> None:
+        super().__init__(source, place)
+        self.source = source
+        self.place = place
+
+
 class Batches:
     """Runs batches on an open lake, one after the other.
 
@@ -150,7 +131,7 @@ class Batches:
     ``patches`` are other limits of merge-on-read than the usual ones, where that is the mode.
     ``wanted`` and ``complete`` look at the tables of a new lake. ``servers`` are the sources that
     can be asked for columns which the log does not name: their tables have no rows without names
-    (`tailrace.spark.unnamed`).
+    (`tailrace.spark.unnamed`). ``given`` are definitions of tables that the user gave.
     """
 
     def __init__(
@@ -163,6 +144,7 @@ class Batches:
         wanted: WantedTables | None = None,
         complete: CompleteTables | None = None,
         servers: Collection[str] = (),
+        given: Sequence[TableDefinition | GivenTable] = (),
     ) -> None:
         self.offers: dict[TableName, Answer] = {}
         """What the log last read tells of tables that are still without names."""
@@ -177,9 +159,14 @@ class Batches:
         self._asked = wanted
         self._complete = complete
         self._applies = options.cascades == "apply"
+        self._given = given
         self._every: Mapping[str, Taken] = {}
         self._followed: Mapping[str, Followed] = {}
         """The tables of each source that a batch reads although they are not selected."""
+        self._checked = self._whole = False
+        self._skipped: dict[str, SkippedStatements] = {}
+        self.partly = False
+        """Whether more of servers' logs is to come that was there when this run began."""
 
     def run(
         self, taken: Mapping[str, Taken], seconds: dict[str, float] | None = None
@@ -195,13 +182,91 @@ class Batches:
         meanwhile; then it raises `LakeChanged`.
         """
         self._every = taken
+        left = self._left_of(taken)
         if not self._applies:
-            return self._again_and_again(taken, _ALL, seconds)
+            return self._in_parts(left, seconds)
         totals = Totals()
-        for part in self._in_turn(_left_of(taken, self._store.manifest)):
-            totals.add(self._again_and_again(part, _ALL, seconds))
+        for part in self._in_turn(left):
+            totals.add(self._in_parts(part, seconds))
             seconds = None
-        return totals.report(report_of(self._store.manifest, {}, {}, {}, 0, seconds or {}))
+        return totals.report(self._nothing(seconds))
+
+    def _nothing(self, seconds: dict[str, float] | None = None) -> MirrorReport:
+        return report_of(self._store.manifest, {}, {}, {}, 0, seconds or {})
+
+    def _in_parts(
+        self, taken: Mapping[str, Taken], seconds: dict[str, float] | None
+    ) -> MirrorReport:
+        """Run a batch; in two where it must be cut at a statement (`tailrace.spark.statements`).
+
+        It is checked as a whole whether a new lake may begin so.
+        """
+        checked = self._checked
+        try:
+            try:
+                self._cut_where_tables_restart(taken)
+                return self._again_and_again(taken, _ALL, seconds)
+            except _Cut as cut:
+                self._checked = checked or not self._store.manifest.version
+                parts = self._parts(taken, cut)
+            self._whole = not parts
+            if self._whole:
+                return self._again_and_again(taken, _ALL, seconds)
+            totals = Totals()
+            for part in parts:
+                totals.add(self._in_parts(part, seconds))
+                seconds = None
+            return totals.report(self._nothing())
+        finally:
+            self._checked, self._whole = checked, False
+
+    def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
+        """Raise `_Cut` where a table that is set aside comes back, but at the batch's begin."""
+        for source, each in taken.items():
+            places = [at for at, _ in self._restarts(source, each).values() if at > each.begin]
+            if places:
+                raise _Cut(source, min(places))
+
+    def _restarts(self, source: str, taken: Taken) -> dict[str, tuple[Position, TableChange]]:
+        """The tables that are set aside and come back in what was taken, and the first statement
+        that each does so by.
+        """
+        found = {}
+        for key, table in self._store.manifest.tables.items():
+            status = table.set_aside
+            if table.source != source or status is None or not can_restart(status):
+                continue
+            if (where := restart(taken.splits, self._name(key, source))) is not None:
+                found[key] = where
+        return found
+
+    def _parts(self, taken: Mapping[str, Taken], cut: _Cut) -> list[dict[str, Taken]]:
+        """A batch as two: other sources are in the first."""
+        each = taken[cut.source]
+        splits = self._planned(cut.source, each, [cut.place])
+        first = [one for one in splits if Position(one.file, one.start) < cut.place]
+        rest = splits[len(first) :]
+        if not (first and rest):  # no transaction begins there: tables stand still from the begin
+            return []
+        return [
+            {**taken, cut.source: replace(each, splits=first)},
+            {cut.source: replace(each, splits=rest)},
+        ]
+
+    def _planned(self, source: str, taken: Taken, cuts: Collection[Position] = ()) -> list[Split]:
+        state = self._store.manifest.sources.get(source)
+        return planned(taken, state, self._given, cuts=cuts, cascades=self._applies)
+
+    def _left_of(self, taken: Mapping[str, Taken]) -> dict[str, Taken]:
+        """What the lake does not have yet: a batch may have been done in part before."""
+        found = {}
+        for source, each in taken.items():
+            state = self._store.manifest.sources.get(source)
+            if state is None or not each.splits or state.position <= each.begin:
+                found[source] = each
+            elif state.position < each.end:
+                found[source] = replace(each, splits=self._planned(source, each))
+        return found
 
     def _in_turn(self, taken: Mapping[str, Taken]) -> list[dict[str, Taken]]:
         """What is taken as several batches, where foreign keys that are carried out change."""
@@ -266,7 +331,8 @@ class Batches:
             self._followed = {
                 source: self._follow(source, each, again) for source, each in taken.items()
             }
-            retried = again.keys or frozenset()
+            restarts = self._all_restarts(taken) if again.keys is None else {}
+            retried = again.keys or frozenset(restarts)
             asides = Asides(store.manifest, self._options.keep, retried, again.reached)
             for key, cause in unusable.items():
                 if key not in again.anew:
@@ -274,9 +340,10 @@ class Batches:
             files, quiet = self._read(taken, asides, again)
             laps.lap("read")
             with reading(f"what the lake {store.label} has"):
-                made = self._made(taken, files, quiet, asides, again, laps)
+                made = self._made(taken, files, quiet, asides, again, restarts, laps)
                 if again.keys is None:
                     made = replace(made, incomplete=self._incomplete(taken, made))
+                    self._cut_where_tables_end(taken, asides, made)
                 self._tell("commit", 0, 1)
                 manifest = store.commit(made)
         except BaseException:
@@ -286,7 +353,41 @@ class Batches:
         laps.lap("commit")
         size = sum(split.end - split.start for each in taken.values() for split in each.splits)
         landed = {key: made.files[key] for key in made.files if key in manifest.tables}
-        return report_of(manifest, landed, made.built, made.histories, size, laps.seconds)
+        report = report_of(
+            manifest, landed, made.built, made.histories, size, laps.seconds, restarts.keys()
+        )
+        return report if again.keys is not None else replace(report, skipped=dict(self._skipped))
+
+    def _all_restarts(self, taken: Mapping[str, Taken]) -> dict[str, TableChange]:
+        """The tables that come back with the statement that the batch begins with."""
+        return {
+            key: change
+            for source, each in taken.items()
+            for key, (at, change) in self._restarts(source, each).items()
+            if at == each.begin
+        }
+
+    def _cut_where_tables_end(self, taken: Mapping[str, Taken], asides: Asides, made: Made) -> None:
+        """Raise `_Cut` where a statement inside the batch may end the state of a table, so that
+        the table has all from before it. A history has a new gap if it ended one, and continued.
+        """
+        gone: dict[str, set[str]] = {}
+        for key in asides.rejected:
+            each = asides.tables[key]
+            gone.setdefault(each.source, set()).add(str(TableName(each.database, each.table)))
+        for key, built in made.histories.items():
+            known = self._store.manifest.tables.get(key)
+            before = known.history.gaps if known is not None and known.history is not None else ()
+            if len(built.history.gaps) > len(before) and key not in asides.retried:
+                source = known.source if known is not None else self._files_source(key, made, taken)
+                gone.setdefault(source, set()).add(self._name(key, source))
+        for source, tables in gone.items() if not self._whole else ():
+            if source in taken and (place := between(taken[source].splits, tables)) is not None:
+                raise _Cut(source, place)
+
+    def _files_source(self, key: str, made: Made, taken: Mapping[str, Taken]) -> str:
+        files = made.files.get(key, ())
+        return files[0].source if files else self._source_of(key, taken)
 
     def _made(
         self,
@@ -295,10 +396,11 @@ class Batches:
         quiet: Mapping[str, Sequence[str]],
         asides: Asides,
         again: Again,
+        restarts: Mapping[str, TableChange],
         laps: _Laps,
     ) -> Made:
         """What the changes make of the committed states."""
-        sources = self._changes(taken, files, asides, again)
+        sources = self._changes(taken, files, asides, again, restarts)
         followers: frozenset[str] = frozenset()
         if self._applies:
             sources, followers = self._carried_out(sources, taken, files, quiet, asides, again)
@@ -309,6 +411,8 @@ class Batches:
         histories: dict[str, BuiltHistory] = {}
         if "history" in self._options.keep:
             histories = self._history(sources, left, again)
+            histories |= self._rejected_histories(sources, histories)
+            histories |= self._with_gaps(taken, histories, restarts)
             laps.lap("history")
         causes = [(key, each.failed) for key, each in built.items()]
         causes += [(key, each.failed) for key, each in histories.items()]
@@ -475,8 +579,9 @@ class Batches:
         alive = kept.keys() | aside.keys()  # others were dropped
         tables = {key: each for key, each in tables.items() if key in alive}
         found = statuses(self._store.manifest, taken, tables)
-        if self._complete is not None:
-            self._complete.check(self._store.manifest, found, tables, taken)
+        if self._complete is not None and not self._checked:
+            whole = not self.partly
+            self._complete.check(self._store.manifest, found, tables, taken, whole=whole)
         return found
 
     def _landing(
@@ -510,7 +615,16 @@ class Batches:
         else:
             source = files[0].source if files else self._source_of(key, taken)
         named = (self._key(source, each) for each in cause.origins)
-        cause = replace(cause, origins=tuple(each for each in named if each in asides.tables))
+        there = {*asides.tables, *self._store.manifest.tables}
+        cause = replace(cause, origins=tuple(each for each in named if each in there))
+        if cause.rejected:
+            asides.rejected.add(key)
+            splits = taken[source].splits if source in taken else ()
+            before = known.set_aside if known is not None else None
+            if before is not None and cause.reason in before.reason:  # it names the statement
+                cause = replace(cause, reason=before.reason)
+            elif statement := first_statement(splits, self._name(key, source)):
+                cause = replace(cause, reason=f"{cause.reason} ({statement})")
         if known is not None:
             asides.fail_state(key, known, cause, all=all)
             return
@@ -569,6 +683,12 @@ class Batches:
         if asked is not None:
             every = [*taken.values(), *self._every.values()]
             asked.read(_tables_of(every).union(*(each.met for each in results)))
+        self._skipped = {}
+        for job, each in zip(jobs, results, strict=True):
+            if each.skipped is not None:
+                known = self._skipped.get(job.split.source)
+                now = each.skipped if known is None else known + each.skipped
+                self._skipped[job.split.source] = now
         parts, missing = self._named(taken, jobs, results, again)
         files: dict[str, list[ChangeFile]] = {}
         for _, written in parts:
@@ -632,12 +752,60 @@ class Batches:
         parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
         return parts, missing
 
+    def _rejected_histories(
+        self, sources: Mapping[str, SourceChanges], histories: Mapping[str, BuiltHistory]
+    ) -> dict[str, BuiltHistory]:
+        """The histories that cannot continue, as failures: their tables are set aside."""
+        found = {}
+        refused = {
+            key: each
+            for key, each in histories.items()
+            if each.history.refused is not None and not self._never_had_a_history(key)
+        }
+        for source, changes in sources.items() if refused else ():
+            ended = with_a_begin(changes, self._wanted, dict(self._options.keys))
+            for key, built in refused.items():
+                name = self._name(key, source)
+                mine = not self._options.shards or key.startswith(f"{source}/")
+                if mine and name in ended:
+                    found[key] = replace(built, failed=rejection(built.history.refused or ""))
+        return found
+
+    def _never_had_a_history(self, key: str) -> bool:
+        known = self._store.manifest.tables.get(key)
+        return known is not None and known.history is not None and known.history.refused is not None
+
+    def _with_gaps(
+        self,
+        taken: Mapping[str, Taken],
+        histories: Mapping[str, BuiltHistory],
+        restarts: Mapping[str, TableChange],
+    ) -> dict[str, BuiltHistory]:
+        """The histories of tables that come back lack the versions since they stood still."""
+        found = {}
+        for key, change in restarts.items():
+            built, state = histories.get(key), self._store.manifest.tables[key]
+            status = state.set_aside
+            if built is None or built.failed is not None or status is None:
+                continue
+            micros = commit_times(taken[state.source].splits)[change.seq]
+            until = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
+            reason = status.reason.removeprefix(f"{state.full_name}: ")
+            gap = (
+                f"not all versions since {status.parts.get('history') or 'the log begins'} until "
+                f"{until:%Y-%m-%d %H:%M:%S.%f} UTC: {reason}"
+            )
+            history = replace(built.history, gaps=(*built.history.gaps, gap))
+            found[key] = replace(built, history=history)
+        return found
+
     def _changes(
         self,
         taken: Mapping[str, Taken],
         files: Mapping[str, Sequence[ChangeFile]],
         asides: Asides,
         again: Again,
+        restarts: Collection[str] = (),
     ) -> dict[str, SourceChanges]:
         """What is new of each source, and the states that its tables have in the lake."""
         found = {}
@@ -667,6 +835,11 @@ class Batches:
                     if one.source == source
                 ),
                 strangers=again.strangers,
+                restarted=frozenset(
+                    self._name(key, source)
+                    for key in restarts
+                    if self._store.manifest.tables[key].source == source
+                ),
             )
         return found
 
@@ -829,21 +1002,6 @@ def _without(written: Written, tables: Collection[TableName]) -> Written:
     files = [each for each in written.files if (each.database, each.table) not in tables]
     failed = tuple(each for each in written.failed if each[0] not in tables)
     return written._replace(files=files, failed=failed)
-
-
-def _left_of(taken: Mapping[str, Taken], manifest: Manifest) -> dict[str, Taken]:
-    """What the lake does not have yet: a batch that is done again may have been done in part."""
-    found = {}
-    for source, each in taken.items():
-        state = manifest.sources.get(source)
-        splits = [
-            split
-            for split in each.splits
-            if state is None or state.position < Position(split.file, split.end)
-        ]
-        if splits or state is None:
-            found[source] = replace(each, splits=splits)
-    return found
 
 
 def _tables_of(taken: Iterable[Taken]) -> set[TableName]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.position import Position
-    from tailrace.spark.batch import Taken
     from tailrace.spark.manifest.manifest import Manifest
+    from tailrace.spark.taken import Taken
     from tailrace.storage import LogFile
     from tailrace.table_filter import TableFilter
 
@@ -148,20 +148,24 @@ class CompleteTables:
         found: Mapping[str, Status | None],
         fresh: Mapping[str, tuple[str, str, str]],
         taken: Mapping[str, Taken],
+        *,
+        whole: bool = True,
     ) -> None:
-        """Look at a batch before it is committed: at what `statuses` ``found``, and at servers.
+        """Look at a batch before it is committed: at what `statuses` ``found``, and at servers, if
+        their logs were read as far as they were to be (``whole``).
 
         Raises `PipelineError` where the lake is not to begin so.
         """
         names = [str(TableName(*fresh[key][1:])) for key in found] if not manifest.version else []
-        for source in self._reached(taken):
+        reached = self._reached(taken) if whole else []
+        for source in reached:
             seen = {TableName(*each[1:]) for each in fresh.values() if each[0] == source}
             seen |= {each.full_name for each in manifest.tables.values() if each.source == source}
             names += self._untouched(source, seen.union(taken[source].whole))
         if names:
             begins = [each.begin for each in taken.values()]
             self._decide(names, begins[0] if not manifest.version else None)
-        for source in self._reached(taken):
+        for source in reached:
             del self._asked[source]
 
     def _reached(self, taken: Mapping[str, Taken]) -> list[str]:

@@ -54,6 +54,10 @@ _SERVICES: Final = frozenset(
 )
 """Packages whose errors are of a catalogue's database or service, a server, or Spark."""
 _PROBE_BYTES: Final = 1 << 16
+_RESTARTS: Final = (
+    "it keeps its last state, and continues once the source truncates or recreates it; "
+    "otherwise create a new lake, or leave it out (--exclude)"
+)
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -64,13 +68,20 @@ class Failure:
     """Why a table's work could not be done; ``origins`` are tables, set aside, that it needs.
 
     ``unnamed``: its server is still to be asked for its columns. ``needs`` says what to do; where
-    it is empty, to take the table up once more.
+    it is empty, to take the table up once more. ``rejected``: nothing went wrong, but the log does
+    not tell what the table became, whoever reads it.
     """
 
     reason: str
     origins: tuple[str, ...] = ()
     unnamed: bool = False
     needs: str = ""
+    rejected: bool = False
+
+
+def rejection(reason: str) -> Failure:
+    """The failure of a table whose state or history cannot continue, though nothing went wrong."""
+    return Failure(reason, needs=_RESTARTS, rejected=True)
 
 
 def of_one_table(error: BaseException) -> bool:

@@ -16,12 +16,13 @@ from tailrace.spark.retry import take_up_named
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.spark.batch import Batches, Taken
+    from tailrace.spark.batch import Batches
     from tailrace.spark.cascade.naming import Cascades
     from tailrace.spark.inflow import Inflow
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.sources import Sources
+    from tailrace.spark.taken import Taken
     from tailrace.spark.unnamed import AskedNames
 
 BATCH_BYTES: Final = 256 << 20
@@ -170,4 +171,5 @@ class Follower:
             gtid,
             None if inflow.held is None else str(inflow.held),
             far is None or far.connected,
+            received is not None and received.paused,
         )

@@ -14,15 +14,15 @@ from tailrace.errors import PipelineError, StorageError
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import to_json
-from tailrace.spark.batch import Taken
 from tailrace.spark.complete import is_first
 from tailrace.spark.lake.resume import digests, resume
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.spark.server_start import check_begin
+from tailrace.spark.taken import Taken
 from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Learned
@@ -52,7 +52,7 @@ class Inflow:
     the user's, ``learned`` what servers say of others. ``begin`` is where a lake that has nothing
     of it begins, None: with its first file. With ``hold`` nothing is given that is after an
     in-doubt XA transaction. With ``cascades`` splits are cut, and know tables, as it takes to carry
-    out what foreign keys do.
+    out what foreign keys do. Splits begin at ``cuts``, which are where definitions stand.
     Raises what `resume` raises.
     """
 
@@ -67,6 +67,7 @@ class Inflow:
         learned: Iterable[Learned] = (),
         cascades: bool = False,
         lowers_names: bool | None = None,
+        cuts: Collection[Position] = (),
     ) -> None:
         self.name = series.name
         self._state = state
@@ -93,7 +94,7 @@ class Inflow:
             head, tail = digests(log, begin.offset)
             after = begin
             self._start = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
-        self._planner = SplitPlanner(catalogue, after, hold=hold, cascades=cascades)
+        self._planner = SplitPlanner(catalogue, after, hold=hold, cascades=cascades, cuts=cuts)
         self._waiting: deque[Split] = deque()
 
     @property

@@ -202,7 +202,14 @@ def mirror(
             )
         named = inputs.named(store)
         batches = Batches(
-            store, options, workers, tell, wanted=wanted, complete=complete, servers=set(named)
+            store,
+            options,
+            workers,
+            tell,
+            wanted=wanted,
+            complete=complete,
+            servers=set(named),
+            given=given,
         )
         names = AskedNames(named, say)
         if retried is not None:

@@ -14,18 +14,21 @@ from tailrace.spark.retry import take_up_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tailrace.spark.batch import Batches, Taken
+    from tailrace.spark.batch import Batches
     from tailrace.spark.cascade.naming import Cascades
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.sources import Sources
+    from tailrace.spark.taken import Taken
     from tailrace.spark.unnamed import AskedNames
     from tailrace.spark.workers import Workers
 
     Progress = Callable[[str, int, int], None]
 
 _ROUNDS: Final = 2
-"""Batches of a run: a second one where the log grew while a server was asked."""
+"""Batches of a run: a second one where the log grew while a server was asked. There are more where
+the disk has no room for all of a server's log at once.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,15 +51,23 @@ class Once:
         store, sources = self.store, self.sources
         totals = Totals()
         held: dict[str, str] = {}
-        for _ in range(_ROUNDS):
-            clock = time.perf_counter()
+        rounds = 0
+        while rounds < _ROUNDS:
+            clock, before = time.perf_counter(), store.manifest.sources
             logs = sources.receive(store, self.progress)
+            self.batches.partly = sources.partly
             report = self._batch(self._taken(), clock)
             totals.add(report)
             now = {name: str(each.held) for name, each in sources.inflows.items() if each.held}
             held = now or held
             for taken_up in take_up_named(store, sources, self.batches, self.names, self._tell):
                 totals.add(taken_up)
+            if sources.partly:
+                sources.keep_from(store, logs)
+                if store.manifest.sources == before and sources.room is not None:
+                    raise sources.room.error()
+                continue
+            rounds += 1
             if not self.names.waits(store.manifest):
                 break
         sources.keep_from(store, logs)

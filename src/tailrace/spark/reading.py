@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
 
 from tailrace.columns import read_split
 from tailrace.columns.arrays import table_of
 from tailrace.errors import SchemaChanged
+from tailrace.log.readable import statement_of
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.filters import matching, table_patterns
 from tailrace.spark.shape import as_columns, as_json, table_columns
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.columns import Split
+    from tailrace.events import Event
     from tailrace.spark.datasource import Options
     from tailrace.spark.filters import Condition
+
+_log: Final = logging.getLogger("tailrace.spark")
 
 
 @dataclass
@@ -52,6 +57,7 @@ def read_changes(
         columns=_wanted(options, target),
         verify_checksums=options.verify,
         statements=options.statements,
+        skipped=_warn,
     )
     for batch in batches:
         kept = matching(batch, conditions)
@@ -66,6 +72,11 @@ def read_changes(
             yield _checked(kept, options, target) if newer else as_columns(kept, target)
         else:
             yield as_json(kept, table_of(batch.schema), target)
+
+
+def _warn(event: Event) -> None:
+    """Note in the task's log that a change is missing."""
+    _log.warning("%s:%s: skipped %s", event.file, event.offset, statement_of(event))
 
 
 def _checked(batch: pa.RecordBatch, options: Options, target: pa.Schema) -> pa.RecordBatch:

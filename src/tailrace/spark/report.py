@@ -5,15 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from tailrace.log.readable import statement_of
 from tailrace.spark.manifest.status import INCOMPLETE, SET_ASIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from tailrace.events import Event
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.build import Built
     from tailrace.spark.manifest.manifest import Current, History, Manifest, TableState
     from tailrace.spark.manifest.status import Status
+
+
+@dataclass(frozen=True)
+class SkippedStatements:
+    """Changes of a source that are not in the lake: they were logged as statements (``statements``
+    is ``skip``). ``first`` is where the first one stands, and what it is.
+    """
+
+    count: int
+    first: str
+
+    @classmethod
+    def of(cls, event: Event) -> SkippedStatements:
+        """The one of an event."""
+        return cls(1, f"{event.file}:{event.offset}: {statement_of(event)}")
+
+    def __add__(self, other: SkippedStatements) -> SkippedStatements:
+        """These, then others."""
+        return SkippedStatements(self.count + other.count, self.first)
 
 
 @dataclass(frozen=True)
@@ -57,7 +78,7 @@ class MirrorReport:
     ``history`` and ``commit``. ``held`` has the sources with an in-doubt XA
     transaction, and where it begins: what comes after it waits. ``cascades`` has the tables whose
     rows foreign keys change without a log of it, and these keys as SQL
-    (`tailrace.spark.cascade.naming`).
+    (`tailrace.spark.cascade.naming`). ``skipped`` has the changes that are missing, by source.
     """
 
     version: int
@@ -67,6 +88,7 @@ class MirrorReport:
     seconds: dict[str, float] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
     cascades: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    skipped: dict[str, SkippedStatements] = field(default_factory=dict)
 
     @property
     def set_aside(self) -> dict[str, Status]:
@@ -87,7 +109,8 @@ class SourceMoment:
     ``lag_bytes`` counts what the source has and the lake has not, as far as that is known, when the
     batch is done; ``lag_seconds`` is the age of the first event that is not in the lake, 0 where
     there is none. ``gtid`` is the last transaction in the lake, None where it is not known.
-    ``held`` is where an in-doubt XA transaction begins.
+    ``held`` is where an in-doubt XA transaction begins. ``full``: the source's log is not received
+    further before the lake has some of it, for want of room on the disk.
     """
 
     name: str
@@ -97,6 +120,7 @@ class SourceMoment:
     gtid: str | None = None
     held: str | None = None
     connected: bool = True
+    full: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,17 +149,24 @@ class Totals:
         self._bytes = 0
         self._last: MirrorReport | None = None
         self._spent: dict[str, float] = {}
+        self._skipped: dict[str, SkippedStatements] = {}
+        self._dropped: dict[str, tuple[str, ...]] = {}
 
     def add(self, report: MirrorReport) -> None:
         """Count a batch."""
         self._last = report
         self._bytes += report.log_bytes
+        for source, skipped in report.skipped.items():
+            known = self._skipped.get(source)
+            self._skipped[source] = skipped if known is None else known + skipped
         for phase, seconds in report.seconds.items():
             self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
         for table in report.tables:
-            known = self._changes.setdefault(table.name, {})
+            if table.dropped and table.notes:
+                self._dropped[table.name] = table.notes
+            counts = self._changes.setdefault(table.name, {})
             for operation, count in table.changes.items():
-                known[operation] = known.get(operation, 0) + count
+                counts[operation] = counts.get(operation, 0) + count
             self._spent[table.name] = self._spent.get(table.name, 0.0) + table.seconds
 
     def report(self, nothing: MirrorReport) -> MirrorReport:
@@ -146,10 +177,17 @@ class Totals:
                 table,
                 changes=self._changes.get(table.name, {}),
                 seconds=self._spent.get(table.name, 0.0),
+                notes=table.notes or (self._dropped.get(table.name, ()) if table.dropped else ()),
             )
             for table in last.tables
         )
-        return replace(last, tables=tables, log_bytes=self._bytes, seconds=self._seconds)
+        return replace(
+            last,
+            tables=tables,
+            log_bytes=self._bytes,
+            seconds=self._seconds,
+            skipped=self._skipped,
+        )
 
 
 def report_of(
@@ -159,8 +197,11 @@ def report_of(
     histories: Mapping[str, Any],
     size: int,
     seconds: dict[str, float],
+    back: Collection[str] = (),
 ) -> MirrorReport:
-    """The report of a batch that was committed as ``manifest``."""
+    """The report of a batch that was committed as ``manifest``; ``back`` are tables that were set
+    aside before.
+    """
     tables = []
     for key, table in manifest.tables.items():
         fresh = files.get(key, ())
@@ -183,7 +224,7 @@ def report_of(
                 next((each.refused for each in states if each.refused is not None), None),
                 table.dropped,
                 next((file.names for file in fresh if file.names != "log"), table.names),
-                _notes(table, good, gaps=bool(fresh) or not table.dropped),
+                _notes(table, good, gaps=bool(fresh) or not table.dropped or key in back),
                 table.states,
                 (aside := table.set_aside) is not None and not aside.reads(manifest.keep),
             )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, PipelineError, UsageError
 from tailrace.position import Position, sequence_at
-from tailrace.spark.batch import Again, Taken
+from tailrace.spark.batch import Again
 from tailrace.spark.cascade.build import parents
 from tailrace.spark.cascade.keys import links_of
 from tailrace.spark.current.build import table_changes
@@ -27,6 +27,8 @@ from tailrace.spark.lake.folder import AGAIN
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.server_start import SUFFIX, load
 from tailrace.spark.servers import ServerLogs
+from tailrace.spark.statements import earlier_names, up_to
+from tailrace.spark.taken import Taken
 from tailrace.storage import LogSeries
 from tailrace.table_name import TableName
 
@@ -232,7 +234,7 @@ class _Retry:
         end = Position.parse(reached) if reached else self._end.position
         inflow = self._inflow(series, place)
         splits = _splits(inflow, series, end)
-        names = _lineage(splits, {str(each.full_name) for each in map(self._state, keys)})
+        names = earlier_names(splits, {str(each.full_name) for each in map(self._state, keys)})
         changelog = {}
         for key in keys:
             status = self._state(key).set_aside
@@ -354,12 +356,7 @@ def _splits(inflow: Inflow, series: LogSeries, end: Position) -> list[Split]:
     """The splits of the log up to a place."""
     inflow.look(series)
     taken = inflow.take()
-    found = []
-    for split in taken.splits if taken is not None else ():
-        if Position(split.file, split.start) < end:
-            last = min(split.end, end.offset) if split.file == end.file else split.end
-            found.append(replace(split, end=last))
-    return found
+    return up_to(taken.splits if taken is not None else (), end)
 
 
 def _from(series: LogSeries, name: str) -> LogSeries | None:
@@ -381,13 +378,3 @@ def _gone(group: _Group, name: str) -> LogGone:
 def _sequence(since: str) -> int:
     """The least `_seq` of what a log has from a place on."""
     return sequence_at(Position.parse(since)) if since else 0
-
-
-def _lineage(splits: Sequence[Split], names: set[str]) -> set[str]:
-    """The names, and those that tables had before RENAME TABLE gave them these."""
-    found = set(names)
-    renames = [each for split in splits for each in split.changes if each.kind == "rename"]
-    for each in sorted(renames, key=lambda change: change.seq, reverse=True):
-        if each.renamed in found:
-            found.add(each.table)
-    return found

@@ -3,21 +3,25 @@
     lake/_tailrace/sources/db1.example.org_3306/binlog.000017 ...    a byte copy (`Receiver`)
 
 Each run continues the copy, after a crash too. Files that the lake has whole are deleted once it
-was committed. If the copy was lost, it is recreated from the file where the lake ends.
+was committed. If the copy was lost, it is recreated from the file where the lake ends. Where the
+disk is small, only so much is received that the lake can take it, then more (`Room`).
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC
+from tailrace.errors import PipelineError
 from tailrace.live.scheme import names_server
 from tailrace.live.url import Source
 from tailrace.position import Position
+from tailrace.printable import size
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.retain import Retention
 from tailrace.spark.manifest.paths import within
@@ -40,6 +44,51 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9.-]+")
 _REPORT_SECONDS: Final = 0.5
 _END_SECONDS: Final = 30.0
 """How long the end of a transaction is waited for where a receiver is to end."""
+_LEAST_FREE: Final = 4 << 20
+_LEAST_WAITING: Final = 1 << 20
+_PAUSE_SECONDS: Final = 0.1
+
+
+class Room:
+    """How much more of servers' logs the disk holds.
+
+    What the lake makes of a log takes about as many bytes as the log, at most, and the log can only
+    be deleted after that. So what is received and not yet in the lake (``waiting``, in bytes) may
+    take half of what is free, and a little in any case. Threads may share it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._lock = threading.Lock()
+        self.waiting = 0
+        self.was_full = False
+        """Whether `took` ever said so."""
+
+    def took(self, count: int) -> bool:
+        """Count bytes that were received; whether that is enough for now."""
+        with self._lock:
+            self.waiting += count
+        self.was_full = self.was_full or self.is_full
+        return self.is_full
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more is to be received before the lake has some of it."""
+        return self.waiting >= _LEAST_WAITING and self._free < self.waiting + _LEAST_FREE
+
+    @property
+    def _free(self) -> int:
+        return shutil.disk_usage(self._folder).free
+
+    def error(self) -> PipelineError:
+        """That the lake has all that it can take, and still there is no room for more."""
+        return PipelineError(
+            f"{self._folder}: no room for more of the server's log: {size(self._free)} are free on"
+            f" this disk, {size(self.waiting)} of the log wait to be taken into the lake. The last"
+            " log file must be here whole, and the lake takes as much again: free some space and"
+            " run it again (smaller log files, by max_binlog_size on the source, need less)"
+        )
 
 
 @dataclass(frozen=True)
@@ -62,19 +111,40 @@ class ServerLogs:
         """What the source is called in the lake."""
         return self.folder.name
 
-    def receive(self, state: SourceState | None, progress: Progress | None) -> LogSeries:
+    def receive(
+        self,
+        state: SourceState | None,
+        progress: Progress | None,
+        full: Callable[[int], bool] | None = None,
+    ) -> LogSeries:
         """Copy what is new up to the server's present end; the copy, as a series of files.
 
         ``state`` is how far the lake has read it. ``progress`` is told ``receive``, bytes received,
-        and how many there will be. Raises what `Receiver.run` raises.
+        and how many there will be. For ``full``, see `Receiver`. Raises what `Receiver.run` raises.
         """
 
         def tell(far: Far) -> None:
             if progress is not None:
                 progress("receive", far.received, far.received + (far.lag_bytes or 0))
 
-        Receiver(self.begin(state), self.folder, follow=False, on_progress=tell).run()
+        Receiver(self.begin(state), self.folder, follow=False, on_progress=tell, full=full).run()
         return self.series()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a copy."""
+        return any(self.folder.glob(f"*{INDEX_SUFFIX}"))
+
+    def waiting(self, state: SourceState | None) -> int:
+        """The bytes of the copy that the lake does not have yet."""
+        if not self.is_there:
+            return 0
+        files = self.series().files
+        if state is None:
+            return sum(log.size for log in files)
+        last = Position(state.file, 0)
+        taken = state.offset if any(log.name == state.file for log in files) else 0
+        return sum(log.size for log in files if Position(log.name, 0) >= last) - taken
 
     def begin(self, state: SourceState | None) -> Source:
         """The source, with where a copy begins that is not there (any more)."""
@@ -89,36 +159,40 @@ class ServerLogs:
         (series,) = find(self.folder)
         return series
 
-    def keep_from(self, state: SourceState | None) -> None:
+    def keep_from(self, file: str) -> None:
         """Delete the files before the one up to which the lake has read."""
-        if state is not None:
-            (index,) = self.folder.glob(f"*{INDEX_SUFFIX}")
-            purge(index, to=state.file)
+        (index,) = self.folder.glob(f"*{INDEX_SUFFIX}")
+        purge(index, to=file)
 
 
 class Received:
     """A server's log, received by a thread of its own until `close`.
 
     A broken connection is made again, as long as the source's ``retry`` says; where the lake has
-    something of the source already and ``retry`` is not said, so is one that was never made.
+    something of the source already and ``retry`` is not said, so is one that was never made. While
+    there is no ``room``, nothing is received; None: there is enough.
     """
 
-    def __init__(self, logs: ServerLogs, state: SourceState | None) -> None:
+    def __init__(
+        self, logs: ServerLogs, state: SourceState | None, room: Room | None = None
+    ) -> None:
         if state is not None and logs.source.retry is None:
             logs = replace(logs, source=replace(logs.source, retry_first=True))
         self.logs = logs
         self.far: Far | None = None
         """The receiver's last report."""
+        self.paused = False
+        """Whether nothing is received, for want of room."""
         self._kept = _Kept()
         self._failed: Exception | None = None
-        self._receiver = Receiver(
-            logs.begin(state),
-            logs.folder,
-            follow=True,
-            retain=self._kept,
-            on_progress=self._note,
-            every=_REPORT_SECONDS,
-        )
+        self._room = room
+        self._begin = logs.begin(state)
+        self._there = False
+        """Whether a receiver has ever looked through the copy."""
+        self._closing = threading.Event()
+        self._pausing = threading.Lock()
+        """Is held to begin or end a pause, and to change the copy inside one."""
+        self._receiver = self._made()
         self._thread = threading.Thread(target=self._run, name=f"receive-{logs.name}", daemon=True)
         self._thread.start()
 
@@ -126,16 +200,22 @@ class Received:
         """The copy as it is by now, None while there is none. Raises what ended the receiver."""
         if self._failed is not None:
             raise self._failed
-        if self._receiver.position is None:
-            return None
-        return self.logs.series()
+        self._there = self._there or self._receiver.position is not None
+        there = self._there or (self.paused and self.logs.is_there)
+        return self.logs.series() if there else None
 
     def committed(self, state: SourceState) -> None:
-        """The lake has the log up to there: files before are deleted as the next is created."""
+        """The lake has the log up to there: files before are deleted as the next is created, or at
+        once while there is no room.
+        """
         self._kept.place[:] = [state.file]
+        with self._pausing:
+            if self.paused:
+                self.logs.keep_from(state.file)
 
     def close(self) -> None:
         """End at a transaction's end, or at once where that does not come."""
+        self._closing.set()
         self._receiver.stop()
         self._thread.join(_END_SECONDS)
         if self._thread.is_alive():
@@ -145,9 +225,30 @@ class Received:
     def _note(self, far: Far) -> None:
         self.far = far
 
+    def _made(self) -> Receiver:
+        return Receiver(
+            self._begin,
+            self.logs.folder,
+            follow=True,
+            retain=self._kept,
+            on_progress=self._note,
+            every=_REPORT_SECONDS,
+            full=None if self._room is None else self._room.took,
+        )
+
     def _run(self) -> None:
         try:
-            self._receiver.run()
+            while not self._closing.is_set():
+                if self._room is not None and self._room.is_full:
+                    with self._pausing:
+                        self.paused = True
+                    self._closing.wait(_PAUSE_SECONDS)
+                    continue
+                with self._pausing:
+                    self.paused = False
+                self._receiver.run()
+                self._there = True
+                self._receiver = self._made()  # which `close` stops before it is run, or after that
         except Exception as error:  # noqa: BLE001 - the main thread raises it
             self._failed = error
 

@@ -20,7 +20,7 @@ from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
 from tailrace.spark.inflow import Inflow, settled
 from tailrace.spark.server_start import SUFFIX, begin_of, forget
-from tailrace.spark.servers import Received, ServerLogs
+from tailrace.spark.servers import Received, Room, ServerLogs
 from tailrace.spark.unnamed import first_needed
 from tailrace.storage import find_all
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.position import Position
     from tailrace.schema.tables import TableState
-    from tailrace.spark.batch import Taken
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.manifest import Manifest, SourceState
+    from tailrace.spark.taken import Taken
     from tailrace.storage import LogSeries
     from tailrace.storage.keyring.base import Keyring
     from tailrace.values.schema import TableDefinition
@@ -74,6 +74,9 @@ class Sources(Closing):
         self.received: dict[str, Received] = {}
         self.inflows: dict[str, Inflow] = {}
         self._live: set[str] = set()
+        self.room: Room | None = None
+        self.partly = False
+        """Whether servers had more when their logs were received than there is room for."""
         self.cascades = False
         """Whether logs are planned so that what foreign keys do can be carried out."""
         self.found = _distinct(find_all(files, keyring)) if files else []
@@ -122,10 +125,18 @@ class Sources(Closing):
         """Receive what servers have by now; their copies are among `found` then."""
         logs = [self._logs(store, source) for source in self._servers]
         self.found = [one for one in self.found if one.name not in self._live]  # a second time
+        states = store.manifest.sources
+        self.room, self.partly = (room := Room(store.sources)), False
+        room.waiting = sum(each.waiting(states.get(each.name)) for each in logs)
         for each in logs:
-            state = store.manifest.sources.get(each.name)
-            self.found = _distinct([*self.found, each.receive(state, progress)])
+            if room.is_full and each.waiting(states.get(each.name)):
+                self.partly = True
+                series = each.series()
+            else:
+                series = each.receive(states.get(each.name), progress, room.took)
+            self.found = _distinct([*self.found, series])
             self._live.add(each.name)
+        self.partly = self.partly or room.was_full
         return logs
 
     def plan(self, store: LakeStore) -> None:
@@ -136,22 +147,30 @@ class Sources(Closing):
 
     def follow(self, store: LakeStore) -> None:
         """Begin to receive what servers have."""
+        self.room = room = Room(store.sources)
         for source in self._servers:
             logs = self._logs(store, source)
             if logs.name in self.received or any(logs.name == one.name for one in self.found):
                 raise PipelineError(f"two sources are called {logs.name!r}: give one of them")
-            self.received[logs.name] = Received(logs, store.manifest.sources.get(logs.name))
+            state = store.manifest.sources.get(logs.name)
+            room.took(logs.waiting(state))
+            self.received[logs.name] = Received(logs, state, room)
 
     def look(self, store: LakeStore, enough: int) -> None:
         """Look at what is there by now, and plan some batches of ``enough`` bytes.
 
         Raises what ended a receiver, and what looking at a source raises.
         """
+        # first: what is here by then is seen
+        paused = bool(self.received) and all(each.paused for each in self.received.values())
         series = self._settled() if self._files else []
         series += [one for each in self.received.values() if (one := each.look()) is not None]
         for one in filter(self._has_begin, _distinct(series)):
             inflow = self.inflows.get(one.name) or self._inflow(one, store, hold=True)
             inflow.look(one, enough=enough)
+        waits = any(inflow.waiting for inflow in self.inflows.values())
+        if paused and not waits and self.room is not None and self.room.is_full:
+            raise self.room.error()  # nobody would make room
 
     @property
     def caught_up(self) -> bool:
@@ -196,13 +215,18 @@ class Sources(Closing):
                 self.inflows[name].committed(state)
             if name in self.received:
                 self.received[name].committed(_kept(manifest, state, self.received[name].logs))
+        if self.room is not None:
+            states = manifest.sources
+            self.room.waiting = sum(
+                each.logs.waiting(states.get(name)) for name, each in self.received.items()
+            )
 
     def keep_from(self, store: LakeStore, logs: Sequence[ServerLogs]) -> None:
         """Delete what the lake has whole of servers' logs."""
         for each in logs:
             state = store.manifest.sources.get(each.name)
             if state is not None:
-                each.keep_from(_kept(store.manifest, state, each))
+                each.keep_from(_kept(store.manifest, state, each).file)
 
     def plan_anew(self, name: str) -> None:
         """More is known of a source's tables: it is planned again from where the lake ends."""

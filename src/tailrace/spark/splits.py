@@ -14,6 +14,7 @@ from tailrace.columns import read_split
 from tailrace.errors import PipelineError, table_of
 from tailrace.spark.changelog import ChangelogFiles
 from tailrace.spark.failure import Failure, failure
+from tailrace.spark.report import SkippedStatements
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Written(NamedTuple):
     failed: tuple[tuple[TableName, Failure], ...] = ()
     unnamed: tuple[tuple[TableName, Unnamed], ...] = ()
     by_log: tuple[tuple[TableName, Named], ...] = ()
+    skipped: SkippedStatements | None = None
     quiet: str | None = None
     """A file of the updates and deletes that do nothing to other rows (`read_split`), if any."""
 
@@ -102,6 +104,7 @@ def write_split(job: SplitJob, report: Report) -> Written:
     source = split.source if job.shards else None
     files = ChangelogFiles(folder, source=source, named=job.named)
     quiet: list[Array] = []
+    skipped: list[SkippedStatements] = []
     start = time.perf_counter()
     batches = read_split(
         split,
@@ -111,6 +114,7 @@ def write_split(job: SplitJob, report: Report) -> Written:
         also=job.wants,
         unnamed=files.leave_out if job.named else None,
         no_cascades=quiet.append if job.cascades else None,
+        skipped=lambda event: skipped.append(SkippedStatements.of(event)),
     )
     try:
         for batch in batches:
@@ -131,5 +135,6 @@ def write_split(job: SplitJob, report: Report) -> Written:
         frozenset(job.tables.met or ()),
         unnamed=tuple(files.unnamed.items()),
         by_log=() if job.only is None else tuple(files.by_log.items()),
+        skipped=replace(skipped[0], count=len(skipped)) if skipped else None,
         quiet=None if path is None else str(path),
     )

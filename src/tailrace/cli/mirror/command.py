@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from tailrace.cli.mirror.progress import display, held, notes, progress_shown
+from tailrace.cli.mirror.progress import display, held, left_out, notes, progress_shown
 from tailrace.cli.options import (
     LAKE,
     READING,
@@ -149,10 +149,10 @@ def mirror(
         Parameter(
             name="--fail-on-set-aside",
             group=LAKE,
-            negative=(),
-            help="Exit with code 1 if a table is set aside.",
+            negative="--no-fail-on-set-aside",
+            help="Exit with code 1 if a table is set aside (default).",
         ),
-    ] = False,
+    ] = True,
     tables: Tables = (),
     exclude: Exclude = (),
     follow: Follow = False,
@@ -267,6 +267,8 @@ def _print(
     rows = [_row(table) for table in live]
     for source, place in report.held.items():
         say(held(source, place))
+    for source, skipped in report.skipped.items():
+        say(left_out(source, skipped))
     output.table(title, ["table", "inserts", "updates", "deletes", "rows", "size", "s"], rows)
     for table in live:
         for text in notes(table) if not told or table.set_aside is not None else ():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from tailrace.spark.manifest.status import Status
-    from tailrace.spark.report import Moment, SourceMoment, TableReport
+    from tailrace.spark.report import Moment, SkippedStatements, SourceMoment, TableReport
 
     Progress = Callable[[str, int, int], None]
 
@@ -165,6 +165,16 @@ def held(source: str, place: str) -> str:
     )
 
 
+def left_out(source: str, skipped: SkippedStatements) -> str:
+    """The line for a source of which changes are missing."""
+    return (
+        f"{source}: {counted(skipped.count, 'change')} that were logged as statements were skipped,"
+        f" and the lake does not have what they changed; the first is {printable(skipped.first)};"
+        " set binlog_format=ROW on the source, compare by tailrace verify, and create a new lake"
+        " if tables differ"
+    )
+
+
 class _Told:
     """Remembers the lines that were printed, so that each is printed once."""
 
@@ -176,6 +186,7 @@ class _Told:
         lines = [held(each.name, each.held) for each in moment.sources if each.held is not None]
         lines += [aside(name, status) for name, status in moment.set_aside.items()]
         if moment.report is not None:
+            lines += [left_out(*each) for each in moment.report.skipped.items()]
             for table in moment.report.tables:
                 lines += notes(table) if table.set_aside is None else []
         new = [line for line in lines if line not in self._said]
@@ -330,6 +341,8 @@ def _line(source: SourceMoment) -> str:
     pieces = [f"{source.name}: {source.position or 'nothing yet'}"]
     if source.lag_bytes or source.lag_seconds:
         pieces.append(f"{source.lag_seconds:.1f} s, {size(source.lag_bytes)} behind")
+    elif source.full:
+        pieces.append("more is received once the lake has this: the disk has no room for all")
     else:
         pieces.append("up to date")
     if source.gtid:

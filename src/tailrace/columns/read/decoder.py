@@ -94,7 +94,8 @@ class LogDecoder(Walker):
     DDL, which updates it. ``statements`` says what to do about rows that a statement changed and
     the log does not hold: ``error`` raises `StatementChange`, ``skip`` skips them. ``notice`` is
     called with each table's schema when it is first read, ``unnamed`` (if given) for rows that are
-    not decoded because the names of their columns are unknown. ``threads`` is for `Walker`.
+    not decoded because the names of their columns are unknown, ``skipped`` with each event that
+    ``statements`` skips. ``threads`` is for `Walker`.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class LogDecoder(Walker):
         find_left_out: Callable[[str], Ranges] = lambda _file: (),
         unnamed: Unnamed | None = None,
         threads: Executor | None = None,
+        skipped: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         super().__init__(
             source,
@@ -123,6 +125,7 @@ class LogDecoder(Walker):
         )
         check_statements(statements)
         self._statements = statements
+        self._skipped = skipped
         self._find_left_out = find_left_out
         self._frame[k.SAVEPOINTS] = 1
         self._unpacker = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
@@ -240,6 +243,7 @@ class LogDecoder(Walker):
     def _rows_not_logged(self, event: Event) -> None:
         if self._statements != "skip":
             raise rows_not_logged(event)
+        self._skipped(event)
 
     def _unpack_ahead(self) -> bool:
         """Uncompress this payload and those after it in the block, for the kernel to walk in.

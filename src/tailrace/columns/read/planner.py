@@ -20,7 +20,7 @@ from tailrace.transaction.committed import TO_THE_END, Committed, Rollbacks
 from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tailrace.storage import LogFile, LogSeries
 
@@ -36,7 +36,7 @@ class SplitPlanner:
     ``catalogue`` has the tables known where the file of ``after`` begins, or the first file.
     With ``hold`` they end before an in-doubt XA transaction (prepared, neither committed nor rolled
     back), also in a payload, as its rows may still be rolled back: `held` is its position.
-    For ``cascades`` see `Scan`.
+    For ``cascades`` see `Scan`; ``cuts`` are positions at which splits begin, as there.
     """
 
     def __init__(
@@ -47,8 +47,10 @@ class SplitPlanner:
         hold: bool = True,
         target_bytes: int | None = None,
         cascades: bool = False,
+        cuts: Collection[Position] = (),
     ) -> None:
         self._cascades = cascades
+        self._cuts = cuts
         self._catalogue = catalogue.copy() if catalogue is not None else Catalogue()
         self._hold = hold
         self._target = target_bytes
@@ -140,6 +142,7 @@ class SplitPlanner:
             holding=self._hold,
             state=state,
             cascades=self._cascades,
+            cuts=[cut.offset for cut in self._cuts if cut.file == log.name],
         )
 
     def _taken(self) -> list[Split]:

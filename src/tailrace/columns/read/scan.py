@@ -43,7 +43,7 @@ from tailrace.transaction import State, Token, token_of
 from tailrace.transaction.committed import TO_THE_END
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from tailrace.events.transaction import XaName
     from tailrace.schema.catalogue import Catalogue
@@ -90,7 +90,8 @@ class Scan:
     the previous file: in relay logs a transaction may continue in the next file, which raises
     `TransactionContinues`, as no part holds it whole. A transaction without an end in a file is
     left out of the file's parts. With ``cascades`` a part begins with each statement that changes a
-    table that has foreign keys that change rows, or a table that these refer to.
+    table that has foreign keys that change rows, or a table that these refer to. A part begins with
+    each definition whose transaction begins at one of ``cuts``.
     """
 
     def __init__(
@@ -105,9 +106,11 @@ class Scan:
         holding: bool = False,
         state: int = State.OUTSIDE,
         cascades: bool = False,
+        cuts: Collection[int] = (),
     ) -> None:
         self._source = source
         self._cascades = cascades
+        self._cuts = frozenset(cuts)
         self.log = log
         self._catalogue = catalogue
         self._rollbacks = rollbacks
@@ -390,7 +393,8 @@ class Scan:
         flavour = self._context.flavour
         seq = sequence(self._number, event.offset or 0, 0)
         began = int(self._frame[f.BEGAN])
-        before = self._catalogue.copy() if self._cascades else None
+        cut = began in self._cuts
+        before = self._catalogue.copy() if cut or self._cascades else None
         self._catalogue.apply_event(event, flavour)
         if self._catalogue.lowers_names and not self._context.lowers_names:  # the event shows it
             self._context.lower_names()
@@ -405,19 +409,22 @@ class Scan:
                 for change in table_changes(effect, seq, statement)
             ]
         )
-        if before is not None and changes and _alters_keys(changes, before, self._catalogue):
-            self._begin_apart(began, before)
+        if before is not None:
+            apart = self._cascades and bool(changes)
+            apart = apart and _alters_keys(changes, before, self._catalogue)
+            if cut or apart:
+                self._begin_part(began, before, apart=apart)
         self.parts[-1].changes += changes
         if (event.offset or 0) < self.parts[0].start:
             self.parts[0] = SplitPart(self.parts[0].start, self._catalogue.copy())
 
-    def _begin_apart(self, began: int, catalogue: Catalogue) -> None:
+    def _begin_part(self, began: int, catalogue: Catalogue, *, apart: bool) -> None:
         """Let a part begin with the statement under way, which is alone in its transaction."""
         last = self.parts[-1]
         if last.start == began:
-            last.apart, last.joins = True, False
+            last.apart, last.joins = last.apart or apart, False
         elif last.start < began:
-            self.parts.append(SplitPart(began, catalogue, apart=True))
+            self.parts.append(SplitPart(began, catalogue, apart=apart))
 
 
 def _alters_keys(changes: Sequence[TableChange], before: Catalogue, after: Catalogue) -> bool:

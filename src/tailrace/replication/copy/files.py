@@ -373,7 +373,7 @@ class Copy:
         where = "" if position is None else f" at {position}"
         return StorageError(
             f"{error}; the copy is whole up to what was written before: correct the cause and start"
-            f" the receiver again, it resumes{where}"
+            f" again, it resumes{where}"
         )
 
 

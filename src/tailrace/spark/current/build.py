@@ -15,8 +15,8 @@ from tailrace.spark.current.jobs import CutJob, FoldJob, cut, fold_all
 from tailrace.spark.current.lineage import lives
 from tailrace.spark.current.patch import patch
 from tailrace.spark.current.patching import DEFAULT_PATCHES, jobs, parts, patched
-from tailrace.spark.current.plan import plan_table
-from tailrace.spark.failure import Failure, attempt, failure
+from tailrace.spark.current.plan import has_begun, plan_table
+from tailrace.spark.failure import Failure, attempt, failure, rejection
 from tailrace.spark.manifest.manifest import Current, DataFile
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ class SourceChanges:
     current states of its tables before, with the paths of their files, and ``histories`` their
     histories, with the paths of the files of open versions. With ``shard`` rows have a column
     ``_source`` of that value. Tables that are ``aside`` are not worked on, nor ``strangers``, whose
-    rows from before the splits are not read.
+    rows from before the splits are not read. Tables that are ``restarted`` were aside so far: the
+    splits begin with the statement that empties, drops or recreates each of them.
     """
 
     splits: Sequence[Split]
@@ -111,6 +112,7 @@ class SourceChanges:
     shard: str | None = None
     aside: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
+    restarted: frozenset[str] = frozenset()
 
     def lacking(self, names: Iterable[str | None]) -> Failure | None:
         """The failure of a table that has rows of the tables ``names``, where these are missing."""
@@ -123,6 +125,12 @@ class SourceChanges:
                 "and to read these again takes the log from the lake's begin on"
             )
         return None
+
+    def outdated(self, name: str, base: str | None) -> Failure | None:
+        """The failure of a table to which a restarted one gave its name away (RENAME TABLE)."""
+        if base is None or base == name or base not in self.restarted:
+            return None
+        return Failure(f"it has rows of {base}, which is set aside", (base,))
 
 
 def build(
@@ -144,6 +152,7 @@ def build(
     plans: dict[str, TablePlan] = {}
     begins: dict[str, State | None] = {}
     counts: dict[str, int] = {}
+    ended: set[str] = set()  # if these are rejected
     for source in sources:
         failed: dict[str, Failure] = {}
         changes, done = table_changes(source.splits), altering(source.splits, failed)
@@ -152,12 +161,17 @@ def build(
         for name, life in found.items():
             if name in source.aside | source.strangers:
                 continue
-            if (cause := failed.get(name) or source.lacking(_names(life))) is not None:
+            cause = failed.get(name) or source.lacking(_names(life))
+            cause = cause or source.outdated(name, life.base)
+            if cause is not None:
                 built[name] = _failed(cause)
                 continue
+            before = _before(source, life)
+            if has_begun(life, files, source.committed):
+                ended.add(name)
             try:
                 plan = plan_table(life, files, source.committed, given=keys, shard=source.shard)
-                count = parts(plan, _before(source, life), patches) if plan is not None else 0
+                count = parts(plan, before, patches) if plan is not None else 0
             except RefusedError as error:
                 built[name] = _unsupported(str(error))
                 continue
@@ -166,10 +180,26 @@ def build(
                 continue
             if plan is not None:
                 plans[name] = plan
-                begins[name] = _before(source, life)
+                begins[name] = before
                 if count:
                     counts[name] = count
-    return built | _Making(plans, begins, counts, run, folder, patches).make()
+    built |= _Making(plans, begins, counts, run, folder, patches).make()
+    for name in built.keys() & ended:
+        if (reason := built[name].current.refused) is not None:
+            built[name] = replace(built[name], failed=rejection(reason))
+    return built
+
+
+def with_a_begin(
+    source: SourceChanges,
+    wanted: Callable[[str], bool],
+    keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
+) -> set[str]:
+    """The tables that had a history (`has_begun`)."""
+    changes, done = table_changes(source.splits), altering(source.splits, {})
+    files = keyed(source.files, keys)
+    found = lives(source.histories, files, changes, done, wanted)
+    return {name for name, life in found.items() if has_begun(life, files, source.histories)}
 
 
 def _names(life: Life) -> Iterator[str | None]:

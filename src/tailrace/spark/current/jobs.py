@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
+from tailrace.printable import one_line
 from tailrace.spark.current import partial
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.current.flat import pack, unpack
@@ -104,7 +105,7 @@ def cut(job: CutJob, report: Report) -> dict[int, list[str]] | str:
     except RefusedError as error:
         return str(error)
     except OSError as error:
-        raise PipelineError(f"cannot write {job.folder}: {error}") from error
+        raise PipelineError(f"cannot write {job.folder}: {one_line(str(error))}") from error
     report.final(1)
     return paths
 

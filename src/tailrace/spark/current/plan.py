@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.current.lineage import Life, Segment
-    from tailrace.spark.manifest.manifest import Current
+    from tailrace.spark.manifest.manifest import Current, History
 
 BUCKET_BYTES: Final = 32 << 20
 """Bytes that a bucket's rows and changes take in memory, at most, about: what a change rewrites
@@ -131,6 +131,26 @@ def plan_table(
     )
 
 
+def has_begun(
+    life: Life,
+    files: Mapping[str, Sequence[ChangeFile]],
+    committed: Mapping[str, tuple[Current | History, tuple[str | None, ...]]],
+    ours: Collection[str] = (*CURRENT_FIELDS, RAW),
+) -> bool:
+    """Whether a table had a state, in the version before or with its first rows since.
+
+    If there can be none in the end, the table is set aside; others never have one, by their
+    definition. A statement may have left nothing that the log tells, too.
+    """
+    known = committed.get(life.base) if life.base is not None else None
+    if life.refused or (known is not None and known[0].key):
+        return True
+    first = next((file for _, file in _overlapping(life, files)), None)
+    if known is not None or first is None or not first.key:
+        return False
+    return not any(name.casefold() in ours for name in first.columns.names)
+
+
 def _overlapping(
     life: Life, files: Mapping[str, Sequence[ChangeFile]]
 ) -> list[tuple[Segment, ChangeFile]]:
@@ -158,6 +178,8 @@ def _shape(
         newest = found[-1][1]
         columns, key, since = newest.columns, newest.key, newest.last
     elif known is not None:
+        if not known[0].key:  # it never had a state
+            return None
         columns, key, since = known[0].columns, known[0].key, -1
     elif life.before is not None and (shape := _shape(life.before, files, committed)) is not None:
         columns, key, since = shape[0].columns, shape[0].key, -1

@@ -213,7 +213,10 @@ class _Run:
     def _cannot(self, stage: Stage) -> Failure | None:
         """Why a stage cannot be made: a table is set aside, or a stage before has failed."""
         names = (stage.table, stage.base, stage.after.table if stage.after is not None else None)
-        if (cause := self._source.lacking(names)) is not None:
+        cause = self._source.lacking(names)
+        if stage.after is not None:
+            cause = cause or self._source.outdated(stage.table, stage.after.base)
+        if cause is not None:
             return cause
         for other in (stage.after, stage.emptied):
             before = self._made.get(other) if other is not None else None

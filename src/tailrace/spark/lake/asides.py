@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
 
 NEEDS_NAMES = "its server is asked, and it is then taken up by itself"
+NEEDS_A_LAKE = "it keeps its last state: create a new lake, or leave it out (--exclude)"
 STATES = frozenset({"current", "history"})
 
 
@@ -66,6 +67,8 @@ class Asides:
     retried: frozenset[str] = frozenset()
     reached: str = ""
     tables: dict[str, Aside] = field(default_factory=dict)
+    rejected: set[str] = field(default_factory=set)
+    """Those of which nothing went wrong now, and the log does not tell what they became."""
 
     def __post_init__(self) -> None:
         for key, state in self.before.tables.items():
@@ -98,11 +101,14 @@ class Asides:
         name = str(TableName(database, table))
         reason = cause.reason if name in cause.reason else f"{name}: {cause.reason}"
         origins = tuple(dict.fromkeys((*(old.origins if old else ()), *cause.origins)))
+        wanting = NEEDS_NAMES if cause.unnamed else cause.needs or needs(key)
+        if cause.rejected and "changelog" in parts:  # which a statement alone does not bring back
+            wanting = NEEDS_A_LAKE
         status = Status(
             SET_ASIDE,
             reason,
             old.since if old is not None else now,
-            NEEDS_NAMES if cause.unnamed else cause.needs or needs(key),
+            wanting,
             parts,
             origins,
             old.batch if old is not None else 0,

@@ -17,7 +17,7 @@ from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake import delta_log as log
 from tailrace.spark.lake.delta_files import DeltaFiles, remove_vectors
 from tailrace.spark.lake.statistics import statistics
-from tailrace.spark.lake.steps import APPLICATION
+from tailrace.spark.lake.steps import APPLICATION, MARK
 from tailrace.spark.lake.vectors import write
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.paths import within
@@ -200,11 +200,15 @@ class DeltaTables:
             yield log.protocol(reader, writer, vectors=True)
         columns = _changed(table, step.schema)
         known = table.metadata()
-        if columns is not None or not more.items() <= known.configuration.items():
+        configuration = {**known.configuration, **more}
+        if MARK in step.properties:
+            configuration.pop(MARK, None)
+            configuration |= {MARK: mark} if (mark := step.properties[MARK]) else {}
+        if columns is not None or configuration != known.configuration:
             schema = columns or table.schema().to_json()
             yield log.metadata(
                 schema,
-                {**known.configuration, **more},
+                configuration,
                 id=str(known.id),
                 createdTime=known.created_time,
                 name=known.name,

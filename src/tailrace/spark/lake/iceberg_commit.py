@@ -14,6 +14,7 @@ from pyiceberg.table.update import (
     AssertDefaultSpecId,
     AssertRefSnapshotId,
     AssertTableUUID,
+    RemovePropertiesUpdate,
     RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
 )
@@ -25,11 +26,12 @@ from tailrace.spark.lake.iceberg_schema import schema_updates
 from tailrace.spark.lake.iceberg_snapshot import Snapshots
 from tailrace.spark.lake.iceberg_state import State, data_folder
 from tailrace.spark.lake.iceberg_tidy import left_by, outdated
+from tailrace.spark.lake.steps import MARK
 from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
@@ -74,7 +76,7 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> None:
                 {state.files[name].file_path for name in merge.sources},
                 properties,
             )
-        updates += [*snapshots.updates, SetPropertiesUpdate(updates={BATCH: str(batch)})]
+        updates += [*snapshots.updates, *_properties(metadata, step, batch)]
         _apply(table, memory, snapshots, updates)
     except CommitFailedException:
         snapshots.discard()
@@ -82,6 +84,15 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> None:
     for merge in step.merges:
         if merge not in merges and merge.target not in state.files:
             (folder / merge.target).unlink(missing_ok=True)
+
+
+def _properties(metadata: TableMetadata, step: Step, batch: int) -> Iterator[TableUpdate]:
+    """The table's own properties; those of a step are its snapshots'."""
+    mark = step.properties.get(MARK, "")
+    marked = {MARK: mark} if mark else {}
+    yield SetPropertiesUpdate(updates={BATCH: str(batch), **marked})
+    if not mark and MARK in step.properties and MARK in metadata.properties:
+        yield RemovePropertiesUpdate(removals=[MARK])
 
 
 def _check(name: str, metadata: TableMetadata) -> None:

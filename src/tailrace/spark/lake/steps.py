@@ -26,6 +26,8 @@ LAYOUT: Final = 2
 """Layout 1 was the list of steps alone."""
 APPLICATION: Final = "tailrace"
 """Under this name a table has the number of the last batch that it took."""
+MARK: Final = "tailrace.set_aside"
+"""The property of a table that is set aside: since when, why, and what to do. Others have none."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Step:
     where ``goes`` is None, all stay. ``columns`` is a schema, serialised. ``hidden`` names the
     deleted rows of each file that has any after the step. They are not on disk with the step, since
     the manifest of its batch has them (`hidden_of`). ``base`` is the table's mark (`Tables.mark`)
-    for which the step was planned, where no commit of others may come between.
+    for which the step was planned, where no commit of others may come between. ``properties`` are
+    those of the commit; of these the table keeps `MARK`, which an empty text removes.
     """
 
     table: str
@@ -56,6 +59,11 @@ class Step:
     hidden: Mapping[str, str] = field(default_factory=dict)
     merges: tuple[Merge, ...] = ()
     base: str | None = None
+
+    @property
+    def only_marks(self) -> bool:
+        """Whether it changes no file of the table, and need not be done for what readers see."""
+        return self.goes is None and not (self.adds or self.stays or self.merges)
 
     def merged(self, there: Collection[str], touched: Collection[str]) -> list[Merge]:
         """The merges that can be done in a table that has the files ``there`` now.

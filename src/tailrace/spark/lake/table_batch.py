@@ -19,7 +19,7 @@ from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.assemble import next_manifest, table_states
 from tailrace.spark.lake.merging import due, put_together, still_small
-from tailrace.spark.lake.steps import Merge, Step, serialised
+from tailrace.spark.lake.steps import MARK, Merge, Step, serialised
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.manifest.names import folded
 from tailrace.spark.parquet.shapes import merged, plain_schema
@@ -103,7 +103,38 @@ class TableBatch:
                 asides.fail_state(key, state, cause)
                 nothing = replace(state, changelog=(), current=None, history=None)
                 found[key] = self.before.tables.get(key, nothing)
-        return {key: asides.marked(key, state) for key, state in found.items()}
+        found = {key: asides.marked(key, state) for key, state in found.items()}
+        self._mark(found, steps)
+        return found
+
+    def _mark(self, states: Mapping[str, TableState], first: int) -> None:
+        """Let the tables have the property that says what of them is set aside (`MARK`).
+
+        ``first`` is the number of the states' first step. What has no step gets one, if the lake
+        has the table, and its mark changes.
+        """
+        for part in ("changelog", "current", "history"):
+            name = next((each.parts[part] for each in states.values() if part in each.parts), None)
+            if name is None:
+                continue
+            mark = _mark(states, part)
+            own = [at for at in range(first, len(self.steps)) if self.steps[at].table == name]
+            for at in own:
+                step = self.steps[at]
+                self.steps[at] = replace(step, properties={**step.properties, MARK: mark})
+            before = {k: each for k in states if (each := self.before.tables.get(k)) is not None}
+            there = any(part in each.parts for each in before.values())
+            if not own and there and mark != _mark(before, part):
+                schema = self._schema(states, part)
+                columns = serialised(plain_schema(schema))
+                self.steps.append(Step(name, columns, properties={MARK: mark}))
+
+    def _schema(self, states: Mapping[str, TableState], part: str) -> pa.Schema:
+        """All columns of the table that has a part."""
+        if part != "changelog":
+            return state_schema(states, part, self.shards)
+        shape = next(each.shapes[part] for each in states.values() if part in each.shapes)
+        return _changelog_schema(shape, self.shards)
 
     def _with_standing(self, states: Mapping[str, TableState], made: Made, asides: Asides) -> Made:
         """What was made, with what stays of the states that stand still."""
@@ -334,6 +365,18 @@ def _changelog_schema(columns: pa.Schema, shards: bool) -> pa.Schema:
         at = next(i for i, each in enumerate(fields) if each.name == "_server_id") + 1
         fields.insert(at, _SOURCE)
     return pa.schema([*fields, pa.field("before", image), pa.field("after", image)])
+
+
+def _mark(states: Mapping[str, TableState], part: str) -> str:
+    """What the property of a table says of the states in it; empty if none is set aside."""
+    found = []
+    for state in states.values():
+        status = state.set_aside
+        if status is not None and part in status.parts:
+            source = f"{state.source}: " if len(states) > 1 else ""
+            since = status.parts[part] or "the log's begin"
+            found.append(f"{source}since {since}: {status.reason}; {status.needs}")
+    return "; ".join(found)
 
 
 def _one_shape(key: str, shape: pa.Schema | None, current: Current) -> pa.Schema:

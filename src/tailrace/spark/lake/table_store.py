@@ -251,7 +251,8 @@ class TableStore(LakeFolder):
         for step in steps:
             if step.table in left:
                 continue
-            wanted = replace(step, hidden=hidden_of(manifest, step.table))
+            marks = step.only_marks  # then no row of the table is touched
+            wanted = step if marks else replace(step, hidden=hidden_of(manifest, step.table))
             try:
                 self._tables.commit(wanted, manifest.version)
                 taken += 1
@@ -263,7 +264,8 @@ class TableStore(LakeFolder):
                 overruled.append(str(error))
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failure(error)
-                failed[step.table] = error
+                if not marks:  # a table that cannot be marked stands still as it is
+                    failed[step.table] = error
         if failed:
             manifest = self._leave(prepared, manifest, steps, failed)
         self._show(prepared)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailrace.errors import PipelineError
+from tailrace.printable import one_line
 from tailrace.spark.types import ROW_METADATA, spark_json
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class ParquetFile:
             self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
         except (OSError, pa.ArrowException) as error:
             self._writer = None
-            raise PipelineError(f"cannot write {self.path}: {error}") from error
+            raise PipelineError(f"cannot write {self.path}: {one_line(str(error))}") from error
 
     def close(self) -> int:
         """Finish the file and return its size in bytes."""
@@ -65,7 +66,7 @@ class ParquetFile:
                 self._writer.close()
             return self.path.stat().st_size
         except (OSError, pa.ArrowException) as error:
-            raise PipelineError(f"cannot write {self.path}: {error}") from error
+            raise PipelineError(f"cannot write {self.path}: {one_line(str(error))}") from error
         finally:
             self._writer = None
 

@@ -87,6 +87,12 @@ def _tables(view: LakeView, wants: TableFilter) -> Iterator[tuple[str, _Table]]:
                 f"{view.lake} has no current state of {name}, of which an index is made: {why};"
                 f" leave the table out (--exclude {shlex.quote(name)})"
             )
+        if (aside := state.set_aside) is not None:
+            raise PipelineError(
+                f"{name} is set aside in {view.lake} since {aside.since or 'the begin of its log'}:"
+                f" {aside.reason}; {aside.needs}; an index is not made of old rows: leave the table"
+                f" out (--exclude {name})"
+            )
         schema = described_table(state.database, state.table, current.columns, current.key)
         if schema is None:
             raise PipelineError(

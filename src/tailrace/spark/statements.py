@@ -1,0 +1,155 @@
+"""The statements of a batch that end a table's state, or let a table begin again, and where they
+stand: there a batch is cut in two.
+
+A statement that the log does not tell enough of sets a table aside. The batch before it brings the
+table up to the statement, so its last state does not depend on how the log was cut into batches. A
+statement that empties, drops or recreates a table brings it back: the batch after it needs nothing
+of the rows before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tailrace.events import DecodeContext
+from tailrace.events.query import QueryEvent
+from tailrace.position import Position
+from tailrace.printable import one_line, printable
+from tailrace.spark.inflow import Inflow
+from tailrace.storage import EventReader
+from tailrace.table_name import TableName, database_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from tailrace.columns import Split, TableChange
+    from tailrace.schema.tables import TableState as GivenTable
+    from tailrace.spark.manifest.manifest import SourceState
+    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.taken import Taken
+    from tailrace.values.schema import TableDefinition
+
+_LONGEST: Final = 100
+"""Characters of a statement in a reason."""
+
+
+def placed(splits: Sequence[Split]) -> Iterator[tuple[Position, TableChange, Split]]:
+    """What statements in the splits did to tables, in order, with where their transactions begin
+    and with their splits.
+    """
+    for split in splits:
+        for change in split.changes:
+            if split.start <= change.offset < split.end:
+                yield Position(split.file, change.began or change.offset), change, split
+
+
+def restart(splits: Sequence[Split], table: str) -> tuple[Position, TableChange] | None:
+    """The first statement that empties, drops or recreates a table, and where it stands."""
+    found = ((at, change) for at, change, _ in placed(splits) if _restarts(change, table))
+    return next(found, None)
+
+
+def _restarts(change: TableChange, table: str) -> bool:
+    if change.kind == "rename":
+        return change.renamed == table
+    return change.kind in {"create", "truncate", "drop"} and _names(change.table, table)
+
+
+def _names(written: str, table: str) -> bool:
+    """Whether a statement that says ``written`` is about a table."""
+    if written == "*.*":
+        return True
+    database = database_of(written)
+    return written == table if database is None else TableName.parse(table).database == database
+
+
+def can_restart(status: Status) -> bool:
+    """Whether a statement brings a table back that is set aside: if all its changes were read."""
+    return not (status.batch or status.unnamed or "changelog" in status.parts)
+
+
+def earlier_names(splits: Sequence[Split], tables: Collection[str]) -> set[str]:
+    """The tables' names, and those that they had before RENAME TABLE gave them these."""
+    found = set(tables)
+    renames = [each for split in splits for each in split.changes if each.kind == "rename"]
+    for each in sorted(renames, key=lambda change: change.seq, reverse=True):
+        if each.renamed in found:
+            found.add(each.table)
+    return found
+
+
+def between(splits: Sequence[Split], tables: Collection[str]) -> Position | None:
+    """Where to cut the splits to find the statement that ends the state of one of the tables.
+
+    It is in the middle of all statements about them but for the first one of the splits.
+    """
+    begin = Position(splits[0].file, splits[0].start) if splits else None
+    names = earlier_names(splits, tables)
+    found = sorted(
+        {
+            at
+            for at, change, _ in placed(splits)
+            if at != begin
+            and any(_names(change.table, name) or change.renamed == name for name in names)
+        }
+    )
+    return found[len(found) // 2] if found else None
+
+
+def first_statement(splits: Sequence[Split], table: str) -> str:
+    """The statement about a table with which splits begin, with its position; empty if none."""
+    names = earlier_names(splits, [table])
+    for at, change, split in placed(splits):
+        if at != Position(splits[0].file, splits[0].start):
+            break
+        if any(_names(change.table, name) or change.renamed == name for name in names):
+            return f"{split.file}:{change.offset}: {_text(split, change)}"
+    return ""
+
+
+def _text(split: Split, change: TableChange) -> str:
+    context = DecodeContext()
+    for at, raw in EventReader(split.log, start=change.began or change.offset):
+        event = context.decode(raw, file=split.file, offset=at)
+        if at >= change.offset:
+            return printable(one_line(event.sql, _LONGEST)) if isinstance(event, QueryEvent) else ""
+    return ""
+
+
+def planned(
+    taken: Taken,
+    state: SourceState | None,
+    given: Sequence[TableDefinition | GivenTable],
+    *,
+    cuts: Iterable[Position] = (),
+    cascades: bool = False,
+) -> list[Split]:
+    """The splits of what was taken, from where the lake is by now; some begin at ``cuts``."""
+    begin = taken.begun.position if state is None and taken.begun is not None else None
+    inflow = Inflow(
+        taken.series,
+        state,
+        given,
+        hold=False,
+        begin=begin,
+        cascades=cascades,
+        cuts=tuple(cuts),
+    )
+    inflow.look(taken.series)
+    found = inflow.take()
+    splits = up_to(found.splits if found is not None else (), taken.end)
+    if splits and taken.splits:
+        last = taken.splits[-1]
+        splits[-1] = replace(splits[-1], whole=last.whole, keys=last.keys)
+    return splits
+
+
+def up_to(splits: Sequence[Split], end: Position) -> list[Split]:
+    """The splits up to a place."""
+    found = []
+    for split in splits:
+        if Position(split.file, split.start) < end:
+            last = min(split.end, end.offset) if split.file == end.file else split.end
+            found.append(replace(split, end=last))
+    return found

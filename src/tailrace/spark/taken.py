@@ -1,0 +1,54 @@
+"""What a batch takes from a source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailrace.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from tailrace.columns import Split
+    from tailrace.spark.manifest.manifest import SourceState
+    from tailrace.storage import LogSeries
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a batch takes from a source: consecutive splits, and the files they are in."""
+
+    series: LogSeries
+    splits: Sequence[Split]
+    begun: SourceState | None = None
+    """Where the lake begins in it, as a state; None: with the first file, or it has some of it.
+
+    Where tables are taken up again, what is known where the splits begin. Without splits, of a
+    source of which a new lake has nothing yet, always said.
+    """
+
+    @property
+    def begin(self) -> Position:
+        """Where it begins."""
+        if self.splits:
+            return Position(self.splits[0].file, self.splits[0].start)
+        return self._empty.position
+
+    @property
+    def end(self) -> Position:
+        """Where it ends."""
+        if self.splits:
+            return Position(self.splits[-1].file, self.splits[-1].end)
+        return self._empty.position
+
+    @property
+    def whole(self) -> Collection[tuple[str, str]]:
+        """The tables whose rows are all in the log that was read by then."""
+        return self.splits[-1].whole if self.splits else ()
+
+    @property
+    def _empty(self) -> SourceState:
+        if self.begun is None:
+            raise ValueError("neither splits nor where they would begin")
+        return self.begun
