@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tools.campaign import (
+    alters,
     applied,
     badinput,
     differential,
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 CAMPAIGNS: Final[dict[str, ModuleType]] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        *(applied, badinput, differential, hostile, indexed, killed, live, logins, mirrored),
-        *(names, received, searched, served, written, zeroloss),
+        *(alters, applied, badinput, differential, hostile, indexed, killed, live, logins),
+        *(mirrored, names, received, searched, served, written, zeroloss),
     )
 }
 """Each has ``command``, or gives ``reports``; ``SIZES``, ``SERVERS`` and ``add_arguments`` are what

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import SchemaError
 from tailrace.schema.alter import apply_clauses, renamed_columns
-from tailrace.schema.clauses import Clause, PrimaryKey, RenameTable, parse_clauses
+from tailrace.schema.clauses import (
+    Clause,
+    MovesRows,
+    PrimaryKey,
+    RenameTable,
+    parse_clauses,
+)
 from tailrace.schema.tables import (
     Charset,
     TableBody,
@@ -302,8 +308,9 @@ class _Parser:
         return CreateTable(name, table, unless_exists)
 
     def _alter(self, cursor: TokenCursor) -> Iterator[Effect]:
-        while cursor.accept_any("ONLINE", "OFFLINE", "IGNORE"):
-            pass
+        ignores = False
+        while word := cursor.accept_any("ONLINE", "OFFLINE", "IGNORE"):
+            ignores = ignores or word == "IGNORE"
         if cursor.accept_any("DATABASE", "SCHEMA"):
             yield from self._alter_database(cursor)
             return
@@ -317,6 +324,8 @@ class _Parser:
                 yield Unclear(self.name, "the type of a sequence was altered")
             return
         clauses = parse_clauses(cursor, self.session)
+        if ignores and clauses:
+            clauses = (*clauses, MovesRows("IGNORE"))
         yield AlterTable(self.name, tuple(map(self._with_database, clauses)))
 
     def _with_database(self, clause: Clause) -> Clause:

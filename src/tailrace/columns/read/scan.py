@@ -36,7 +36,8 @@ from tailrace.events.walk import ends_as_said, event_length
 from tailrace.log_name import file_number
 from tailrace.position import Position, sequence
 from tailrace.schema.classify import classify
-from tailrace.schema.ddl import effects
+from tailrace.schema.clauses import RenameTable
+from tailrace.schema.ddl import AlterTable, effects
 from tailrace.schema.session import session_of_event
 from tailrace.transaction import State, Token, token_of
 from tailrace.transaction.committed import TO_THE_END
@@ -46,8 +47,10 @@ if TYPE_CHECKING:
 
     from tailrace.events.transaction import XaName
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.schema.ddl import Effect
     from tailrace.storage import LogFile
     from tailrace.transaction.committed import Rollbacks
+    from tailrace.values.schema import TableDefinition
 
 Array = np.ndarray[Any, Any]
 
@@ -390,22 +393,33 @@ class Scan:
         seq = sequence(self._number, event.offset or 0, 0)
         began = int(self._frame[f.BEGAN])
         session, sql = session_of_event(event, flavour)
-        changes = (
-            []
-            if session is None
-            else [
-                replace(change, began=began)
-                for effect in effects(sql, event.database, session)
-                for change in table_changes(effect, seq)
-            ]
-        )
+        self._catalogue.settle(Position(self.log.name, event.offset or 0))
+        done = () if session is None else effects(sql, event.database, session)
+        changes = [
+            replace(change, began=began, before=self._definition(effect))
+            for effect in done
+            for change in table_changes(effect, seq)
+        ]
         before = self._catalogue.copy() if self._cascades and changes else None
         self._catalogue.apply_event(event, flavour)
+        after = next((each for each in map(self._definition, done) if each is not None), None)
+        changes = [replace(change, after=after) for change in changes]
         if before is not None and _alters_keys(changes, before, self._catalogue):
             self._begin_apart(began, before)
         self.parts[-1].changes += changes
         if (event.offset or 0) < self.parts[0].start:
             self.parts[0] = SplitPart(self.parts[0].start, self._catalogue.copy())
+
+    def _definition(self, effect: Effect) -> TableDefinition | None:
+        """The table that an ALTER TABLE alters, by its old or its new name, as it is now."""
+        if not isinstance(effect, AlterTable):
+            return None
+        key = effect.name.key
+        for clause in effect.clauses:
+            if isinstance(clause, RenameTable) and self._catalogue.logged(key) is None:
+                key = clause.database or key[0], clause.table
+        state = self._catalogue.logged(key)
+        return None if state is None else state.unversion().definition
 
     def _begin_apart(self, began: int, catalogue: Catalogue) -> None:
         """Let a part begin with the statement under way, which is alone in its transaction."""

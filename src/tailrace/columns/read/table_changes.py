@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from tailrace.position import parts_of
@@ -23,6 +23,8 @@ from tailrace.schema.ddl import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tailrace.values.schema import TableDefinition
+
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
@@ -40,6 +42,9 @@ class TableChange:
     """Where the statement's transaction begins in its file."""
     columns: bool = True
     """Whether it may have changed the table's columns or its key."""
+    before: TableDefinition | None = field(default=None, compare=False, repr=False)
+    """The table before an ``alter``, if statements in the log or its server have defined it."""
+    after: TableDefinition | None = field(default=None, compare=False, repr=False)
 
     @property
     def offset(self) -> int:
