@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.history.making import Histories
 from tests.spark.replay import check_rows, current_states, rows_of, tell
+from tools.campaign.alters import run
 from tools.dumps import dump_databases
 from tools.servers import NAMES
 
@@ -158,3 +161,11 @@ def test_rows_after_alter_are_those_of_select_or_the_table_is_set_aside(server, 
         rows = [rows_of(each[name]) for each in ways]
         for found in (*rows, pa.concat_tables(map(pq.read_table, open_)) if open_ else None):
             check_rows(found, wanted[name], case)
+
+
+def test_a_small_campaign(mysql97):
+    """Tables of random types are altered: none is wrong."""
+    report, done = run(random.Random(1), mysql97, 12, "delta")
+    assert report.failures == []
+    assert report.equal + report.aside == 2 * len(done.tables)
+    assert report.equal
