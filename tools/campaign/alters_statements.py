@@ -36,7 +36,7 @@ _MOMENTS: Final = (
     *("'2024-12-31'", "'0000-00-00'", "'2038-01-19 03:14:07.4999'", "'2024-05-06 07:08:09.05'"),
 )
 _SPANS: Final = ("'10:11:12'", "'-00:00:01.5'", "'838:59:59'", "'23:59:59.999999'", "'00:00:00'")
-_MEMBERS: Final = ("a", "b", "c", "A", "small", "large", "Small", "é", "x", "")
+_MEMBERS: Final = ("a", "b", "c", "A", "small", "large", "Small", "é", "x", "y")
 _INTEGERS: Final = ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")
 _CHARSETS: Final = ("latin1", "utf8mb3", "utf8mb4", "ascii", "cp1251", "ucs2", "binary")
 _COLLATIONS: Final = ("utf8mb4_bin", "utf8mb4_general_ci", "latin1_swedish_ci", "latin1_bin")
@@ -109,8 +109,8 @@ def _type(rng: random.Random, flavour: str) -> _Type:
             return _Type(f"{base}({names}){_charset(rng)}", _TEXTS)
         case "moment":
             base = rng.choice(("DATE", "DATETIME", "TIMESTAMP"))
-            digits = "" if base == "DATE" else rng.choice(("", "", "(1)", "(3)", "(6)"))
-            return _Type(f"{base}{digits}", _MOMENTS)
+            fraction = "" if base == "DATE" else rng.choice(("", "", "(1)", "(3)", "(6)"))
+            return _Type(f"{base}{fraction}", _MOMENTS)
         case "span":
             return _Type(f"TIME{rng.choice(('', '(1)', '(3)', '(6)'))}", _SPANS)
         case "bytes":

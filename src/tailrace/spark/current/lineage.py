@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from tailrace.columns.arrays import described_column, described_field
+from tailrace.columns.arrays import described_column, described_field, description_of
 from tailrace.schema.conversions import Modes, Redeclared, conversion
 from tailrace.spark.current.conform import REMEDY, Source
 from tailrace.spark.current.conversions import Step
@@ -173,10 +173,12 @@ def sources_for(
                 None, unknown="no statement in the log says how it was added"
             )
             continue
-        source, now = each.source, described_column(column)
-        if source.name is not None and each.column is not None and now is not None:
-            step = step_of(each.column, Redeclared(now, Modes()), column.name, "other statements")
-            source = replace(source, steps=(*source.steps, step))
+        source, old, now = each.source, each.column, described_column(column)
+        if source.name is not None and old is not None and now is not None:
+            wanted = Redeclared(now, Modes())
+            if description_of(old)[1:] != description_of(now)[1:]:
+                step = step_of(old, wanted, column.name, "another statement")
+                source = replace(source, steps=(*source.steps, step))
         found[column.name] = _plain(source)
     return found
 
