@@ -534,3 +534,37 @@ def test_words_with_marks_are_found_as_by_mysql(followed):
             )
             there = [(f"shop.t{number}", (at,), 1) for (at,) in followed.server.query(query)]
             assert followed.found(word, table=f"shop.t{number}") == sorted(there), (number, word)
+
+
+CONVERTED = {
+    "MODIFY t VARCHAR(90)": True,
+    "MODIFY n BIGINT": True,
+    "MODIFY e ENUM('a', 'b', 'c')": True,
+    "ADD INDEX (n), COMMENT 'x'": True,
+    "MODIFY n VARCHAR(20)": False,
+    "MODIFY e ENUM('A', 'B')": False,
+    "MODIFY t VARCHAR(3)": False,
+    "CONVERT TO CHARACTER SET latin1": False,
+    "ENGINE = BLACKHOLE": False,
+}
+"""Whether all values look the same after an ALTER TABLE, so that an index of files keeps them."""
+
+
+@MYSQL
+def test_rows_of_files_that_alter_converts_are_not_kept(followed, tmp_path):
+    for number, clause in enumerate(CONVERTED):
+        table = f"shop.t{number}"
+        followed.execute(
+            f"CREATE TABLE {table} (id INT PRIMARY KEY, t VARCHAR(60), n INT, e ENUM('a', 'b'))",
+            f"INSERT INTO {table} VALUES (1, 'abc', 5, 'a')",
+            f"ALTER TABLE {table} {clause}",
+        )
+    for number, (clause, kept) in enumerate(CONVERTED.items()):
+        name = f"shop.t{number}"
+        folder = tmp_path / str(number)
+        if kept:
+            index(followed.server.data, folder, tables=name)
+            assert Index(folder).search("abc").total == 1, clause
+        else:
+            with pytest.raises(SchemaError, match=f"(?s){name}.*build the index again"):
+                index(followed.server.data, folder, tables=name)

@@ -73,13 +73,15 @@ def tell(server, database, statements, folder, image="FULL"):
 def current_states(source, folder, statements="skip", *, keys=None, patches=None, every=False):
     """The current state of each table of a source, by name: in one batch, or ``every`` split's.
 
-    With ``patches`` changes may be put beside files.
+    A number is that of the splits in a batch. With ``patches`` changes may be put beside files.
     """
     states = {}
     for series in find(source):
         splits = plan_splits(series, **({"target_bytes": 1} if every else {}))
         built = {}
-        for number, some in enumerate([[each] for each in splits] if every else [splits]):
+        size = int(every) or max(len(splits), 1)
+        parts = [splits[at : at + size] for at in range(0, max(len(splits), 1), size)]
+        for number, some in enumerate(parts):
             place = folder / series.name.replace("/", "_") / str(number)
             place.mkdir(parents=True)
             files = change_files(some, place / "changelog", statements)

@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tools.campaign import (
+    alters,
     applied,
     badinput,
     definitions,
@@ -43,19 +44,9 @@ if TYPE_CHECKING:
 CAMPAIGNS: Final[dict[str, ModuleType]] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        *(
-            applied,
-            badinput,
-            definitions,
-            differential,
-            hostile,
-            indexed,
-            killed,
-            live,
-            logins,
-            mirrored,
-        ),
-        *(names, received, renamed, restarted, searched, served, written, zeroloss),
+        *(alters, applied, badinput, definitions, differential, hostile, indexed, killed, live),
+        *(logins, mirrored, names, received, renamed, restarted, searched, served, written),
+        zeroloss,
     )
 }
 """Each has ``command``, or gives ``reports``; ``SIZES``, ``SERVERS`` and ``add_arguments`` are what

@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import decimal
 import json
+import re
 import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tools.dumps import TableDump
 
 _SHOWN: Final = 3
+_DIGITS: Final = re.compile(r"\(\d+,(\d+)\)")
 _LONGEST: Final = 60
 _EXACT: Final = decimal.Context(prec=100)
 _MOMENTS: Final = {"date", "datetime", "timestamp"}
@@ -244,7 +246,8 @@ def _text(value: Any, declared: str, binary: bool) -> str:
     if base == "float":
         return f"{float(value):.6g}"
     if base == "double":
-        return repr(float(value) + 0.0)
+        digits = _DIGITS.search(declared)  # SELECT shows so many, whatever is stored
+        return repr((round(float(value), int(digits[1])) if digits else float(value)) + 0.0)
     if base in _NUMBERS:
         return _number(value)
     return value if isinstance(value, str) else _moment(value, declared)

@@ -62,6 +62,7 @@ from tailrace.schema.ddl import (
     Truncate,
     Unclear,
 )
+from tailrace.schema.defaults import Session
 from tailrace.schema.session import session_of_event
 from tailrace.schema.tables import TableState
 from tailrace.schema.tokens import tokenize
@@ -432,7 +433,7 @@ class DatabaseTarget(Target):
                     found.append(("truncate", *effect.name.key))
                 case RenameTo():
                     found.append(("rename", *effect.old.key, *effect.new.key))
-                case AlterTable() if not _moves_rows(at):
+                case AlterTable() if moves_rows(effect.clauses) is None:
                     found.append(self._altered(event, at, effect))
                 case CreateTable() | CreateLike() | Temporary() | PutDatabase():
                     pass
@@ -471,9 +472,7 @@ class DatabaseTarget(Target):
             self._before(database, table),
             database,
             table,
-            event.explicit_defaults_for_timestamp,
-            event.timestamp or 0,
-            event.time_zone,
+            Session(event.timestamp or 0, event.time_zone, event.explicit_defaults_for_timestamp),
             self._collation(database, table, session.default_collation),
             self._is_sqlite,
         )
@@ -1097,11 +1096,6 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
     @sa.event.listens_for(engine, "begin")
     def _begun(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _moves_rows(event: QueryEvent) -> bool:
-    session, sql = session_of_event(event, event.form.flavour)
-    return session is not None and moves_rows(tokenize(sql, session.flavour, session.sql_mode))
 
 
 def _state_of(told: ModifiedTable, schema: TableSchema) -> TableState:

@@ -98,6 +98,21 @@ def described_columns(schema: pa.Schema) -> pa.Schema:
     return pa.schema([each.with_metadata({_COLUMN: described[each.name]}) for each in image])
 
 
+def described_field(column: Column) -> pa.Field:
+    """The field of a column, with its description, as `described_columns` gives it."""
+    from tailrace.columns.types import plan_of  # noqa: PLC0415 - it imports this module
+
+    description = {_COLUMN: json.dumps(description_of(column))}
+    return pa.field(column.name, plan_of(column).type, metadata=description)
+
+
+def described_column(field: pa.Field) -> Column | None:
+    """The column that a field's description is of; None if it has none."""
+    if _COLUMN not in (field.metadata or {}):
+        return None
+    return column_of(0, [field.name, *json.loads(field.metadata[_COLUMN])[1:]])
+
+
 def described_table(
     database: str, table: str, columns: pa.Schema, key: Sequence[str]
 ) -> TableSchema | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tailrace.constants import EventType
+from tailrace.constants import EventType, Flavour, QueryFlag
 from tailrace.errors import EventDecodeError
 from tailrace.events.base import Event, lazy
 from tailrace.events.compression import compress, decompress
@@ -146,6 +146,18 @@ class QueryEvent(Event, types=(EventType.QUERY,)):
         """The collation id of the client's character set, in which the statement is written."""
         charset = self.status_value(StatusVariable.CHARSET)
         return charset[0] if charset else None
+
+    @property
+    def explicit_timestamps(self) -> bool | None:
+        """``explicit_defaults_for_timestamp`` of the session; None if the log lacks it.
+
+        MySQL has a status variable, MariaDB a flag.
+        """
+        known = self.status_value(StatusVariable.EXPLICIT_DEFAULTS_FOR_TIMESTAMP)
+        if known is None and self.form.flavour is Flavour.MARIADB:
+            flags = self.status_value(StatusVariable.FLAGS2)
+            known = None if flags is None else flags & QueryFlag.EXPLICIT_DEFAULTS_FOR_TIMESTAMP
+        return None if known is None else bool(known)
 
     @property
     def timestamp_us(self) -> int:

@@ -283,16 +283,6 @@ def _mariadb(read: Callable[[QueryContext], bool | None]) -> Callable[[QueryCont
     return lambda context: read(context) if context.event.form.flavour is Flavour.MARIADB else None
 
 
-_explicit_of_mysql: Final = _boolean(_V.EXPLICIT_DEFAULTS_FOR_TIMESTAMP)
-_explicit_of_mariadb: Final = _mariadb(_flag(QueryFlag.EXPLICIT_DEFAULTS_FOR_TIMESTAMP))
-
-
-def _explicit_defaults(context: QueryContext) -> bool | None:
-    """MySQL has a status variable, MariaDB a flag."""
-    known = _explicit_of_mysql(context)
-    return _explicit_of_mariadb(context) if known is None else known
-
-
 def _charset(number: int) -> Callable[[QueryContext], str | None]:
     def read(context: QueryContext) -> str | None:
         ids = context.event.status_value(_V.CHARSET)
@@ -411,7 +401,7 @@ QueryContext.READERS = {
     "if_exists": _mariadb(_flag(QueryFlag.IF_EXISTS)),
     "inserts_history": _mariadb(_flag(QueryFlag.INSERT_HISTORY)),
     "invoker": _status(_V.INVOKER),
-    "explicit_defaults_for_timestamp": _explicit_defaults,
+    "explicit_defaults_for_timestamp": lambda context: context.event.explicit_timestamps,
     "default_collation_for_utf8mb4": _collation(_V.DEFAULT_COLLATION_FOR_UTF8MB4),
     "sql_require_primary_key": _boolean(_V.SQL_REQUIRE_PRIMARY_KEY),
     "default_table_encryption": _boolean(_V.DEFAULT_TABLE_ENCRYPTION),

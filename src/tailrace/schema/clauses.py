@@ -102,6 +102,17 @@ class RenameTable:
     table: str
 
 
+@dataclass(frozen=True, slots=True)
+class MovesRows:
+    """A clause with which rows may come, go or change, and the log has no row of it.
+
+    That is each clause that is not known to leave rows alone: with a partition, a tablespace or an
+    engine rows come or go, and ``ALTER IGNORE`` drops those that do not fit.
+    """
+
+    what: str
+
+
 Clause = (
     PutColumn
     | DropColumn
@@ -115,21 +126,22 @@ Clause = (
     | Versioning
     | RenameTable
     | Charset
+    | MovesRows
 )
 
 
-_WITH_ROWS: Final = frozenset(
-    {("DROP", "PARTITION"), ("TRUNCATE", "PARTITION"), ("EXCHANGE", "PARTITION")}
-    | {("DISCARD", "TABLESPACE"), ("IMPORT", "TABLESPACE"), ("DISCARD", "PARTITION")}
-    | {("IMPORT", "PARTITION"), ("CONVERT", "PARTITION"), ("CONVERT", "TABLE")}
-)
+def moves_rows(clauses: Iterable[Clause]) -> str | None:
+    """The clause of an ALTER TABLE with which rows may come, go or change without row events.
 
-
-def moves_rows(tokens: Sequence[SqlToken]) -> bool:
-    """Whether rows come or go with an ALTER TABLE, without row events: with a partition, or a
-    tablespace.
+    None if it has none. Without versions, a table loses the rows that were before others, or keeps
+    them as rows like any other.
     """
-    return any((one.key, two.key) in _WITH_ROWS for one, two in pairwise(tokens))
+    for clause in clauses:
+        if isinstance(clause, MovesRows):
+            return clause.what
+        if isinstance(clause, Versioning) and not clause.on:
+            return "DROP SYSTEM VERSIONING"
+    return None
 
 
 def exchanged_tables(
@@ -248,7 +260,7 @@ def _clause(cursor: TokenCursor, session: StatementSession) -> list[Clause]:
             cursor.next()
             if cursor.accept("TO"):
                 return [_convert(cursor)]
-            _pass_clause(cursor)  # MariaDB's CONVERT PARTITION: rows move, columns stay
+            return [_moves(cursor, "CONVERT")]  # MariaDB's CONVERT PARTITION and CONVERT TABLE
         case "WITH" if cursor.accept("WITH", "SYSTEM", "VERSIONING"):
             return [Versioning(on=True)]
         case "PARTITION" if cursor.ahead().key == "BY":
@@ -259,13 +271,73 @@ def _clause(cursor: TokenCursor, session: StatementSession) -> list[Clause]:
         case "ALTER":
             cursor.next()
             return _alter_column(cursor)
-        case "DISCARD" | "IMPORT":
-            _pass_clause(cursor)
-        case "(":
-            cursor.skip_parentheses()
-        case _:  # a word of an option or of a partition operation
-            cursor.next()
+        case _:
+            return _option(cursor)
     return []
+
+
+_ENGINES: Final = frozenset({"INNODB", "MYISAM", "ARIA", "MEMORY", "HEAP", "ARCHIVE", "ROCKSDB"})
+"""The engines that keep a table's rows."""
+_VALUED: Final = frozenset(
+    {"ALGORITHM", "AUTOEXTEND_SIZE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "COMMENT"}
+    | {"COMPRESSION", "DELAY_KEY_WRITE", "ENCRYPTED", "ENCRYPTION", "ENCRYPTION_KEY_ID"}
+    | {"ENGINE_ATTRIBUTE", "IETF_QUOTES", "KEY_BLOCK_SIZE", "LOCK", "MAX_ROWS", "MIN_ROWS"}
+    | {"PACK_KEYS", "PAGE_CHECKSUM", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL", "PASSWORD"}
+    | {"ROW_FORMAT", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE", "STATS_AUTO_RECALC"}
+    | {"STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "TABLE_CHECKSUM", "TABLESPACE", "TRANSACTIONAL"}
+    | {"WAIT"}
+)
+"""Options with a value that leave rows alone."""
+_PHRASES: Final = (
+    *(("ENABLE", "KEYS"), ("DISABLE", "KEYS"), ("WITH", "VALIDATION"), ("WITHOUT", "VALIDATION")),
+    *(("REMOVE", "PARTITIONING"), ("UPGRADE", "PARTITIONING"), ("FORCE",), ("NOWAIT",)),
+    *(("ONLINE",), ("SECONDARY_LOAD",), ("SECONDARY_UNLOAD",), (";",)),
+)
+"""Clauses of fixed words that leave rows alone."""
+_PARTITIONS: Final = frozenset(
+    {"ANALYZE", "CHECK", "COALESCE", "OPTIMIZE", "REBUILD", "REORGANIZE"}
+)
+"""What can be done to partitions that leaves rows alone."""
+
+
+def _option(cursor: TokenCursor) -> list[Clause]:
+    """A table's option, or what is done to its partitions."""
+    if any(cursor.accept(*words) for words in _PHRASES):
+        return []
+    word = cursor.next().key
+    if word in {"DATA", "INDEX"} and cursor.accept("DIRECTORY"):
+        word = "COMMENT"
+    if word in _PARTITIONS and cursor.accept("PARTITION"):
+        _pass_partitions(cursor)
+        return []
+    if word == "ENGINE":
+        cursor.accept("=")
+        if cursor.next().value.upper() in _ENGINES:
+            return []
+    elif word in _VALUED:
+        cursor.accept("=")
+        cursor.next()
+        return []
+    return [_moves(cursor, word)]
+
+
+def _moves(cursor: TokenCursor, word: str) -> MovesRows:
+    """Skip a clause that is not known to leave rows alone."""
+    if cursor.token.key in {"PARTITION", "TABLESPACE", "TABLE"}:
+        word = f"{word} {cursor.token.key}"
+    _pass_clause(cursor)
+    return MovesRows(word)
+
+
+def _pass_partitions(cursor: TokenCursor) -> None:
+    """Skip the names of partitions, with their commas, and what is done to them."""
+    while not cursor.done:
+        if cursor.token.key == "(":
+            cursor.skip_parentheses()
+        elif cursor.token.key == "," and cursor.ahead().key in _RESERVED:
+            return
+        else:
+            cursor.next()
 
 
 def _pass_clause(cursor: TokenCursor) -> None:
@@ -341,8 +413,9 @@ def _drop(cursor: TokenCursor) -> list[Clause]:
         return [PrimaryKey(())]
     if cursor.accept("SYSTEM", "VERSIONING"):
         return [Versioning(on=False)]
-    periods = ("PERIOD", "FOR"), ("PERIOD", "IF", "EXISTS", "FOR")
-    if any(cursor.sees(*each) for each in periods) or cursor.token.key == "PARTITION":
+    if cursor.token.key == "PARTITION":
+        return [_moves(cursor, "DROP")]
+    if any(cursor.sees(*each) for each in (("PERIOD", "FOR"), ("PERIOD", "IF", "EXISTS", "FOR"))):
         _pass_clause(cursor)
         return []
     if cursor.accept("FOREIGN", "KEY"):

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import SchemaError
 from tailrace.schema.alter import apply_clauses, renamed_columns
-from tailrace.schema.clauses import Clause, PrimaryKey, RenameTable, parse_clauses
+from tailrace.schema.clauses import (
+    Clause,
+    MovesRows,
+    PrimaryKey,
+    RenameTable,
+    parse_clauses,
+)
 from tailrace.schema.letter_case import lowered
 from tailrace.schema.tables import (
     Charset,
@@ -334,8 +340,9 @@ class _Parser:
         return CreateTable(name, table, unless_exists)
 
     def _alter(self, cursor: TokenCursor) -> Iterator[Effect]:
-        while cursor.accept_any("ONLINE", "OFFLINE", "IGNORE"):
-            pass
+        ignores = False
+        while word := cursor.accept_any("ONLINE", "OFFLINE", "IGNORE"):
+            ignores = ignores or word == "IGNORE"
         if cursor.accept_any("DATABASE", "SCHEMA"):
             yield from self._alter_database(cursor)
             return
@@ -348,8 +355,11 @@ class _Parser:
             if any(token.key == "AS" for token in cursor.tokens):
                 yield Unclear(self.name, "the type of a sequence was altered")
             return
-        clauses = map(self._with_database, parse_clauses(cursor, self.session))
-        yield AlterTable(self.name, tuple(each for each in clauses if not self._is_no_rename(each)))
+        clauses = parse_clauses(cursor, self.session)
+        if ignores and clauses:
+            clauses = (*clauses, MovesRows("IGNORE"))
+        named = map(self._with_database, clauses)
+        yield AlterTable(self.name, tuple(each for each in named if not self._is_no_rename(each)))
 
     def _with_database(self, clause: Clause) -> Clause:
         """A new name without a database is in the default one, whatever the table's old

@@ -304,9 +304,7 @@ class Feed:
         if self._writer.pending and not self._is_open:
             self._commit()
         self._is_open = True  # until its end is read, and so the position after it
-        unknown = self._writer.statement(
-            item.event, self._wants, read, can_read=self.server is not None
-        )
+        unknown = self._writer.statement(item.event, self._wants, read)
         self._at_once = self._at_once or self._writer.pending > 0
         if not unknown:
             return

@@ -20,18 +20,24 @@ import tantivy
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError, StorageError, TailraceError
+from tailrace.events.status_vars import StatusVariable
 from tailrace.position import Position
 from tailrace.printable import short_repr
+from tailrace.schema.alter import renamed_columns
+from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import leading_words
 from tailrace.schema.clauses import (
+    Convert,
     DropColumn,
     PrimaryKey,
     PutColumn,
+    RenameTable,
     exchanged_tables,
     fills_rows,
     moves_rows,
     names_after,
 )
+from tailrace.schema.conversions import Modes, shows_same
 from tailrace.schema.ddl import (
     AlterTable,
     CreateLike,
@@ -255,6 +261,7 @@ class ShardWriter:
         with tantivy_errors(folder):
             self.state = state_in(self._index, self._index.searcher())
         self._plans: dict[int, _Plan] = {}
+        self._definitions = Catalogue()
         self._copies: dict[str, int] = {}
         self.pending = 0
         """Rows and statements since the last commit."""
@@ -436,26 +443,27 @@ class ShardWriter:
 
     # --- statements ----------------------------------------------------------------------------
 
-    def statement(
-        self, event: QueryEvent, wants: TableFilter, read: Position, *, can_read: bool = False
-    ) -> set[TableName]:
+    def statement(self, event: QueryEvent, wants: TableFilter, read: Position) -> set[TableName]:
         """Let a logged statement take effect, if it concerns tables of the index (``wants``).
 
         ``read`` is where it is in the log: tables whose rows are of a later position have its
         effect already. The caller commits before it and after it. The result are tables that have
         other rows now, which are not in the log: they are empty in the index, to be read again.
-        With ``can_read`` they also are those whose values may have been converted.
         Raises SchemaError if what the statement does to tables of the index is not understood.
         """
         unknown: set[TableName] = set()
-        for effect in effects_of(event):
+        effects = effects_of(event)
+        alters = any(isinstance(each, AlterTable) for each in effects)
+        defined = self._definitions.copy() if alters else self._definitions
+        self._definitions.apply_event(event, event.form.flavour)
+        for effect in effects:
             tables = {
                 name: each
                 for name, each in self.state.tables.items()
                 if each.missing or not self._is_ahead(name, read)
             }
             ahead = self.state.tables.keys() - tables
-            emptied = self._effect(effect, event, tables, can_read)
+            emptied = self._effect(effect, event, tables, defined)
             self._drop_each(tables, map(_name, emptied))
             unknown |= emptied
             if (renamed := renaming(effect)) is not None:
@@ -471,7 +479,7 @@ class ShardWriter:
         effect: Effect,
         event: QueryEvent,
         tables: dict[str, IndexedTable],
-        can_read: bool,
+        defined: Catalogue,
     ) -> set[TableName]:
         """The tables that a statement's effect gives other rows, of ``tables``: those whose rows
         are not of a later position.
@@ -503,7 +511,9 @@ class ShardWriter:
                 )
                 emptied = {each for each in exchanged if _name(each) in tables}
                 known = tables.get(_name(pair(effect.name)))
-                if known is not None and self._needs_rows(known, effect, tokens, can_read):
+                if known is not None and self._needs_rows(
+                    known, effect, tokens, self._changed(known, effect, event, defined)
+                ):
                     return emptied | {pair(effect.name)}
                 if known is not None:
                     self._alter(known, effect)
@@ -542,29 +552,59 @@ class ShardWriter:
         was_missing = known is not None and known.missing
         return was_missing or _name(old) in ahead or not wants(*old)
 
+    def _changed(
+        self, known: IndexedTable, effect: AlterTable, event: QueryEvent, defined: Catalogue
+    ) -> set[str]:
+        """The columns whose values an ALTER TABLE converts, by their old names in lower case.
+
+        Those whose definition is not known may be converted; so may all texts by CONVERT TO.
+        """
+        names = renamed_columns(effect.clauses)
+        renamed = next((each for each in effect.clauses if isinstance(each, RenameTable)), None)
+        key = effect.name.key
+        before = defined.logged(key)
+        now = key if renamed is None else (renamed.database or key[0], renamed.table)
+        after = self._definitions.logged(now)
+        if before is None or after is None:
+            put = {each.old or "" for each in effect.clauses if isinstance(each, PutColumn)} - {""}
+            if any(isinstance(each, Convert) for each in effect.clauses):
+                put |= known.columns.keys()
+            return set(map(str.casefold, put))
+        flavour = event.form.flavour
+        modes = Modes.of(event.status_value(StatusVariable.SQL_MODE) or 0, flavour)
+        found = {column.name.casefold(): column for column in after.definition.columns}
+        changed = set()
+        for old in before.definition.columns:
+            name = old.name.casefold()
+            new = found.get(names.get(name, name).casefold())
+            if new is not None and not shows_same(old, new, flavour, modes):
+                changed.add(name)
+        return changed
+
     def _needs_rows(
-        self, known: IndexedTable, effect: AlterTable, tokens: Sequence[SqlToken], can_read: bool
+        self,
+        known: IndexedTable,
+        effect: AlterTable,
+        tokens: Sequence[SqlToken],
+        changed: set[str],
     ) -> bool:
         """Whether a table's rows after an ALTER TABLE cannot be made of what is stored of them."""
         keys = {each.casefold() for each in known.key}  # they tell rows apart, whatever is added
-        if moves_rows(tokens) or fills_rows(effect.clauses, tokens, only_given=bool(keys)):
+        filled = fills_rows(effect.clauses, tokens, only_given=bool(keys))
+        if changed or filled or moves_rows(effect.clauses):
             return True
-        changed, dropped, rekeyed = set[str](), set[str](), False
+        dropped, rekeyed = set[str](), False
         for each in effect.clauses:
             if isinstance(each, PutColumn):
-                changed |= {(each.old or "").casefold()} - {""}
                 rekeyed = rekeyed or each.column.primary
             elif isinstance(each, DropColumn):
                 dropped.add(each.name.casefold())
             rekeyed = rekeyed or isinstance(each, PrimaryKey)
-        if can_read and changed:
-            return True
+        if self._takes is None:
+            return False
         if not keys:
-            moved = names_after(effect.clauses) is not None
-            return bool(changed) or (self._takes is not None and (moved or rekeyed))
-        return bool(changed & keys) or (
-            self._takes is not None and (rekeyed or bool(dropped & keys))
-        )
+            return names_after(effect.clauses) is not None or rekeyed
+        return rekeyed or bool(dropped & keys)
 
     def drop(self, name: str) -> None:
         """Remove a table."""

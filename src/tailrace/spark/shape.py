@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
@@ -125,5 +126,29 @@ def _typed(values: pa.Array, field: pa.Field) -> pa.Array:
         return values
     if pa.types.is_nested(field.type):
         return values.cast(field.type)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if any(before(values.type) and after(field.type) for before, after in _READ_AS):
+        with suppress(pa.ArrowInvalid):
+            return values.cast(field.type)
+    if {values.type, field.type} == {pa.string(), pa.binary()} and _is_ascii(values):
+        return values.cast(field.type)
     changed: Any = conform(pa.chunked_array([values]), field.type, field.name)
     return changed.combine_chunks()
+
+
+def _is_ascii(values: pa.Array) -> bool:
+    return all(each is None or each.isascii() for each in values.to_pylist())
+
+
+def _is_exact(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(arrow) or pa.types.is_decimal(arrow))
+
+
+_READ_AS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]], ...]] = (
+    (_is_exact, pa.types.is_string),
+    (pa.types.is_integer, pa.types.is_floating),
+    (pa.types.is_floating, pa.types.is_floating),
+    (pa.types.is_date, pa.types.is_timestamp),
+)
+"""What a reader's column of another type shows: the same value, if no digit of it is lost."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
@@ -9,7 +10,7 @@ from tailrace.errors import EventDecodeError, SchemaError
 from tailrace.table_name import TableName
 from tailrace.values import old_temporal
 from tailrace.values.charsets import charset_of, decode
-from tailrace.values.registry import check_declared, declared_digits
+from tailrace.values.registry import check_declared, declare, declared_digits
 from tailrace.values.schema import Column, Logical, TableSchema, logical_of
 
 if TYPE_CHECKING:
@@ -143,6 +144,12 @@ def _column(index: int, spec: ColumnSpec, known: ColumnDefinition | None, where:
         logical=logical_of(spec.type, collation, known.logical if known else Logical.PLAIN),
         generated=known is not None and known.generated,
     )
+
+
+def declared_column(definition: ColumnDefinition, flavour: Flavour) -> Column:
+    """A column as the log would have it. Raises `SchemaError` as `declare`."""
+    spec, known = declare(definition, flavour)
+    return replace(_column(0, spec, known, known.name), name=known.name)
 
 
 def _member(text: bytes, collation: int | None, where: str) -> str:

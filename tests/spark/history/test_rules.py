@@ -155,7 +155,7 @@ def test_the_rules(server, kind, tmp_path):
     told = Told(server, tmp_path, kind)
     refused = {name: each.set_aside.reason for name, each in told.tables.items() if each.set_aside}
     assert list(refused) == [f"{DATABASE}.t_retyped"]
-    assert "v was changed from double to string" in refused[f"{DATABASE}.t_retyped"]
+    assert "v was changed from double to varchar(20)" in refused[f"{DATABASE}.t_retyped"]
     for name, wanted in told.said.items():
         if name not in refused:
             assert differences(told.rows("current", name), wanted) == [], name
@@ -191,4 +191,4 @@ def test_the_rules(server, kind, tmp_path):
     ((name, note),) = ((name, note) for name, each in told.tables.items() for note in each.notes)
     assert name == f"{DATABASE}.t_retyped_and_dropped"
     assert re.match(r"its history has not all versions since \S+:\d+ until 20", note)
-    assert "v was changed from double to string" in note
+    assert "v was changed from double to varchar(20)" in note

@@ -11,9 +11,9 @@ from tests.spark.test_current_servers import DATABASE
 from tools.dumps import dump_databases
 
 STOPPED = {
-    "at the first row of another type": (
+    "by its new type": (
         "ALTER TABLE t MODIFY v VARCHAR(20)",
-        [(1, 1.5, 1, 4), (2, 2.5, 2, 4)],
+        [(1, 1.5, 1, 3), (2, 2.5, 2, 3)],
     ),
     "by its statement": (
         "ALTER TABLE t DROP COLUMN id, ADD PRIMARY KEY (v)",

@@ -36,7 +36,8 @@ from tailrace.events.walk import ends_as_said, event_length
 from tailrace.log_name import file_number
 from tailrace.position import Position, sequence
 from tailrace.schema.classify import classify
-from tailrace.schema.ddl import effects, shown_statement
+from tailrace.schema.clauses import RenameTable
+from tailrace.schema.ddl import AlterTable, effects, shown_statement
 from tailrace.schema.session import session_of_event
 from tailrace.table_name import TableName
 from tailrace.transaction import State, Token, token_of
@@ -47,8 +48,10 @@ if TYPE_CHECKING:
 
     from tailrace.events.transaction import XaName
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.schema.ddl import Effect
     from tailrace.storage import LogFile
     from tailrace.transaction.committed import Rollbacks
+    from tailrace.values.schema import TableDefinition
 
 Array = np.ndarray[Any, Any]
 
@@ -395,20 +398,21 @@ class Scan:
         began = int(self._frame[f.BEGAN])
         cut = began in self._cuts
         before = self._catalogue.copy() if cut or self._cascades else None
+        self._catalogue.settle(Position(self.log.name, event.offset or 0))
+        session, sql = session_of_event(event, flavour)
+        done = () if session is None else effects(sql, event.database, session)
+        definitions = [self._definition(effect) for effect in done]
         self._catalogue.apply_event(event, flavour)
         if self._catalogue.lowers_names and not self._context.lowers_names:  # the event shows it
             self._context.lower_names()
         session, sql = session_of_event(event, flavour)
+        done = () if session is None else effects(sql, event.database, session)
         statement = shown_statement(sql, Position(self.log.name, event.offset or 0))
-        changes = (
-            []
-            if session is None
-            else [
-                replace(change, began=began)
-                for effect in effects(sql, event.database, session)
-                for change in table_changes(effect, seq, statement)
-            ]
-        )
+        changes = [
+            replace(change, began=began, before=definition, after=self._definition(effect))
+            for effect, definition in zip(done, definitions, strict=True)
+            for change in table_changes(effect, seq, statement)
+        ]
         if before is not None:
             apart = self._cascades and bool(changes)
             apart = apart and _alters_keys(changes, before, self._catalogue)
@@ -417,6 +421,17 @@ class Scan:
         self.parts[-1].changes += changes
         if (event.offset or 0) < self.parts[0].start:
             self.parts[0] = SplitPart(self.parts[0].start, self._catalogue.copy())
+
+    def _definition(self, effect: Effect) -> TableDefinition | None:
+        """The table that an ALTER TABLE alters, by its old or its new name, as it is now."""
+        if not isinstance(effect, AlterTable):
+            return None
+        key = effect.name.key
+        for clause in effect.clauses:
+            if isinstance(clause, RenameTable) and self._catalogue.logged(key) is None:
+                key = clause.database or key[0], clause.table
+        state = self._catalogue.logged(key)
+        return None if state is None else state.unversion().definition
 
     def _begin_part(self, began: int, catalogue: Catalogue, *, apart: bool) -> None:
         """Let a part begin with the statement under way, which is alone in its transaction."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from tailrace.position import parts_of
@@ -24,6 +24,8 @@ from tailrace.table_name import TableName, all_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tailrace.values.schema import TableDefinition
+
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
@@ -43,6 +45,9 @@ class TableChange:
     """Whether it may have changed the table's columns or its key."""
     reason: str = ""
     """What was not understood, and the statement."""
+    before: TableDefinition | None = field(default=None, compare=False, repr=False)
+    """The table before an ``alter``, if statements in the log or its server have defined it."""
+    after: TableDefinition | None = field(default=None, compare=False, repr=False)
 
     @property
     def offset(self) -> int:

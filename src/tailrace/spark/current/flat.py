@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.spark.current import raw
-from tailrace.spark.current.conform import RefusedError, Source, carried, default, fitted_texts
+from tailrace.spark.current.conform import RefusedError, Source, carried, default
 from tailrace.spark.present import Bits, bits
 
 if TYPE_CHECKING:
@@ -79,16 +79,21 @@ def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) ->
     )
     images = _Images(changes)
     columns: dict[str, pa.ChunkedArray] = {}
-    unknown = False
+    there = operations != DELETE
+    unknown = np.zeros(changes.num_rows, np.bool_)
+    present = images.present("after") if images.partial else None
     for field in target.columns:
         source = sources[field.name]
         if source.name is None:
             values, text = default(source, field.type, changes.num_rows)
-            unknown = unknown or source.unknown is not None
+            unknown |= source.unknown is not None
         else:
             values, text = images.take("after", source.name)
-            values = carried(values, source, field, key=field.name in target.key)
-            text = text if text is None else fitted_texts(text, source, field.name)
+            key = field.name in target.key
+            has = there if present is None else there & present[:, images.order[source.name]]
+            found = carried(values, text, source, field, there=has, key=key)
+            values, text = found.values, found.texts
+            unknown |= found.unknown
         columns[field.name] = values
         if text is not None:
             columns[raw.beside(field.name)] = text
@@ -99,15 +104,22 @@ def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) ->
             old[name] = pa.chunked_array([pa.nulls(changes.num_rows, columns[name].type)])
             continue
         values, text = images.take("before", before)
-        old[name] = carried(values, sources[name], target.columns.field(name), key=True)
-        if text is not None:
-            old[raw.beside(name)] = fitted_texts(text, sources[name], name)
+        field, olds = target.columns.field(name), operations != INSERT
+        found = carried(values, text, sources[name], field, there=olds, key=True)
+        old[name] = found.values
+        if found.texts is not None:
+            old[raw.beside(name)] = found.texts
     columns[SEQ], columns[STAMP] = changes.column("_seq"), changes.column("_ts")
-    if unknown:
-        columns[UNKNOWN] = pa.chunked_array([pa.repeat(pa.scalar(True), changes.num_rows)])
+    if unknown.any():
+        columns[UNKNOWN] = unknown_marks(unknown)
     rows = pa.table(columns) if columns else pa.table({})
     flat = Flat(rows, pa.table(old), operations, None)
     return _with_absent(flat, images, target, sources) if images.partial else flat
+
+
+def unknown_marks(unknown: Bits) -> pa.ChunkedArray:
+    """The column `UNKNOWN`: NULL where all is known."""
+    return pa.chunked_array([pa.array(unknown, pa.bool_(), mask=~unknown)])
 
 
 def _numbers(chunk: pa.DictionaryArray) -> Bytes:
@@ -165,8 +177,10 @@ def _with_absent(
         present[:, index] = has | kept
         if kept.any():
             values, text = images.take("before", name)
-            values = carried(values, sources[field.name], field)
-            text = text if text is None else fitted_texts(text, sources[field.name], field.name)
+            found = carried(values, text, sources[field.name], field, there=kept)
+            text, values = found.texts, found.values
+            if (bad := found.unknown & kept).any():
+                rows = put(rows, UNKNOWN, bad, unknown_marks(bad))
             rows = put(rows, field.name, kept, values)
             beside = raw.beside(field.name)
             if text is not None or beside in rows.schema.names:

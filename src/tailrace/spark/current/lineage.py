@@ -8,18 +8,24 @@ one source.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from tailrace.spark.current.conform import Source
+from tailrace.columns.arrays import described_column, described_field, description_of
+from tailrace.schema.conversions import Modes, Redeclared, conversion
+from tailrace.spark.current.conform import REMEDY, Source
+from tailrace.spark.current.conversions import Step
 from tailrace.table_name import TableName, database_of
+from tailrace.values.schema import Logical
+from tailrace.values.sql_type import sql_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tailrace.columns import TableChange
     from tailrace.spark.current.alters import Alteration
+    from tailrace.values.schema import Column
 
 
 @dataclass(frozen=True)
@@ -103,13 +109,12 @@ def _take(
             found[new] = moved
         case "alter":
             for altered, done in alterations.get(seq, {}).items():
+                if done.moves_rows and wanted(altered):  # rows may come that no event has
+                    found.setdefault(altered, Life([Segment(altered, seq)]))
                 if life := found.get(altered):
                     life.alterations.append((seq, done))
                     if done.moves_rows and not life.dropped:
-                        life.refused = (
-                            "rows came or went with a partition or tablespace (ALTER TABLE), which "
-                            "the log does not name"
-                        )
+                        life.refused = done.moves_rows
         case "unclear":
             for each in list(found):
                 if name in {each, "*.*"} and not found[each].dropped:
@@ -122,20 +127,71 @@ def is_dropped(table: str, dropped: str) -> bool:
     return table == dropped if database is None else TableName.parse(table).database == database
 
 
+@dataclass(frozen=True)
+class _Held:
+    """A column after some statements: where rows have it, and how it is declared, if known."""
+
+    source: Source
+    column: Column | None
+
+
 def final_columns(columns: pa.Schema, alterations: Sequence[Alteration]) -> pa.Schema:
     """The columns after alterations; those added are not among them, as no row tells their type."""
-    places = sources_after(columns.names, alterations)
-    renamed = {source.name: name for name, source in places.items() if source.name is not None}
-    kept = [each for each in columns if each.name in renamed]
-    return pa.schema([each.with_name(renamed[each.name]) for each in kept])
+    held = _held_after(columns, alterations)
+    found = {each.source.name: (name, each) for name, each in held.items() if each.source.name}
+    fields = []
+    for column in columns:
+        if column.name in found:
+            name, each = found[column.name]
+            now = None if each.column is None else described_field(each.column)
+            fields.append((column if now is None or not each.source.steps else now).with_name(name))
+    return pa.schema(fields)
 
 
-def sources_after(names: Sequence[str], alterations: Sequence[Alteration]) -> dict[str, Source]:
-    """For each column after the alterations, where rows with columns ``names`` have it.
+def sources_after(columns: pa.Schema, alterations: Sequence[Alteration]) -> dict[str, Source]:
+    """For each column after the alterations, where rows with these columns have it."""
+    held = _held_after(columns, alterations)
+    return {name: _plain(each.source) for name, each in held.items()}
+
+
+def sources_for(
+    target: pa.Schema, columns: pa.Schema, alterations: Sequence[Alteration]
+) -> dict[str, Source]:
+    """Where rows with these columns have each of the target's columns.
+
+    A column that goes on in another type, without a statement that says so, is converted as well.
+    """
+    held = _held_after(columns, alterations)
+    after = {name.casefold(): each for name, each in held.items()}
+    found: dict[str, Source] = {}
+    for column in target:
+        each = after.get(column.name.casefold())
+        if each is None:
+            found[column.name] = Source(
+                None, unknown="no statement in the log says how it was added"
+            )
+            continue
+        source, old, now = each.source, each.column, described_column(column)
+        if source.name is not None and old is not None and now is not None:
+            wanted = Redeclared(now, Modes())
+            if description_of(old)[1:] != description_of(now)[1:]:
+                step = step_of(old, wanted, column.name, "another statement")
+                source = replace(source, steps=(*source.steps, step))
+        found[column.name] = _plain(source)
+    return found
+
+
+def _plain(source: Source) -> Source:
+    """Without the steps that leave all values as they are."""
+    return replace(source, steps=tuple(each for each in source.steps if not each.keeps))
+
+
+def _held_after(columns: pa.Schema, alterations: Sequence[Alteration]) -> dict[str, _Held]:
+    """The columns after the alterations.
 
     Column names are the same whatever their case, to the servers and here.
     """
-    now = {name: Source(name) for name in names}
+    now = {each.name: _Held(Source(each.name), described_column(each)) for each in columns}
     for alteration in alterations:
         by_fold = {name.casefold(): name for name in now}
         moved = {
@@ -144,24 +200,46 @@ def sources_after(names: Sequence[str], alterations: Sequence[Alteration]) -> di
             if old.casefold() in by_fold
         }
         gone = {name.casefold() for name in (*alteration.renamed, *alteration.dropped)}
-        now = {name: source for name, source in now.items() if name.casefold() not in gone}
+        now = {name: held for name, held in now.items() if name.casefold() not in gone}
         now |= moved
         there = {name.casefold() for name in now}
+        for name, held in now.items():
+            wanted = alteration.redeclared.get(name.casefold())
+            if wanted is None and alteration.converts and _may_be_text(held.column):
+                wanted = Redeclared(None, Modes())
+            if wanted is not None:
+                now[name] = _redeclared(held, wanted, name, alteration.statement)
         now |= {
-            name: source
+            name: _Held(source, None)
             for name, source in alteration.added.items()
             if name.casefold() not in there  # ADD COLUMN IF NOT EXISTS
         }
-        for written, fit in alteration.fits.items():
-            for name in [name for name in now if name.casefold() == written.casefold()]:
-                now[name] = replace(now[name], fits=(*now[name].fits, fit))
     return now
 
 
-def sources_for(
-    target: Iterable[str], names: Sequence[str], alterations: Sequence[Alteration]
-) -> dict[str, Source]:
-    """Where rows with columns ``names`` have each of the target's columns."""
-    after = {name.casefold(): source for name, source in sources_after(names, alterations).items()}
-    missing = Source(None, unknown="no statement in the log says how it was added")
-    return {name: after.get(name.casefold(), missing) for name in target}
+def _may_be_text(column: Column | None) -> bool:
+    return column is None or column.members is not None or column.logical in _TEXTUAL
+
+
+_TEXTUAL: Final = frozenset({Logical.TEXT, Logical.JSON})
+
+
+def _redeclared(held: _Held, wanted: Redeclared, name: str, statement: str) -> _Held:
+    source = held.source
+    if source.name is None:
+        if source.unknown is None and (source.text is not None or wanted.checks_nulls):
+            source = replace(source, unknown=f"it was changed since by {statement}")
+        return _Held(source, None)
+    step = step_of(held.column, wanted, name, statement)
+    return _Held(replace(source, steps=(*source.steps, step)), wanted.column)
+
+
+def step_of(old: Column | None, wanted: Redeclared, name: str, statement: str) -> Step:
+    """What a statement made of a column's values."""
+    found = None if old is None else conversion(old, wanted)
+    before = "its type" if old is None else sql_type(old)
+    reason = (
+        f"its column {name} was changed from {before} to {wanted.declared} by {statement}, and "
+        f"what the server made of older values is not in the log: {REMEDY}"
+    )
+    return Step(found, wanted.checks_nulls, reason)

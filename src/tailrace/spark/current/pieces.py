@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.spark.current import raw
-from tailrace.spark.current.conform import carried, default, fitted_texts
-from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN, flatten
+from tailrace.spark.current.conform import carried, default
+from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN, flatten, unknown_marks
 from tailrace.spark.manifest.damage import reading
 from tailrace.spark.parquet.footer import row_groups, written_schema
 from tailrace.spark.parquet.hidden import NONE, load, without
@@ -103,20 +104,23 @@ def _needed(path: str, base: Base, target: Target) -> list[str] | None:
 def _reshaped(rows: pa.Table, base: Base, target: Target) -> pa.Table:
     texts = raw.texts(rows.column("_raw"))
     columns: dict[str, Any] = {}
+    unknown = np.zeros(rows.num_rows, np.bool_)
     for column in target.columns:
         source = base.sources[column.name]
         if source.name is None:
             columns[column.name], text = default(source, column.type, rows.num_rows)
-            if source.unknown is not None:
-                columns[UNKNOWN] = pa.repeat(pa.scalar(True), rows.num_rows)
+            unknown |= source.unknown is not None
         else:
-            key = column.name in target.key
-            columns[column.name] = carried(rows.column(source.name), source, column, key=key)
             text = texts.get(source.name)
-            if text is not None and source.fits:
-                text = fitted_texts(pa.chunked_array([text]), source, column.name)
+            text = None if text is None else pa.chunked_array([text])
+            key = column.name in target.key
+            found = carried(rows.column(source.name), text, source, column, key=key)
+            columns[column.name], text = found.values, found.texts
+            unknown |= found.unknown
         if text is not None:
             columns[raw.beside(column.name)] = text
+    if unknown.any():
+        columns[UNKNOWN] = unknown_marks(unknown)
     columns[SEQ], columns[STAMP] = rows.column("_seq"), rows.column(base.stamp)
     return pa.table(columns)
 

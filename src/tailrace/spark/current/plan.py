@@ -105,7 +105,9 @@ def plan_table(
         same = all(source == Source(name) for name, source in base.sources.items())
         reshaped = not (same and known[0].columns.equals(target.columns))
     partial = any(file.partial for _, file in found)
-    one_key = all(each.key == target.key for each in (*pieces, *((base,) if base else ())))
+    origins = (*pieces, *((base,) if base else ()))
+    one_key = all(each.key == target.key for each in origins)
+    one_key = one_key and not any(each.sources[key].steps for each in origins for key in target.key)
     moved = any(file.moved for _, file in found)
     before = len(base.paths) if base is not None else 1
     memory = fresh = sum(file.memory for _, file in found)
@@ -189,8 +191,8 @@ def _shape(
     if known is not None and not found:
         later.insert(0, _added_before(known[0]))
     final = final_columns(columns, later)
-    sources = sources_for(final.names, columns.names, later)
-    after = sources_after(columns.names, later)
+    sources = sources_for(final, columns, later)
+    after = sources_after(columns, later)
     added = tuple(
         (name, source.text, source.unknown) for name, source in after.items() if source.name is None
     )
@@ -236,7 +238,7 @@ def _pieces(
         for high in (*cuts, end):
             start = file.first if low is None else low
             later = [done for seq, done in mattering if seq > start]
-            sources = sources_for(target.columns.names, file.columns.names, later)
+            sources = sources_for(target.columns, file.columns, later)
             key = _renamed_key(file.key, sources)
             if not key:
                 raise RefusedError(_no_key([file]))
@@ -248,7 +250,7 @@ def _pieces(
 def _base(life: Life, known: tuple[Current, tuple[str | None, ...]], target: Target) -> Base:
     current, paths = known
     alterations = [_added_before(current), *(done for _, done in life.alterations)]
-    sources = sources_for(target.columns.names, current.columns.names, alterations)
+    sources = sources_for(target.columns, current.columns, alterations)
     key = _renamed_key(current.key, sources)
     buckets = len(current.files)
     files = zip(current.places, paths, strict=True)

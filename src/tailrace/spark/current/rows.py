@@ -70,11 +70,14 @@ def write_rows(
 
 
 def _why_unknown(origins: Iterable[Piece | Base]) -> str:
-    for origin in origins:
-        for name, source in origin.sources.items():
-            if source.unknown is not None:
-                return (
-                    f"its column {name} was added to rows that were there, and what they have in "
-                    f"it is not in the log: {source.unknown}"
-                )
+    sources = [pair for origin in origins for pair in origin.sources.items()]
+    for name, source in sources:
+        if source.unknown is not None:
+            return (
+                f"its column {name} was added to rows that were there, and what they have in "
+                f"it is not in the log: {source.unknown}"
+            )
+    steps = [step for _, source in sources for step in source.steps]
+    for step in sorted(steps, key=lambda each: each.is_sure):
+        return step.reason
     return "a column was added to rows that were there with values that are not in the log"

@@ -321,7 +321,7 @@ class _Run:
                 base = plan.base if plan is not None else None
                 if plan is None or base is None or not any(base.paths):
                     continue
-                end = End(self._first_change(stage))
+                end = End(stage.altered_at or self._first_change(stage))
             except RefusedError:  # not even that can be told
                 continue
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own

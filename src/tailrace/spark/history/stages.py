@@ -9,7 +9,7 @@ open. A stage is what lies between two such statements: a failure loses one stag
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tailrace.spark.current.lineage import Life, Segment, is_dropped
@@ -41,6 +41,8 @@ class Stage:
     emptied: Stage | None = None
     end: End | None = None
     refused: str | None = None
+    altered_at: int | None = None
+    """When a statement altered the values of the rows that it begins with."""
 
     @property
     def depth(self) -> int:
@@ -55,14 +57,19 @@ class Stage:
     @property
     def life(self) -> Life:
         """It as a life that current states are planned by; ``base`` is the rows it begins with."""
-        return replace(self.begun, segments=[Segment(self.table, self.low, self.high)])
+        segments = [Segment(self.table, self.low, self.high)]
+        return self._life(segments, self.altered)
 
     @property
     def begun(self) -> Life:
-        """The same before any of its changes."""
+        """The same before any of its changes: of versions left open, before the ALTER TABLE."""
+        ended = self.altered is not None and self.altered.reshapes
+        return self._life([], self.altered if ended else None)
+
+    def _life(self, segments: list[Segment], altered: Alteration | None) -> Life:
         there = self.base is not None or self.after is not None
-        altered = [(self.low, self.altered)] if self.altered is not None else []
-        return Life([], "" if there else None, altered, refused=self.refused)
+        done = [(self.low, altered)] if altered is not None else []
+        return Life(segments, "" if there else None, done, refused=self.refused)
 
 
 def stages(
@@ -153,16 +160,13 @@ class _Timeline:
 
     def _alter(self, name: str, done: Alteration, seq: int) -> None:
         if name not in self.now:
-            return
+            if not done.moves_rows or not self._wanted(name):
+                return
+            self.begin(Stage(name, seq))  # rows may come that no event has
         if done.moves_rows:
-            self._stop(
-                name,
-                seq,
-                "rows came or went with a partition or tablespace (ALTER TABLE), which the log "
-                "does not name",
-            )
-        elif done.matters:
-            before = self._end(name, seq, go_on=True)
-            self.begin(Stage(name, seq, after=before, altered=done))
+            self._stop(name, seq, done.moves_rows)
         else:
-            self.begin(Stage(name, seq, after=self._cut(name, seq)))
+            before = self._end(name, seq, go_on=True) if done.reshapes else self._cut(name, seq)
+            stage = Stage(name, seq, after=before, altered=done)
+            stage.altered_at = self._micros[seq] if done.redeclared or done.converts else None
+            self.begin(stage)
