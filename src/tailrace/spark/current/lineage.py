@@ -159,7 +159,7 @@ def sources_for(
 ) -> dict[str, Source]:
     """Where rows with these columns have each of the target's columns.
 
-    A column that goes on in another type, without a statement that says so, is converted as well.
+    A column that has another type without a statement that says so is converted as well.
     """
     held = _held_after(columns, alterations)
     after = {name.casefold(): each for name, each in held.items()}
