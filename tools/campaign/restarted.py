@@ -250,9 +250,11 @@ def _summary(state: TableState | None) -> object:
 
 
 def _rows(reader: LakeReader, name: str, part: str) -> list[str]:
+    """The rows. What an earlier batch has may give a column another name (``v__string``)."""
     rows = reader.current(name) if part == "current" else reader.history(name)
     found = [] if rows is None else rows.to_pylist()
-    return sorted(repr(sorted((k, v) for k, v in row.items() if v is not None)) for row in found)
+    values = [{k.partition("__")[0]: v for k, v in row.items() if v is not None} for row in found]
+    return sorted(repr(sorted(row.items())) for row in values)
 
 
 def _no_spark() -> Any:
