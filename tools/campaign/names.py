@@ -233,9 +233,12 @@ def _any_case(rng: random.Random, server: Server, folder: Path) -> tuple[str, st
     ((lowers,),) = server.query("SELECT @@lower_case_table_names")
     tables = [(_in_case(rng, "shop"), _in_case(rng, rng.choice(_WORDS))) for _ in range(6)]
     url, kind = f"mysql://root@127.0.0.1:{server.port}/", rng.choice(FORMATS)
-    named = lambda: quoted_table(  # noqa: E731 - a table in a case that the server takes for it
-        *(_in_case(rng, each) if lowers else each for each in rng.choice(tables))
-    )
+
+    def named() -> str:
+        """One of the tables, in a case that the server takes for it."""
+        name = rng.choice(tables)
+        return quoted_table(*(_in_case(rng, each) if lowers else each for each in name))
+
     for database, _ in tables:
         with suppress(pymysql.err.MySQLError):
             server.execute(f"CREATE DATABASE {quoted(database)}")
