@@ -235,11 +235,9 @@ def _any_case(rng: random.Random, server: Server, folder: Path) -> tuple[str, st
     url, kind = f"mysql://root@127.0.0.1:{server.port}/", rng.choice(FORMATS)
 
     def named() -> str:
-        """A table, in a case that the server takes for it."""
-        database, table = rng.choice(tables)
-        if lowers:
-            database, table = _in_case(rng, database), _in_case(rng, table)
-        return quoted_table(database, table)
+        """One of the tables, in a case that the server takes for it."""
+        name = rng.choice(tables)
+        return quoted_table(*(_in_case(rng, each) if lowers else each for each in name))
 
     for database, _ in tables:
         with suppress(pymysql.err.MySQLError):
