@@ -147,6 +147,8 @@ def has_begun(
     known = committed.get(life.base) if life.base is not None else None
     if life.refused or (known is not None and known[0].key):
         return True
+    if life.before is not None and has_begun(life.before, files, committed, ours):
+        return True
     first = next((file for _, file in _overlapping(life, files)), None)
     if known is not None or first is None or not first.key:
         return False
