@@ -71,7 +71,7 @@ def test_every_kind_of_recorded_event_shows_itself(folder):
     shown_kinds = set()
     for event in tailrace.open(folder):
         of_table = isinstance(event, RowsEvent) and not event.is_dummy
-        name = f"{event.table_map.database}.{event.table_map.table}" if of_table else None
+        name = str(event.table_map.full_name) if of_table else None
         if (event.name, name) in shown_kinds:
             continue
         shown_kinds.add((event.name, name))
@@ -149,7 +149,7 @@ def test_hostile_names_and_long_values(tmp_path):
         if isinstance(event, RowsEvent)
     )
     cells = shown(inserted)
-    assert cells.captions[0].startswith("insert a.</table><script>alert(1)</script>\\u202e")
+    assert cells.captions[0].startswith("insert `a`.`</table><script>alert(1)</script>\\u202e`")
     assert cells.rows[0] == ["id", HOSTILE[:20]]
     assert len(cells.rows) == 1 + notebook.MOST_ROWS
     assert cells.notes == ["… and 10 more"]

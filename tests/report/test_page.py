@@ -170,12 +170,12 @@ def test_hostile_names_stay_text(stat, tmp_path):
     text = html.read_text(encoding="utf-8")
     read = check_safe(text)
     said = "".join(read.texts)
-    assert "a<b>.</title><script>alert(1)</script>" in said
+    assert "`a<b>`.`</title><script>alert(1)</script>" in said
     assert "&lt;b&gt; {{ 7*7 }} {% raw %}" in said
     assert "zero\\u200bwidth \\u202e right" in said
     assert "\u202e" not in text
     drawn = "".join(re.findall(r"<svg .*?</svg>", text, re.DOTALL))
-    assert "a&lt;b&gt;.&lt;/title&gt;" in drawn
+    assert "`a&lt;b&gt;`.`&lt;/title&gt;" in drawn
 
 
 def test_a_log_of_many_tables_and_any_time():

@@ -156,6 +156,13 @@ class Table:
             )
         written = found[0].table
         state = written.define(name.database, name.table, session.default_collation, session)
+        for column, made in zip(written.columns, state.definition.columns, strict=False):
+            if column.type.base.startswith("var") and not made.declared.startswith("var"):
+                raise SchemaError(
+                    f"{name.database}.{name.table}.{made.name}: {column.type.base}"
+                    f"({column.type.arguments[0]}) is longer than a column holds: declare"
+                    f" {made.declared}"
+                )
         if assumed:
             old = session_of(flavour, _OLD_DEFAULT)
             other = written.define(name.database, name.table, old.default_collation, old)
