@@ -624,7 +624,9 @@ class Batches:
             if before is not None and cause.reason in before.reason:  # it names the statement
                 cause = replace(cause, reason=before.reason)
             elif statement := first_statement(splits, self._name(key, source)):
-                cause = replace(cause, reason=f"{cause.reason} ({statement})")
+                place, text = statement
+                if str(place) not in cause.reason:
+                    cause = replace(cause, reason=f"{cause.reason} ({place}: {text})")
         if known is not None:
             asides.fail_state(key, known, cause, all=all)
             return

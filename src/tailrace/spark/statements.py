@@ -97,15 +97,15 @@ def between(splits: Sequence[Split], tables: Collection[str]) -> Position | None
     return found[len(found) // 2] if found else None
 
 
-def first_statement(splits: Sequence[Split], table: str) -> str:
-    """The statement about a table with which splits begin, with its position; empty if none."""
+def first_statement(splits: Sequence[Split], table: str) -> tuple[Position, str] | None:
+    """The statement about a table with which splits begin: where it stands, and its text."""
     names = earlier_names(splits, [table])
     for at, change, split in placed(splits):
         if at != Position(splits[0].file, splits[0].start):
             break
         if any(_names(change.table, name) or change.renamed == name for name in names):
-            return f"{split.file}:{change.offset}: {_text(split, change)}"
-    return ""
+            return Position(split.file, change.offset), _text(split, change)
+    return None
 
 
 def _text(split: Split, change: TableChange) -> str:
@@ -134,6 +134,7 @@ def planned(
         hold=False,
         begin=begin,
         cascades=cascades,
+        lowers_names=taken.splits[0].catalogue.lowers_names if taken.splits else None,
         cuts=tuple(cuts),
     )
     inflow.look(taken.series)

@@ -29,7 +29,7 @@ from tailrace.schema.ddl import AlterTable, effects
 from tailrace.schema.defaults import Session, added_value
 from tailrace.schema.session import session_of_event
 from tailrace.schema.tokens import tokenize
-from tailrace.spark.current.conform import REMEDY, Source
+from tailrace.spark.current.conform import Source
 from tailrace.storage import EventReader
 from tailrace.table_name import TableName
 
@@ -103,9 +103,7 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
 
 
 def _moved(told: str, what: str) -> str:
-    return (
-        f"{what} may have come, gone or changed with {told}, and the log has no row of it: {REMEDY}"
-    )
+    return f"{what} may have come, gone or changed with {told}, and the log has no row of it"
 
 
 def _altered(
@@ -222,11 +220,11 @@ def _added(
     """What an added column has in the rows that there are."""
     own = tokens[slice(*clause.tokens)]
     if not COMPUTED.isdisjoint(token.key for token in own):
-        return Source(None, unknown=f"it is computed by the server, by {told}: {REMEDY}")
+        return Source(None, unknown=f"it is computed by the server, by {told}")
     try:
         return Source(None, _text(added_value(new, own, session)))
     except SchemaError as error:
-        return Source(None, unknown=f"its default {error.message}, by {told}: {REMEDY}")
+        return Source(None, unknown=f"its default {error.message}, by {told}")
 
 
 def _text(value: Any) -> str | None:

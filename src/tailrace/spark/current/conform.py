@@ -28,10 +28,6 @@ class RefusedError(PipelineError):
     """A table can have no current state; the message says why, as a sentence about the table."""
 
 
-REMEDY: Final = "empty the table (TRUNCATE) or create it again on the source, or create a new lake"
-"""What to do about a table whose rows after a statement are not known."""
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where a column of the table as it is comes from, in rows written before.

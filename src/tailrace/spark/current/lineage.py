@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import described_column, described_field, description_of
 from tailrace.schema.conversions import Modes, Redeclared, conversion
-from tailrace.spark.current.conform import REMEDY, Source
+from tailrace.spark.current.conform import Source
 from tailrace.spark.current.conversions import Step
 from tailrace.table_name import TableName, database_of
 from tailrace.values.schema import Logical
@@ -240,6 +240,6 @@ def step_of(old: Column | None, wanted: Redeclared, name: str, statement: str) -
     before = "its type" if old is None else sql_type(old)
     reason = (
         f"its column {name} was changed from {before} to {wanted.declared} by {statement}, and "
-        f"what the server made of older values is not in the log: {REMEDY}"
+        "what the server made of older values is not in the log"
     )
     return Step(found, wanted.checks_nulls, reason)
