@@ -566,5 +566,5 @@ def test_rows_of_files_that_alter_converts_are_not_kept(followed, tmp_path):
             index(followed.server.data, folder, tables=name)
             assert Index(folder).search("abc").total == 1, clause
         else:
-            with pytest.raises(SchemaError, match=f"(?s){name}.*build the index again"):
+            with pytest.raises(SchemaError, match=f"(?s){name}.*index the server"):
                 index(followed.server.data, folder, tables=name)

@@ -3,6 +3,7 @@
 import json
 
 from tailrace.errors import TailraceError
+from tailrace.table_name import TableName
 from tests.recorded import case_of, folders, has
 from tests.spark.replay import current_states, differences, rows_of
 
@@ -23,7 +24,7 @@ REFUSED = {
     "commented": "primary key",
     "renamed": "primary key",
     "selected_old": "primary key",
-    "parts": "partition",
+    "parts": "PARTITION",
 }
 
 
@@ -39,7 +40,7 @@ def wrong_in(case, folder):
             raise
         return
     for name, table in expected["tables"].items():
-        built = states.get(name)
+        built = states.get(str(TableName(*name.split(".", 1))))
         if built is None:
             found = table["count"] and f"none of {table['count']} rows"
         elif reason := built.current.refused:

@@ -8,6 +8,7 @@ import tailrace
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark import register
 from tailrace.spark.datasource import Options, newest_schema
+from tailrace.table_name import TableName
 from tests.spark.replay import SHOP, SHOP_TABLES
 
 
@@ -115,13 +116,12 @@ def test_one_full_name_gives_that_tables_columns():
         assert Options.of({"path": "/x", "tables": tables}).table is None, tables
     for tables, table in (
         ("shop.orders", "shop.orders"),
-        ('["shop.a,b"]', "shop.a,b"),
-        ("shop.100[*]", "shop.100*"),
+        ('["shop.a,b"]', "`shop`.`a,b`"),
+        ("shop.100[*]", "`shop`.`100*`"),
     ):
         found = Options.of({"path": "/x", "tables": tables})
         assert found.table == table
-        database, _, name = table.partition(".")
-        assert found.tables(database, name)
+        assert found.tables(*TableName.parse(table))
         assert Options.of({"path": "/x", "tables": tables, "images": "json"}).table is None
 
 

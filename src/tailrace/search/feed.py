@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Final, Literal
 from tailrace.errors import LogReset, SchemaError, UsageError
 from tailrace.live.transport import ServerTransport
 from tailrace.log.changes import Change, Logged
+from tailrace.log.reader import read_definitions
 from tailrace.log.rows import CommittedItem, Items, items
 from tailrace.log.sources import logs_of, server_lowers_names
 from tailrace.log_mark import mark_of
+from tailrace.position import Position
+from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.ddl import AlterTable
 from tailrace.schema.letter_case import lowers_names
 from tailrace.search.analysis import Analyser
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import ShardWriter
 from tailrace.sql.logged import effects_of, renaming
+from tailrace.storage import LogSeries
 from tailrace.storage.objects.url import names_object
 from tailrace.storage.versions import Versions
 from tailrace.table_filter import TableFilter
@@ -27,9 +32,9 @@ from tailrace.table_filter import TableFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from tailrace.events import QueryEvent
     from tailrace.live.url import Source as Server
     from tailrace.log.sources import AnyLog, Source
-    from tailrace.position import Position
     from tailrace.schema.letter_case import LowerCase
     from tailrace.search.shard import State
     from tailrace.selection import Bound
@@ -177,6 +182,8 @@ class Feed:
     ) -> None:
         self.server = log.source if isinstance(log, ServerTransport) else None
         self._log = log
+        self._defined = writer.state.position is None
+        """Whether the writer knows the definitions in the log before its next statement."""
         state = writer.state
         self.done = Indexed(position=state.position, time=state.time)
         self._writer = writer
@@ -300,10 +307,21 @@ class Feed:
         elif isinstance(item, Logged):
             self._statement(item, read)
 
+    def _define(self, event: QueryEvent) -> None:
+        """Let the writer know the tables before the first ALTER TABLE of a log that is resumed."""
+        if self._defined or not isinstance(self._log, LogSeries):
+            return
+        if any(isinstance(each, AlterTable) for each in effects_of(event)):
+            self._defined = True
+            known = Catalogue(lowers_names=event.form.lowers_names or None)
+            read_definitions(self._log, Position(event.file or "", event.offset or 0), known)
+            self._writer.definitions = known
+
     def _statement(self, item: Logged, read: Position) -> None:
         if self._writer.pending and not self._is_open:
             self._commit()
         self._is_open = True  # until its end is read, and so the position after it
+        self._define(item.event)
         unknown = self._writer.statement(item.event, self._wants, read)
         self._at_once = self._at_once or self._writer.pending > 0
         if not unknown:

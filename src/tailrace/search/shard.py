@@ -261,7 +261,8 @@ class ShardWriter:
         with tantivy_errors(folder):
             self.state = state_in(self._index, self._index.searcher())
         self._plans: dict[int, _Plan] = {}
-        self._definitions = Catalogue()
+        self.definitions = Catalogue()
+        """The tables as the statements that were given so far define them."""
         self._copies: dict[str, int] = {}
         self.pending = 0
         """Rows and statements since the last commit."""
@@ -454,8 +455,8 @@ class ShardWriter:
         unknown: set[TableName] = set()
         effects = effects_of(event)
         alters = any(isinstance(each, AlterTable) for each in effects)
-        defined = self._definitions.copy() if alters else self._definitions
-        self._definitions.apply_event(event, event.form.flavour)
+        defined = self.definitions.copy() if alters else self.definitions
+        self.definitions.apply_event(event, event.form.flavour)
         for effect in effects:
             tables = {
                 name: each
@@ -564,7 +565,7 @@ class ShardWriter:
         key = effect.name.key
         before = defined.logged(key)
         now = key if renamed is None else (renamed.database or key[0], renamed.table)
-        after = self._definitions.logged(now)
+        after = self.definitions.logged(now)
         if before is None or after is None:
             put = {each.old or "" for each in effect.clauses if isinstance(each, PutColumn)} - {""}
             if any(isinstance(each, Convert) for each in effect.clauses):

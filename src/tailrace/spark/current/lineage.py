@@ -106,7 +106,10 @@ def _take(
             moved.end(seq)
             moved.segments.append(Segment(new, seq))
             found[name] = Life([Segment(name, seq)], dropped=True)
-            found[new] = moved
+            if wanted(new):
+                found[new] = moved
+            elif new in found:
+                found[new] = Life([Segment(new, seq)], dropped=True)
         case "alter":
             for altered, done in alterations.get(seq, {}).items():
                 if done.moves_rows and wanted(altered):  # rows may come that no event has
