@@ -574,7 +574,7 @@ def test_statements_end_states_and_bring_tables_back(source, tmp_path, name, bat
     states = compare(before, 0)
     for table, (end, _) in tables.items():
         status = states[table].set_aside
-        assert f": {end.partition(';')[0].format(t=table)})" in status.reason
+        assert end.partition(";")[0].format(t=table) in status.reason
         assert "truncates or recreates it" in status.needs
         assert marks(name, lake, table) == {
             f"since {status.since}: {status.reason}; {status.needs}"
