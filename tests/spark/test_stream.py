@@ -133,7 +133,7 @@ def test_columns_that_come_end_the_query(stream, spark, mysql97, tmp_path):
         return stream(source.data, tables="changing.t", start=start, **options)
 
     out, begun, late = tmp_path / "out", load(), load(schemaChange="ignore")
-    assert run_into(out, begun, tmp_path / "checkpoint") is None
+    assert (error := run_into(out, begun, tmp_path / "checkpoint")) is None, error
     source.execute("INSERT INTO changing.t VALUES (2, 2)")
     source.execute("ALTER TABLE changing.t ADD w INT NOT NULL DEFAULT 7")
     source.execute("INSERT INTO changing.t VALUES (3, 3, 30)")
@@ -142,9 +142,9 @@ def test_columns_that_come_end_the_query(stream, spark, mysql97, tmp_path):
     assert "SchemaChanged" in error
     assert "table changing.t has other columns" in error
     assert "w is new" in error
-    assert run_into(out, load(), tmp_path / "checkpoint") is None
+    assert (error := run_into(out, load(), tmp_path / "checkpoint")) is None, error
     assert written(spark, out) == [(1, 1, None), (2, 2, None), (3, 3, 30)]
-    assert run_into(tmp_path / "ignored", late, tmp_path / "other") is None
+    assert (error := run_into(tmp_path / "ignored", late, tmp_path / "other")) is None, error
     assert written(spark, tmp_path / "ignored") == [(1, 1, None), (2, 2, None), (3, 3, None)]
 
 

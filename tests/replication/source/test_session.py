@@ -486,10 +486,13 @@ def test_heartbeats_have_a_millisecond_between_them(serve, mysql97, nanoseconds,
     """
     server = serve(SHOP / "mysql")
     with mysql97.connect() as replica, replica.cursor() as cursor:
-        cursor.execute("CHANGE REPLICATION SOURCE TO SOURCE_HEARTBEAT_PERIOD = 0.0009")
+        cursor.execute(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HEARTBEAT_PERIOD = 0.0009 FOR CHANNEL 'c'"
+        )
         cursor.execute("SHOW WARNINGS")
         assert "less than 1 millisecond" in str(cursor.fetchall())
-        cursor.execute("RESET REPLICA ALL")
+        cursor.execute("RESET REPLICA ALL FOR CHANNEL 'c'")
+    assert not [*mysql97.data.glob("*relay*")]  # nor is it a replica for tests that follow
     client = connect(server)
     client.query(f"SET @source_heartbeat_period = {nanoseconds}")
     dump(client, flags=0)
