@@ -6,10 +6,10 @@ that could mean something to one becomes ``@`` and four hexadecimal digits of it
 dot between database and table is the only one.
 
 A name that is too long for a file system is cut, and ends with ``@-`` and a digest of the table's
-name. So does the name of a table that differs from an earlier table's in nothing but the case of
-its letters, or in how they are composed. Which table a folder is of stands in the lake's manifest:
-a table keeps the folder that it was given first (`Folders`), whatever a later release would call
-it.
+name. So does an empty name, which no server accepts but a log may have, and the name of a table
+that differs from an earlier table's in nothing but the case of its letters, or in how they are
+composed. Which table a folder is of stands in the lake's manifest: a table keeps the folder that it
+was given first (`Folders`), whatever a later release would call it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import BadLogName, PipelineError
+from tailrace.errors import BadLogName
 from tailrace.log_name import plain_name
 from tailrace.printable import short_repr
 
@@ -38,14 +38,9 @@ _DIGITS: Final = 16
 
 
 def folder_name(database: str, table: str) -> str:
-    """The folder of a table as far as its name alone tells; different tables have different ones.
-
-    Raises `PipelineError` for an empty name, which no table has.
-    """
-    if not database or not table:
-        raise PipelineError(f"no table is called {database!r}.{table!r}")
+    """The folder of a table as far as its name alone tells; different tables have different ones."""
     name = encoded_name(database, table)
-    if len(name.encode()) <= _MOST:
+    if database and table and len(name.encode()) <= _MOST:
         return name
     return _digested(database, table)
 
