@@ -33,11 +33,12 @@ class Reader:
         *observers: RelayIoObserver,
         hold: bool = False,
         start: Position | None = None,
+        heartbeat: float = 60,
         **options: Any,
     ) -> None:
         self.delegate = RelayIoDelegate(observers)
         self.feed = Feed(
-            source_of(server, heartbeat=60, retry=0, **options),
+            source_of(server, heartbeat=heartbeat, retry=0, **options),
             start=start or Position(*end_of_log(server)),
             delegate=self.delegate,
         )

@@ -129,7 +129,7 @@ def test_a_reader_that_comes_again_frees_who_waited(source):
 
 
 def test_the_source_counts_us_out_when_we_stop(source):
-    with Reader(source, SemisyncReplica()):
+    with Reader(source, SemisyncReplica(), heartbeat=0.5):  # it notices by those that it sends
         wait_for(lambda: counters(source)["clients"] == "1", "the source knows of us")
     wait_for(lambda: counters(source)["clients"] == "0", "the source has forgotten us")
 

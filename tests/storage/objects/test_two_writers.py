@@ -2,6 +2,7 @@
 and the first one wakes up. Whatever a `sync` that returned has stored is in the file.
 """
 
+import os
 import re
 import threading
 from contextlib import contextmanager, suppress
@@ -23,6 +24,8 @@ from tests.writing.made import log as new_log
 
 HEAD = b"(head)"
 TORN = b"(torn"
+STRIDE = int(os.environ.get("TAILRACE_STRIDE", "4"))
+"""Of so many requests one is tried in each way to stop there, and each in one of the ways; 1: all."""
 
 
 def stored(url):
@@ -175,9 +178,9 @@ def test_stopped_at_every_request(ends, there, after, monkeypatch):
     """A writer creates a file, or takes it over; commits, merges, rolls back, completes. Wherever it
     is stopped: no commit that returned is lost, and only one of the two continues.
     """
-    n = 1
+    n = 1 + (2 * there + after) % STRIDE
     while run(a_folder(), n, after=after, there=there, ends=ends, patch=monkeypatch):
-        n += 1
+        n += STRIDE
     assert n > 60
 
 
@@ -347,7 +350,7 @@ def test_a_log_that_rotates_is_taken_over(after, monkeypatch):
     """Wherever the first program is stopped: it continues, or creates the next file, only as long
     as it is the one that writes. The next file's head has all that was committed before.
     """
-    n = 1
+    n = 1 + 2 * after % STRIDE
     while run_logs(n, after=after, patch=monkeypatch):
-        n += 1
+        n += STRIDE
     assert n > 60
