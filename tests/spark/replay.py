@@ -87,7 +87,7 @@ def current_states(source, folder, statements="skip", *, keys=None, patches=None
             files = change_files(some, place / "changelog", statements)
             committed = {name: (each.current, each.paths) for name, each in built.items()}
             changes = SourceChanges(some, files, committed)
-            built = build([changes], lambda _name: True, run, place, keys or {}, patches)
+            built = build([changes], run, place, keys or {}, patches)
         states |= built
     return states
 

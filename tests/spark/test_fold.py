@@ -83,7 +83,7 @@ def check(events, runs, per_file, bucket_bytes):
         for number, part in enumerate(batched(list(enumerate(events, 1)), -(-len(events) // runs))):
             place = folder / str(number)
             files = {NAME: files_of(place, part, per_file)}
-            built = build([SourceChanges([], files, committed)], lambda _name: True, run, place)
+            built = build([SourceChanges([], files, committed)], run, place)
             committed = {NAME: (built[NAME].current, built[NAME].paths)}
             made.take(lambda _, known, files=files: SourceChanges([], files, {}, known))
         wanted = one_by_one(events)
@@ -170,7 +170,7 @@ def test_images_that_are_full_or_of_key_and_changes(events, runs, per_file, buck
 
 def fold_one(changes, folder):
     files = changelog(folder / "changelog", batch(changes, COLUMNS, key=KEY))
-    return build([SourceChanges([], {NAME: files}, {})], lambda _name: True, run, folder)[NAME]
+    return build([SourceChanges([], {NAME: files}, {})], run, folder)[NAME]
 
 
 ROW = {"a": 1, "b": "x", "n": 5, "t": "here"}
@@ -228,7 +228,7 @@ def test_a_change_of_type_that_loses_nothing_is_carried_over(tmp_path):
         batch([("insert", None, {"id": 2, "v": None})], large, start=200),
     )
     source = SourceChanges([], {NAME: files}, {})
-    built = build([source], lambda _name: True, run, tmp_path)[NAME]
+    built = build([source], run, tmp_path)[NAME]
     table = pq.read_table(built.paths[0])
     assert table.schema.field("id").type == pa.int64()
     assert [str(value) for value in table.column("v").to_pylist()] == ["7.00", "None"]

@@ -1,5 +1,7 @@
 """Online schema changes: a table that gets its name by RENAME TABLE has all of its rows."""
 
+import shutil
+
 import pyarrow.compute as pc
 import pytest
 
@@ -160,6 +162,49 @@ def test_a_copy_with_another_name(source, tmp_path):
     state = case.tables["osc.orders"]
     reasons = [each.reason for each in state.states] + [state.current.refused]
     assert any("it was named osc.orders_v2 before" in str(each) for each in reasons)
+
+
+@each_case(
+    ("before", "one", "two"),
+    [
+        ("CREATE TABLE two (id INT KEY, e ENUM('1'))", "INSERT two VALUES (1, 1)", "ALTER TABLE two MODIFY e INT"),
+        ("ALTER TABLE orders MODIFY v VARCHAR(9)", "SET @x = 1", "SET @x = 2"),
+    ],
+)  # fmt: skip
+def test_a_batch_that_is_cut_between_its_create_and_its_rename(source, tmp_path, before, one, two):
+    """By a statement about another table, or by the table's own history."""
+    case = Story(source, tmp_path / before[:9], tables=["osc.orders", "osc.two"])
+    copied = f"CREATE TABLE copy LIKE orders\n{one}\nINSERT INTO copy SELECT * FROM orders\n{two}"
+    renamed_ = "RENAME TABLE orders TO was_orders, copy TO orders\nINSERT INTO orders VALUES (4, 4)"
+    case.run(f"{before}\n{copied}\n{renamed_}", several=False)
+    wanted = dump_databases(source, "osc")["osc.orders"]
+    compare("osc.orders", LakeReader(case.lake, "parquet").current("osc.orders"), wanted)
+
+
+def test_a_copy_of_one_shard_is_no_other_s(source, tmp_path):
+    """One source has CREATE and RENAME in one batch, the other one in two."""
+    create, rename = OWN_NAME.split("RENAME", 1)
+    logs = {}
+    for shard, parts in {"a": ("", OWN_NAME), "b": (create, f"RENAME{rename}")}.items():
+        Story(source, tmp_path / f"made {shard}")
+        logs[shard] = []
+        for part in parts:
+            for sql in filter(None, map(str.strip, part.splitlines())):
+                source.execute(sql)
+            source.connection.commit()
+            logs[shard].append(source.rotate())
+    wanted = dump_databases(source, "osc")["osc.orders"]
+    both, lake = [tmp_path / "a", tmp_path / "b"], tmp_path / "lake"
+    options = {"shards": True, "tables": ["osc.orders"], "keep": ["current"]}
+    for step in (0, 1):
+        for folder, files in zip(both, logs.values(), strict=True):
+            folder.mkdir(exist_ok=True)
+            shutil.copy(files[step], folder)
+        land(both, lake, incomplete="accept", **options)
+    states = LakeView.open(lake).manifest.tables
+    assert "it was named osc.orders_v2 before" in states["b/osc.orders"].set_aside.reason
+    assert states["a/osc.orders"].set_aside is None
+    assert states["a/osc.orders"].current.rows == len(wanted["rows"])
 
 
 def test_a_mirror_that_starts_again_in_between(source, tmp_path):

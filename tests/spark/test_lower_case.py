@@ -3,6 +3,8 @@
 import pytest
 
 from tailrace.errors import PipelineError
+from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.user_schema import parse
 from tailrace.spark import mirror
 from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.verify import verify
@@ -73,6 +75,25 @@ def test_statements_reach_the_tables(lowering, tmp_path):
     with pytest.raises(PipelineError, match="and 0 is given"):
         mirror(lowering.data, tmp_path / "told", lower_case_table_names=0)
     assert verify(url, tmp_path / first, tables="Shop.NewName").verdict == "equal"
+
+
+def test_the_statements_after_the_one_that_shows_it(lowering, tmp_path):
+    """In the same part of the log: an ALTER TABLE there is of the table, too."""
+    parts = "PARTITION BY RANGE(id) (PARTITION p0 VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN (9))"
+    made = ["CREATE DATABASE {0}", f"CREATE TABLE {{0}}.Parts (id INT PRIMARY KEY) {parts}"]
+    run(lowering, "Shown", [*made, "INSERT INTO {0}.Parts VALUES (1), (3)"])
+    run(lowering, "Shown", ["ALTER TABLE {0}.Parts TRUNCATE PARTITION p0"])
+    report = mirror(lowering.data, tmp_path / "lake", keep=["current", "history"])
+    (table,) = report.tables
+    assert "TRUNCATE PARTITION" in table.set_aside.reason
+    assert table.rows == 2
+
+
+def test_a_given_definition_may_be_in_any_case():
+    catalogue = Catalogue(lowers_names=True)
+    catalogue.given(parse("CREATE TABLE Shop.Orders (id INT)"))
+    assert catalogue.lookup("shop", "orders") is not None
+    assert catalogue.lookup("shop", "other") is None
 
 
 def test_a_log_that_leaves_it_open(lowering, tmp_path):

@@ -339,7 +339,12 @@ class Catalogue:
         return self._given_state(key) or self._tables.get(key)
 
     def _given_state(self, key: Key) -> TableState | None:
-        return self._given.get(key) or self._given.get(("", key[1]))
+        found = self._given.get(key) or self._given.get(("", key[1]))
+        if found is None and self.lowers_names:  # the user may have written it in any case
+            for (database, table), state in self._given.items():
+                if lowered(table) == key[1] and lowered(database) in {key[0], ""}:
+                    return state
+        return found
 
     # --- what statements do ----------------------------------------------------------------------
 

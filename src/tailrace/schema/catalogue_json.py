@@ -66,8 +66,8 @@ def to_json(catalogue: Catalogue) -> dict[str, Any]:
                 {"end": str(each.end), "table": _table(each.state)} for each in contents.learned
             ],
             begin=None if contents.begin is None else str(contents.begin),
-            lowers_names=contents.lowers_names,
         ),
+        **({} if contents.lowers_names is None else {"lowers_names": contents.lowers_names}),
     }
 
 

@@ -147,8 +147,10 @@ def moves_rows(clauses: Iterable[Clause]) -> str | None:
 def exchanged_tables(
     tokens: Sequence[SqlToken], database: str, *, lowers_names: bool = False
 ) -> list[TableName]:
-    """The table in ``EXCHANGE PARTITION p WITH TABLE`` or ``CONVERT PARTITION p TO TABLE``, of
-    this database unless another is named.
+    """The table in ``EXCHANGE PARTITION p WITH TABLE`` or ``CONVERT PARTITION p TO TABLE``.
+
+    ``database`` is the session's default: the table is in it unless another is named, whatever the
+    database of the table that is altered.
     """
     keys = [token.key for token in tokens]
     if not {("EXCHANGE", "PARTITION"), ("CONVERT", "PARTITION"), ("CONVERT", "TABLE")} & set(

@@ -13,6 +13,7 @@ from tailrace.schema.clauses import (
     MovesRows,
     PrimaryKey,
     RenameTable,
+    exchanged_tables,
     parse_clauses,
 )
 from tailrace.schema.letter_case import lowered
@@ -94,8 +95,11 @@ class CreateLike:
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
+    """``exchanged`` are the tables of `tailrace.schema.clauses.exchanged_tables`."""
+
     name: Name
     clauses: tuple[Clause, ...]
+    exchanged: tuple[TableName, ...] = ()
 
     def apply(self, catalogue: Catalogue, session: StatementSession) -> None:
         key = self.name.key
@@ -359,7 +363,11 @@ class _Parser:
         if ignores and clauses:
             clauses = (*clauses, MovesRows("IGNORE"))
         named = map(self._with_database, clauses)
-        yield AlterTable(self.name, tuple(each for each in named if not self._is_no_rename(each)))
+        kept = tuple(each for each in named if not self._is_no_rename(each))
+        exchanged = exchanged_tables(
+            cursor.tokens, self.database or "", lowers_names=self.session.lowers_names
+        )
+        yield AlterTable(self.name, kept, tuple(exchanged))
 
     def _with_database(self, clause: Clause) -> Clause:
         """A new name without a database is in the default one, whatever the table's old

@@ -32,7 +32,6 @@ from tailrace.schema.clauses import (
     PrimaryKey,
     PutColumn,
     RenameTable,
-    exchanged_tables,
     fills_rows,
     moves_rows,
     names_after,
@@ -507,10 +506,7 @@ class ShardWriter:
             case AlterTable():
                 session, sql = session_of_event(event, event.form.flavour)
                 tokens = [] if session is None else tokenize(sql, session.flavour, session.sql_mode)
-                exchanged = exchanged_tables(
-                    tokens, event.database, lowers_names=event.form.lowers_names
-                )
-                emptied = {each for each in exchanged if _name(each) in tables}
+                emptied = {each for each in effect.exchanged if _name(each) in tables}
                 known = tables.get(_name(pair(effect.name)))
                 if known is not None and self._needs_rows(
                     known, effect, tokens, self._changed(known, effect, event, defined)

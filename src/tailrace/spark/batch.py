@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -37,7 +38,14 @@ from tailrace.spark.lake.resume import state_after
 from tailrace.spark.manifest.damage import reading
 from tailrace.spark.report import Totals, report_of
 from tailrace.spark.splits import SplitJob, write_tables
-from tailrace.spark.statements import between, can_restart, first_statement, planned, restart
+from tailrace.spark.statements import (
+    between,
+    can_restart,
+    first_statement,
+    placed,
+    planned,
+    restart,
+)
 from tailrace.spark.unnamed import Missing, missing_names
 from tailrace.table_name import TableName
 
@@ -434,7 +442,7 @@ class Batches:
                 continue
             state = state_after(each.series, before or each.begun, each.splits)
             if state is not None and each.splits:
-                state = replace(state, followed=self._followed[name].still)
+                state = replace(state, followed=tuple(sorted(self._followed[name].still)))
             if state is not None and again.keys is None:
                 states[name] = state
             elif state is not None and since(state) == again.reached:
@@ -483,7 +491,7 @@ class Batches:
             splits = taken[source].splits
             states = splits[-1].keys if splits else ()
             keys = dict(self._options.keys)
-            links = links_of(states, self._wanted, keys).carried
+            links = links_of(states, changes.wanted, keys).carried
             children = {self._key(source, each.child): each.child for each in links}
             followers |= children.keys()
             for key in children.keys() & asides.tables.keys():
@@ -496,7 +504,6 @@ class Batches:
                 mine,
                 quiet.get(source, ()),
                 unread,
-                self._wanted,
                 self._in_tasks,
                 top / str(number),
                 keys,
@@ -765,7 +772,7 @@ class Batches:
             if each.history.refused is not None and not self._never_had_a_history(key)
         }
         for source, changes in sources.items() if refused else ():
-            ended = with_a_begin(changes, self._wanted, dict(self._options.keys))
+            ended = with_a_begin(changes, dict(self._options.keys))
             for key, built in refused.items():
                 name = self._name(key, source)
                 mine = not self._options.shards or key.startswith(f"{source}/")
@@ -842,6 +849,7 @@ class Batches:
                     for key in restarts
                     if self._store.manifest.tables[key].source == source
                 ),
+                wanted=partial(self._wanted, source),
             )
         return found
 
@@ -870,7 +878,6 @@ class Batches:
         for source, changes, folder in self._apart(sources, "current"):
             done = build(
                 changes,
-                self._wanted,
                 self._in_tasks,
                 folder,
                 keys=dict(self._options.keys),
@@ -894,9 +901,7 @@ class Batches:
             if table.history is not None
         }
         for source, changes, folder in self._apart(sources, "history"):
-            done = build_history(
-                changes, self._wanted, self._in_tasks, folder, keys=dict(self._options.keys)
-            )
+            done = build_history(changes, self._in_tasks, folder, keys=dict(self._options.keys))
             for name, each in done.items():
                 if again.has(key := self._key(source, name)):
                     built[key] = each
@@ -923,17 +928,25 @@ class Batches:
             for source, each in taken.items()
             for split in each.splits
             for change in split.changes
-            if change.renamed is not None and self._wanted(change.renamed)
+            if change.renamed is not None and self._wanted(source, change.renamed)
         }
 
     def _follow(self, source: str, taken: Taken, again: Again) -> Followed:
-        """The tables that are read although they are not selected."""
+        """The tables that are read although they are not selected.
+
+        A part of a batch that was cut keeps those that are renamed in a later part.
+        """
         if self._options.tables.takes_all:
             return Followed()
         sources = self._store.manifest.sources
         before = taken.begun if again.keys is not None else sources.get(source)
         known = before.followed if before is not None else ()
-        return follow(table_changes(taken.splits), known, self._options.tables)
+        if again.keys is not None:
+            return follow(table_changes(taken.splits), known, self._options.tables)
+        every = self._every[source]
+        changes = [change for at, change, _ in placed(every.splits) if at >= taken.begin]
+        found = follow(changes, known, self._options.tables)
+        return found if taken.end == every.end else replace(found, still=found.read)
 
     def _left_over(self, taken: Mapping[str, Taken], made: Collection[str]) -> set[str]:
         """The keys of the tables of online schema changes that are gone: nothing of them stays."""
@@ -949,20 +962,17 @@ class Batches:
                 found.add(self._key(source, str(name)))
         return found
 
-    def _wanted(self, name: str) -> bool:
-        """Whether a table's rows are read."""
-        return self._reads(TableName.parse(name))
-
-    def _reads(self, name: TableName) -> bool:
-        also = any(name in each.read for each in self._followed.values())
-        return also or self._options.tables(*name)
+    def _wanted(self, source: str, table: str) -> bool:
+        """Whether a source's rows of a table are read."""
+        name = TableName.parse(table)
+        return name in self._followed[source].read or self._options.tables(*name)
 
     def _not_kept(self) -> set[str]:
-        """The keys of the tables that are read for this batch alone: none may be renamed later."""
+        """The keys of the tables that are read for this batch alone."""
         return {
             self._key(source, str(name))
             for source, followed in self._followed.items()
-            for name in followed.read
+            for name in followed.read - followed.still
             if not is_helper(name, self._options.tables)
         }
 

@@ -10,8 +10,10 @@ read.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from tailrace.spark.current.lineage import is_dropped
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -66,11 +68,12 @@ def left_over(
     )
 
 
-class Followed(NamedTuple):
+@dataclass(frozen=True)
+class Followed:
     """The tables that a batch reads although they are not selected, and those to follow next."""
 
     read: frozenset[TableName] = frozenset()
-    still: tuple[TableName, ...] = ()
+    still: frozenset[TableName] = frozenset()
 
 
 def follow(
@@ -92,7 +95,7 @@ def follow(
             case "create":
                 names[name] = {name}
             case "drop":
-                for gone in [each for each in names if name in {each, (each.database, "*")}]:
+                for gone in [each for each in names if is_dropped(str(each), change.table)]:
                     del names[gone]
             case "rename" if change.renamed is not None:
                 moved = names.pop(name, {name} if selected(*name) else None)
@@ -112,4 +115,4 @@ def follow(
         if not selected(*each) and not selected.excludes(*each)
     }
     still = (each for each in helpers if all(one in read or selected(*one) for one in names[each]))
-    return Followed(frozenset(read), tuple(sorted(still)))
+    return Followed(frozenset(read), frozenset(still))

@@ -177,7 +177,8 @@ def mirror(
     )
     with open_store(into, kind) as store, inputs, inputs.beginning(store):
         retried = None if retry_tables is None else TableFilter.of(retry_tables)
-        if inputs.lower_names(store):
+        by_name = bool(options.keys or retried) or not options.tables.takes_all
+        if inputs.lower_names(store, by_name=by_name):
             options = replace(
                 options,
                 tables=options.tables.lowered(),

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, PipelineError, UsageError
 from tailrace.position import Position, sequence_at
-from tailrace.schema.catalogue_json import from_json
 from tailrace.spark.batch import Again
 from tailrace.spark.cascade.build import parents
 from tailrace.spark.cascade.keys import links_of
@@ -313,7 +312,6 @@ class _Retry:
         written = self._store.sources / f"{self._group.source}{SUFFIX}"
         begin = load(written) if state is None and written.exists() else None
         learned = [each.learned for each in self._answers.values() if each.learned is not None]
-        now = self._store.manifest.sources.get(self._group.source)
         return Inflow(
             series,
             state,
@@ -322,7 +320,7 @@ class _Retry:
             begin=begin,
             learned=learned,
             cascades=self._store.manifest.cascades == "apply",
-            lowers_names=None if now is None else from_json(now.tables).lowers_names,
+            lowers_names=self._sources.lowers_names(self._group.source),
         )
 
     @contextmanager

@@ -258,15 +258,20 @@ class Sources(Closing):
             hold=hold,
             begin=begin,
             cascades=self.cascades,
-            lowers_names=self._cases.get(series.name, self._lowers_names),
+            lowers_names=self.lowers_names(series.name),
         )
         self.inflows[series.name] = made
         return made
 
-    def lower_names(self, store: LakeStore) -> bool:
+    def lowers_names(self, name: str) -> bool | None:
+        """Whether a source puts names into lower case, as far as is known."""
+        return self._cases.get(name, self._lowers_names)
+
+    def lower_names(self, store: LakeStore, *, by_name: bool) -> bool:
         """Whether any source puts names into lower case: by the argument, the lake, its server.
 
-        Raises `PipelineError` where the argument is not what the lake began with.
+        Raises `PipelineError` where the argument is not what the lake began with, and `UsageError`
+        where tables are chosen ``by_name`` and sources have them in different ways.
         """
         for name, state in store.manifest.sources.items():
             known = from_json(state.tables).lowers_names
@@ -275,14 +280,20 @@ class Sources(Closing):
                     f"source {name} has lower_case_table_names in this lake, and 0 is given: leave"
                     " that out, or create a new lake"
                 )
-            if known:
-                self._cases[name] = True
+            if known is not None and self._lowers_names is None:
+                self._cases[name] = known
         for name, source in self.named(store).items():
             if name not in self._cases and self._lowers_names is None:
                 found = lowers_names(source)
                 if found is not None:
                     self._cases[name] = found
-        return bool(self._lowers_names) or any(self._cases.values())
+        cases = {self._lowers_names, *self._cases.values()}
+        if by_name and {True, False} <= cases:
+            raise UsageError(
+                "the sources differ in lower_case_table_names, and a table's name means another"
+                " table in each: give each a lake of its own, or select all tables"
+            )
+        return True in cases
 
     def named(self, store: LakeStore) -> dict[str, Source]:
         """The servers, by what they are called in the lake."""

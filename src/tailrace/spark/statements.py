@@ -16,9 +16,9 @@ from tailrace.events import DecodeContext
 from tailrace.events.query import QueryEvent
 from tailrace.position import Position
 from tailrace.printable import one_line, printable
+from tailrace.spark.current.lineage import is_dropped
 from tailrace.spark.inflow import Inflow
 from tailrace.storage import EventReader
-from tailrace.table_name import TableName, database_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -58,10 +58,11 @@ def _restarts(change: TableChange, table: str) -> bool:
 
 def _names(written: str, table: str) -> bool:
     """Whether a statement that says ``written`` is about a table."""
-    if written == "*.*":
-        return True
-    database = database_of(written)
-    return written == table if database is None else TableName.parse(table).database == database
+    return written == "*.*" or is_dropped(table, written)
+
+
+def _names_any(change: TableChange, tables: Collection[str]) -> bool:
+    return any(_names(each, table) for each in change.names for table in tables)
 
 
 def can_restart(status: Status) -> bool:
@@ -87,12 +88,7 @@ def between(splits: Sequence[Split], tables: Collection[str]) -> Position | None
     begin = Position(splits[0].file, splits[0].start) if splits else None
     names = earlier_names(splits, tables)
     found = sorted(
-        {
-            at
-            for at, change, _ in placed(splits)
-            if at != begin
-            and any(_names(change.table, name) or change.renamed == name for name in names)
-        }
+        {at for at, change, _ in placed(splits) if at != begin and _names_any(change, names)}
     )
     return found[len(found) // 2] if found else None
 
@@ -103,7 +99,7 @@ def first_statement(splits: Sequence[Split], table: str) -> tuple[Position, str]
     for at, change, split in placed(splits):
         if at != Position(splits[0].file, splits[0].start):
             break
-        if any(_names(change.table, name) or change.renamed == name for name in names):
+        if _names_any(change, names):
             return Position(split.file, change.offset), _text(split, change)
     return None
 
@@ -147,10 +143,11 @@ def planned(
 
 
 def up_to(splits: Sequence[Split], end: Position) -> list[Split]:
-    """The splits up to a place."""
+    """The splits up to a place, and the changes by statements before it."""
     found = []
     for split in splits:
         if Position(split.file, split.start) < end:
             last = min(split.end, end.offset) if split.file == end.file else split.end
-            found.append(replace(split, end=last))
+            changes = tuple(each for each in split.changes if each.offset < last)
+            found.append(replace(split, end=last, changes=changes))
     return found

@@ -146,7 +146,11 @@ def _tables(effect: Effect, event: QueryEvent) -> list[TableName]:
             return [
                 pair(name),
                 *(() if moved is None else moved[1:]),
-                *_others(exchanged_tables, event),
+                *(
+                    effect.exchanged
+                    if isinstance(effect, AlterTable)
+                    else _others(exchanged_tables, event)
+                ),
                 *_others(merged_tables, event),
             ]
         case CreateTable():

@@ -63,7 +63,7 @@ class Table:
         rows = batch(changes, COLUMNS, key=KEY, start=self.batches * 100)
         files = {NAME: changelog(place / "log", rows, group_rows=4)}
         source = SourceChanges([], files, self.committed)
-        built = build([source], lambda _name: True, run, place, patches=self.patches)[NAME]
+        built = build([source], run, place, patches=self.patches)[NAME]
         assert built.current.refused is None, built.current.refused
         self.committed = {NAME: (built.current, built.paths)}
         return built

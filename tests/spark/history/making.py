@@ -76,7 +76,7 @@ class Histories:
         committed = {name: (each.history, each.paths) for name, each in self.built.items()}
         changes = changes_of(place, committed)
         (place / "history").mkdir()
-        built = build_history([changes], self.wanted, run, place / "history", keys=self.keys)
+        built = build_history([changes], run, place / "history", keys=self.keys)
         for name, each in built.items():
             self.closed.setdefault(name, []).extend(file.path for file in each.closed)
         self.built |= built
@@ -85,7 +85,7 @@ class Histories:
     def take_splits(self, splits):
         def changes(place, committed):
             files = change_files(splits, place / "changelog")
-            return SourceChanges(splits, files, {}, committed)
+            return SourceChanges(splits, files, {}, committed, wanted=self.wanted)
 
         return self.take(changes)
 

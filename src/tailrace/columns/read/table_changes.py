@@ -32,13 +32,15 @@ class TableChange:
     """What a statement did to a table as a whole, by its ``seq`` in the order of all changes.
 
     ``table`` is a `TableName` as text (`all_of` for a dropped database); ``renamed`` is the new
-    name of a renamed table. ``unclear`` says that the statement was not understood.
+    name of a renamed table, and ``others`` are the tables that a partition was exchanged for.
+    ``unclear`` says that the statement was not understood.
     """
 
     seq: int
     kind: Literal["create", "alter", "drop", "truncate", "rename", "unclear"]
     table: str
     renamed: str | None = None
+    others: tuple[str, ...] = ()
     began: int = 0
     """Where the statement's transaction begins in its file."""
     columns: bool = True
@@ -48,6 +50,14 @@ class TableChange:
     before: TableDefinition | None = field(default=None, compare=False, repr=False)
     """The table before an ``alter``, if statements in the log or its server have defined it."""
     after: TableDefinition | None = field(default=None, compare=False, repr=False)
+    effect: AlterTable | None = field(default=None, compare=False, repr=False)
+    """What an ``alter`` did, with names as the server has them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All tables that it names."""
+        renamed = () if self.renamed is None else (self.renamed,)
+        return (self.table, *renamed, *self.others)
 
     @property
     def offset(self) -> int:
@@ -62,7 +72,14 @@ def table_changes(effect: Effect, seq: int, statement: str) -> Iterator[TableCha
             if not effect.unless_exists:
                 yield TableChange(seq, "create", _text(effect.name))
         case AlterTable():
-            yield TableChange(seq, "alter", _text(effect.name), columns=bool(effect.clauses))
+            yield TableChange(
+                seq,
+                "alter",
+                _text(effect.name),
+                others=tuple(map(str, effect.exchanged)),
+                columns=bool(effect.clauses),
+                effect=effect,
+            )
             for clause in effect.clauses:
                 if isinstance(clause, RenameTable):
                     new = Name(clause.database or effect.name.database, clause.table)

@@ -18,7 +18,7 @@ from tailrace.spark.current.plan import plan_table
 from tailrace.spark.failure import Failure, attempt, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.spark.cascade.jobs import Asked, Played
@@ -49,7 +49,6 @@ def carry_out(
     links: Sequence[Link],
     quiet: Sequence[str],
     unread: Mapping[str, str],
-    wanted: Callable[[str], bool],
     run: Runner,
     folder: Path,
     keys: Mapping[str, tuple[str, ...]],
@@ -60,7 +59,7 @@ def carry_out(
     tables of which not all changes are there, and why. The rest is as of
     `tailrace.spark.current.build.build`.
     """
-    work = _Work(source, name, quiet, wanted, run, keys)
+    work = _Work(source, name, quiet, run, keys)
     failed = dict(_follows(links, unread))
     links = [each for each in links if each.child not in failed]
     files: dict[str, Sequence[ChangeFile]] = {}
@@ -122,7 +121,6 @@ class _Work:
         source: SourceChanges,
         name: str,
         quiet: Sequence[str],
-        wanted: Callable[[str], bool],
         run: Runner,
         keys: Mapping[str, tuple[str, ...]],
     ) -> None:
@@ -138,7 +136,7 @@ class _Work:
             self._files,
             table_changes(source.splits),
             altering(source.splits, failed),
-            wanted,
+            source.wanted,
         )
         self._failed = failed
 

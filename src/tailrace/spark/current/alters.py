@@ -19,24 +19,23 @@ from tailrace.schema.clauses import (
     COMPUTED,
     Convert,
     DropColumn,
+    PrimaryKey,
     PutColumn,
     RenameColumn,
-    exchanged_tables,
     moves_rows,
 )
 from tailrace.schema.conversions import Modes, Redeclared, may_be_narrower, redeclared
-from tailrace.schema.ddl import AlterTable, effects
 from tailrace.schema.defaults import Session, added_value
 from tailrace.schema.session import session_of_event
 from tailrace.schema.tokens import tokenize
 from tailrace.spark.current.conform import Source
 from tailrace.storage import EventReader
-from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tailrace.columns import Split, TableChange
+    from tailrace.schema.ddl import AlterTable
     from tailrace.schema.session import StatementSession
     from tailrace.schema.tokens import SqlToken
     from tailrace.values.schema import ColumnDefinition
@@ -85,21 +84,13 @@ def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
     offset = change.offset
     event, context = _statement(split, offset)
     session, sql = session_of_event(event, context.flavour)
-    if session is None:
+    if session is None or change.effect is None:
         return {}
     tokens = tokenize(sql, session.flavour, session.sql_mode)
     told = f"{' '.join(sql.split())[:_SHOWN]} ({split.file}:{offset})"
-    done: dict[str, Alteration] = {}
-    for effect in effects(sql, event.database, session):
-        if not isinstance(effect, AlterTable):
-            continue
-        if str(TableName(*effect.name.key)) == change.table:
-            done[change.table] = _altered(effect, change, event, session, tokens, told)
-    database = TableName.parse(change.table).database
-    exchanged = exchanged_tables(tokens, database, lowers_names=session.lowers_names)
-    others = [str(each) for each in exchanged]
+    done = {change.table: _altered(change.effect, change, event, session, tokens, told)}
     moved = Alteration({}, {}, frozenset(), moves_rows=_moved(told, "its rows"), statement=told)
-    return done | dict.fromkeys(others, moved)
+    return done | dict.fromkeys(change.others, moved)
 
 
 def _moved(told: str, what: str) -> str:
@@ -188,19 +179,25 @@ def _all_redeclared(
     }
     if found:
         found |= dict.fromkeys(generated, unknown)
+    known = change.before is not None and change.after is not None
     for clause in effect.clauses:
-        if not isinstance(clause, PutColumn) or clause.old is None:
-            continue
-        name = clause.column.name.casefold()
-        if clause.column.generated or name in generated:
-            found[name] = unknown
-        elif change.before is None or change.after is None:
-            put(clause.column.define(None, session), None)
+        match clause:
+            case PutColumn(written, str()):
+                name = written.name.casefold()
+                if written.generated or name in generated:
+                    found[name] = unknown
+                elif not known:
+                    put(written.define(None, session), None)
+            case PrimaryKey(columns) if not known and not modes.strict:
+                for each in columns:  # it may have been NULL, which becomes a value
+                    found.setdefault(each.casefold(), unknown)
+            case _:
+                pass
     return found
 
 
 def _statement(split: Split, offset: int) -> tuple[QueryEvent, DecodeContext]:
-    context = DecodeContext(lowers_names=bool(split.catalogue.lowers_names))
+    context = DecodeContext()
     for at, raw in EventReader(split.log, start=offset):
         event = context.decode(raw, file=split.file, offset=at)
         if at == offset and isinstance(event, QueryEvent):

@@ -97,7 +97,8 @@ def altering(
 class SourceChanges:
     """What a run found of one source.
 
-    ``files`` are the changelog files of its ``splits`` by table, in log order; ``committed`` the
+    ``files`` are the changelog files of its ``splits`` by table, in log order; ``wanted`` tells the
+    tables whose rows are read, by name; ``committed`` are the
     current states of its tables before, with the paths of their files, and ``histories`` their
     histories, with the paths of the files of open versions. With ``shard`` rows have a column
     ``_source`` of that value. Tables that are ``aside`` are not worked on, nor ``strangers``, whose
@@ -113,6 +114,7 @@ class SourceChanges:
     aside: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
     restarted: frozenset[str] = frozenset()
+    wanted: Callable[[str], bool] = lambda _: True
 
     def lacking(self, names: Iterable[str | None]) -> Failure | None:
         """The failure of a table that has rows of the tables ``names``, where these are missing."""
@@ -135,7 +137,6 @@ class SourceChanges:
 
 def build(
     sources: Sequence[SourceChanges],
-    wanted: Callable[[str], bool],
     run: Runner,
     folder: Path,
     keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
@@ -143,10 +144,9 @@ def build(
 ) -> dict[str, Built]:
     """The current states of the sources' tables, each after its source's splits.
 
-    ``wanted`` tells the tables that are mirrored, by name; ``run`` runs jobs, in tasks or here;
-    ``folder`` is there and takes the new files; ``keys`` are those that a user gave, by table. With
-    ``patches`` changes may be kept separately from a table's files. A table that is not in the
-    result no longer exists.
+    ``run`` runs jobs, in tasks or here; ``folder`` is there and takes the new files; ``keys`` are
+    those that a user gave, by table. With ``patches`` changes may be kept separately from a table's
+    files. A table that is not in the result no longer exists.
     """
     built: dict[str, Built] = {}
     plans: dict[str, TablePlan] = {}
@@ -157,7 +157,7 @@ def build(
         failed: dict[str, Failure] = {}
         changes, done = table_changes(source.splits), altering(source.splits, failed)
         files = keyed(source.files, keys)
-        found = lives(source.committed, files, changes, done, wanted)
+        found = lives(source.committed, files, changes, done, source.wanted)
         for name, life in found.items():
             if name in source.aside | source.strangers:
                 continue
@@ -190,15 +190,11 @@ def build(
     return built
 
 
-def with_a_begin(
-    source: SourceChanges,
-    wanted: Callable[[str], bool],
-    keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
-) -> set[str]:
+def with_a_begin(source: SourceChanges, keys: Mapping[str, tuple[str, ...]] = NO_KEYS) -> set[str]:
     """The tables that had a history (`has_begun`)."""
     changes, done = table_changes(source.splits), altering(source.splits, {})
     files = keyed(source.files, keys)
-    found = lives(source.histories, files, changes, done, wanted)
+    found = lives(source.histories, files, changes, done, source.wanted)
     return {name for name, life in found.items() if has_begun(life, files, source.histories)}
 
 

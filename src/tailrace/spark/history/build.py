@@ -23,7 +23,7 @@ from tailrace.spark.manifest.manifest import Current, DataFile, History
 from tailrace.spark.parquet.footer import row_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.spark.changelog import ChangeFile
@@ -79,7 +79,6 @@ class _Made:
 
 def build_history(
     sources: Sequence[SourceChanges],
-    wanted: Callable[[str], bool],
     run: Runner,
     folder: Path,
     keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
@@ -98,12 +97,12 @@ def build_history(
             table_changes(source.splits),
             altering(source.splits, failed),
             commit_times(source.splits),
-            wanted,
+            source.wanted,
         )
         place = folder / str(number)
         place.mkdir()
         made = _Run(source, files, keys, run, place, failed).make(found)
-        names = {stage.table for stage in found if wanted(stage.table)}
+        names = {stage.table for stage in found if source.wanted(stage.table)}
         for name in names - source.aside - source.strangers:
             mine = {s: made[s] for s in found if s.table == name and s in made}
             known = source.histories.get(name)

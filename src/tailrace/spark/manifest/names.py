@@ -38,7 +38,7 @@ _DIGITS: Final = 16
 
 
 def folder_name(database: str, table: str) -> str:
-    """The folder of a table as far as its name alone tells; different tables have different ones."""
+    """The folder of a table as far as its name alone tells; no two names have the same."""
     name = encoded_name(database, table)
     if database and table and len(name.encode()) <= _MOST:
         return name
