@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from tailrace.cli.mirror.command import mirror as command
 from tailrace.cli.mirror.progress import _Lines, notes
+from tailrace.columns.read.scan import Scan
 from tailrace.errors import (
     ConnectionLost,
     EventDecodeError,
@@ -527,14 +528,17 @@ def test_statements_end_states_and_bring_tables_back(source, tmp_path, name, bat
     logs, lake = tmp_path / "logs", tmp_path / "lake"
     source.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
     source.execute("DROP DATABASE IF EXISTS other")
-    source.execute("RESET BINARY LOGS AND GTIDS")
-    for each in (DATABASE, "other"):
-        source.execute(f"CREATE DATABASE {each}")
+    source.execute("CREATE DATABASE other")
     tables = {
         f"{DATABASE}.t{a}{b}": (end.replace("{n}", f"t{a}{b}"), restart)
         for a, end in enumerate(ENDS.values())
         for b, restart in enumerate(RESTARTS.values())
     }
+    columns = "(id INT PRIMARY KEY, v DATETIME)"
+    for table in tables:
+        source.execute(f"CREATE TABLE other.{table.partition('.')[2]} {columns}")
+    source.execute("RESET BINARY LOGS AND GTIDS")
+    source.execute(f"CREATE DATABASE {DATABASE}")
 
     def say(choose):
         for table, story in tables.items():
@@ -547,7 +551,7 @@ def test_statements_end_states_and_bring_tables_back(source, tmp_path, name, bat
         log = source.rotate()
         shutil.copy(log, logs / log.name)
         if batches == "several" or whole:
-            land(logs, lake, format=name, keep=KEPT, tables=f"{DATABASE}.*")
+            land(logs, lake, format=name, keep=KEPT, tables=f"{DATABASE}.*", incomplete="accept")
 
     def selected():
         return {each: sorted(source.query(f"SELECT id, v FROM {each}")) for each in tables}
@@ -562,9 +566,7 @@ def test_statements_end_states_and_bring_tables_back(source, tmp_path, name, bat
         return {table: found[table] for table in tables}
 
     for table in tables:
-        create = f"{table.partition('.')[2]} (id INT PRIMARY KEY, v DATETIME)"
-        source.execute(f"CREATE TABLE other.{create}")
-        source.execute(f"CREATE TABLE {DATABASE}.{create}")
+        source.execute(f"CREATE TABLE {table} {columns}")
         source.execute(f"INSERT INTO {table} VALUES (1, '2020-01-02 03:04:05'), (2, NULL)")
     source.connection.commit()
     before = selected()
@@ -677,3 +679,33 @@ def test_random_statements_in_one_batch_and_in_several(source):
     report = restarted.run(source, "delta", restarted.SIZES["small"], 2)
     assert report.failures == []
     assert report.equal > restarted.SIZES["small"]
+
+
+def test_a_cut_reads_few_later_files_and_knows_what_they_roll_back(source, tmp_path, monkeypatch):
+    scanned = []
+    real = Scan.scan
+    monkeypatch.setattr(Scan, "scan", lambda scan: (scanned.append(scan.log.name), real(scan))[1])
+    source.execute("DROP DATABASE IF EXISTS osc")
+    source.execute("CREATE DATABASE osc")
+    source.rotate()
+    for sql in (
+        "CREATE TABLE osc.t (id INT PRIMARY KEY)",
+        "CREATE TABLE osc.two (id INT PRIMARY KEY, e ENUM('1'))",
+        "INSERT INTO osc.two VALUES (1, 1)",
+        *("XA START 'x'", "INSERT INTO osc.t VALUES (66)", "XA END 'x'", "XA PREPARE 'x'"),
+    ):
+        source.execute(sql)
+    source.disconnect()
+    source.execute("ALTER TABLE osc.two MODIFY e INT")
+    (tmp_path / "logs").mkdir()
+    for number in range(13):
+        source.execute(
+            "XA ROLLBACK 'x'" if number == 12 else f"INSERT INTO osc.t VALUES ({number})"
+        )
+        source.connection.commit()
+        shutil.copy(source.rotate(), tmp_path / "logs")
+    land(tmp_path / "logs", tmp_path / "lake", batch_bytes=1000)
+    assert LakeView.open(tmp_path / "lake").manifest.tables["osc.two"].set_aside is not None
+    rows = READERS["parquet"](tmp_path / "lake", "osc.t")
+    assert sorted(rows["id"].to_pylist()) == [row[0] for row in source.query("SELECT * FROM osc.t")]
+    assert len(scanned) < 2 * 13 + 4

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from tailrace.columns.read.split import overlapping
 from tailrace.events import DecodeContext
 from tailrace.events.query import QueryEvent
 from tailrace.position import Position
@@ -133,13 +134,20 @@ def planned(
         lowers_names=taken.splits[0].catalogue.lowers_names if taken.splits else None,
         cuts=tuple(cuts),
     )
-    inflow.look(taken.series)
+    inflow.look(taken.series, enough=sum(each.end - each.start for each in taken.splits))
     found = inflow.take()
     splits = up_to(found.splits if found is not None else (), taken.end)
     if splits and taken.splits:
         last = taken.splits[-1]
         splits[-1] = replace(splits[-1], whole=last.whole, keys=last.keys)
-    return splits
+    return [replace(each, left_out=_left_out(each, taken.splits)) for each in splits]
+
+
+def _left_out(split: Split, known: Iterable[Split]) -> tuple[tuple[int, int], ...]:
+    """What a split leaves out: a later file, which is not read here, may roll back more of it."""
+    ranges = {*split.left_out}
+    ranges.update(*(each.left_out for each in known if each.file == split.file))
+    return overlapping([*ranges], split.start, split.end)
 
 
 def up_to(splits: Sequence[Split], end: Position) -> list[Split]:
