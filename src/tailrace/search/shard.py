@@ -27,13 +27,13 @@ from tailrace.schema.alter import renamed_columns
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import leading_words
 from tailrace.schema.clauses import (
+    COMPUTED,
     Convert,
     DropColumn,
     PrimaryKey,
     PutColumn,
     RenameTable,
     exchanged_tables,
-    fills_rows,
     moves_rows,
     names_after,
 )
@@ -47,6 +47,7 @@ from tailrace.schema.ddl import (
     Truncate,
     Unclear,
 )
+from tailrace.schema.defaults import Session, added_value
 from tailrace.schema.session import session_of_event
 from tailrace.schema.tokens import tokenize
 from tailrace.search.analysis import Folding
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import QueryEvent
     from tailrace.schema.ddl import Effect
+    from tailrace.schema.session import StatementSession
     from tailrace.schema.tokens import SqlToken
     from tailrace.search.analysis import Analyser
     from tailrace.table_filter import TableFilter
@@ -512,12 +514,21 @@ class ShardWriter:
                 )
                 emptied = {each for each in exchanged if _name(each) in tables}
                 known = tables.get(_name(pair(effect.name)))
-                if known is not None and self._needs_rows(
-                    known, effect, tokens, self._changed(known, effect, event, defined)
-                ):
+                if known is None or session is None:
+                    return emptied
+                moved = moves_rows(effect.clauses)
+                if moved == "ENGINE = BLACKHOLE":
+                    raise event.error(
+                        f"{_name(pair(effect.name))}: the log has rows from now on that the table"
+                        f" does not keep: «{event.sql:.200}»: leave it out (--exclude)",
+                        SchemaError,
+                    )
+                changed = self._changed(known, effect, event, defined)
+                if moved or changed or _fills_rows(effect, tokens, session, event):
                     return emptied | {pair(effect.name)}
-                if known is not None:
-                    self._alter(known, effect)
+                if self._needs_rows(known, effect):
+                    return emptied | {pair(effect.name)}
+                self._alter(known, effect)
                 return emptied
         return set()
 
@@ -582,18 +593,9 @@ class ShardWriter:
                 changed.add(name)
         return changed
 
-    def _needs_rows(
-        self,
-        known: IndexedTable,
-        effect: AlterTable,
-        tokens: Sequence[SqlToken],
-        changed: set[str],
-    ) -> bool:
-        """Whether a table's rows after an ALTER TABLE cannot be made of what is stored of them."""
-        keys = {each.casefold() for each in known.key}  # they tell rows apart, whatever is added
-        filled = fills_rows(effect.clauses, tokens, only_given=bool(keys))
-        if changed or filled or moves_rows(effect.clauses):
-            return True
+    def _needs_rows(self, known: IndexedTable, effect: AlterTable) -> bool:
+        """Whether rows belong to other shards after an ALTER TABLE."""
+        keys = {each.casefold() for each in known.key}
         dropped, rekeyed = set[str](), False
         for each in effect.clauses:
             if isinstance(each, PutColumn):
@@ -696,6 +698,25 @@ class ShardWriter:
         with tantivy_errors(self._folder):
             self._writer.rollback()
             self._writer.wait_merging_threads()
+
+
+def _fills_rows(
+    effect: AlterTable, tokens: Sequence[SqlToken], session: StatementSession, event: QueryEvent
+) -> bool:
+    """Whether a statement adds a column that is not NULL in the rows that are there."""
+    started = Session(event.timestamp_us, None, event.explicit_timestamps)
+    for clause in effect.clauses:
+        if not isinstance(clause, PutColumn) or clause.old is not None:
+            continue
+        own = tokens[slice(*clause.tokens)]
+        if clause.column.primary or not COMPUTED.isdisjoint(token.key for token in own):
+            return True
+        try:
+            if added_value(clause.column.define(None, session), own, started) is not None:
+                return True
+        except SchemaError:
+            return True
+    return False
 
 
 def _not_whole(plan: _Plan) -> SchemaError:
