@@ -321,15 +321,22 @@ def test_the_time_of_the_source_is_known_by_its_time_zone(url, logged):
         tailrace.apply(log, url, channel="second")
 
 
-def test_nulls_become_a_value_without_a_strict_mode(url, logged):
-    same_as_source(
-        url,
-        logged,
-        "SET SESSION sql_mode = ''",
-        "ALTER TABLE d.t MODIFY a BIGINT NOT NULL, MODIFY v VARCHAR(9) NOT NULL",
-        columns="a INT, v VARCHAR(9)",
-        values="(1, NULL, NULL), (2, 2, 'x')",
-    )
+NULLS = (
+    *("BIGINT", "DECIMAL(9,2)", "DOUBLE", "VARCHAR(9)", "TEXT", "ENUM('x','y')", "SET('x','y')"),
+    *("ENUM('y','x') CHARACTER SET latin1", "TIME(2)", "YEAR", "BLOB", "VARBINARY(3)", "BIT(4)"),
+)
+
+
+def test_nulls_become_a_value_without_a_strict_mode(url, logged_by_each):
+    lenient = "SET SESSION sql_mode = ''"
+    dates = ("DATE", "DATETIME(1)") if "sqlite" in url else ()  # PostgreSQL has no zero dates
+    cases = {
+        each: Case(
+            f"c {each}", "(1, NULL)", (lenient, f"ALTER TABLE d.t MODIFY c {each} NOT NULL")
+        )
+        for each in (*NULLS, *dates)
+    }
+    all_same_as_source(url, logged_by_each, cases)
 
 
 VIEWED = (

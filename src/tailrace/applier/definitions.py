@@ -23,7 +23,7 @@ from tailrace.schema.clauses import (
 )
 from tailrace.schema.columns import TEXTUAL
 from tailrace.schema.conversions import How, Modes, Sure, conversion, redeclared
-from tailrace.schema.defaults import INTEGERS, DeclaredType, Session, added_value, implicit_value
+from tailrace.schema.defaults import INTEGERS, DeclaredType, Session, added_value, value_of_null
 from tailrace.schema.foreign_keys import ForeignKey
 from tailrace.schema.hidden import UniqueKey
 from tailrace.schema.tables import Charset
@@ -198,7 +198,7 @@ class Altering:
         )
         if old.definition.nullable and not new.nullable and not self.modes.strict:
             try:
-                yield TableStep("fill", called, declared=("", declared), value=implicit_value(kind))
+                yield TableStep("fill", called, declared=("", declared), value=value_of_null(kind))
             except SchemaError as error:
                 raise SchemaError(f"{what}, whose NULLs become a value that {error}") from None
 
