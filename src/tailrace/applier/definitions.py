@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
+from tailrace.schema.alter import converted_column
 from tailrace.schema.clauses import (
     Convert,
     DropColumn,
@@ -112,7 +113,7 @@ class Altering:
                     renames.append(TableStep("rename", old, new=new, lenient=lenient))
                     others += self._modified(clause, old)
                 case Convert():
-                    others += self._converted(clause)
+                    self._check_texts(clause)
                 case RenameTable():
                     last.append(
                         TableStep(
@@ -221,20 +222,18 @@ class Altering:
             raise SchemaError("values may be cut, without a strict sql_mode")
         return None if found.keeps else expression_of(old.type, kind, is_sqlite=self.is_sqlite)
 
-    def _converted(self, clause: Convert) -> Iterator[TableStep]:
-        """CONVERT TO CHARACTER SET: the texts stay, if they fit."""
-        charset = clause.charset.charset or ""
-        what = f"CONVERT TO CHARACTER SET {charset}"
-        if charset.lower() == "binary":
-            raise SchemaError(f"{what}: texts become bytes")
-        if not self.modes.strict and charset.lower() not in {"utf8mb4", "utf8", "utf8mb3"}:
-            raise SchemaError(f"{what}, without a strict sql_mode")
+    def _check_texts(self, clause: Convert) -> None:
+        """CONVERT TO CHARACTER SET: the texts stay, if each column may be redefined so."""
+        given = clause.charset
+        what = f"CONVERT TO CHARACTER SET {given.charset or given.collation}"
         if self.before is None:
             raise SchemaError(f"{what}: the table's columns are unknown")
-        for column in self.before.values():
-            if column.type.base in {"enum", "set"} and not column.type.declared.isascii():
-                raise SchemaError(f"{what}: the names of {column.definition.name} are not ASCII")
-        yield from ()
+        collation = self.session.choose(given.charset, given.collation, None)
+        for old in self.before.values():
+            name = old.definition.name
+            new = converted_column(old.definition, collation, widen=True)
+            if new != old.definition:
+                list(self._changed(old, new, name, f"{what}, which changes {name}"))
 
 
 _CLAUSES: Final = {
