@@ -92,7 +92,8 @@ _HEAP: Final = 64 << 20
 class IndexedTable:
     """A table in a shard: its number, the columns of its key, and the classes of its text columns.
 
-    The class is a `Folding`, or `JSON`. A table without a key is known by its whole rows. Up to
+    The class is a `Folding`, or `JSON`. A table without a key is known by its whole rows, and so is
+    one whose key does not tell its rows apart. Up to
     ``loaded``, a position, its rows were read by SELECT; it was ``missing`` then.
     """
 
@@ -327,7 +328,8 @@ class ShardWriter:
         period = Period.of(table)
         hidden = () if period is None else period.columns
         key = tuple(each for each in table.primary_key if each not in hidden)
-        key = key if table.key_is_whole else ()
+        if not table.key_is_whole or any(table.columns[each].has_equal_texts for each in key):
+            key = ()
         columns = {table.columns[index].name: kind for index, kind in texts}
         names = [table.columns[index].name for index in key]
         known = self.state.tables.get(name)
