@@ -347,9 +347,7 @@ def test_nulls_become_a_value_without_a_strict_mode(url, logged_by_each):
     lenient = "SET SESSION sql_mode = ''"
     dates = ("DATE", "DATETIME(1)") if "sqlite" in url else ()  # PostgreSQL has no zero dates
     cases = {
-        each: Case(
-            f"c {each}", "(1, NULL)", (lenient, f"ALTER TABLE d.t MODIFY c {each} NOT NULL")
-        )
+        each: Case(f"c {each}", "(1, NULL)", (lenient, f"ALTER TABLE d.t MODIFY c {each} NOT NULL"))
         for each in (*NULLS, *dates)
     }
     all_same_as_source(url, logged_by_each, cases)

@@ -187,5 +187,7 @@ def compare_copies(
                 Counter(rows.get(f"{place}.{table.name}", ())) for place in (DATABASE, COPIES)
             )
             if found != wanted:
-                raise Wrong(f"{table.name}: {[*(wanted - found)][:3]}, not {[*(found - wanted)][:3]}")
+                raise Wrong(
+                    f"{table.name}: {[*(wanted - found)][:3]}, not {[*(found - wanted)][:3]}"
+                )
             report.equal += 1

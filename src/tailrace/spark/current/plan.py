@@ -296,9 +296,9 @@ def _check_key(columns: pa.Schema, key: Sequence[str]) -> None:
         column = described_column(columns.field(name))
         if column is not None and column.has_equal_texts:
             raise RefusedError(
-                f"its key column {name} is {sql_type(column)}: the member '' and the value without a"
-                " member are read alike, so that two rows may have one key: remove that member, then"
-                " empty the table and fill it again, or give another key (--keys)"
+                f"its key column {name} is {sql_type(column)}: the member '' and the value"
+                " without a member are read alike, so that two rows may have one key: remove that"
+                " member, then empty the table and fill it again, or give another key (--keys)"
             )
 
 
