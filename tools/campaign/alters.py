@@ -118,7 +118,8 @@ def reports(given: argparse.Namespace) -> Iterator[Alters | Targets]:
                     if given.reasons:
                         for reason, count in done.reasons.most_common():
                             print(f"{count:6} {reason}")
-                    yield from (report, *done.targets)
+                    yield report
+                    yield from done.targets
 
 
 def run(

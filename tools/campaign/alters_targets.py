@@ -123,7 +123,7 @@ def apply_parts(
                 full = name if schema is None else f"{schema}.{name}"
                 table = f'"{name}"' if schema is None else f'"{schema}"."{name}"'
                 rows = connection.execute(sa.text(f"SELECT * FROM {table}")).mappings()
-                found[full] = [_spelled(row) for row in rows]
+                found[full] = [_spelled(dict(row)) for row in rows]
         for schema in (*schemas, "tailrace") if None not in schemas else ():
             connection.execute(sa.text(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'))
     engine.dispose()
