@@ -238,3 +238,22 @@ def test_a_value_that_the_description_misjudges_is_told(flavour_server):
         (row,) = ResultSet(cursor, Table.parse(big, flavour=flavour_server.flavour))
         assert row["big"].as_uint64() == 18446744073709551615
         assert row["big"].as_int64() == -1
+
+
+def test_members_of_the_character_set_binary_are_those_of_the_log(flavour_server):
+    server = flavour_server
+    server.execute("DROP DATABASE IF EXISTS result_bytes")
+    server.execute("CREATE DATABASE result_bytes")
+    server.rotate()
+    server.execute(
+        "CREATE TABLE result_bytes.t"
+        " (e ENUM('a','é') CHARACTER SET binary, s SET('a','b') CHARACTER SET binary)"
+    )
+    server.execute("INSERT INTO result_bytes.t VALUES ('a', 'a,b'), (2, ''), (NULL, NULL)")
+    server.connection.commit()
+    logged = [each for each in changes(server.rotate()) if each[0].database == "result_bytes"]
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT e, s FROM result_bytes.t")
+        assert [row.values for row in ResultSet(cursor, logged[0][0])] == [
+            row.values for _, row in logged
+        ]

@@ -4,7 +4,7 @@ A round is a log of many tables. Each has a column of a random type, which may b
 rows. Then it is altered, in a strict ``sql_mode`` or not, once or twice, and rows are inserted,
 updated and deleted in between and after. The log becomes lakes of a format in one batch, and in
 several. Of each table the current state, and the history's open versions, must be what SELECT
-gives.
+gives. The same logs go to the other targets (`tools.campaign.alters_targets`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -25,17 +25,27 @@ import pymysql
 from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
 from tools.campaign import alters_statements
+from tools.campaign.alters_targets import (
+    COPIES,
+    Indexer,
+    Rejected,
+    Targets,
+    apply_parts,
+    compare_copies,
+    copy_tables,
+)
 from tools.campaign.mirrored_checks import at
 from tools.campaign.mirrored_lake import LakeReader, compare
 from tools.campaign.process import Wrong
 from tools.campaign.report import Report
 from tools.dumps import dump_table
 from tools.dumps import tables as tables_of
+from tools.postgres import Postgres, programs
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tailrace.spark.manifest.manifest import Current, History, TableState
     from tools.campaign.alters_statements import Altered
@@ -83,9 +93,10 @@ class Alters(Report):
 
 @dataclass
 class Round:
-    """A round's tables, and what the lakes said of those that they set aside."""
+    """A round's tables, what came of them in other targets, and why they were set aside."""
 
     tables: list[Altered]
+    targets: list[Targets] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
 
 
@@ -94,21 +105,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reasons", action="store_true", help="print why tables were set aside")
 
 
-def reports(given: argparse.Namespace) -> Iterator[Alters]:
-    """A report of each round."""
-    for name in given.server:
-        with Server(name, {"explicit_defaults_for_timestamp": 1}) as server:
-            for number in range(given.size.rounds):
-                rng = random.Random(f"{given.seed} {name} {number}")
-                report, done = run(rng, server, given.size.tables, FORMATS[number % len(FORMATS)])
-                if given.reasons:
-                    for reason, count in done.reasons.most_common():
-                        print(f"{count:6} {reason}")
-                yield report
+def reports(given: argparse.Namespace) -> Iterator[Alters | Targets]:
+    """The reports of each round."""
+    with ExitStack() as stack:
+        postgres = stack.enter_context(Postgres()).url if programs() else None
+        for name in given.server:
+            with Server(name, {"explicit_defaults_for_timestamp": 1}) as server:
+                for number in range(given.size.rounds):
+                    rng = random.Random(f"{given.seed} {name} {number}")
+                    kind = FORMATS[number % len(FORMATS)]
+                    report, done = run(rng, server, given.size.tables, kind, postgres)
+                    if given.reasons:
+                        for reason, count in done.reasons.most_common():
+                            print(f"{count:6} {reason}")
+                    yield report
+                    yield from done.targets
 
 
-def run(rng: random.Random, server: Server, tables: int, kind: str) -> tuple[Alters, Round]:
-    """One round: its statements, its lakes, and whether they are right."""
+def run(
+    rng: random.Random, server: Server, tables: int, kind: str, postgres: str | None = None
+) -> tuple[Alters, Round]:
+    """One round: its statements, its lakes, its other targets, and whether they are right."""
     ((before,),) = server.query("SELECT @@GLOBAL.binlog_row_metadata")
     metadata = rng.choice(("FULL", "FULL", "MINIMAL"))
     image = rng.choice(("FULL",) * 5 + ("MINIMAL",))
@@ -116,7 +133,10 @@ def run(rng: random.Random, server: Server, tables: int, kind: str) -> tuple[Alt
     folder = Path(tempfile.mkdtemp(prefix="tailrace-alters-"))
     try:
         done = Round(alters_statements.tables(rng, server.flavour, tables))
-        logs = _told(server, done.tables, metadata, image)
+        _begin(server, metadata, image)
+        indexers = _indexers(server, report, folder)
+        after = [each.take for way, each in indexers.items() if way == "several"]
+        logs = _told(server, done.tables, after)
         report.tables = len(done.tables)
         report.altered = sum(each.altered for each in done.tables)
         plain = {name for _, name in tables_of(server, DATABASE)}  # SELECT hides old versions
@@ -129,29 +149,44 @@ def run(rng: random.Random, server: Server, tables: int, kind: str) -> tuple[Alt
                     done.tables.remove(each)
             except pymysql.Error:  # its tablespace was discarded
                 done.tables.remove(each)
+        copy_tables(server, done.tables)
+        copies = server.rotate()
         for way, parts in {"one": [logs], "several": _cut(rng, logs)}.items():
             lake = _landed(folder / way, parts, kind)
             states, reader = LakeView.open(lake).manifest.tables, LakeReader(lake, kind)
             for each in done.tables:
                 state, dump = states.get(each.full), wanted.get(each.full)
                 _check(report, done, each, way, state, reader, dump)
+            _others(done, report, way, indexers, [*parts, [copies]], folder / way, postgres)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+        _drop(server)
         server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
         server.disconnect()  # the session has settings of its own
     return report, done
 
 
-def _told(server: Server, tables: Sequence[Altered], metadata: str, image: str) -> list[Path]:
-    """Run the statements, phase by phase; the log of each phase."""
-    server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+def _begin(server: Server, metadata: str, image: str) -> None:
+    """Empty databases, a session, and a log of its own."""
+    _drop(server)
     server.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
     server.disconnect()
-    server.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+    for each in (DATABASE, COPIES):
+        server.execute(f"CREATE DATABASE {each} CHARACTER SET utf8mb4")
     server.rotate()
     server.execute(f"USE {DATABASE}")
     server.execute(f"SET SESSION binlog_row_image = {image}")
+
+
+def _drop(server: Server) -> None:
+    for each in (DATABASE, COPIES):
+        server.execute(f"DROP DATABASE IF EXISTS {each}")
+
+
+def _told(
+    server: Server, tables: Sequence[Altered], after: Sequence[Callable[[], object]]
+) -> list[Path]:
+    """Run the statements, phase by phase, and something after each; the log of each phase."""
     found: list[Path] = []
     for phase in range(max(len(each.phases) for each in tables)):
         for table in tables:
@@ -159,7 +194,43 @@ def _told(server: Server, tables: Sequence[Altered], metadata: str, image: str) 
                 _execute(server, table, statement)
         server.connection.commit()
         found.append(server.rotate())
+        for each in after:
+            each()
     return found
+
+
+def _indexers(server: Server, report: Alters, folder: Path) -> dict[str, Indexer]:
+    """An index for each way; the log has to have whole rows, and to resume names of columns."""
+    start = f"{server.binlogs()[-1].name}:4"
+    url = f"mysql://root@127.0.0.1:{server.port}/?ssl-mode=DISABLED"
+    ways = ("one", "several") if report.metadata == "FULL" else ("one",)
+    return {way: Indexer(url, start, folder / way) for way in ways if report.image == "FULL"}
+
+
+def _others(
+    done: Round,
+    report: Alters,
+    way: str,
+    indexers: Mapping[str, Indexer],
+    parts: Sequence[Sequence[Path]],
+    folder: Path,
+    postgres: str | None,
+) -> None:
+    """The tables in SQLite, PostgreSQL and an index."""
+    urls = {"SQLite": f"sqlite:///{folder}/applied.db", "PostgreSQL": postgres, "index": None}
+    for target, url in urls.items():
+        made = Targets(report.server, target, way, report.metadata, report.image)
+        if target == "index" and way in indexers:
+            indexers[way].take()
+            rows, rejected = indexers[way].rows(), indexers[way].rejected
+        elif url is not None:
+            rejected = Rejected()
+            rows = apply_parts(folder / target, parts, url, rejected)
+        else:
+            continue
+        compare_copies(made, done.tables, rows, rejected)
+        done.reasons.update(f"{target}: {_kind_of(each)}" for each in rejected.reasons.values())
+        done.targets.append(made)
 
 
 def _execute(server: Server, table: Altered, statement: str) -> None:

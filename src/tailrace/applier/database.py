@@ -1039,7 +1039,10 @@ class DatabaseTarget(Target):
         if key:
             missing = [name for name in key if name not in image]
             if missing:
-                raise SchemaError(f"{known.name}: the row image lacks {', '.join(missing)}")
+                raise SchemaError(
+                    f"{known.name}: the log's row image lacks {', '.join(missing)}, which its key"
+                    " has: leave the table out (--exclude)"
+                )
             return sa.and_(*(table.c[name] == image[name] for name in key))
         row: sa.ColumnClause[Any] = sa.literal_column("rowid" if self._is_sqlite else "ctid")
         same = (table.c[name].is_not_distinct_from(value) for name, value in image.items())

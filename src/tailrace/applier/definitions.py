@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
+from tailrace.schema.alter import converted_column
 from tailrace.schema.clauses import (
     Convert,
     DropColumn,
@@ -23,7 +24,7 @@ from tailrace.schema.clauses import (
 )
 from tailrace.schema.columns import TEXTUAL
 from tailrace.schema.conversions import How, Modes, Sure, conversion, redeclared
-from tailrace.schema.defaults import INTEGERS, DeclaredType, Session, added_value, implicit_value
+from tailrace.schema.defaults import INTEGERS, DeclaredType, Session, added_value, value_of_null
 from tailrace.schema.foreign_keys import ForeignKey
 from tailrace.schema.hidden import UniqueKey
 from tailrace.schema.tables import Charset
@@ -112,7 +113,7 @@ class Altering:
                     renames.append(TableStep("rename", old, new=new, lenient=lenient))
                     others += self._modified(clause, old)
                 case Convert():
-                    others += self._converted(clause)
+                    self._check_texts(clause)
                 case RenameTable():
                     last.append(
                         TableStep(
@@ -198,7 +199,7 @@ class Altering:
         )
         if old.definition.nullable and not new.nullable and not self.modes.strict:
             try:
-                yield TableStep("fill", called, declared=("", declared), value=implicit_value(kind))
+                yield TableStep("fill", called, declared=("", declared), value=value_of_null(kind))
             except SchemaError as error:
                 raise SchemaError(f"{what}, whose NULLs become a value that {error}") from None
 
@@ -221,20 +222,18 @@ class Altering:
             raise SchemaError("values may be cut, without a strict sql_mode")
         return None if found.keeps else expression_of(old.type, kind, is_sqlite=self.is_sqlite)
 
-    def _converted(self, clause: Convert) -> Iterator[TableStep]:
-        """CONVERT TO CHARACTER SET: the texts stay, if they fit."""
-        charset = clause.charset.charset or ""
-        what = f"CONVERT TO CHARACTER SET {charset}"
-        if charset.lower() == "binary":
-            raise SchemaError(f"{what}: texts become bytes")
-        if not self.modes.strict and charset.lower() not in {"utf8mb4", "utf8", "utf8mb3"}:
-            raise SchemaError(f"{what}, without a strict sql_mode")
+    def _check_texts(self, clause: Convert) -> None:
+        """CONVERT TO CHARACTER SET: the texts stay, if each column may be redefined so."""
+        given = clause.charset
+        what = f"CONVERT TO CHARACTER SET {given.charset or given.collation}"
         if self.before is None:
             raise SchemaError(f"{what}: the table's columns are unknown")
-        for column in self.before.values():
-            if column.type.base in {"enum", "set"} and not column.type.declared.isascii():
-                raise SchemaError(f"{what}: the names of {column.definition.name} are not ASCII")
-        yield from ()
+        collation = self.session.choose(given.charset, given.collation, None)
+        for old in self.before.values():
+            name = old.definition.name
+            new = converted_column(old.definition, collation, widen=True)
+            if new != old.definition:
+                list(self._changed(old, new, name, f"{what}, which changes {name}"))
 
 
 _CLAUSES: Final = {

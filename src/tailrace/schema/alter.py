@@ -175,10 +175,10 @@ class _Plan:
             if not convert:
                 return defined
             wanted = session.binary_of(collation) if column.type.binary else collation
-            return _converted(defined, wanted, widen=False)
+            return converted_column(defined, wanted, widen=False)
 
         def kept(column: ColumnDefinition) -> ColumnDefinition:
-            return _converted(column, collation, widen=True) if convert else column
+            return converted_column(column, collation, widen=True) if convert else column
 
         for folded, column in self.old.items():
             change = self.changes.get(folded)
@@ -288,7 +288,9 @@ class _Columns:
             raise NotUnderstoodError(f"it names an unknown column {name!r}") from None
 
 
-def _converted(column: ColumnDefinition, collation: int | None, *, widen: bool) -> ColumnDefinition:
+def converted_column(
+    column: ColumnDefinition, collation: int | None, *, widen: bool
+) -> ColumnDefinition:
     """A column after CONVERT TO: bytes stay bytes, all text gets the character set."""
     if column.declared.startswith(("enum(", "set(")):
         return column if column.collation == BINARY else reinterpreted(column, collation)

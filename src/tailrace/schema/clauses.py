@@ -191,22 +191,6 @@ COMPUTED: Final = frozenset({"AS", "GENERATED", "AUTO_INCREMENT", "SERIAL"})
 """Words of a column whose values the server computes, row by row."""
 
 
-def fills_rows(clauses: Iterable[Clause], tokens: Sequence[SqlToken], *, only_given: bool) -> bool:
-    """Whether an ALTER TABLE adds a column that is not NULL in the rows that are there.
-
-    ``tokens`` are the statement's. With ``only_given`` a value that the statement does not give
-    does not count, such as the 0 and '' of a column that is NOT NULL.
-    """
-    for clause in clauses:
-        if isinstance(clause, PutColumn) and clause.old is None:
-            words = [token.key for token in tokens[slice(*clause.tokens)]]
-            given = "DEFAULT" in words and words[words.index("DEFAULT") + 1] != "NULL"
-            computed = not COMPUTED.isdisjoint(words) or "PRIMARY" in words
-            if given or computed or (not only_given and "NOT" in words):
-                return True
-    return False
-
-
 def names_after(clauses: Iterable[Clause]) -> Callable[[str], str | None] | None:
     """A function that gives a column's name after an ALTER TABLE, None if it is dropped.
 
@@ -314,8 +298,10 @@ def _option(cursor: TokenCursor) -> list[Clause]:
         return []
     if word == "ENGINE":
         cursor.accept("=")
-        if cursor.next().value.upper() in _ENGINES:
+        engine = cursor.next().value.upper()
+        if engine in _ENGINES:
             return []
+        word = f"ENGINE = {engine}"
     elif word in _VALUED:
         cursor.accept("=")
         cursor.next()

@@ -285,6 +285,11 @@ def _string(text: str, kind: DeclaredType, column: ColumnDefinition) -> Any:
     raise SchemaError(f"is {text!r}, which becomes a {kind.declared}")
 
 
+def value_of_null(kind: DeclaredType) -> Any:
+    """What NULL becomes when ALTER TABLE forbids it: of an ENUM, the error value."""
+    return "" if kind.base == "enum" else implicit_value(kind)
+
+
 def implicit_value(kind: DeclaredType) -> Any:
     """The value of a column that has no default and cannot be NULL."""
     base = kind.base

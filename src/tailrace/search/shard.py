@@ -27,12 +27,12 @@ from tailrace.schema.alter import renamed_columns
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.classify import leading_words
 from tailrace.schema.clauses import (
+    COMPUTED,
     Convert,
     DropColumn,
     PrimaryKey,
     PutColumn,
     RenameTable,
-    fills_rows,
     moves_rows,
     names_after,
 )
@@ -46,6 +46,7 @@ from tailrace.schema.ddl import (
     Truncate,
     Unclear,
 )
+from tailrace.schema.defaults import Session, added_value
 from tailrace.schema.session import session_of_event
 from tailrace.schema.tokens import tokenize
 from tailrace.search.analysis import Folding
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import QueryEvent
     from tailrace.schema.ddl import Effect
+    from tailrace.schema.session import StatementSession
     from tailrace.schema.tokens import SqlToken
     from tailrace.search.analysis import Analyser
     from tailrace.table_filter import TableFilter
@@ -89,7 +91,8 @@ _HEAP: Final = 64 << 20
 class IndexedTable:
     """A table in a shard: its number, the columns of its key, and the classes of its text columns.
 
-    The class is a `Folding`, or `JSON`. A table without a key is known by its whole rows. Up to
+    The class is a `Folding`, or `JSON`. A table without a key is known by its whole rows, and so is
+    one whose key does not tell its rows apart. Up to
     ``loaded``, a position, its rows were read by SELECT; it was ``missing`` then.
     """
 
@@ -324,7 +327,8 @@ class ShardWriter:
         period = Period.of(table)
         hidden = () if period is None else period.columns
         key = tuple(each for each in table.primary_key if each not in hidden)
-        key = key if table.key_is_whole else ()
+        if not table.key_is_whole or any(table.columns[each].has_equal_texts for each in key):
+            key = ()
         columns = {table.columns[index].name: kind for index, kind in texts}
         names = [table.columns[index].name for index in key]
         known = self.state.tables.get(name)
@@ -508,12 +512,21 @@ class ShardWriter:
                 tokens = [] if session is None else tokenize(sql, session.flavour, session.sql_mode)
                 emptied = {each for each in effect.exchanged if _name(each) in tables}
                 known = tables.get(_name(pair(effect.name)))
-                if known is not None and self._needs_rows(
-                    known, effect, tokens, self._changed(known, effect, event, defined)
-                ):
+                if known is None or session is None:
+                    return emptied
+                moved = moves_rows(effect.clauses)
+                if moved == "ENGINE = BLACKHOLE":
+                    raise event.error(
+                        f"{_name(pair(effect.name))}: the log has rows from now on that the table"
+                        f" does not keep: «{event.sql:.200}»: leave it out (--exclude)",
+                        SchemaError,
+                    )
+                changed = self._changed(known, effect, event, defined)
+                if moved or changed or _fills_rows(effect, tokens, session, event):
                     return emptied | {pair(effect.name)}
-                if known is not None:
-                    self._alter(known, effect)
+                if self._needs_rows(known, effect):
+                    return emptied | {pair(effect.name)}
+                self._alter(known, effect)
                 return emptied
         return set()
 
@@ -578,18 +591,9 @@ class ShardWriter:
                 changed.add(name)
         return changed
 
-    def _needs_rows(
-        self,
-        known: IndexedTable,
-        effect: AlterTable,
-        tokens: Sequence[SqlToken],
-        changed: set[str],
-    ) -> bool:
-        """Whether a table's rows after an ALTER TABLE cannot be made of what is stored of them."""
-        keys = {each.casefold() for each in known.key}  # they tell rows apart, whatever is added
-        filled = fills_rows(effect.clauses, tokens, only_given=bool(keys))
-        if changed or filled or moves_rows(effect.clauses):
-            return True
+    def _needs_rows(self, known: IndexedTable, effect: AlterTable) -> bool:
+        """Whether rows belong to other shards after an ALTER TABLE."""
+        keys = {each.casefold() for each in known.key}
         dropped, rekeyed = set[str](), False
         for each in effect.clauses:
             if isinstance(each, PutColumn):
@@ -692,6 +696,25 @@ class ShardWriter:
         with tantivy_errors(self._folder):
             self._writer.rollback()
             self._writer.wait_merging_threads()
+
+
+def _fills_rows(
+    effect: AlterTable, tokens: Sequence[SqlToken], session: StatementSession, event: QueryEvent
+) -> bool:
+    """Whether a statement adds a column that is not NULL in the rows that are there."""
+    started = Session(event.timestamp_us, None, event.explicit_timestamps)
+    for clause in effect.clauses:
+        if not isinstance(clause, PutColumn) or clause.old is not None:
+            continue
+        own = tokens[slice(*clause.tokens)]
+        if clause.column.primary or not COMPUTED.isdisjoint(token.key for token in own):
+            return True
+        try:
+            if added_value(clause.column.define(None, session), own, started) is not None:
+                return True
+        except SchemaError:
+            return True
+    return False
 
 
 def _not_whole(plan: _Plan) -> SchemaError:

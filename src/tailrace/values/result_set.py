@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.constants import ColumnType
 from tailrace.errors import LogError, UnsupportedType, UsageError, ValueRejected
-from tailrace.values.charsets import BINARY
+from tailrace.values.charsets import BINARY, charset_of, decode
 from tailrace.values.image import Image, ImageSource, decoder_of
 from tailrace.values.registry import dumper_of
 from tailrace.values.row import Row
@@ -134,15 +134,24 @@ class ResultSet:
 
 
 def _dumper(column: Column) -> Callable[[Any], bytes]:
-    """A column's dumper, for drivers' values: bytes of a BIT, names of a SET as a Python set."""
+    """A column's dumper, for drivers' values: bytes of a BIT, and `_member`."""
     dump = dumper_of(column)
     if column.type is _T.BIT:
         return lambda value: dump(
             int.from_bytes(value, "big") if isinstance(value, (bytes, bytearray)) else value
         )
-    if column.type is _T.SET:
-        return lambda value: dump(",".join(value) if isinstance(value, (set, frozenset)) else value)
+    if column.type in {_T.ENUM, _T.SET}:
+        return lambda value: dump(_member(value))
     return dump
+
+
+def _member(value: Any) -> Any:
+    """A value of an ENUM or SET: drivers give a Python set, and bytes if its character set is
+    ``binary``.
+    """
+    if isinstance(value, (bytes, bytearray)):
+        return decode(charset_of(BINARY), bytes(value))
+    return ",".join(value) if isinstance(value, (set, frozenset)) else value
 
 
 def _schema_of(

@@ -105,6 +105,13 @@ class Column:
         """
         return "utf8mb4" if self.collation is None else charset_of(self.collation)
 
+    @property
+    def has_equal_texts(self) -> bool:
+        """Whether values differ that have the same text: in an ENUM or SET with the member '', that
+        member and the value without a member (an ENUM's error value).
+        """
+        return "" in (self.members or ())
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:

@@ -190,7 +190,7 @@ def _all_redeclared(
                     put(written.define(None, session), None)
             case PrimaryKey(columns) if not known and not modes.strict:
                 for each in columns:  # it may have been NULL, which becomes a value
-                    found.setdefault(each.casefold(), unknown)
+                    found.setdefault(each.casefold(), replace(unknown, nullable=False))
             case _:
                 pass
     return found

@@ -240,9 +240,16 @@ def _redeclared(held: _Held, wanted: Redeclared, name: str, statement: str) -> _
 def step_of(old: Column | None, wanted: Redeclared, name: str, statement: str) -> Step:
     """What a statement made of a column's values."""
     found = None if old is None else conversion(old, wanted)
-    before = "its type" if old is None else sql_type(old)
+    before, after = "its type" if old is None else sql_type(old), wanted.declared
+    if wanted.column is None and wanted.checks_nulls:  # ADD PRIMARY KEY
+        after = before
+    if old is not None and wanted.column is not None and before == after:
+        sets = [each.charset if each.collation else "" for each in (old, wanted.column)]
+        if sets[0] != sets[1] and all(sets):
+            before, after = (f"{before} character set {each}" for each in sets)
+    after += " not null" * wanted.checks_nulls
     reason = (
-        f"its column {name} was changed from {before} to {wanted.declared} by {statement}, and "
+        f"its column {name} was changed from {before} to {after} by {statement}, and "
         "what the server made of older values is not in the log"
     )
     return Step(found, wanted.checks_nulls, reason)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from tailrace.columns.arrays import described_column
 from tailrace.spark.current.alters import Alteration
 from tailrace.spark.current.conform import RefusedError, Source
 from tailrace.spark.current.flat import Target
@@ -18,6 +19,7 @@ from tailrace.spark.current.given import check_columns
 from tailrace.spark.current.lineage import final_columns, sources_after, sources_for
 from tailrace.spark.current.pieces import Base, Piece
 from tailrace.spark.current.rows import CURRENT_FIELDS, RAW, SHARD
+from tailrace.values.sql_type import sql_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -97,6 +99,7 @@ def plan_table(
     target, notes = _without(target, unlogged, notes)
     if not target.key:
         raise RefusedError(_no_key([file for _, file in found]))
+    _check_key(target.columns, target.key)
     _check_names(target, ours if shard is None else (*ours, SHARD))
     pieces = tuple(_pieces(life, found, target))
     base, reshaped = None, False
@@ -244,6 +247,7 @@ def _pieces(
             key = _renamed_key(file.key, sources)
             if not key:
                 raise RefusedError(_no_key([file]))
+            _check_key(file.columns, file.key)
             key = target.key if set(key) == set(target.key) else key
             yield Piece(file.path, sources, key, low, high)
             low = high
@@ -285,6 +289,17 @@ def _no_key(files: Sequence[ChangeFile]) -> str:
             "binlog_row_metadata=FULL on the source later rows have names"
         )
     return "it has no primary key"
+
+
+def _check_key(columns: pa.Schema, key: Sequence[str]) -> None:
+    for name in key:
+        column = described_column(columns.field(name))
+        if column is not None and column.has_equal_texts:
+            raise RefusedError(
+                f"its key column {name} is {sql_type(column)}: the member '' and the value"
+                " without a member are read alike, so that two rows may have one key: remove that"
+                " member, then empty the table and fill it again, or give another key (--keys)"
+            )
 
 
 def _check_names(target: Target, ours: Collection[str]) -> None:
