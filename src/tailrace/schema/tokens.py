@@ -171,8 +171,8 @@ def is_several(sql: str, flavour: Flavour, sql_mode: int) -> bool:
                 return not end or any(each.key != ";" for each in after if each.kind != Kind.END)
     if words & {"CREATE", "ALTER"} and words & _WITH_BODIES:
         every = [*first, *tokens]
-        end = _body_end(every, oracle=bool(sql_mode & SqlMode.ORACLE))
-        tokens = iter(every[end:])
+        ends_at = _body_end(every, oracle=bool(sql_mode & SqlMode.ORACLE))
+        tokens = iter(every[ends_at:])
     return any(token.key != ";" and token.kind is not Kind.END for token in tokens)
 
 
