@@ -92,7 +92,7 @@ def _try(way: str, folder: Path, rng: random.Random) -> None:
     name = rng.choice([*names, "binlog.000001", "x.000002"])
     if way == "reset":
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-            reset(folder, yes=True)
+            reset(str(folder), yes=True)
     elif way == "append":
         target = rng.choice((folder, folder / name))
         with tailrace.append(target) as log, log.transaction() as transaction:

@@ -325,7 +325,7 @@ def _logged(server: Server, text: _Text, statements: Sequence[str], folder: Path
         codec = _CODECS.get(text.charset, "utf-8")
         for sql in statements:
             try:
-                cursor.execute(sql.encode(codec, "replace"))
+                cursor.execute(sql.encode(codec, "replace"))  # type: ignore[call-overload]
                 executed += 1
             except pymysql.err.MySQLError:
                 continue
