@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag, StrEnum
 from typing import Final
 
+COPY_STATE: Final = "receiver.json"
+"""The file in which a receiver notes the state of a copy, in its folder."""
 MAGIC: Final = b"\xfebin"
 ENCRYPTED_MAGIC: Final = b"\xfdbin"
 HEADER_SIZE: Final = 19

@@ -11,13 +11,14 @@ MYSQL, MARIADB = Flavour.MYSQL, Flavour.MARIADB
 DISABLED = "DISABLE ON SLAVE"
 
 
-def changed(text, flavour):
+def changed(text, flavour, invoker=None):
     found = as_on_replica(
         SimpleNamespace(
             query_string=text,
             query_bytes=text.encode(),
             sql_mode=0,
             error_code=0,
+            invoker=invoker,
             character_set_client="utf8mb4",
         ),
         flavour,
@@ -59,6 +60,25 @@ def test_what_is_inserted_is_in_no_comment(flavour, text, expected):
     assert changed(text, flavour) == expected
 
 
+@each_case(
+    ("text", "expected"),
+    [
+        ("ALTER EVENT e ENABLE", f"ALTER \nDEFINER = `a`@`%` EVENT e \n{DISABLED} "),
+        (
+            "ALTER DEFINER=current_user ( ) EVENT e",
+            f"ALTER \nDEFINER = `a`@`%`  EVENT e\n{DISABLED} ",
+        ),
+        (
+            "CREATE /*!50117 DEFINER=CURRENT_USER*/ EVENT e DO DO 1",
+            f"CREATE /*!50117 \nDEFINER = `a`@`%` */ EVENT e \n{DISABLED} DO DO 1",
+        ),
+        ("ALTER DEFINER=b@h EVENT e", f"ALTER DEFINER=b@h EVENT e\n{DISABLED} "),
+    ],
+)
+def test_the_definer_of_an_event_is_the_user_of_the_source(text, expected):
+    assert changed(text, MYSQL, ("a", "%")) == expected
+
+
 def test_a_large_statement_is_not_split(monkeypatch):
     """It took a hundred times its size of memory."""
     monkeypatch.delattr("tailrace.applier.server.definitions.tokenize")
@@ -74,6 +94,7 @@ def test_an_event_with_a_backslash_in_a_character_set_of_two_spellings():
         query_bytes=raw,
         sql_mode=0,
         error_code=0,
+        invoker=None,
         character_set_client="sjis",
     )
     at = raw.index(b"COMMENT")

@@ -1,8 +1,10 @@
-"""The campaigns of appliers that are killed, and of definitions of several tables, small."""
+"""The campaigns of appliers that are killed, of definitions of several tables, and of statements that
+a replica executes too, small.
+"""
 
 import pytest
 
-from tools.campaign import applied, definitions
+from tools.campaign import applied, definitions, replicated
 from tools.servers import available
 
 
@@ -24,3 +26,14 @@ def test_definitions_that_name_several_tables():
         report = definitions.run(name, definitions.SIZES["small"], seed=1)
         assert report.failures == []
         assert report.outcomes["as on the source"] > 5
+
+
+def test_statements_and_events_as_a_replica_executes_them():
+    """The campaign's small size."""
+    for name in replicated.SERVERS:
+        if reason := available(name):
+            pytest.skip(reason)
+        report = replicated.run(name, replicated.SIZES["small"], seed=1)
+        assert report.failures == []
+        assert report.outcomes["events: as a replica"] > 1
+        assert report.outcomes["statements: as a replica"] > 1

@@ -440,6 +440,7 @@ def test_names_that_are_none():
         ({"table": "applied"}, "the table of positions is DATABASE.NAME, and not 'applied'"),
         ({"table": "tailrace."}, "the table of positions is DATABASE.NAME"),
         ({"channel": ""}, "a channel has a name of 1 to 40 characters"),
+        ({"channel": "x\U0001d4b3"}, "no characters after U.FFFF"),  # error 3057 of MySQL
     ):
         with pytest.raises(UsageError, match=error):
             target_of("sqlite://", conflicts="stop", **given)

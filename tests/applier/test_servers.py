@@ -854,12 +854,21 @@ def test_events_have_the_status_that_a_replica_gives_them(fresh_server, name):
     source = fresh_server(name)
     target = fresh_server(name, {"relay_log": "relay"}, server_id=2)
     source.execute("CREATE DATABASE d")
-    with source.connect(charset="latin1", database="d") as session, session.cursor() as cursor:
+    source.execute("SET sql_log_bin = 0")
+    source.execute("CREATE USER app@'127.0.0.1'")
+    source.execute("GRANT ALL ON *.* TO app@'127.0.0.1'")
+    source.disconnect()
+    with (
+        source.connect(user="app", charset="latin1", database="d") as session,
+        session.cursor() as cursor,
+    ):
         for sql in EVENTS:
             cursor.execute(sql)
         for number, changed in enumerate(ALTERED):
             cursor.execute(f"CREATE EVENT a{number} ON SCHEDULE EVERY 1 HOUR DISABLE DO DO 1")
-            cursor.execute(f"ALTER DEFINER=CURRENT_USER EVENT a{number} {changed}")
+            cursor.execute(
+                f"ALTER {('', 'DEFINER=CURRENT_USER')[number % 2]} EVENT a{number} {changed}"
+            )
     log = source.rotate()
     as_relay_log(target, [log])
     of_replica = target.query(TOLD)

@@ -319,3 +319,13 @@ def test_several_threads_take_the_events_of_one_iteration(tmp_path):
         )
         offsets = sorted(offset for part in found for offset in part)
     assert offsets == [event.offset for event in open_log(tmp_path)]
+
+
+@each_case("way", (iter, Log.transactions))
+def test_several_threads_share_an_iterator(tmp_path, way):
+    log(tmp_path, 1, *[BEGIN, XID] * 500)
+    shared = way(open_log(tmp_path))
+    with ThreadPoolExecutor(4) as threads:
+        found = threads.map(lambda _: list(shared), range(4))
+        count = sum(len(part) for part in found)
+    assert count == len(list(way(open_log(tmp_path))))

@@ -140,7 +140,8 @@ def test_a_log_that_leaves_it_open(lowering):
     for read in (tailrace.rows, tailrace.changes, tailrace.transactions):
         with pytest.raises(SchemaError, match=r"rows hidden.orders.*--lower-case-table-names"):
             [*read(log)]
-    assert counted(log, tables="Hidden.Orders", lower_case_table_names=1)[1] == 2
+    for value in (1, 2):  # no server on Linux takes 2
+        assert counted(log, tables="Hidden.Orders", lower_case_table_names=value)[1] == 2
     script = "\n".join(tailrace.redo(log, tables="HIDDEN.ORDERS", lower_case_table_names=1))
     assert "CREATE TABLE hidden.Orders" in script
     assert "INSERT INTO `hidden`.`orders`" in script

@@ -6,6 +6,7 @@ from itertools import count, islice
 
 import pytest
 
+from tailrace import Table
 from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import UnknownColumn, UnsupportedType, ValueRejected
 from tailrace.values.encode import RowEncoder, RowGroup, RowImage
@@ -274,3 +275,19 @@ def test_a_binary_key_is_a_binary_key():
     assert schema.columns[0].logical is Logical.BINARY
     (group,) = RowEncoder(schema, "minimal").delete([{"b": b"a\0\0\0"}])
     assert group.images == [b"\x00\x01a"]
+
+
+@each_case(
+    ("charset", "codec"), [("utf8mb4", "utf-8"), ("utf8mb3", "utf-8"), ("utf32", "utf-32-be")]
+)
+def test_a_surrogate_is_stored_by_mariadb_only(charset, codec):
+    """MySQL answers 1366 (Incorrect string value); both store one in ucs2."""
+    for flavour in ("mysql", "mariadb"):
+        schema = Table("d.t", f"a TEXT CHARACTER SET {charset}", flavour=flavour).schema
+        encoder = RowEncoder(schema, surrogates=flavour == "mariadb")
+        if flavour == "mysql":
+            with pytest.raises(ValueRejected, match="has a surrogate, which MySQL does not store"):
+                list(encoder.insert([("\ud800",)]))
+        else:
+            (group,) = encoder.insert([("\ud800",)])
+            assert "\ud800".encode(codec, "surrogatepass") in group.images[0]

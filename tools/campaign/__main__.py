@@ -28,8 +28,10 @@ from tools.campaign import (
     logins,
     mirrored,
     names,
+    owned,
     received,
     renamed,
+    replicated,
     restarted,
     searched,
     served,
@@ -45,8 +47,8 @@ CAMPAIGNS: Final[dict[str, ModuleType]] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
         *(alters, applied, badinput, definitions, differential, hostile, indexed, killed, live),
-        *(logins, mirrored, names, received, renamed, restarted, searched, served, written),
-        zeroloss,
+        *(logins, mirrored, names, owned, received, renamed, replicated, restarted, searched),
+        *(served, written, zeroloss),
     )
 }
 """Each has ``command``, or gives ``reports``; ``SIZES``, ``SERVERS`` and ``add_arguments`` are what

@@ -183,16 +183,16 @@ class _Text:
         return found
 
 
-def _feed(way: str, target: Server, log: str, only: list[str], exclude: list[str]) -> None:
+def feed(way: str, target: Server, log: str, **chosen: Any) -> None:
+    """Bring a log to a server; ``chosen`` says which tables."""
     url = f"mysql://root@127.0.0.1:{target.port}/"
     if way in {"apply", "workers"}:
-        workers = 1 + (way == "workers")
-        tailrace.apply(log, url, tables=only, exclude=exclude or None, workers=workers)
+        tailrace.apply(log, url, workers=1 + (way == "workers"), **chosen)
         return
-    found = tailrace.redo(log, tables=only, exclude=exclude or None)
+    found = tailrace.redo(log, **chosen)
     if way == "script":
         script = "\n".join(found).encode("utf-8", "surrogateescape")
-        subprocess.run(client(target), input=script, check=True, capture_output=True)
+        subprocess.run(client(target, "--comments"), input=script, check=True, capture_output=True)
     else:
         with target.connect() as session, session.cursor() as cursor:
             for command in found.commands():
@@ -222,7 +222,7 @@ def _one(rng: random.Random, source: Server, target: Server) -> tuple[str, str]:
     what = f"{statement!r} in {text.database} [{text.mode}], {only} {exclude or ''}, {way}"
     try:
         with warnings.catch_warnings(action="ignore"):  # no selected table is named
-            _feed(way, target, log, only, exclude)
+            feed(way, target, log, tables=only, exclude=exclude or None)
     except SchemaError as error:
         if _contents(target) != before:
             return "rejected", f"{what}: rejected, but the target changed: {error}"

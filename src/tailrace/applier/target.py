@@ -162,6 +162,11 @@ def place_of(table: str, channel: str) -> tuple[str, str]:
         raise UsageError(
             f"a channel has a name of 1 to {LONGEST_CHANNEL} characters, not {channel!r:.80}"
         )
+    if max(channel) > "\uffff":
+        raise UsageError(
+            f"the channel {channel!r:.80} has {max(channel)!r}: a server's lock, which bears the"
+            " channel's name, has no characters after U+FFFF; choose another name"
+        )
     return database, name
 
 

@@ -116,6 +116,13 @@ def file_mark(raw: bytes | memoryview) -> str:
     return blake2b(stamp(raw), digest_size=8).hexdigest()
 
 
+def is_by_tailrace(raw: bytes | memoryview) -> bool:
+    """Whether Tailrace wrote a log, by its first event: the mark, or its version of before."""
+    version = bytes(raw[HEADER_SIZE + 2 : HEADER_SIZE + 52])
+    marked = version[49:] == b"T" and 0 in version[:49]
+    return marked or version.rstrip(b"\0").endswith(b"-tailrace")
+
+
 def check_magic(head: bytes, file: str) -> None:
     """Raise BadMagic if the first bytes of a plain file are not a log's."""
     magic = head[: len(MAGIC)]

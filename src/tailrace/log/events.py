@@ -27,6 +27,7 @@ from tailrace.events import (
 from tailrace.events.format_description import first_event
 from tailrace.gtid import GtidState
 from tailrace.handlers import ByTable, Handler, Pipeline
+from tailrace.log.results import Results
 from tailrace.log.sources import Reading, is_transport, transport_of
 from tailrace.position import Position
 from tailrace.printable import short_repr
@@ -387,7 +388,8 @@ class Log(NotPickled, Closing):
             return next(self._nexts)
 
     def __iter__(self) -> Iterator[Event]:
-        return self._events(expand=self.expand_payloads)
+        """A new iteration. Several threads may take from it: each event goes to one of them."""
+        return Results(self._events(expand=self.expand_payloads), _nothing)
 
     def _events(self, *, expand: bool) -> Iterator[Event]:
         if self.follow and self._link is None:
@@ -532,7 +534,7 @@ class Log(NotPickled, Closing):
         """
         running = self._transactions(self._events(expand=False))
         self._running.append(running)
-        return running
+        return Results(running, _nothing)
 
     def _transactions(self, events: Iterator[Event]) -> Generator[Transaction]:
         assembler = TransactionAssembler()
@@ -569,6 +571,10 @@ class Log(NotPickled, Closing):
         self._failure = None
         self.at_end = False
         self._closed = link is not None
+
+
+def _nothing() -> None:
+    """What ends an iteration of a log that stays open."""
 
 
 def check_whole(start: Position, begin: Position) -> None:

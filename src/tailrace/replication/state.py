@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
-from tailrace.constants import Flavour
+from tailrace.constants import COPY_STATE, Flavour
 from tailrace.errors import StorageError
 from tailrace.log_name import LogName
 from tailrace.replication.copy.scan import Mark
@@ -19,7 +19,7 @@ from tailrace.replication.copy.scan import Mark
 if TYPE_CHECKING:
     from tailrace.storage.store import WritableStore
 
-STATE_NAME: Final = "receiver.json"
+STATE_NAME: Final = COPY_STATE
 _VERSION: Final = 1
 _LARGEST: Final = 1 << 20
 _OPTIONAL: Final = frozenset({"source_uuid", "source_id", "flavour", "base", "server_id", "mark"})

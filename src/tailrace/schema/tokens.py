@@ -146,7 +146,7 @@ def _one_pattern(*, plain: bool) -> re.Pattern[str]:
 
 def is_several(sql: str, flavour: Flavour, sql_mode: int) -> bool:
     """Whether a text is several statements. One that defines a routine, a trigger or an event may
-    contain semicolons, up to the END of its body, or in MySQL's dollar quotes.
+    contain semicolons, inside the blocks of its body, or in MySQL's dollar quotes.
 
     Raises `NotUnderstoodError` as `tokenize`.
     """
@@ -154,26 +154,102 @@ def is_several(sql: str, flavour: Flavour, sql_mode: int) -> bool:
     if one is not None and one.end() == len(sql):
         return False
     words: set[str] = set()
-    count, fresh, lead, has_end = 0, True, "", False
-    for token in _tokens(sql, flavour, sql_mode):
+    first: list[SqlToken] = []
+    tokens = _tokens(sql, flavour, sql_mode)
+    for token in tokens:
         key = token.key
-        if key == ";" or token.kind is Kind.END:
-            fresh = True
-            continue
-        if fresh:
-            if count and not (words & {"CREATE", "ALTER"} and words & _WITH_BODIES):
-                return True
-            count, fresh, lead, has_end = count + 1, False, key, False
-        has_end = has_end or key == "END"
-        if count == 1 and key in _NAMED:
+        first.append(token)
+        if key == ";":
+            break
+        if key in _NAMED:
             words.add(key)
-        if count == 1 and key == "AS" and {"CREATE", "LANGUAGE"} <= words:
+        if key == "AS" and {"CREATE", "LANGUAGE"} <= words and flavour is Flavour.MYSQL:
             quote = _DOLLAR_QUOTED.match(sql, token.start)
-            if quote is not None and flavour is Flavour.MYSQL:
+            if quote is not None:
                 _, end, rest = sql[quote.end() :].partition(quote[1])
                 after = _tokens(rest, flavour, sql_mode)
                 return not end or any(each.key != ";" for each in after if each.kind != Kind.END)
-    return count > 1 and not (lead == "END" or (lead == "UNTIL" and has_end))
+    if words & {"CREATE", "ALTER"} and words & _WITH_BODIES:
+        every = [*first, *tokens]
+        ends_at = _body_end(every, oracle=bool(sql_mode & SqlMode.ORACLE))
+        tokens = iter(every[ends_at:])
+    return any(token.key != ";" and token.kind is not Kind.END for token in tokens)
+
+
+_INSIDE: Final = frozenset({".", ",", "(", "=", "@", "SELECT", "WHERE", "AND", "OR", "BY", "ON"})
+"""What BEGIN and END are a column's name after."""
+
+
+def _body_end(tokens: Sequence[SqlToken], *, oracle: bool) -> int:
+    """Where the semicolon is that ends the definition of a routine, a trigger or an event.
+
+    Blocks: BEGIN, CASE, IF, LOOP, REPEAT, WHILE and FOR, each up to its END. In sql_mode ORACLE,
+    declarations before BEGIN belong to its block, WHILE and FOR to their LOOP's; a package is one.
+    """
+    open_: list[str] = []
+    lead = ""
+    for at, token in enumerate(tokens):
+        key, before = token.key, tokens[at - 1].key if at else ";"
+        lead = lead if before != ";" and lead else key
+        if key == ";":
+            if not open_:
+                return at
+        elif key == "END" and before not in _INSIDE:
+            if open_:
+                open_.pop()
+        elif key == "BEGIN" and open_ and open_[-1] == "declares":
+            open_[-1] = key
+        elif before != "END" and _opens(tokens, at, oracle=oracle):
+            open_.append(key)
+            lead = ""
+        elif oracle and (
+            (key in {"AS", "IS"} and lead in {"CREATE", "PROCEDURE", "FUNCTION"})
+            or (key == "DECLARE" and (lead == key or before == "ROW"))
+        ):
+            open_.append("declares")
+            lead = "declares"
+    return len(tokens)
+
+
+def _opens(tokens: Sequence[SqlToken], at: int, *, oracle: bool) -> bool:
+    """Whether a block begins with a word."""
+    following = tokens[at + 1] if at + 1 < len(tokens) else tokens[at]
+    match tokens[at].key:
+        case "BEGIN":
+            named = {"FROM", "UNION", "WHERE", "AS"}
+            word = following.kind in {Kind.WORD, Kind.NAME} and following.key not in named
+            return word and (at == 0 or tokens[at - 1].key not in _INSIDE)
+        case "CASE" | "LOOP":
+            return True
+        case "REPEAT":
+            return following.key != "("
+        case "WHILE":
+            return not oracle
+        case "FOR":
+            return not oracle and at + 2 < len(tokens) and tokens[at + 2].key == "IN"
+        case "IF":
+            return _has_then(tokens, at + 1)
+        case _:
+            return False
+
+
+def _has_then(tokens: Sequence[SqlToken], at: int) -> bool:
+    """Whether IF is a statement: THEN follows its condition. A function's arguments end before."""
+    names = at + (tokens[at].key == "NOT")  # IF EXISTS, IF NOT EXISTS
+    if tokens[names].key == "EXISTS" and tokens[names + 1].key != "(":
+        return False
+    depth = 0
+    for token in tokens[at:]:
+        key = token.key
+        if key in {"(", "CASE"}:
+            depth += 1
+        elif key == ")" or (key == "END" and depth):
+            depth -= 1
+        elif not depth and key in {"THEN", ";", "WHEN", "ELSE", "END", ","}:
+            return key == "THEN"
+        if depth < 0:
+            return False
+    return False
 
 
 _COMMENT_MARK: Final = re.compile(r"/\*|\*/")

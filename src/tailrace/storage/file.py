@@ -15,7 +15,7 @@ from tailrace.log_name import base_and_number, file_number
 from tailrace.storage.encryption import opened
 from tailrace.storage.encryption.mysql import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.joined import JoinedInput
-from tailrace.storage.layered import completed
+from tailrace.storage.layered import completed, of_suffix
 from tailrace.storage.local import LocalStore
 
 if TYPE_CHECKING:
@@ -161,11 +161,27 @@ def _either_form(store: Store, name: str, read: Callable[[Store], _Read]) -> _Re
     """What is read of a file, which its writer may have compressed since it was found."""
     try:
         return read(store)
-    except CannotOpen:
+    except CannotOpen as error:
         other = completed(store, name)
         if other is None:
+            _note_purged(error, store, name)
             raise
     return read(other)
+
+
+def _note_purged(error: CannotOpen, store: Store, name: str) -> None:
+    """Say it in the error if a file that is gone was purged: later ones of its log are there."""
+    listing = store.listing()
+    base, number = base_and_number(name)
+    others = (base_and_number(of_suffix(each)[0]) for each in listing)
+    later = [other for found, other in others if found == base and other is not None]
+    if number is not None and name not in listing and later and number < min(later):
+        first = f"{base}.{min(later):06}"
+        error.message += (
+            f": it was purged, and the log now begins with {first}. Start there (start={first!r}),"
+            " and copy what was before from the server's tables; or read from a copy of the logs"
+            " (tailrace receive)"
+        )
 
 
 def _plain_size(magic: bytes, size: int) -> int:

@@ -16,8 +16,9 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
-from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
+from tailrace.constants import COPY_STATE, ENCRYPTED_MAGIC, HEADER_SIZE, MAGIC
 from tailrace.errors import CannotOpen, StorageError, UsageError
+from tailrace.events.format_description import is_by_tailrace
 from tailrace.log_name import base_and_number, file_number
 from tailrace.storage.encryption.folder import StoredInput
 from tailrace.storage.index import GTID_INDEX_SUFFIX, INDEX_SUFFIX, read_index
@@ -580,14 +581,20 @@ class ArchiveFolder:
         """Whether a file is a log that says so; one that MySQL's way encrypts does not."""
         return self.spool.read(name, 0, len(MAGIC)) == MAGIC and is_whole(self.spool, name)
 
+    def _is_anothers(self, name: str) -> bool:
+        """Whether a file is a log that neither a writer of Tailrace nor a receiver put here."""
+        head = self.spool.read(name, 0, len(MAGIC) + HEADER_SIZE + 52)
+        copied = COPY_STATE in self.names()
+        return head[: len(MAGIC)] == MAGIC and not copied and not is_by_tailrace(head[len(MAGIC) :])
+
     def finish(self) -> None:
         """Complete the files that a killed writer left: those that are closed, or that another of
-        their series follows. Files that another writer has open are left alone.
+        their series follows. Files that another writer has open, and a server's, are left alone.
         """
         logs = sorted((base_and_number(name), name) for name in self._written() if _is_log(name))
         last = {base: number for (base, number), _ in logs}
         for (base, number), name in logs:
-            if number == last[base] and not self._is_closed(name):
+            if self._is_anothers(name) or (number == last[base] and not self._is_closed(name)):
                 continue
             try:
                 output = self.spool.reopen(name)

@@ -221,8 +221,10 @@ class LocalFolder(LocalStore):
             raise StorageError(f"{path}: {process} writes to it; end that process first")
 
     def remove(self, name: str) -> None:
-        """Delete the file."""
+        """Delete the file. Raises StorageError if another process has it open for writing."""
         path = self._file(name)
+        if path.exists():
+            self.check_unused([name])
         with told(path):
             path.unlink()
         self._sync()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from tailrace.constants import ColumnType
 from tailrace.errors import LogError, SchemaError, UnknownColumn, ValueRejected
 from tailrace.printable import short_repr
 from tailrace.values.image import ABSENT, Image
@@ -33,20 +34,50 @@ GivenRow: TypeAlias = Mapping[str, Any] | Sequence[Any] | Image | Row
 are Python objects, or a row set's `Value`s."""
 
 
+def _strict(column: Column) -> Dumper:
+    """The dumper of a column that holds no surrogates, as MySQL's."""
+    dump = dumper_of(column)
+    if column.collation is None or column.type in {ColumnType.ENUM, ColumnType.SET}:
+        return dump
+    charset = column.charset
+    if charset not in _STRICT:
+        return dump
+    codec = _STRICT[charset]
+
+    def dump_strict(value: Any) -> bytes:
+        data = dump(value)
+        try:
+            data.decode(codec)
+        except UnicodeDecodeError:  # only of a surrogate: the text was encoded
+            raise ValueRejected(
+                f"{short_repr(value)} has a surrogate, which MySQL does not store in {charset}"
+            ) from None
+        return data
+
+    return dump_strict
+
+
+_STRICT: Final = {"utf8mb3": "utf-8", "utf8mb4": "utf-8", "utf32": "utf-32-be"}
+"""The character sets in which MariaDB stores surrogates and MySQL none, and their codecs."""
+
+
 class CellWriter:
     """Makes cells for the rows of one table; the columns' encodings are determined once.
 
-    Raises `UnsupportedType` for a table with a column type that no row image has.
+    Raises `UnsupportedType` for a table with a column type that no row image has. Without
+    ``surrogates`` a text is rejected that has one, in a character set in which MySQL stores none.
     """
 
     __slots__ = ("_alike", "_dumpers", "_index", "_nullable", "_prefixes", "name", "schema")
 
-    def __init__(self, schema: TableSchema) -> None:
+    def __init__(self, schema: TableSchema, *, surrogates: bool = True) -> None:
         self.schema = schema
         self.name = str(schema.full_name)
         try:
             self._prefixes = [width_of(column).prefix for column in schema.columns]
-            self._dumpers: list[Dumper] = [dumper_of(column) for column in schema.columns]
+            self._dumpers: list[Dumper] = [
+                dumper_of(column) if surrogates else _strict(column) for column in schema.columns
+            ]
         except SchemaError as error:
             raise type(error)(f"{self.name}: {error}") from None
         self._nullable = [column.nullable for column in schema.columns]
@@ -317,16 +348,21 @@ class RowEncoder:
     that they lacked in it (except for FULL).
 
     ``filler``: set the unused NULL bits after the last column, as MariaDB does and MySQL does not;
-    readers ignore them.
+    readers ignore them. ``surrogates`` is that of `CellWriter`.
     """
 
     def __init__(
-        self, schema: TableSchema, image: RowImage | str = RowImage.FULL, *, filler: bool = False
+        self,
+        schema: TableSchema,
+        image: RowImage | str = RowImage.FULL,
+        *,
+        filler: bool = False,
+        surrogates: bool = True,
     ) -> None:
         self.schema = schema
         self.image = RowImage(image)
         self._filler = filler
-        self._writer = CellWriter(schema)
+        self._writer = CellWriter(schema, surrogates=surrogates)
         self._columns = ImageColumns(schema, self.image)
         self._plans: dict[frozenset[int], _Plan] = {}
 

@@ -37,8 +37,9 @@ class WrittenTable:
     ) -> Self:
         """Raises EventEncodeError for a table that no table map can describe."""
         table_map = table.table_map(table_id, metadata=options.metadata.value, form=form)
-        filler = table.flavour is Flavour.MARIADB
-        return cls(table, table_map, RowEncoder(table.schema, options.image, filler=filler))
+        mariadb = table.flavour is Flavour.MARIADB
+        encoder = RowEncoder(table.schema, options.image, filler=mariadb, surrogates=mariadb)
+        return cls(table, table_map, encoder)
 
 
 Change = Literal["insert", "update", "delete"]

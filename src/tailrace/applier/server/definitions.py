@@ -4,6 +4,9 @@ Scheduled events are disabled. What an event does to rows is in the log. A targe
 executes it, too, has these rows twice. A replica gives each event that is created or altered the
 status ``DISABLE ON SLAVE``, whatever status the statement has.
 
+An event whose statement has no definer has the user who altered it on the source, whom the log
+names. Servers write the definer into CREATE EVENT, and not into ALTER EVENT.
+
 DROP TABLE has IF EXISTS. MariaDB drops the tables that exist, answers that others do not, and logs
 the statement with all of them and without an error (``slave_ddl_exec_mode=IDEMPOTENT``).
 """
@@ -15,11 +18,19 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
-from tailrace.schema.tokens import Kind, NotUnderstoodError, SqlMode, TokenCursor, tokenize
+from tailrace.schema.tokens import (
+    Kind,
+    NotUnderstoodError,
+    SqlMode,
+    TokenCursor,
+    quoted_name,
+    tokenize,
+)
 from tailrace.values.charsets import as_logged, is_exact
 
 if TYPE_CHECKING:
     from tailrace.generators import StatementQuery
+    from tailrace.schema.tokens import SqlToken
 
 _DIFFERS: Final = re.compile(
     rb"(?:[\s(;]|--[^\n]*+|#[^\n]*+|/\*(?!M?!).*?\*/)*+"  # up to the first word
@@ -42,25 +53,30 @@ def as_on_replica(query: StatementQuery, flavour: Flavour) -> bytes | None:
     try:
         cursor = TokenCursor(tokenize(text, flavour, mode))
         drops = flavour is Flavour.MARIADB and not query.error_code
-        change = _change(cursor, drops=drops)
+        changes = _changes(cursor, query.invoker, drops=drops)
     except NotUnderstoodError:
         return None  # the server rejects it, too
-    if change is None:
+    if not changes:
         return None
-    start, end, new = change
     charset = query.character_set_client or "utf8mb4"
     if not is_exact(charset, text, raw):
+        news = ", ".join(new for *_, new in changes)
         raise SchemaError(
             "a statement is not in its character set, and so cannot be changed to what a replica"
-            f" executes: {text:.200}: execute it yourself ({new}), and continue after it (--start)"
+            f" executes: {text:.200}: execute it yourself ({news}), and continue after it (--start)"
         )
-    start, end = (len(as_logged(charset, text[:at])) for at in (start, end))
-    # on a line of its own: what is before it may be a comment up to the line's end
-    return b"%b\n%b %b" % (raw[:start], new.encode(), raw[end:])
+    for start, end, new in reversed(changes):
+        # on a line of its own: what is before it may be a comment up to the line's end
+        text = f"{text[:start]}\n{new} {text[end:]}"
+    return as_logged(charset, text)
 
 
-def _change(cursor: TokenCursor, *, drops: bool) -> tuple[int, int, str] | None:
-    """What replaces a part of a definition, from where to where."""
+_Change = tuple[int, int, str]
+"""What replaces a part of a text, from where to where."""
+
+
+def _changes(cursor: TokenCursor, invoker: tuple[str, str] | None, *, drops: bool) -> list[_Change]:
+    """What replaces the parts of a definition, in their order."""
     while cursor.accept_any("(", ";"):
         pass
     while cursor.accept("SET", "STATEMENT"):
@@ -70,24 +86,36 @@ def _change(cursor: TokenCursor, *, drops: bool) -> tuple[int, int, str] | None:
         cursor.accept("TEMPORARY")
         exists = cursor.accept_any("TABLE", "TABLES", "SEQUENCE") and not cursor.sees("IF")
         at = cursor.token.start
-        return (at, at, "IF EXISTS") if drops and exists else None
-    place = _status_at(cursor)
-    return None if place is None else (*place, "DISABLE ON SLAVE")
-
-
-def _status_at(cursor: TokenCursor) -> tuple[int, int] | None:
-    """Where the status of an event is in its statement, or has to be; None for any other one."""
+        return [(at, at, "IF EXISTS")] if drops and exists else []
     if not cursor.accept_any("CREATE", "ALTER"):
-        return None
+        return []
     cursor.accept("OR", "REPLACE")
-    if cursor.accept("DEFINER", "="):
-        cursor.next()
-        if cursor.token.key == "(":
-            cursor.skip_parentheses()
-        if cursor.token.kind is Kind.VARIABLE and cursor.next().value == "@":
-            cursor.next()
+    definer = _definer(cursor, invoker)
     if not cursor.accept("EVENT"):
-        return None
+        return []
+    return [*definer, (*_status_at(cursor), "DISABLE ON SLAVE")]
+
+
+def _definer(cursor: TokenCursor, invoker: tuple[str, str] | None) -> list[_Change]:
+    """The user whom the session of the statement made the definer, in place of none."""
+    start = end = cursor.token.start
+    if cursor.accept("DEFINER", "="):
+        end = _end(cursor.next())
+        if not cursor.tokens[cursor.at - 1].key.startswith("CURRENT_"):
+            if cursor.token.kind is Kind.VARIABLE and cursor.next().value == "@":
+                cursor.next()
+            return []
+        if cursor.accept("("):
+            end = _end(cursor.next())
+    if invoker is None:
+        return []
+    user, host = invoker
+    named = f"{quoted_name(user)}@{quoted_name(host)}" if host else quoted_name(user)
+    return [(start, end, f"DEFINER = {named}")]
+
+
+def _status_at(cursor: TokenCursor) -> tuple[int, int]:
+    """Where the status of an event is in its statement, or has to be."""
     cursor.accept("IF", "EXISTS")
     cursor.accept("IF", "NOT", "EXISTS")
     cursor.qualified()
@@ -102,5 +130,10 @@ def _status_at(cursor: TokenCursor) -> tuple[int, int] | None:
         last = cursor.next()
         if cursor.accept("ON"):
             last = cursor.next()
-        end = last.start + len(last.value)
+        end = _end(last)
     return start, end
+
+
+def _end(token: SqlToken) -> int:
+    """Where a word or a mark ends."""
+    return token.start + len(token.value)

@@ -1,0 +1,55 @@
+"""Whether the text of one event is one statement: where the body of a routine ends."""
+
+from tailrace.constants import Flavour
+from tailrace.schema.tokens import SqlMode, is_several
+from tests.cases import each_case
+
+ONE = [
+    "CREATE PROCEDURE p() BEGIN IF 1 THEN SELECT 1; END IF; SELECT IF(1, 2, 3); END",
+    "CREATE PROCEDURE p() IF (a) AND IF(1, 2, 3) THEN DO 1; ELSE IF (1) THEN DO 1; END IF; END IF;",
+    "CREATE PROCEDURE p() BEGIN SET x = CASE a WHEN 1 THEN IF(1, 2, 3) ELSE IF(2, 3, 4) END; DO 1; END",
+    "CREATE PROCEDURE p() BEGIN DROP TABLE IF EXISTS a; IF NOT EXISTS (SELECT 1) THEN DO 1; END IF; END;",
+    "CREATE PROCEDURE IF NOT EXISTS p() IF NOT a THEN CREATE TABLE IF NOT EXISTS x (a INT); END IF",
+    "CREATE PROCEDURE p() x: WHILE 1 DO DO 1; LEAVE x; END WHILE x /* ; */",
+    "CREATE PROCEDURE p() BEGIN DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN DO 1; END; DO 1; END",
+    "CREATE PROCEDURE p() REPEAT SET b = REPEAT('x', 3); UNTIL done END REPEAT -- ;",
+    "CREATE TRIGGER t BEFORE INSERT ON a FOR EACH ROW BEGIN SET NEW.end = 1; SELECT begin, end FROM t; END",
+    "CREATE PROCEDURE p() BEGIN CASE a WHEN 1 THEN DO 1; ELSE BEGIN END; END CASE; END",
+    "CREATE PROCEDURE p() FOR i IN 1..3 DO SELECT i; END FOR;",
+    "CREATE EVENT IF NOT EXISTS e ON SCHEDULE EVERY 1 DAY DO DO 1;",
+    "ALTER EVENT e DO l: LOOP DO 1; LEAVE l; END LOOP",
+]
+IN_ORACLE = [
+    "CREATE PROCEDURE p AS a INT; BEGIN WHILE 1 LOOP DO 1; END LOOP; FOR i IN 1..2 LOOP DO 1; END LOOP; END;",
+    "CREATE FUNCTION f RETURN INT IS BEGIN RETURN (SELECT a AS b FROM t); END",
+    "CREATE PACKAGE k AS PROCEDURE p; FUNCTION f RETURN INT; END;",
+    """CREATE PACKAGE BODY k AS v INT; PROCEDURE p AS x INT; BEGIN DO 1; END; FUNCTION f RETURN INT
+    IS BEGIN RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN 2; END; BEGIN v := 2; END;""",
+    "CREATE TRIGGER t BEFORE INSERT ON a FOR EACH ROW DECLARE x INT; BEGIN DO 1; END",
+    "CREATE PROCEDURE p AS BEGIN DECLARE x INT; BEGIN DO 1; END; IF 1 THEN DO 1; ELSIF 2 THEN DO 2; END IF; END",
+]
+SEVERAL = [
+    "CREATE PROCEDURE p() SELECT 1; DROP DATABASE victim; END",
+    "CREATE PROCEDURE p() BEGIN END; DROP DATABASE victim; BEGIN END",
+    "CREATE PROCEDURE p() REPEAT DO 1; UNTIL 1 END REPEAT; DROP DATABASE victim; SELECT 1 UNTIL",
+    "CREATE TRIGGER t BEFORE INSERT ON a FOR EACH ROW SET @a = IF(1, 2, 3); DROP DATABASE victim; END",
+    "CREATE PROCEDURE p() SELECT begin FROM t; DROP DATABASE victim; SELECT end FROM t",
+    "CREATE PROCEDURE p() SELECT CASE 1 WHEN 2 THEN 3 END; DO 1; SELECT CASE 1 WHEN 2 THEN 3 END",
+    "CREATE PROCEDURE p() DO 1;END",
+    "INSERT INTO t VALUES (1); CREATE PROCEDURE p() BEGIN DO 1; END",
+    "CREATE EVENT e ON SCHEDULE EVERY 1 DAY COMMENT 'BEGIN' DO DO 1; DROP DATABASE victim; END",
+]
+
+
+@each_case("flavour", Flavour)
+@each_case("text", ONE + SEVERAL)
+def test_a_text_is_one_statement_up_to_the_end_of_its_blocks(flavour, text):
+    assert is_several(text, flavour, SqlMode.NONE) == (text in SEVERAL)
+
+
+@each_case("text", IN_ORACLE)
+def test_blocks_of_sql_mode_oracle(text):
+    assert not is_several(text, Flavour.MARIADB, SqlMode.ORACLE)
+    assert is_several(
+        f"{text.rstrip(';')}; DROP DATABASE victim; END", Flavour.MARIADB, SqlMode.ORACLE
+    )
