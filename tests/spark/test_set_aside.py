@@ -658,6 +658,32 @@ def test_statements_that_name_other_tables_or_fewer_columns_than_they_change(
         assert not any(sql in str(states[name].set_aside) for sql in made)
 
 
+@pytest.mark.parametrize("source", ["mariadb-11.8"], indirect=True)
+def test_a_partition_becomes_a_table(source, tmp_path):
+    """A new lake has it set aside: the log has none of its rows, and no CREATE TABLE."""
+    source.execute("CREATE OR REPLACE DATABASE osc")
+    source.rotate()
+    parts = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN (9))"
+    for sql in (
+        f"CREATE TABLE osc.t (id INT PRIMARY KEY) {parts}",
+        "INSERT INTO osc.t VALUES (1), (6)",
+        "ALTER TABLE osc.t CONVERT PARTITION p TO TABLE u",
+        "CREATE TABLE osc.other (id INT PRIMARY KEY)",
+        *("INSERT INTO osc.other VALUES (7)", "INSERT INTO osc.u VALUES (3)"),
+    ):
+        source.connection.select_db("osc")
+        source.execute(sql)
+    source.connection.commit()
+    source.disconnect()
+    (tmp_path / "logs").mkdir()
+    shutil.copy(source.rotate(), tmp_path / "logs")
+    land(tmp_path / "logs", tmp_path / "lake")
+    states = LakeView.open(tmp_path / "lake").manifest.tables
+    aside = {name for name, each in states.items() if each.set_aside is not None}
+    assert aside == {"osc.t", "osc.u"}
+    assert READERS["parquet"](tmp_path / "lake", "osc.other")["id"].to_pylist() == [7]
+
+
 def marks(name, lake, table):
     """What the properties of a table's current state and history say of it."""
     parts = (table, f"{table}_history")

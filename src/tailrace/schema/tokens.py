@@ -370,6 +370,9 @@ _BYTES: Final = {"0x": 16, "x'": 16, "0b": 2, "b'": 2}
 """The base of a literal of bytes, by how it begins."""
 
 
+_AFTER_BMP: Final = re.compile("[^\u0000-\uffff]")
+
+
 class TokenCursor:
     """Examines one token and moves on. The last token is an END token, which is never passed.
 
@@ -442,12 +445,14 @@ class TokenCursor:
         return NotUnderstoodError(f"{why} {here}")
 
     def name(self) -> str:
-        """An identifier, with or without quotes; surrogates in it are escaped, so it is UTF-8."""
+        """An identifier, with or without quotes, as the server has it: MySQL puts ``?`` for each
+        character after U+FFFF, and MariaDB rejects it. Surrogates are escaped, so it is UTF-8.
+        """
         token = self.token
         if token.kind is not Kind.WORD and token.kind is not Kind.NAME:
             raise self.error("a name is expected")
         self.at += 1
-        return in_json(token.value)
+        return in_json(_AFTER_BMP.sub("?", token.value))
 
     def qualified(self) -> tuple[str | None, str]:
         """``table``, ``database.table`` or (MariaDB) ``.table``: the database, if any, and name."""

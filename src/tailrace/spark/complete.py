@@ -57,11 +57,13 @@ def statuses(
     """
     whole = {source: each.whole for source, each in taken.items() if each.splits}
     emptied = {source: _emptied(each) for source, each in taken.items()}
+    exchanged = {source: _exchanged(each) for source, each in taken.items()}
     found: dict[str, Status | None] = {}
     for key, (source, database, table) in fresh.items():
         known = manifest.tables.get(key)
         fresh_here = source in whole and (known is None or known.dropped)
-        if fresh_here and (database, table) not in whole[source]:
+        moved = str(TableName(database, table)) in exchanged[source]
+        if fresh_here and not moved and (database, table) not in whole[source]:
             found[key] = _incomplete(manifest, taken, source)
     for key, known in manifest.tables.items():
         name = (known.database, known.table)
@@ -81,6 +83,12 @@ def _emptied(taken: Taken) -> set[str]:
         elif change.kind == "rename" and change.table in found and change.renamed is not None:
             found.add(change.renamed)
     return found
+
+
+def _exchanged(taken: Taken) -> set[str]:
+    """The tables that partitions were exchanged for, which are set aside for that."""
+    changes = (change for split in taken.splits for change in split.changes)
+    return {name for change in changes for name in change.others}
 
 
 def _incomplete(manifest: Manifest, taken: Mapping[str, Taken], source: str) -> Status:
