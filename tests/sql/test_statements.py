@@ -1,5 +1,6 @@
 """Statements as text: what stands where; servers run them in the other tests of this folder."""
 
+import re
 import tracemalloc
 
 import pytest
@@ -59,7 +60,8 @@ def test_quoted_text_means_the_same_in_every_mode(text):
 def test_names_and_comments_end_where_they_should(text):
     for mode in SqlMode:
         cursor = TokenCursor(tokenize(f"{quoted_name(text)} x", Flavour.MYSQL, mode))
-        assert (cursor.name(), cursor.token.key) == (text, "X")
+        kept = re.sub("[^\u0000-\uffff]", "?", text)  # as MySQL names it
+        assert (cursor.name(), cursor.token.key) == (kept, "X")
     assert len(comment(text).splitlines()) == 1
 
 
@@ -219,7 +221,7 @@ def test_a_trigger_follows_its_table_in_its_own_character_set(charset, collation
     (made,) = triggers.before_statement()
     want = text.replace(f"`t{letter}`", f"`d`.`u{new}`")
     assert encoded(made.sql) == want.encode(charset)
-    event = query(f"RENAME TABLE `u{new}` TO `u\U0001f600`")
+    event = query(f"RENAME TABLE `u{new}` TO `u\u0e01`")
     with pytest.raises(SchemaError, match=f"character set {charset}"):
         list(triggers.take(statement_of(Logged(event, PLACE)), event))
 
