@@ -21,7 +21,7 @@ import tailrace
 from tailrace.errors import SchemaError, TailraceError
 from tailrace.table_filter import TableFilter
 from tools.applied import forget, gtid_mode
-from tools.campaign.report import Tries
+from tools.campaign.report import Tries, on_servers
 from tools.campaign.second import client
 from tools.servers import ONE_OF_EACH, Server
 
@@ -267,8 +267,4 @@ def run(name: str, count: int, seed: int) -> Tries:
 
 def command(given: argparse.Namespace) -> int:
     """Run it, and print the reports."""
-    status = 0
-    for name in given.server:
-        report = run(name, given.size, given.seed)
-        status |= report.conclude(f"{report.tried} statements on {name} in {report.seconds:.0f} s")
-    return status
+    return on_servers(run, "statements", given)

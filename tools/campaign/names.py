@@ -34,7 +34,7 @@ from tailrace.spark.verify import verify
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 from tools.applied import differences, forget, gtid_mode
-from tools.campaign.report import Tries
+from tools.campaign.report import Tries, on_servers
 from tools.campaign.second import client
 from tools.dumps import quoted
 from tools.servers import ONE_OF_EACH, Server
@@ -314,8 +314,4 @@ def _lower_case(name: str, count: int, seed: int, report: Tries, source: Server)
 
 def command(given: argparse.Namespace) -> int:
     """Run it, and print the reports."""
-    status = 0
-    for name in given.server:
-        report = run(name, given.size, given.seed)
-        status |= report.conclude(f"{report.tried} tries on {name} in {report.seconds:.0f} s")
-    return status
+    return on_servers(run, "tries", given)

@@ -25,7 +25,7 @@ from tailrace.errors import SchemaError, TailraceError
 from tailrace.events import StatusVariable
 from tools.applied import ApplyFailed, as_relay_log, forget, gtid_mode
 from tools.campaign.definitions import feed
-from tools.campaign.report import Tries
+from tools.campaign.report import Tries, on_servers
 from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
@@ -427,8 +427,4 @@ def run(name: str, count: int, seed: int) -> Tries:
 
 def command(given: argparse.Namespace) -> int:
     """Run it, and print the reports."""
-    status = 0
-    for name in given.server:
-        report = run(name, given.size, given.seed)
-        status |= report.conclude(f"{report.tried} logs on {name} in {report.seconds:.0f} s")
-    return status
+    return on_servers(run, "logs", given)

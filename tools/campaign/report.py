@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
 
 
 @dataclass
@@ -58,6 +59,17 @@ class Tries:
             print(f"{number:8} {outcome}")
         print(f"{len(self.failures)} failures")
         return int(bool(self.failures))
+
+
+def on_servers(run: Callable[[str, int, int], Tries], what: str, given: argparse.Namespace) -> int:
+    """Run a campaign with so many tries of ``what`` on each of the given servers, and print its
+    reports; gives the command's status.
+    """
+    status = 0
+    for name in given.server:
+        report = run(name, given.size, given.seed)
+        status |= report.conclude(f"{report.tried} {what} on {name} in {report.seconds:.0f} s")
+    return status
 
 
 def conclude(reports: Sequence[Report], says: str) -> int:

@@ -116,11 +116,16 @@ def file_mark(raw: bytes | memoryview) -> str:
     return blake2b(stamp(raw), digest_size=8).hexdigest()
 
 
-def is_by_tailrace(raw: bytes | memoryview) -> bool:
-    """Whether Tailrace wrote a log, by its first event: the mark, or its version of before."""
-    version = bytes(raw[HEADER_SIZE + 2 : HEADER_SIZE + 52])
-    marked = version[49:] == b"T" and 0 in version[:49]
-    return marked or version.rstrip(b"\0").endswith(b"-tailrace")
+def is_by_tailrace(body: bytes | memoryview) -> bool:
+    """Whether Tailrace wrote a log, by its first event's body: the mark, or the version that
+    earlier releases recorded.
+    """
+    version = bytes(body[2:52])
+    return _has_mark(version) or version.partition(b"\0")[0].endswith(b"-tailrace")
+
+
+def _has_mark(version: bytes) -> bool:
+    return version[49:] == b"T" and 0 in version[:49]
 
 
 def check_magic(head: bytes, file: str) -> None:
@@ -320,7 +325,7 @@ class FormatDescriptionEvent(Event, types=(EventType.FORMAT_DESCRIPTION,)):
     @property
     def by_tailrace(self) -> bool:
         """Whether Tailrace wrote the log, and no server."""
-        return self.body[51] == ord("T") and 0 in self.body[2:51]
+        return _has_mark(bytes(self.body[2:52]))
 
     @property
     def post_headers(self) -> bytes:

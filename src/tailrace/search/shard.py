@@ -92,8 +92,8 @@ class IndexedTable:
     """A table in a shard: its number, the columns of its key, and the classes of its text columns.
 
     The class is a `Folding`, or `JSON`. A table without a key is known by its whole rows, and so is
-    one whose key does not tell its rows apart. Up to
-    ``loaded``, a position, its rows were read by SELECT; it was ``missing`` then.
+    one whose key does not tell its rows apart. Up to ``loaded``, a position, its rows were read by
+    SELECT; it was ``missing`` then.
     """
 
     number: int

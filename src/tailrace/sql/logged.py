@@ -141,18 +141,14 @@ def _tables(effect: Effect, event: QueryEvent) -> list[TableName]:
             return [pair(effect.old), pair(effect.new)]
         case CreateLike():
             return [pair(effect.name), pair(effect.source)]
-        case AlterTable(name=Name() as name) | Unclear(name=Name() as name):
+        case AlterTable():
             moved = renaming(effect)
-            return [
-                pair(name),
-                *(() if moved is None else moved[1:]),
-                *(
-                    effect.exchanged
-                    if isinstance(effect, AlterTable)
-                    else _others(exchanged_tables, event)
-                ),
-                *_others(merged_tables, event),
-            ]
+            renamed = () if moved is None else moved[1:]
+            others = (*effect.exchanged, *_others(merged_tables, event))
+            return [pair(effect.name), *renamed, *others]
+        case Unclear(name=Name() as name):
+            others = (*_others(exchanged_tables, event), *_others(merged_tables, event))
+            return [pair(name), *others]
         case CreateTable():
             return [pair(effect.name), *_others(merged_tables, event)]
         case DropTable() | Temporary() | Truncate():

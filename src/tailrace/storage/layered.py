@@ -582,10 +582,10 @@ class ArchiveFolder:
         return self.spool.read(name, 0, len(MAGIC)) == MAGIC and is_whole(self.spool, name)
 
     def _is_anothers(self, name: str) -> bool:
-        """Whether a file is a log that neither a writer of Tailrace nor a receiver put here."""
-        head = self.spool.read(name, 0, len(MAGIC) + HEADER_SIZE + 52)
-        copied = COPY_STATE in self.names()
-        return head[: len(MAGIC)] == MAGIC and not copied and not is_by_tailrace(head[len(MAGIC) :])
+        """Whether a file is a log that no writer of Tailrace has written."""
+        body_at = len(MAGIC) + HEADER_SIZE
+        head = self.spool.read(name, 0, body_at + 52)
+        return head[: len(MAGIC)] == MAGIC and not is_by_tailrace(head[body_at:])
 
     def finish(self) -> None:
         """Complete the files that a killed writer left: those that are closed, or that another of
@@ -593,8 +593,11 @@ class ArchiveFolder:
         """
         logs = sorted((base_and_number(name), name) for name in self._written() if _is_log(name))
         last = {base: number for (base, number), _ in logs}
+        is_copy = COPY_STATE in self.names()  # a receiver put them here
         for (base, number), name in logs:
-            if self._is_anothers(name) or (number == last[base] and not self._is_closed(name)):
+            if not is_copy and self._is_anothers(name):
+                continue
+            if number == last[base] and not self._is_closed(name):
                 continue
             try:
                 output = self.spool.reopen(name)

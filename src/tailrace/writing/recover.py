@@ -45,7 +45,7 @@ from tailrace.events import (
     TableMapEvent,
     XidEvent,
 )
-from tailrace.events.format_description import check_magic, first_event
+from tailrace.events.format_description import check_magic, first_event, is_by_tailrace
 from tailrace.events.header import EventHeader, unpack_header
 from tailrace.events.walk import walk
 from tailrace.gtid import GtidList, GtidSet, GtidState, advanced
@@ -302,7 +302,7 @@ def check_head(folder: WritableStore, name: str) -> None:
 
 
 def _check_ours(event: FormatDescriptionEvent, path: str) -> None:
-    if not event.by_tailrace and not event.server_version.endswith("-tailrace"):
+    if not is_by_tailrace(event.body):
         raise StorageError(
             f"{path}: this log has no mark of Tailrace: a server of version"
             f" {event.server_version!r} or an earlier release of Tailrace wrote it. It cannot"
