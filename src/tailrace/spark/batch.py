@@ -456,7 +456,7 @@ class Batches:
                 for key, each in files.items()
                 if key not in left_out and (found := self._landing(key, each, asides, again))
             },
-            {key: each for key, each in built.items() if key not in asides.tables},
+            {key: each for key, each in built.items() if key not in asides.tables or each.moved},
             states,
             self._options.tables,
             self._options.keep,

@@ -79,9 +79,9 @@ class Failure:
     rejected: bool = False
 
 
-def rejection(reason: str) -> Failure:
+def rejection(reason: str, origins: tuple[str, ...] = ()) -> Failure:
     """The failure of a table whose state or history cannot continue, though nothing went wrong."""
-    return Failure(reason, needs=_RESTARTS, rejected=True)
+    return Failure(reason, origins, needs=_RESTARTS, rejected=True)
 
 
 def of_one_table(error: BaseException) -> bool:

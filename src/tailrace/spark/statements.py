@@ -52,8 +52,8 @@ def restart(splits: Sequence[Split], table: str) -> tuple[Position, TableChange]
 
 
 def _restarts(change: TableChange, table: str) -> bool:
-    if change.kind == "rename":
-        return change.renamed == table
+    if change.kind == "rename":  # what has the name now is another table, or none
+        return table in {change.table, change.renamed}
     return change.kind in {"create", "truncate", "drop"} and _names(change.table, table)
 
 
