@@ -244,7 +244,7 @@ class Batches:
             status = table.set_aside
             if table.source != source or status is None or not can_restart(status):
                 continue
-            if (where := restart(taken.splits, self._name(key, source))) is not None:
+            if (where := restart(taken.splits, self._name(key, source), status)) is not None:
                 found[key] = where
         return found
 
