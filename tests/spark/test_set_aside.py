@@ -591,6 +591,55 @@ def test_statements_end_states_and_bring_tables_back(source, tmp_path, name, bat
     assert [marks(name, lake, table) for table in tables] == [set()] * len(tables)
 
 
+@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
+def test_a_table_that_stands_still_is_renamed(source, tmp_path, name):
+    """Its last state goes with it; its old name is another table's, or nobody's."""
+    logs, lake = tmp_path / "logs", tmp_path / "lake"
+    logs.mkdir()
+    source.execute("DROP DATABASE IF EXISTS osc")
+    source.rotate()
+    source.execute("CREATE DATABASE osc")
+    for table in ("swapped", "plain"):
+        source.execute(f"CREATE TABLE osc.{table} (id INT PRIMARY KEY, c VARCHAR(9))")
+        source.execute(f"INSERT INTO osc.{table} VALUES (1, '1'), (2, '2')")
+    source.execute("CREATE TABLE osc.new (id INT PRIMARY KEY, c INT)")
+    source.execute("INSERT INTO osc.new VALUES (50, 5)")
+
+    def take(*statements):
+        for sql in statements:
+            source.execute(sql)
+        source.connection.commit()
+        shutil.copy(source.rotate(), logs)
+        land(logs, lake, format=name, keep=KEPT)
+        states = LakeView.open(lake).manifest.tables
+        there = {each: state for each, state in states.items() if not state.dropped}
+        rows = {each: READERS[name](lake, each).select(["id", "c"]).to_pylist() for each in there}
+        return there, {
+            each: sorted(map(tuple, map(dict.values, found))) for each, found in rows.items()
+        }
+
+    modify = [f"ALTER TABLE osc.{table} MODIFY c INT" for table in ("swapped", "plain")]
+    last = take(*modify)[1]["osc.plain"]
+    there, rows = take(
+        "RENAME TABLE osc.swapped TO osc.old, osc.new TO osc.swapped, osc.plain TO osc.moved",
+        "INSERT INTO osc.old VALUES (3, 3)",
+        "INSERT INTO osc.swapped VALUES (51, 1)",
+    )
+    assert rows == {"osc.old": last, "osc.moved": last, "osc.swapped": [(50, 5), (51, 1)]}
+    for table, old in (("osc.old", "osc.swapped"), ("osc.moved", "osc.plain")):
+        status = there[table].set_aside
+        assert f"it has rows of {old}, which is set aside" in status.reason
+        assert "RENAME TABLE" in status.reason
+        assert "truncates or recreates it" in status.needs
+    there, rows = take(
+        "TRUNCATE osc.old", "INSERT INTO osc.old VALUES (9, 9)", "DROP TABLE osc.moved"
+    )
+    assert [each.set_aside for each in there.values()] == [None, None]
+    assert rows == {"osc.old": [(9, 9)], "osc.swapped": [(50, 5), (51, 1)]}
+    versions = READERS[name](lake, "osc.plain", "history")
+    assert sorted(versions["id"].to_pylist()) == [1, 2]
+
+
 PARTS = "(id INT PRIMARY KEY) PARTITION BY RANGE(id) (PARTITION p0 VALUES LESS THAN (10))"
 QUIET = {
     "a table of the default database": (

@@ -244,7 +244,7 @@ class Batches:
             status = table.set_aside
             if table.source != source or status is None or not can_restart(status):
                 continue
-            if (where := restart(taken.splits, self._name(key, source))) is not None:
+            if (where := restart(taken.splits, self._name(key, source), status)) is not None:
                 found[key] = where
         return found
 
@@ -456,7 +456,7 @@ class Batches:
                 for key, each in files.items()
                 if key not in left_out and (found := self._landing(key, each, asides, again))
             },
-            {key: each for key, each in built.items() if key not in asides.tables},
+            {key: each for key, each in built.items() if key not in asides.tables or each.moved},
             states,
             self._options.tables,
             self._options.keep,

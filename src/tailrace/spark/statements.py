@@ -18,6 +18,7 @@ from tailrace.events.query import QueryEvent
 from tailrace.position import Position
 from tailrace.printable import one_line, printable
 from tailrace.spark.current.lineage import is_dropped
+from tailrace.spark.failure import RESTARTS
 from tailrace.spark.inflow import Inflow
 from tailrace.storage import EventReader
 
@@ -45,15 +46,20 @@ def placed(splits: Sequence[Split]) -> Iterator[tuple[Position, TableChange, Spl
                 yield Position(split.file, change.began or change.offset), change, split
 
 
-def restart(splits: Sequence[Split], table: str) -> tuple[Position, TableChange] | None:
-    """The first statement that empties, drops or recreates a table, and where it stands."""
-    found = ((at, change) for at, change, _ in placed(splits) if _restarts(change, table))
+def restart(
+    splits: Sequence[Split], table: str, status: Status
+) -> tuple[Position, TableChange] | None:
+    """The first statement that empties, drops or recreates a table that is set aside, and where it
+    stands. So does one that renames it, unless it can be taken up again under its old name.
+    """
+    ended = status.needs == RESTARTS
+    found = ((at, change) for at, change, _ in placed(splits) if _restarts(change, table, ended))
     return next(found, None)
 
 
-def _restarts(change: TableChange, table: str) -> bool:
+def _restarts(change: TableChange, table: str, ended: bool) -> bool:
     if change.kind == "rename":
-        return change.renamed == table
+        return change.renamed == table or (ended and change.table == table)
     return change.kind in {"create", "truncate", "drop"} and _names(change.table, table)
 
 

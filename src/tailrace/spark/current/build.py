@@ -52,13 +52,18 @@ class Built:
     """A table's current state in the making: the manifest's entry, and where its files are.
 
     The names of the entry's files are not those that they will have. With ``failed`` nothing was
-    made: the entry is none of a lake's.
+    made: the entry is none of a lake's, or the last state that a table had under another name.
     """
 
     current: Current
     paths: tuple[str | None, ...] = ()
     seconds: float = 0.0
     failed: Failure | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Whether it is the last state of a table that was set aside under another name."""
+        return self.failed is not None and bool(self.current.key)
 
 
 def table_changes(splits: Sequence[Split]) -> list[TableChange]:
@@ -132,7 +137,7 @@ class SourceChanges:
         """The failure of a table to which a restarted one gave its name away (RENAME TABLE)."""
         if base is None or base == name or base not in self.restarted:
             return None
-        return Failure(f"it has rows of {base}, which is set aside", (base,))
+        return rejection(f"it has rows of {base}, which is set aside", (base,))
 
 
 def build(
@@ -164,7 +169,7 @@ def build(
             cause = failed.get(name) or source.lacking(_names(life))
             cause = cause or source.outdated(name, life.base)
             if cause is not None:
-                built[name] = _failed(cause)
+                built[name] = _last(source, name, life, cause)
                 continue
             before = _before(source, life)
             if has_begun(life, files, source.committed):
@@ -203,6 +208,16 @@ def _names(life: Life) -> Iterator[str | None]:
     yield life.base
     for segment in life.segments:
         yield segment.table
+
+
+def _last(source: SourceChanges, name: str, life: Life, cause: Failure) -> Built:
+    """A table that cannot be made: with the last state of the one that was set aside, if it has got
+    another name.
+    """
+    before = source.committed.get(life.base) if life.base not in {None, name} else None
+    if before is None or before[0].refused is not None:
+        return _failed(cause)
+    return Built(*before, failed=cause)
 
 
 def _before(source: SourceChanges, life: Life) -> State | None:

@@ -87,7 +87,8 @@ def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
         work = _Table(lake, name, known, made, shapes)
         there = place.copy()
         try:
-            state = (work.stand if name in asides.tables else work.put)(found, there)
+            stands = name in asides.tables and name not in made.built
+            state = (work.stand if stands else work.put)(found, there)
         except Exception as error:  # noqa: BLE001 - `failure` raises what is not the table's own
             asides.fail_state(name, found, failure(error))
             work = _Table(lake, name, before.tables.get(name), replace(made, files={}), shapes)
@@ -122,7 +123,9 @@ class _Table:
         if "current" in made.keep:
             current = _current(made.built.get(name), lake.manifest.version + 1, place)
             state = replace(state, current=current, dropped=current is None)
-        if "history" in made.keep:
+        if made.asides_of(lake.manifest).stands(name, "history"):
+            self._keep(place, ("history",))
+        elif "history" in made.keep:
             built = made.histories.get(name)
             state = _history(lake, state, built, place, shapes, shards=made.shards)
         place.check()

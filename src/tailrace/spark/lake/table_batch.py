@@ -84,7 +84,10 @@ class TableBatch:
         asides = made.asides_of(self.before)
         steps, moves = len(self.steps), len(self.moves)
         going = [
-            part for part in made.keep if not all(asides.stands(key, part) for key in states)
+            part
+            for part in made.keep
+            if not all(asides.stands(key, part) for key in states)
+            or (part == "current" and made.built.keys() & states.keys())
         ]  # of several sources that have the table some may stand still
         found = dict(states)
         try:
