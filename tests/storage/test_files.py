@@ -223,3 +223,16 @@ def test_an_index_that_its_server_did_not_put_in_place(tmp_path):
     (near / "binlog.index_crash_safe").write_text(f"{first}\n./binlog.000002\n")
     assert names(near) == {"near": ["binlog.000001", "binlog.000002"]}
     assert names(near / "binlog.index") == {"binlog": ["binlog.000001", "binlog.000002"]}
+
+
+def test_an_index_whose_logs_were_all_purged_since_it_was_read(tmp_path, monkeypatch):
+    """A server purged all that it listed a moment before: it is read again."""
+    index = tmp_path / "binlog.index"
+    index.write_text("./binlog.000001\n")
+
+    def later(_seconds):
+        log(tmp_path, 2)
+        index.write_text("./binlog.000002\n")
+
+    monkeypatch.setattr("tailrace.storage.files.sleep", later)
+    assert names(index) == {"binlog": ["binlog.000002"]}

@@ -69,8 +69,8 @@ def find(
 def _steady(look: Callable[[], _Found]) -> _Found:
     """What is found in a folder. If a file vanishes meanwhile, look again, for a limited time.
 
-    A server deletes its index before it renames the new one, and deletes logs; MariaDB moves the
-    lines of its index up in the file. Raises StorageError.
+    A server deletes its index before it renames the new one, and deletes logs: all that the index
+    listed may be gone. MariaDB moves the lines of its index up in the file. Raises StorageError.
     """
     end = monotonic() + _LOOK_SECONDS
     while True:
@@ -320,7 +320,9 @@ def _indexed(
     store, listing = _listing(store, layers)
     listed = _listed(store, index, listing, keyring)
     if not listed:
-        raise StorageError(f"{store.path(index)}: none of the logs that this index lists exists")
+        raise StorageError(
+            f"{store.path(index)}: none of the logs that this index lists exists"
+        ) from FileNotFoundError(index)  # all may have been purged since it was read
     logs = _checked(listed, listing) if keyring else listed
     return _series(index.removesuffix(INDEX_SUFFIX), logs)
 
