@@ -22,7 +22,7 @@ from tailrace.cli.options import (  # cyclopts reads them
     patterns,
 )
 from tailrace.cli.output import output_to, say, standard_output
-from tailrace.cli.signals import STATUS, on_signals
+from tailrace.cli.signals import on_signals
 from tailrace.cli.sources import with_servers
 from tailrace.live.scheme import names_server
 from tailrace.printable import counted
@@ -104,22 +104,18 @@ def apply(
     from tailrace.applier.applier import apply as run  # noqa: PLC0415 - with PyMySQL
     from tailrace.live.url import Source as Url  # noqa: PLC0415 - as above
 
-    signalled: list[int] = []
-
     def started(stream: EventStream) -> None:
         streams.append(stream)
         say(f"applying to {Url.parse(to).name if names_server(to) else to.partition(':')[0]}")
-        if signalled:
+        if ending.numbers:
             stream.stop()
 
-    def stopped(number: int) -> None:
-        put_back()
-        signalled.append(number)
+    def stop() -> None:
         for stream in streams:
             stream.stop()
 
     streams: list[EventStream] = []
-    with on_signals(stopped) as put_back:
+    with on_signals(stop) as ending:
         done = run(
             with_servers(sources, follow=follow, skip_torn_tail=skip_torn_tail),
             to,
@@ -144,4 +140,4 @@ def apply(
     transactions = counted(done.transactions, "transaction")
     output.line((f"{transactions} applied{earlier}; up to {done.position}", ""))
     output.close()
-    return STATUS[signalled[0]] if signalled else 0
+    return ending.status

@@ -27,7 +27,7 @@ from tailrace.cli.options import (  # cyclopts reads them
     patterns,
 )
 from tailrace.cli.output import cut_to_width, live_on_stderr, output_to, say, standard_output
-from tailrace.cli.signals import STATUS, on_signals
+from tailrace.cli.signals import on_signals
 from tailrace.cli.sources import with_servers
 from tailrace.errors import MissingExtra, UsageError
 from tailrace.extras import importing
@@ -167,22 +167,19 @@ def index(
             analyser=chosen,
         )
     reading: list[Items] = []
-    signalled: list[int] = []
 
     def started(items: Items) -> None:
         reading.append(items)
         if follow:
             say(f"following the log into {into}")
-        if signalled:
+        if ending.numbers:
             items.stop()
 
-    def stopped(number: int) -> None:
-        put_back()
-        signalled.append(number)
+    def stop() -> None:
         for each in reading:
             each.stop()
 
-    with _shown() as show, on_signals(stopped) as put_back:
+    with _shown() as show, on_signals(stop) as ending:
         (log,) = with_servers([str(source)], follow=follow)
         done = run(
             log,
@@ -202,7 +199,7 @@ def index(
             on_progress=lambda so_far: show(_progress(so_far)),
         )
     _print(done)
-    return STATUS[signalled[0]] if signalled else 0
+    return ending.status
 
 
 def _is_lake(source: str) -> bool:
@@ -226,14 +223,7 @@ def _on_spark(source: str, into: str, **options: Any) -> int:
     from tailrace.spark.search import index as run  # noqa: PLC0415 - takes a while
 
     stop = threading.Event()
-    signalled: list[int] = []
-
-    def stopped(number: int) -> None:
-        put_back()
-        signalled.append(number)
-        stop.set()
-
-    with _shown() as show, on_signals(stopped) as put_back:
+    with _shown() as show, on_signals(stop.set) as ending:
         done = run(
             source,
             into,
@@ -242,7 +232,7 @@ def _on_spark(source: str, into: str, **options: Any) -> int:
             **options,
         )
     _print(done)
-    return STATUS[signalled[0]] if signalled else 0
+    return ending.status
 
 
 def _print(done: Indexed) -> None:

@@ -28,7 +28,7 @@ from tailrace.cli.output import (
     say_error,
     standard_output,
 )
-from tailrace.cli.signals import STATUS, on_signals
+from tailrace.cli.signals import on_signals
 from tailrace.cli.sources import NO_SERVER, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import TailraceError, UsageError
@@ -176,7 +176,7 @@ def receive(
             )
             for number, place in enumerate(places)
         ]
-        signalled = _run(jobs, shown, alone=len(jobs) == 1)
+        status = _run(jobs, shown, alone=len(jobs) == 1)
     output = output_to(standard_output())
     for job in jobs:
         if job.done is not None:
@@ -184,7 +184,7 @@ def receive(
     output.close()
     if any(job.failed is not None for job in jobs):
         return _FAILED
-    return STATUS.get(signalled, 0)
+    return status
 
 
 # --- the jobs ------------------------------------------------------------------------------------
@@ -211,18 +211,16 @@ class _Job:
 
 
 def _run(jobs: Sequence[_Job], shown: Display, *, alone: bool) -> int:
-    """Run all to their ends; returns the number of the signal that ended them, 0 for none.
+    """Run all to their ends; returns the command's status.
 
     SIGTERM and SIGINT stop the receivers, a second one at once.
     """
-    got: list[int] = []
 
-    def stop(number: int) -> None:
-        got.append(number)
+    def stop() -> None:
         for job in jobs:
-            job.receiver.stop(at_once=len(got) > 1)
+            job.receiver.stop(at_once=len(ending.numbers) > 1)
 
-    with on_signals(stop):
+    with on_signals(stop, second="stop") as ending:
         for job in jobs:
             job.thread.start()
         left = list(jobs)
@@ -232,7 +230,7 @@ def _run(jobs: Sequence[_Job], shown: Display, *, alone: bool) -> int:
             for job in [job for job in left if job.ended.is_set()]:
                 left.remove(job)
                 _tell(job, shown, alone=alone)
-    return got[0] if got else 0
+    return ending.status
 
 
 def _tell(job: _Job, shown: Display, *, alone: bool) -> None:

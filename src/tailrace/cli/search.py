@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 
 from tailrace.cli.options import OUTPUT, SELECT, FileName  # cyclopts reads them
 from tailrace.cli.output import output_to, say, standard_output
-from tailrace.cli.signals import STATUS, on_signals
+from tailrace.cli.signals import on_signals
 from tailrace.errors import UsageError
 from tailrace.extras import importing
 from tailrace.printable import counted
@@ -120,19 +120,13 @@ def _serve(index: str, listen: str, hosts: tuple[str, ...]) -> int:
     with importing("search", "a page"):
         from tailrace.search_page import PageServer  # noqa: PLC0415 - takes a while
 
-    signalled: list[int] = []
     server = PageServer(index, listen, hosts=hosts)
-
-    def stopped(number: int) -> None:
-        signalled.append(number)
-        server.stop()
-
-    with on_signals(stopped):
+    with on_signals(server.stop, second="stop") as ending:
         say(f"the page is at {server.url}")
         if hosts:
             say("whoever reaches it reads the index: there is no login")
         server.run()
-    return STATUS[signalled[0]] if signalled else 0
+    return ending.status
 
 
 def _counts(found: Hits) -> str:

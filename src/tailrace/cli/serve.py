@@ -15,7 +15,7 @@ from tailrace.cli.options import (  # noqa: TC001 - cyclopts reads them
     Plugins,
 )
 from tailrace.cli.output import log_said, say
-from tailrace.cli.signals import STATUS, on_signals
+from tailrace.cli.signals import on_signals
 from tailrace.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -158,21 +158,15 @@ def serve(
             " which is"
         )
     keys = None if keyring is None else open_keyring(keyring)  # not there yet: no wait for it
-    signalled: list[int] = []
     stop = Event()
-
-    def stopped(number: int) -> None:
-        signalled.append(number)
-        stop.set()
-
     given = find(plugin)
-    with log_said(say), on_signals(stopped):
+    with log_said(say), on_signals(stop.set, second="stop") as ending:
         logs = _opened(
             partial(series.ServedLogs, source, keyring=keys, layers=layers or None),
             stop if wait else None,
         )
         if logs is None:
-            return STATUS[signalled[0]]
+            return ending.status
         with source_server.serve(
             logs,
             server_id=server_id,
@@ -193,7 +187,7 @@ def serve(
             )
             while not stop.wait(_LOOK_SECONDS):
                 pass
-    return STATUS[signalled[0]]
+    return ending.status
 
 
 def _opened(open_logs: Callable[[], ServedLogs], stop: Event | None) -> ServedLogs | None:

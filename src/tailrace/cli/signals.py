@@ -4,34 +4,65 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-STATUS: Final[dict[int, int]] = {signal.SIGINT: 130, signal.SIGTERM: 0}
+_STATUS: Final[dict[int, int]] = {signal.SIGINT: 130, signal.SIGTERM: 0}
 """The command's status, by the number of the signal that ended it."""
 
 
+class Ending:
+    """The signals that came: their ``numbers``, in order."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    @property
+    def status(self) -> int:
+        """The command's status: that of the first signal, 0 without one."""
+        return _STATUS[self.numbers[0]] if self.numbers else 0
+
+
 @contextmanager
-def on_signals(stop: Callable[[int], None]) -> Iterator[Callable[[], None]]:
-    """Let SIGINT and SIGTERM call ``stop`` with their number; gives what ends that early."""
-    before = {number: signal.signal(number, lambda n, _frame: stop(n)) for number in STATUS}
+def on_signals(
+    stop: Callable[[], object], *, second: Literal["default", "interrupt", "stop"] = "default"
+) -> Iterator[Ending]:
+    """Let SIGINT and SIGTERM call ``stop``.
+
+    It is called in a thread of its own: in a signal's handler it would wait forever for a lock that
+    the main thread holds, and `threading.Event` has one. A ``second`` signal does what it does by
+    default, raises KeyboardInterrupt (``interrupt``), or calls ``stop`` once more.
+    """
+    ending, got = Ending(), SimpleQueue[bool]()  # its `put` may interrupt itself
+
+    def handle(number: int, _frame: object) -> None:
+        ending.numbers.append(number)
+        if second == "interrupt" and len(ending.numbers) > 1:
+            raise KeyboardInterrupt
+        if second == "default":
+            put_back()
+        got.put(True)
 
     def put_back() -> None:
         while before:
             signal.signal(*before.popitem())
 
+    def call() -> None:
+        while got.get():
+            stop()
+
+    thread = Thread(target=call, name="tailrace-signals", daemon=True)
+    thread.start()
+    before = {number: signal.signal(number, handle) for number in _STATUS}
     try:
-        yield put_back
+        yield ending
     finally:
         put_back()
-
-
-class Ending:
-    """Whether a signal ended the command, and its status in that case."""
-
-    status = 0
+        got.put(False)
 
 
 class Follows(Protocol):
@@ -49,17 +80,10 @@ class Follows(Protocol):
 def until_stopped(reader: Follows) -> Iterator[Ending]:
     """Let Ctrl-C and SIGTERM end a reader that follows, at a transaction's end.
 
-    A second signal ends the process in the default way. Does nothing for other readers.
+    Does nothing for other readers.
     """
-    ending = Ending()
     if not reader.follow:
-        yield ending
+        yield Ending()
         return
-
-    def stop(number: int) -> None:
-        put_back()
-        ending.status = STATUS[number]
-        reader.stop()
-
-    with on_signals(stop) as put_back:
+    with on_signals(reader.stop) as ending:
         yield ending

@@ -29,7 +29,7 @@ from tailrace.cli.options import (
     patterns,
 )
 from tailrace.cli.output import output_to, say, say_names, standard_output
-from tailrace.cli.signals import STATUS, on_signals
+from tailrace.cli.signals import on_signals
 from tailrace.cli.sources import check_urls, parsed
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
@@ -231,15 +231,7 @@ def _follow(call: Callable[..., MirrorReport], into: str, every: float) -> tuple
     Returns the report, and the exit status.
     """
     stop = threading.Event()
-    got: list[int] = []
-
-    def handle(number: int) -> None:
-        got.append(number)
-        stop.set()
-        if len(got) > 1:
-            raise KeyboardInterrupt
-
-    with display(into) as shown, on_signals(handle):
+    with display(into) as shown, on_signals(stop.set, second="interrupt") as ending:
         report = call(
             follow=True,
             trigger=every,
@@ -248,7 +240,7 @@ def _follow(call: Callable[..., MirrorReport], into: str, every: float) -> tuple
             on_moment=shown.moment,
             notice=shown.line,
         )
-    return report, STATUS[got[0]] if got else 0
+    return report, ending.status
 
 
 def _print(
