@@ -8,6 +8,7 @@ import pytest
 
 import tailrace
 from tailrace.errors import StorageError
+from tailrace.storage.purge import purge
 from tools.campaign import owned
 
 SERVERS = Path("tests/corpus/mysql-9.7.clean-shutdown")
@@ -27,6 +28,17 @@ def test_a_servers_log_next_to_compressed_ones_is_not_compressed(tmp_path):
     tailrace.append(tmp_path / "x.000001").close()
     for number in (1, 2):
         assert (tmp_path / f"binlog.00000{number}").read_bytes() == content
+
+
+def test_a_purge_leaves_a_servers_last_log_as_it_is(tmp_path):
+    """It was compressed, and the server's own file removed."""
+    with tailrace.create(tmp_path / "x.000001", flavour="mysql", server_id=7, layers="zstd") as log:
+        log.rotate()
+    content = next(SERVERS.glob("*.000001")).read_bytes()
+    (tmp_path / "x.000003").write_bytes(content)
+    (tmp_path / "x.index").write_text("./x.000001\n./x.000002\n./x.000003\n")
+    assert purge(tmp_path, to="x.000002") == ["x.000001"]
+    assert (tmp_path / "x.000003").read_bytes() == content
 
 
 def test_an_old_file_that_another_process_has_open_is_not_removed(tmp_path):

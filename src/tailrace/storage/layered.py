@@ -582,10 +582,14 @@ class ArchiveFolder:
         return self.spool.read(name, 0, len(MAGIC)) == MAGIC and is_whole(self.spool, name)
 
     def _is_anothers(self, name: str) -> bool:
-        """Whether a file is a log that no writer of Tailrace has written."""
+        """Whether a file is a log that no writer of Tailrace has written, as far as it can be read:
+        one whose keys are not given may be a server's.
+        """
         body_at = len(MAGIC) + HEADER_SIZE
         head = self.spool.read(name, 0, body_at + 52)
-        return head[: len(MAGIC)] == MAGIC and not is_by_tailrace(head[body_at:])
+        if head.startswith(ENCRYPTED_MAGIC):
+            return True
+        return head.startswith(MAGIC) and not is_by_tailrace(head[body_at:])
 
     def finish(self) -> None:
         """Complete the files that a killed writer left: those that are closed, or that another of

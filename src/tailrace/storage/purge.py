@@ -34,9 +34,9 @@ def purge(
     `LogWriter` has the log open: use `LogWriter.purge` then.
     """
     folder, name = last_name(target)
-    whole = isinstance(folder, CompletingStore) and name not in folder.spool.names()
-    # Nobody writes to a file that is complete.
-    with nullcontext() if whole else closing(folder.reopen(name)):
+    written = folder.spool if isinstance(folder, CompletingStore) else folder
+    whole = written is not folder and name not in written.names()  # then nobody writes to it
+    with nullcontext() if whole else closing(written.reopen(name)):
         if keyring is not None:
             folder = EncryptedFolder(folder, open_keyring(keyring), encrypting=False)
         return LogIndex(folder, name.base).purge(to=to, before=before)

@@ -93,10 +93,12 @@ def first_name(target: Target, layers: Layers | None = None) -> tuple[WritableSt
 def last_name(target: Target, layers: Layers | None = None) -> tuple[WritableStore, LogName]:
     """The file in which an existing log continues. Raises StorageError, UsageError.
 
-    Without ``layers`` they are those that the suffix of one of its files says (`layered_folder`);
-    others than the log has are a UsageError.
+    No other process may have any of the log's files open for writing. Without ``layers`` they are
+    those that the suffix of one of its files says (`layered_folder`); others than the log has are a
+    UsageError.
     """
-    folder, name = place(target)
+    below, name = place(target)
+    folder = below
     given = None if layers is None else layers_of(layers)
     if given is not None:
         check_layers(folder, given)
@@ -117,6 +119,8 @@ def last_name(target: Target, layers: Layers | None = None) -> tuple[WritableSto
         raise StorageError(f"{target}: no log of that name is there")
     if name and not name.endswith(INDEX_SUFFIX) and name != str(logs[-1]):
         raise UsageError(f"{target}: {logs[-1]} comes after it; a log grows at its end only")
+    if isinstance(below, LocalFolder):
+        below.check_unused(logs)
     return folder, logs[-1]
 
 
