@@ -13,6 +13,7 @@ import pytest
 import tailrace
 from tailrace.errors import TailraceError, UsageError
 from tests.waiting import DEADLINE, wait_for
+from tools.applied import gtid_mode
 
 COMMAND = [sys.executable, "-m", "tailrace", "apply", "--follow", "--workers", "4"]
 IDS = 16
@@ -193,3 +194,51 @@ def test_two_appliers_in_a_ring_are_an_error_and_do_not_answer_each_other(pair):
             stream.stop()
         for thread in threads:
             thread.join()
+
+
+INSERTED = "INSERT INTO d.t VALUES (1)"
+
+
+@pytest.mark.parametrize(
+    ("image", "change"),
+    [("FULL", INSERTED), ("MINIMAL", INSERTED), ("FULL", "CREATE TABLE IF NOT EXISTS d.u (n INT)")],
+)
+def test_a_ring_without_gtids_is_known_by_what_the_appliers_note(pair, image, change):
+    """What an applier did has its target's server id there. The second ends at the first change."""
+    if pair.source.flavour != "mysql":
+        pytest.skip("MariaDB always has GTIDs")
+    both = (pair.source, pair.target)
+    for each in both:
+        gtid_mode(each, "OFF")
+        each.execute("CREATE DATABASE d")
+        each.execute("CREATE TABLE d.t (n INT)")
+        each.execute(f"SET GLOBAL binlog_row_image = {image}")
+        each.disconnect()
+    urls = [f"mysql://root@127.0.0.1:{each.port}/" for each in both]
+    streams, ended = [], []
+
+    def run(source, to):
+        try:
+            tailrace.apply(source, to, start="now", follow=True, on_start=streams.append)
+        except TailraceError as error:
+            ended.append(error)
+
+    threads = [threading.Thread(target=run, args=way) for way in (urls, urls[::-1])]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_for(lambda: len(streams) == 2 and all(map(resumes, both)))
+        both[0].execute(change)
+        wait_for(lambda: ended, seconds=60)
+        assert "a ring" in str(ended[0])
+        rows = [(1,)] if change == INSERTED else []
+        wait_for(lambda: both[1].query("SELECT * FROM d.t") == rows, seconds=60)
+        assert both[0].query("SELECT * FROM d.t") == rows
+    finally:
+        for stream in streams:
+            stream.stop()
+        for thread in threads:
+            thread.join()
+        for each in both:
+            each.execute("SET GLOBAL binlog_row_image = FULL")
+            gtid_mode(each, "ON")

@@ -9,8 +9,15 @@ from hashlib import blake2b
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.applier.target import MOST_WORKERS, is_note, is_place, ring
-from tailrace.applier.transaction import Stamp, Transaction
+from tailrace.applier.target import (
+    MOST_WORKERS,
+    is_note,
+    is_place,
+    mark_in_note,
+    mark_in_rows,
+    ring,
+)
+from tailrace.applier.transaction import Mark, Stamp, Transaction
 from tailrace.arguments import checked
 from tailrace.closing import Closing
 from tailrace.errors import LogReset, TailraceError, UsageError
@@ -135,7 +142,7 @@ class Applier(RowConsumer, Closing):
         self._on_error = on_error
         self._progress: Progress = target.progress
         self._began_at = target.progress.position
-        self._file_mark, _, self._identity = (target.progress.mark or "").partition(".")
+        self._file_mark, self._identity, _ = Mark.parse(target.progress.mark)
         self._content = blake2b(digest_size=_DIGEST)
         begin, end = target.progress.resume, self._began_at
         self._passes = not starts and begin is not None and end is not None and begin < end
@@ -254,7 +261,7 @@ class Applier(RowConsumer, Closing):
             self._content.update(context.change.event.body)
         table = event.table
         if (table.database, table.name) == self._target.place or is_place(table):
-            self._now.notes = True
+            self._note(mark_in_rows(event))
             return
         for made in self._target.rows(event):
             self._keep(event, made)
@@ -263,11 +270,16 @@ class Applier(RowConsumer, Closing):
     def stmt_query(self, event: StatementQuery) -> None:
         """A statement."""
         if is_note(event.query_bytes):
-            self._now.notes = True
+            self._note(mark_in_note(event.query_bytes))
         elif (wanted := self._wanted(event)) is not None:
             self._keep(event, self._target.statement(wanted, None))
             self._now.statements += 1
             self._now.uses_temporary_tables |= bool(event.uses_temporary_tables)
+
+    def _note(self, mark: str | None) -> None:
+        """An applier has noted its progress in the transaction."""
+        self._now.notes = True
+        self._now.origin = Mark.parse(mark).server_id or self._now.origin
 
     def stmt_load_data_block(self, event: StatementLoadDataBlock) -> None:
         """A block of a file."""
@@ -326,9 +338,9 @@ class Applier(RowConsumer, Closing):
         transaction.position = event.position
         transaction.resume = None if self._resume is None else self._resume()
         identity = self._identify(event)
-        transaction.mark = self._mark(transaction.resume)
-        if transaction.mark is not None:
-            transaction.mark += f".{identity}"
+        file_mark = self._mark(transaction.resume)
+        if file_mark is not None:
+            transaction.mark = str(Mark(file_mark, identity, event.server_id))
         transaction.stamp = _stamp(event, transaction.gtid)
         transaction.rolled_back = rolled_back
         transaction.non_transactional = not event.transactional_tables
@@ -345,6 +357,9 @@ class Applier(RowConsumer, Closing):
             self._skipped += 1
             transaction.close()
             return
+        noted = transaction.origin if transaction.gtid is None else None
+        if noted is not None and noted == self._own_id:
+            raise ring(transaction, noted)
         own_id = event.server_id if event.server_id == self._own_id else None
         if transaction.notes and not transaction.size:
             if own_id is not None or not self._is_far(transaction):

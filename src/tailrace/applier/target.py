@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -38,8 +39,8 @@ class Progress:
     """How far a target has come in a source.
 
     ``position`` is that of the last event of the last transaction, ``resume`` where to read from,
-    ``mark`` by what the file of ``resume`` is known again (`tailrace.log_mark`), with a point and
-    what the transaction at ``position`` is known by, since several logs may have the same mark.
+    ``mark`` by what the file of ``resume`` is known again (`tailrace.log_mark`), and the
+    transaction at ``position``, since several logs may have the same mark: a `Mark` as text.
     ``mysql`` and ``mariadb`` are the GTIDs that are applied. ``pending`` is a transaction of which
     it could not be determined whether its statement was executed, as its text (GTID or position).
     ``definitions`` are the source's tables for reading from ``resume``, if the target keeps them.
@@ -90,20 +91,21 @@ CONFLICT: Final = (
 """What an error adds if the target has other rows."""
 
 
-_COLUMNS: Final = frozenset(
-    {"channel", "log_file", "log_pos", "resume_file", "resume_pos", "log_mark"}
-    | {"mysql_gtids", "mariadb_gtids", "pending"}
+_COLUMNS: Final = (
+    *("channel", "log_file", "log_pos", "resume_file", "resume_pos", "log_mark"),
+    *("mysql_gtids", "mariadb_gtids", "pending"),
 )
-"""The columns of a table of positions."""
+"""The columns of a table of positions, in their order."""
 NOTE_COMMENT: Final = "/* tailrace apply */"
 """The end of each statement by which a server notes how far it has come."""
+_NOTED_MARK: Final = re.compile(rb"log_mark = '([0-9a-f.]+)'")
 
 
 def is_place(table: ModifiedTable) -> bool:
     """Whether a table is one in which an applier, any applier, notes its progress. Its changes are
     not applied: each would be noted again, and two appliers in a ring would never end.
     """
-    return {column.name for column in table.columns} == _COLUMNS
+    return {column.name for column in table.columns} == set(_COLUMNS)
 
 
 def is_note(statement: bytes) -> bool:
@@ -112,8 +114,23 @@ def is_note(statement: bytes) -> bool:
     return begins and statement.endswith(NOTE_COMMENT.encode())
 
 
+def mark_in_rows(event: RowBatch) -> str | None:
+    """The mark in a change of a table of positions, whose columns' names may not be known."""
+    columns = event.table.columns
+    if len(columns) != len(_COLUMNS):
+        return None
+    name = columns[_COLUMNS.index("log_mark")].name
+    return next((row[name] for row in event.after_images or () if row.get(name)), None)
+
+
+def mark_in_note(statement: bytes) -> str | None:
+    """The mark in a statement by which an applier notes its progress."""
+    found = _NOTED_MARK.search(statement)
+    return None if found is None else found[1].decode()
+
+
 def ring(transaction: Transaction, server_id: int) -> UsageError:
-    """The error of a transaction with the target's server id."""
+    """The error of a transaction that began at the target, which has that server id."""
     return UsageError(
         f"{transaction.name} came from the target itself (server id {server_id}): the appliers, or"
         " an applier and a replica, form a ring and would repeat changes forever: stop one. If"

@@ -40,6 +40,26 @@ class Stamp(NamedTuple):
         return self.after < earlier.number < self.number
 
 
+class Mark(NamedTuple):
+    """By what a target knows its last transaction again: the mark of its file (`file_mark`), a
+    digest of the transaction (`identity`), and the id of the server on which it began.
+    """
+
+    file: str
+    identity: str = ""
+    server_id: int | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> Mark:
+        """What a target has noted; that of a start has only the file's mark."""
+        file, _, rest = (text or "").partition(".")
+        identity, _, server_id = rest.partition(".")
+        return cls(file, identity, int(server_id) if server_id.isdecimal() else None)
+
+    def __str__(self) -> str:
+        return f"{self.file}.{self.identity}.{self.server_id}"
+
+
 @dataclass(slots=True)
 class Transaction:
     """A transaction to apply: ``items`` are what its target made of the changes, in their order.
@@ -52,7 +72,8 @@ class Transaction:
     have changed such tables next to others, by statements. ``uses_temporary_tables``: MariaDB finds
     those by the source's server id, so that a single statement that uses them keeps its GTID.
     ``row_events`` and ``statements`` are the numbers of them. ``notes``: it has changes of a table
-    of positions, which are not for the target.
+    of positions, which are not for the target; ``origin`` is the id of the server on which the
+    transaction began that they note.
     """
 
     gtid: AnyGtid | None = None
@@ -66,6 +87,7 @@ class Transaction:
     mixed: bool = False
     uses_temporary_tables: bool = False
     notes: bool = False
+    origin: int | None = None
     row_events: int = 0
     statements: int = 0
     stamp: Stamp | None = None
