@@ -2,6 +2,7 @@
 
 import pytest
 
+import tailrace
 from tailrace.errors import PipelineError
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.user_schema import parse
@@ -87,6 +88,21 @@ def test_the_statements_after_the_one_that_shows_it(lowering, tmp_path):
     (table,) = report.tables
     assert "TRUNCATE PARTITION" in table.set_aside.reason
     assert table.rows == 2
+
+
+@pytest.mark.parametrize(("first", "later"), [(0, 1), (1, 0), (2, 0)])
+def test_a_lake_keeps_what_it_was_told(tmp_path, first, later):
+    table = tailrace.Table("shop.orders", "id INT PRIMARY KEY", flavour="mysql")
+    with (
+        tailrace.create(tmp_path / "logs" / "binlog.000001", flavour="mysql", server_id=7) as log,
+        log.transaction() as transaction,
+    ):
+        transaction.insert(table, [(1,)])
+    place = tmp_path / "lake"
+    for case in (first, None, first):
+        mirror(tmp_path / "logs", place, incomplete="accept", lower_case_table_names=case)
+    with pytest.raises(PipelineError, match=f"and {'1 or 2' if later else 0} is given"):
+        mirror(tmp_path / "logs", place, incomplete="accept", lower_case_table_names=later)
 
 
 def test_a_given_definition_may_be_in_any_case():

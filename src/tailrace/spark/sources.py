@@ -275,10 +275,12 @@ class Sources(Closing):
         """
         for name, state in store.manifest.sources.items():
             known = from_json(state.tables).lowers_names
-            if known and self._lowers_names is False:
+            given = self._lowers_names
+            if known is not None and given is not None and known != given:
                 raise PipelineError(
-                    f"source {name} has lower_case_table_names in this lake, and 0 is given: leave"
-                    " that out, or create a new lake"
+                    f"source {name} has lower_case_table_names={'1 or 2' if known else 0} in this"
+                    f" lake, and {'1 or 2' if given else 0} is given: leave that out, or create a"
+                    " new lake"
                 )
             if known is not None and self._lowers_names is None:
                 self._cases[name] = known
