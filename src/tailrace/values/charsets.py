@@ -19,6 +19,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from struct import unpack
@@ -234,6 +235,18 @@ def is_exact(charset: str, text: str, data: bytes) -> bool:
         return as_logged(charset, text) == data
     except ValueRejected:
         return False
+
+
+def place_in(charset: str, text: str, data: bytes, at: int) -> int | None:
+    """Where a place in a statement's text is in its bytes ``data``; None if they do not tell it.
+
+    Raises `SchemaError` as `encode`.
+    """
+    with suppress(ValueRejected, EventDecodeError):
+        before = as_logged(charset, text[:at])
+        if data.startswith(before) and decode(charset, data[len(before) :]) == text[at:]:
+            return len(before)
+    return None
 
 
 @cache

@@ -26,7 +26,7 @@ from tailrace.schema.tokens import (
     quoted_name,
     tokenize,
 )
-from tailrace.values.charsets import as_logged, is_exact
+from tailrace.values.charsets import as_logged, place_in
 
 if TYPE_CHECKING:
     from tailrace.generators import StatementQuery
@@ -59,16 +59,19 @@ def as_on_replica(query: StatementQuery, flavour: Flavour) -> bytes | None:
     if not changes:
         return None
     charset = query.character_set_client or "utf8mb4"
-    if not is_exact(charset, text, raw):
-        news = ", ".join(new for *_, new in changes)
-        raise SchemaError(
-            "a statement is not in its character set, and so cannot be changed to what a replica"
-            f" executes: {text:.200}: execute it yourself ({news}), and continue after it (--start)"
-        )
+    changed = raw
     for start, end, new in reversed(changes):
+        begin, rest = (place_in(charset, text, raw, at) for at in (start, end))
+        if begin is None or rest is None:
+            news = ", ".join(new for *_, new in changes)
+            raise SchemaError(
+                "a statement is not in its character set, and so cannot be changed to what a"
+                f" replica executes: {text:.200}: execute it yourself ({news}), and continue after"
+                " it (--start)"
+            )
         # on a line of its own: what is before it may be a comment up to the line's end
-        text = f"{text[:start]}\n{new} {text[end:]}"
-    return as_logged(charset, text)
+        changed = b"%s\n%s %s" % (changed[:begin], as_logged(charset, new), changed[rest:])
+    return changed
 
 
 _Change = tuple[int, int, str]
