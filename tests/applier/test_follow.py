@@ -12,6 +12,7 @@ import pytest
 
 import tailrace
 from tailrace.errors import TailraceError, UsageError
+from tests.applier.conftest import empty
 from tests.waiting import DEADLINE, wait_for
 from tools.applied import gtid_mode
 
@@ -187,7 +188,8 @@ def test_two_appliers_in_a_ring_are_an_error_and_do_not_answer_each_other(pair):
         pair.source.execute("INSERT INTO d.t VALUES (1)")
         wait_for(lambda: ended, seconds=60)
         assert "a ring" in str(ended[0])
-        wait_for(lambda: pair.target.query("SELECT * FROM d.t"), seconds=60)
+        there = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'd'"
+        wait_for(lambda: pair.target.query(there) and pair.target.query("SELECT * FROM d.t"))
         assert pair.source.query("SELECT * FROM d.t") == [(1,)]
     finally:
         for stream in streams:
@@ -196,49 +198,100 @@ def test_two_appliers_in_a_ring_are_an_error_and_do_not_answer_each_other(pair):
             thread.join()
 
 
-INSERTED = "INSERT INTO d.t VALUES (1)"
+@contextmanager
+def without_gtids(servers, *databases, image="FULL"):
+    for each in servers:
+        gtid_mode(each, "OFF")
+        for name in databases:
+            each.execute(f"CREATE DATABASE {name}")
+            each.execute(f"CREATE TABLE {name}.t (n INT)")
+        each.execute(f"SET GLOBAL binlog_row_image = {image}")
+        each.disconnect()
+    try:
+        yield [f"mysql://root@127.0.0.1:{each.port}/" for each in servers]
+    finally:
+        for each in servers:
+            each.execute("SET GLOBAL binlog_row_image = FULL")
+            gtid_mode(each, "ON")
+
+
+@contextmanager
+def followed(source, target, **given):
+    """An applier that follows until the block's end; what it returned."""
+    streams, done = [], []
+
+    def run():
+        done.append(tailrace.apply(source, target, follow=True, on_start=streams.append, **given))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield done
+    finally:
+        streams[0].stop()
+        thread.join()
 
 
 @pytest.mark.parametrize(
-    ("image", "change"),
-    [("FULL", INSERTED), ("MINIMAL", INSERTED), ("FULL", "CREATE TABLE IF NOT EXISTS d.u (n INT)")],
+    ("length", "image", "tables", "change"),
+    [
+        (2, "FULL", None, "INSERT INTO d.t VALUES (1)"),
+        (2, "MINIMAL", "d.*", "INSERT INTO d.t VALUES (1)"),
+        (2, "MINIMAL", None, "CREATE TABLE d.u (n INT)"),
+        (2, "FULL", "d.*", "CREATE TABLE d.u (n INT)"),
+        (3, "FULL", None, "INSERT INTO d.t VALUES (1)"),
+        (3, "FULL", None, "CREATE TABLE d.u (n INT)"),
+    ],
 )
-def test_a_ring_without_gtids_is_known_by_what_the_appliers_note(pair, image, change):
-    """What an applier did has its target's server id there. The second ends at the first change."""
+def test_a_ring_without_gtids(pair, fresh_server, length, image, tables, change):
+    """An applier's changes have its target's server id there: what it notes says where they began.
+    No change comes back to where it began.
+    """
+    first = pair.source
+    if first.flavour != "mysql":
+        pytest.skip("MariaDB always has GTIDs")
+    ring = [first, pair.target]
+    if length == 3:
+        ring.append(fresh_server("mysql-9.7", server_id=3))
+        empty(ring[2])
+    with without_gtids(ring, "d", image=image) as urls:
+        hops = list(zip(urls, [*urls[1:], urls[0]], strict=True))
+        for source, target in hops:
+            tailrace.apply(source, target, start="now")
+        first.execute(change)
+        position = first.query("SHOW BINARY LOGS")[-1]
+        for source, target in hops[:-1]:
+            assert tailrace.apply(source, target, tables=tables).transactions == 1
+        ends = []
+
+        def started(stream):
+            ends.append(threading.Timer(DEADLINE, stream.stop))
+            ends[-1].start()
+
+        with pytest.raises(UsageError, match="a ring"):
+            tailrace.apply(*hops[-1], tables=tables, follow=True, on_start=started)
+        ends[0].cancel()
+        assert first.query("SHOW BINARY LOGS")[-1] == position
+
+
+def test_two_appliers_of_different_tables_are_no_ring(pair):
+    """Each takes its tables to the other server, and neither answers what the other notes."""
     if pair.source.flavour != "mysql":
         pytest.skip("MariaDB always has GTIDs")
     both = (pair.source, pair.target)
-    for each in both:
-        gtid_mode(each, "OFF")
-        each.execute("CREATE DATABASE d")
-        each.execute("CREATE TABLE d.t (n INT)")
-        each.execute(f"SET GLOBAL binlog_row_image = {image}")
-        each.disconnect()
-    urls = [f"mysql://root@127.0.0.1:{each.port}/" for each in both]
-    streams, ended = [], []
-
-    def run(source, to):
-        try:
-            tailrace.apply(source, to, start="now", follow=True, on_start=streams.append)
-        except TailraceError as error:
-            ended.append(error)
-
-    threads = [threading.Thread(target=run, args=way) for way in (urls, urls[::-1])]
-    for thread in threads:
-        thread.start()
-    try:
-        wait_for(lambda: len(streams) == 2 and all(map(resumes, both)))
-        both[0].execute(change)
-        wait_for(lambda: ended, seconds=60)
-        assert "a ring" in str(ended[0])
-        rows = [(1,)] if change == INSERTED else []
-        wait_for(lambda: both[1].query("SELECT * FROM d.t") == rows, seconds=60)
-        assert both[0].query("SELECT * FROM d.t") == rows
-    finally:
-        for stream in streams:
-            stream.stop()
-        for thread in threads:
-            thread.join()
-        for each in both:
-            each.execute("SET GLOBAL binlog_row_image = FULL")
-            gtid_mode(each, "ON")
+    with without_gtids(both, "d", "e") as urls:
+        ways = [(*urls, "d.*"), (*urls[::-1], "e.*")]
+        for source, target, tables in ways:
+            tailrace.apply(source, target, start="now", tables=tables)
+        both[0].execute("INSERT INTO d.t VALUES (1)")
+        both[0].execute("CREATE TABLE d.u (n INT)")
+        both[1].execute("INSERT INTO e.t VALUES (2)")
+        both[1].execute("CREATE TABLE e.u (n INT)")
+        for (source, target, tables), server in zip(ways, both[::-1], strict=True):
+            with followed(source, target, tables=tables) as done:
+                wait_for(lambda s=server, n=tables[0]: s.query(f"SHOW TABLES IN {n} LIKE 'u'"))
+            assert done[0].transactions == 2
+        sizes = [each.query("SHOW BINARY LOGS")[-1] for each in both]
+        for source, target, tables in ways:
+            assert tailrace.apply(source, target, tables=tables).transactions == 0
+        assert [each.query("SHOW BINARY LOGS")[-1] for each in both] == sizes

@@ -40,6 +40,7 @@ def test_a_second_signal(number):
         signal.raise_signal(number)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
+        assert calls.acquire(timeout=DEADLINE)
     with on_signals(calls.release):
         signal.raise_signal(number)
         assert calls.acquire(timeout=DEADLINE)

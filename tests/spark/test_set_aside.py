@@ -640,6 +640,40 @@ def test_a_table_that_stands_still_is_renamed(source, tmp_path, name):
     assert sorted(versions["id"].to_pylist()) == [1, 2]
 
 
+@pytest.mark.parametrize("both", [False, True], ids=["one", "both"])
+@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
+def test_tables_of_which_one_stands_still_change_their_names(source, tmp_path, name, both):
+    """Its last state is under the other's name, with the position up to which it has all."""
+    logs, lake = tmp_path / "logs", tmp_path / "lake"
+    logs.mkdir()
+    source.execute("DROP DATABASE IF EXISTS osc")
+    source.rotate()
+    source.execute("CREATE DATABASE osc")
+    for table, number in (("a", 1), ("b", 7)):
+        source.execute(f"CREATE TABLE osc.{table} (id INT PRIMARY KEY, c VARCHAR(9))")
+        source.execute(f"INSERT INTO osc.{table} VALUES ({number}, '{number}')")
+
+    def take(*statements):
+        for sql in statements:
+            source.execute(sql)
+        source.connection.commit()
+        shutil.copy(source.rotate(), logs)
+        land(logs, lake, format=name, keep=["current"])
+        states = LakeView.open(lake).manifest.tables
+        there = [each for each, state in states.items() if not state.dropped]
+        rows = {each: READERS[name](lake, each).select(["id", "c"]).to_pylist() for each in there}
+        return {each: states[each].set_aside for each in there}, {
+            each: [tuple(row.values()) for row in found] for each, found in rows.items()
+        }
+
+    before = take(*[f"ALTER TABLE osc.{each} MODIFY c INT" for each in ("a", "b")[: 1 + both]])[0]
+    take("INSERT INTO osc.a VALUES (2, 2)")
+    asides, rows = take("RENAME TABLE osc.a TO osc.t, osc.b TO osc.a, osc.t TO osc.b")
+    assert rows == {"osc.a": [(7, "7")], "osc.b": [(1, "1")]}
+    assert asides["osc.b"].since == before["osc.a"].since
+    assert (asides["osc.a"] is not None) == both
+
+
 PARTS = "(id INT PRIMARY KEY) PARTITION BY RANGE(id) (PARTITION p0 VALUES LESS THAN (10))"
 QUIET = {
     "a table of the default database": (

@@ -55,3 +55,7 @@ def test_an_old_file_that_another_process_has_open_is_not_removed(tmp_path):
             with pytest.raises(StorageError, match="writes to it"):
                 log.purge(to="x.000002")
             assert first.exists()
+            log.close()
+            for call in (lambda: purge(tmp_path, to="x.000002"), lambda: tailrace.append(tmp_path)):
+                with pytest.raises(StorageError, match="writes to it"):
+                    call()

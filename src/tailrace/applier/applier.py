@@ -9,14 +9,7 @@ from hashlib import blake2b
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.applier.target import (
-    MOST_WORKERS,
-    is_note,
-    is_place,
-    mark_in_note,
-    mark_in_rows,
-    ring,
-)
+from tailrace.applier.target import MOST_WORKERS, is_place, note_in, note_in_rows, ring
 from tailrace.applier.transaction import Mark, Stamp, Transaction
 from tailrace.arguments import checked
 from tailrace.closing import Closing
@@ -35,6 +28,7 @@ from tailrace.log_name import base_and_number
 from tailrace.schema.letter_case import lowers_names
 from tailrace.sql.logged import selected
 from tailrace.table_filter import TableFilter
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -153,6 +147,8 @@ class Applier(RowConsumer, Closing):
         """Whether the log is the one that the target has applied; None: not known yet."""
         self._now = Transaction()
         self._blocks: dict[int, list[bytes]] = {}
+        self._announced: int | None = None
+        """Where the statement began that an applier will have executed next, as it noted."""
         self._rows = self._statements = self._transactions = self._skipped = 0
         self._position = target.progress.position
         self._gtids: dict[Flavour, GtidState] = {
@@ -261,7 +257,7 @@ class Applier(RowConsumer, Closing):
             self._content.update(context.change.event.body)
         table = event.table
         if (table.database, table.name) == self._target.place or is_place(table):
-            self._note(mark_in_rows(event))
+            self._now.note = note_in_rows(event)
             return
         for made in self._target.rows(event):
             self._keep(event, made)
@@ -269,17 +265,12 @@ class Applier(RowConsumer, Closing):
 
     def stmt_query(self, event: StatementQuery) -> None:
         """A statement."""
-        if is_note(event.query_bytes):
-            self._note(mark_in_note(event.query_bytes))
+        if (note := note_in(event.query_bytes)) is not None:
+            self._now.note = note
         elif (wanted := self._wanted(event)) is not None:
             self._keep(event, self._target.statement(wanted, None))
             self._now.statements += 1
             self._now.uses_temporary_tables |= bool(event.uses_temporary_tables)
-
-    def _note(self, mark: str | None) -> None:
-        """An applier has noted its progress in the transaction."""
-        self._now.notes = True
-        self._now.origin = Mark.parse(mark).server_id or self._now.origin
 
     def stmt_load_data_block(self, event: StatementLoadDataBlock) -> None:
         """A block of a file."""
@@ -338,9 +329,10 @@ class Applier(RowConsumer, Closing):
         transaction.position = event.position
         transaction.resume = None if self._resume is None else self._resume()
         identity = self._identify(event)
+        transaction.origin = self._origin(transaction, event.server_id)
         file_mark = self._mark(transaction.resume)
         if file_mark is not None:
-            transaction.mark = str(Mark(file_mark, identity, event.server_id))
+            transaction.mark = str(Mark(file_mark, identity, transaction.origin))
         transaction.stamp = _stamp(event, transaction.gtid)
         transaction.rolled_back = rolled_back
         transaction.non_transactional = not event.transactional_tables
@@ -357,20 +349,34 @@ class Applier(RowConsumer, Closing):
             self._skipped += 1
             transaction.close()
             return
-        noted = transaction.origin if transaction.gtid is None else None
-        if noted is not None and noted == self._own_id:
-            raise ring(transaction, noted)
-        own_id = event.server_id if event.server_id == self._own_id else None
-        if transaction.notes and not transaction.size:
-            if own_id is not None or not self._is_far(transaction):
-                return  # an applier's own transaction: noting each would make one more
-        elif own_id is not None:
-            raise ring(transaction, own_id)
+        if not transaction.size and (transaction.note is not None or transaction.gtid is None):
+            if not self._is_far(transaction):
+                return  # noting each would make one more, which another applier may note
+        elif self._own_id is not None and transaction.origin == self._own_id:
+            raise ring(transaction, self._own_id)
         self._noted = transaction.resume
         state = self._progress.add(transaction.gtid, transaction.prepared)
         transaction.gtids = None if state is None else state.copy()
         self._progress.position = transaction.position
         self._put(transaction)
+
+    def _origin(self, transaction: Transaction, server_id: int | None) -> int | None:
+        """The server on which a transaction began, by the id in the log.
+
+        Without GTIDs MySQL logs its own id with what an applier does there: only what that notes
+        says it, before a statement, or among the rows.
+        """
+        note, announced = transaction.note, self._announced
+        if note is not None:
+            self._announced = note.server_id if note.pending else None
+        if transaction.gtid is not None:
+            return server_id
+        if note is not None and not note.pending:
+            return note.server_id or server_id
+        if transaction.statements and announced is not None:
+            self._announced = None
+            return announced
+        return server_id
 
     def _is_far(self, transaction: Transaction) -> bool:
         """Whether the last position that was noted is so far back that this one is worth a note:
@@ -592,7 +598,7 @@ def apply(
     >>> done.transactions == again.skipped, again.transactions
     (True, 0)
     """
-    wants = TableFilter.of(tables, exclude)
+    wants = asked = TableFilter.of(tables, exclude)
     target = target_of(to, channel=channel, table=table, conflicts=conflicts, workers=workers)
     try:
         log = one_log(source, keyring, layers, why="a channel has the changes of one log")
@@ -610,8 +616,7 @@ def apply(
                 start=begin,
                 until=until,
                 follow=follow,
-                tables=tables,
-                exclude=exclude,
+                tables=asked.with_also(frozenset({TableName(*target.place)})),
                 schema=schema,
                 lower_case_table_names=lower_case_table_names,
                 verify_checksums=verify_checksums,

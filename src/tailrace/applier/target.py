@@ -7,6 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tailrace.applier.transaction import Mark, Note
 from tailrace.closing import Closing
 from tailrace.errors import SchemaError, ServerError, UsageError
 from tailrace.gtid import GtidList, GtidSet, MariadbGtid
@@ -98,7 +99,7 @@ _COLUMNS: Final = (
 """The columns of a table of positions, in their order."""
 NOTE_COMMENT: Final = "/* tailrace apply */"
 """The end of each statement by which a server notes how far it has come."""
-_NOTED_MARK: Final = re.compile(rb"log_mark = '([0-9a-f.]+)'")
+_BEGAN: Final = re.compile(r" \(server (\d+)\)\Z")
 
 
 def is_place(table: ModifiedTable) -> bool:
@@ -108,25 +109,47 @@ def is_place(table: ModifiedTable) -> bool:
     return {column.name for column in table.columns} == set(_COLUMNS)
 
 
-def is_note(statement: bytes) -> bool:
-    """Whether a logged statement is one by which an applier notes its progress."""
-    begins = statement.startswith((b"UPDATE `", b"INSERT IGNORE INTO `"))
-    return begins and statement.endswith(NOTE_COMMENT.encode())
-
-
-def mark_in_rows(event: RowBatch) -> str | None:
-    """The mark in a change of a table of positions, whose columns' names may not be known."""
+def note_in_rows(event: RowBatch) -> Note:
+    """What a change of a table of positions notes; the columns' names may not be known."""
     columns = event.table.columns
     if len(columns) != len(_COLUMNS):
+        return Note()
+    mark, pending = (columns[_COLUMNS.index(each)].name for each in ("log_mark", "pending"))
+    found = Note()
+    for row in event.after_images or ():
+        found = _note(row.get(mark), row.get(pending))
+    return found
+
+
+def note_in(statement: bytes) -> Note | None:
+    """What a logged statement notes by which an applier notes its progress; None for others."""
+    if not statement.endswith(NOTE_COMMENT.encode()):
         return None
-    name = columns[_COLUMNS.index("log_mark")].name
-    return next((row[name] for row in event.after_images or () if row.get(name)), None)
+    if not statement.startswith((b"UPDATE `", b"INSERT IGNORE INTO `")):
+        return None
+    return _note(*(_literal(name, statement) for name in ("log_mark", "pending")))
 
 
-def mark_in_note(statement: bytes) -> str | None:
-    """The mark in a statement by which an applier notes its progress."""
-    found = _NOTED_MARK.search(statement)
-    return None if found is None else found[1].decode()
+def _literal(column: str, statement: bytes) -> str | None:
+    found = re.search(rb"\b%s = '([^']*)'" % column.encode(), statement)
+    return None if found is None else found[1].decode("utf-8", "replace")
+
+
+def _note(mark: object, pending: object) -> Note:
+    if pending is not None:
+        found = _BEGAN.search(str(pending))
+        return Note(None if found is None else int(found[1]), pending=True)
+    return Note(Mark.parse(None if mark is None else str(mark)).server_id)
+
+
+def began(server_id: int | None) -> str:
+    """What is added to a pending transaction without a GTID: where it began, if that is known."""
+    return "" if server_id is None else f" (server {server_id})"
+
+
+def without_began(pending: str) -> str:
+    """The same pending transaction without that."""
+    return _BEGAN.sub("", pending)
 
 
 def ring(transaction: Transaction, server_id: int) -> UsageError:

@@ -40,6 +40,16 @@ class Stamp(NamedTuple):
         return self.after < earlier.number < self.number
 
 
+class Note(NamedTuple):
+    """What an applier has noted in a table of positions, as a log shows it: the id of the server on
+    which the transaction began, None if that is not said, and whether it is ``pending``: a
+    statement that is executed next.
+    """
+
+    server_id: int | None = None
+    pending: bool = False
+
+
 class Mark(NamedTuple):
     """By what a target knows its last transaction again: the mark of its file (`file_mark`), a
     digest of the transaction (`identity`), and the id of the server on which it began.
@@ -71,9 +81,8 @@ class Transaction:
     transactions. ``non_transactional``: it may have changed only such tables. ``mixed``: it may
     have changed such tables next to others, by statements. ``uses_temporary_tables``: MariaDB finds
     those by the source's server id, so that a single statement that uses them keeps its GTID.
-    ``row_events`` and ``statements`` are the numbers of them. ``notes``: it has changes of a table
-    of positions, which are not for the target; ``origin`` is the id of the server on which the
-    transaction began that they note.
+    ``row_events`` and ``statements`` are the numbers of them. ``note`` is what it says in a table
+    of positions, which is not for the target. ``origin`` is the id of the server on which it began.
     """
 
     gtid: AnyGtid | None = None
@@ -86,7 +95,7 @@ class Transaction:
     non_transactional: bool = False
     mixed: bool = False
     uses_temporary_tables: bool = False
-    notes: bool = False
+    note: Note | None = None
     origin: int | None = None
     row_events: int = 0
     statements: int = 0

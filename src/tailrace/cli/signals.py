@@ -6,7 +6,7 @@ import signal
 from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,10 +55,12 @@ def on_signals(
         while got.get():
             stop()
 
-    thread = Thread(target=call, name="tailrace-signals", daemon=True)
-    thread.start()
-    before = {number: signal.signal(number, handle) for number in _STATUS}
+    before: dict[int, Any] = {}
     try:
+        for number in _STATUS:
+            before[number] = signal.getsignal(number)
+            signal.signal(number, handle)
+        Thread(target=call, name="tailrace-signals", daemon=True).start()
         yield ending
     finally:
         put_back()

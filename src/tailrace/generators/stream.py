@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
     from tailrace.storage.streams.layer import Layers
+    from tailrace.table_filter import TableFilter
 
 
 class _LogIteration(Iteration):
@@ -169,7 +170,7 @@ class EventStream(EventReader):
         start: Bound | None = None,
         until: Bound | None = None,
         follow: bool = False,
-        tables: str | Sequence[str] | None = None,
+        tables: str | Sequence[str] | TableFilter | None = None,
         exclude: str | Sequence[str] | None = None,
         schema: str | Path | None = None,
         keyring: Keyring | str | Path | None = None,

@@ -54,7 +54,7 @@ _SERVICES: Final = frozenset(
 )
 """Packages whose errors are of a catalogue's database or service, a server, or Spark."""
 _PROBE_BYTES: Final = 1 << 16
-RESTARTS: Final = (
+_RESTARTS: Final = (
     "it keeps its last state, and continues once the source truncates or recreates it; "
     "otherwise create a new lake, or leave it out (--exclude)"
 )
@@ -81,7 +81,7 @@ class Failure:
 
 def rejection(reason: str, origins: tuple[str, ...] = ()) -> Failure:
     """The failure of a table whose state or history cannot continue, though nothing went wrong."""
-    return Failure(reason, origins, needs=RESTARTS, rejected=True)
+    return Failure(reason, origins, needs=_RESTARTS, rejected=True)
 
 
 def of_one_table(error: BaseException) -> bool:

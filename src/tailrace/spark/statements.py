@@ -18,7 +18,6 @@ from tailrace.events.query import QueryEvent
 from tailrace.position import Position
 from tailrace.printable import one_line, printable
 from tailrace.spark.current.lineage import is_dropped
-from tailrace.spark.failure import RESTARTS
 from tailrace.spark.inflow import Inflow
 from tailrace.storage import EventReader
 
@@ -52,8 +51,9 @@ def restart(
     """The first statement that empties, drops or recreates a table that is set aside, and where it
     stands. So does one that renames it, unless it can be taken up again under its old name.
     """
-    ended = status.needs == RESTARTS
-    found = ((at, change) for at, change, _ in placed(splits) if _restarts(change, table, ended))
+    found = (
+        (at, change) for at, change, _ in placed(splits) if _restarts(change, table, status.ended)
+    )
     return next(found, None)
 
 

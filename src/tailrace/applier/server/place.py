@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.applier.server.steps import found_one
-from tailrace.applier.target import LONGEST_CHANNEL, NOTE_COMMENT, Progress, place_of
+from tailrace.applier.target import (
+    LONGEST_CHANNEL,
+    NOTE_COMMENT,
+    Progress,
+    began,
+    place_of,
+    without_began,
+)
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.position import Position
 from tailrace.schema.tokens import quoted_name, quoted_table
@@ -82,7 +89,7 @@ class Place:
             None if resume_file is None else Position(resume_file, int(resume_at or 0)),
             GtidSet.parse(mysql or ""),
             GtidList.parse(mariadb or ""),
-            pending,
+            None if pending is None else without_began(pending),
             mark=mark,
         )
 
@@ -128,7 +135,10 @@ class Place:
         """Note what is about to be executed, in a transaction of its own; None: it was not
         executed.
         """
-        text = _text(None if transaction is None else pending_name(transaction))
+        name = None if transaction is None else pending_name(transaction)
+        if transaction is not None and transaction.gtid is None:
+            name = f"{name}{began(transaction.origin)}"
+        text = _text(name)
         return self._update(f"pending = {text}", self._where)
 
 

@@ -52,18 +52,15 @@ class Built:
     """A table's current state in the making: the manifest's entry, and where its files are.
 
     The names of the entry's files are not those that they will have. With ``failed`` nothing was
-    made: the entry is none of a lake's, or the last state that a table had under another name.
+    made: the entry is none of a lake's, or, if it was ``moved``, the last state that a table had
+    under another name.
     """
 
     current: Current
     paths: tuple[str | None, ...] = ()
     seconds: float = 0.0
     failed: Failure | None = None
-
-    @property
-    def moved(self) -> bool:
-        """Whether it is the last state of a table that was set aside under another name."""
-        return self.failed is not None and bool(self.current.key)
+    moved: bool = False
 
 
 def table_changes(splits: Sequence[Split]) -> list[TableChange]:
@@ -211,13 +208,14 @@ def _names(life: Life) -> Iterator[str | None]:
 
 
 def _last(source: SourceChanges, name: str, life: Life, cause: Failure) -> Built:
-    """A table that cannot be made: with the last state of the one that was set aside, if it has got
-    another name.
+    """A table that cannot be made, with the last state that it had under another name, unless that
+    one stands still.
     """
-    before = source.committed.get(life.base) if life.base not in {None, name} else None
+    base = None if life.base == name or life.base in source.aside else life.base
+    before = None if base is None else source.committed.get(base)
     if before is None or before[0].refused is not None:
         return _failed(cause)
-    return Built(*before, failed=cause)
+    return Built(*before, failed=cause, moved=True)
 
 
 def _before(source: SourceChanges, life: Life) -> State | None:

@@ -96,25 +96,34 @@ class Asides:
         old = known.status if known is not None else None
         if old is None and key in self.retried:
             old = self.before.tables[key].set_aside
+        first = self._moved(cause) or old
         now = since(self.before.sources.get(source))
-        parts = dict.fromkeys(wanted, now) | (old.parts if old is not None else {})
+        parts = dict.fromkeys(wanted, now) | (first.parts if first is not None else {})
         name = str(TableName(database, table))
         reason = cause.reason if name in cause.reason else f"{name}: {cause.reason}"
         origins = tuple(dict.fromkeys((*(old.origins if old else ()), *cause.origins)))
         wanting = NEEDS_NAMES if cause.unnamed else cause.needs or needs(key)
-        if cause.rejected and "changelog" in parts:  # which a statement alone does not bring back
+        ended = cause.rejected and "changelog" not in parts
+        if cause.rejected and not ended:  # a statement alone does not bring a changelog back
             wanting = NEEDS_A_LAKE
         status = Status(
             SET_ASIDE,
             reason,
-            old.since if old is not None else now,
+            first.since if first is not None else now,
             wanting,
             parts,
             origins,
             old.batch if old is not None else 0,
             cause.unnamed,
+            ended,
         )
         self.tables[key] = Aside(database, table, source, status)
+
+    def _moved(self, cause: Failure) -> Status | None:
+        """The status of the table whose last state one has that a statement renamed."""
+        states = map(self.before.tables.get, cause.origins if cause.rejected else ())
+        found = (state.set_aside for state in states if state is not None)
+        return next((each for each in found if each is not None), None)
 
     def fail_state(self, key: str, state: TableState, cause: Failure, *, all: bool = True) -> None:  # noqa: A002
         """As `fail`, of a table that the lake has."""

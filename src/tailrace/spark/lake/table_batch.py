@@ -143,7 +143,8 @@ class TableBatch:
         """What was made, with what stays of the states that stand still."""
         built, histories = dict(made.built), dict(made.histories)
         for key, state in states.items():
-            if asides.stands(key, "current") and state.current is not None:
+            moved = key in made.built  # the last state of a table that was renamed so
+            if asides.stands(key, "current") and state.current is not None and not moved:
                 paths = self._paths(state, "current", state.current.places)
                 built[key] = Built(state.current, paths)
             if asides.stands(key, "history") and state.history is not None:

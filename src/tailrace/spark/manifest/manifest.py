@@ -452,6 +452,7 @@ def _status(value: dict[str, Any]) -> Status:
         _texts(value["origins"]),
         _whole(value["batch"], "a batch"),
         _flag(value.get("unnamed", False), "unnamed"),
+        _flag(value.get("ended", False), "ended"),
     )
 
 

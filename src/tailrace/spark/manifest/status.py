@@ -29,7 +29,8 @@ class Status:
     ``parts`` are those of what is kept that stand still, each with its own ``since``; ``origins``
     are the tables, set aside before, whose rows it took over by RENAME TABLE; ``batch`` is the one
     that its parts in the lake have not all taken yet, 0 where there is none. ``unnamed`` says that
-    its server is to be asked for its columns (`tailrace.spark.unnamed`).
+    its server is to be asked for its columns (`tailrace.spark.unnamed`), and ``ended`` that a
+    statement ended its state, and another one brings it back.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Status:
     origins: tuple[str, ...] = ()
     batch: int = 0
     unnamed: bool = False
+    ended: bool = False
 
     def reads(self, keep: Collection[str]) -> bool:
         """Whether the rows of a table that is set aside are read still, of which a lake has
