@@ -818,3 +818,61 @@ def test_a_cut_reads_few_later_files_and_knows_what_they_roll_back(source, tmp_p
     rows = READERS["parquet"](tmp_path / "lake", "osc.t")
     assert sorted(rows["id"].to_pylist()) == [row[0] for row in source.query("SELECT * FROM osc.t")]
     assert len(scanned) < 2 * 13 + 4
+
+
+ENDED = "ALTER TABLE {0}.x MODIFY v INT"
+UNKNOWN = "ALTER TABLE {0}.x ADD e DOUBLE DEFAULT (PI())"
+LOST = [(1, "012"), (2, "13")]
+RENAMED = {
+    "away and back": ([ENDED, "RENAME TABLE {0}.x TO {0}.o", "RENAME TABLE {0}.o TO {0}.x"], "x"),
+    "away and back at once": ([ENDED, "RENAME TABLE {0}.x TO {0}.o, {0}.o TO {0}.x"], "x"),
+    "by the ALTER": (["ALTER TABLE {0}.x MODIFY v INT, RENAME TO {0}.w"], "w"),
+    "before the row that ends it": (
+        [UNKNOWN, "RENAME TABLE {0}.x TO {0}.w", "DELETE FROM {0}.w WHERE id = 2"],
+        "w",
+    ),
+    "before and after it": (
+        [
+            *(UNKNOWN, "RENAME TABLE {0}.x TO {0}.w", "DELETE FROM {0}.w WHERE id = 2"),
+            "RENAME TABLE {0}.w TO {0}.q",
+        ],
+        "q",
+    ),
+}
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one batch", "several"])
+@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
+def test_a_table_is_renamed_around_what_ends_its_state(source, tmp_path, name, several):
+    """Its last state is under the name that it has at the end, and its report, too."""
+    logs, lake = tmp_path / "logs", tmp_path / "lake"
+    logs.mkdir()
+    databases = [f"r{number}" for number in range(len(RENAMED))]
+    source.rotate()
+    for database in databases:
+        source.execute(f"DROP DATABASE IF EXISTS {database}")
+        source.execute(f"CREATE DATABASE {database}")
+        source.execute(f"CREATE TABLE {database}.x (id INT PRIMARY KEY, v VARCHAR(9))")
+        source.execute(f"INSERT INTO {database}.x VALUES (1, '012'), (2, '13')")
+    stories = [story for story, _ in RENAMED.values()]
+    for step in range(max(map(len, stories))):
+        if several:
+            shutil.copy(source.rotate(), logs)
+            land(logs, lake, format=name, keep=["current"])
+        for database, story in zip(databases, stories, strict=True):
+            if step < len(story):
+                source.execute(story[step].format(database))
+        source.connection.commit()
+    shutil.copy(source.rotate(), logs)
+    land(logs, lake, format=name, keep=["current"])
+    states = LakeView.open(lake).manifest.tables
+    there = {each for each, state in states.items() if not state.dropped}
+    ends = [end for _, end in RENAMED.values()]
+    wanted = {f"{database}.{end}" for database, end in zip(databases, ends, strict=True)}
+    assert there & {f"{each}.{at}" for each in databases for at in "xowq"} == wanted
+    for table in wanted:
+        rows = READERS[name](lake, table).select(["id", "v"]).to_pylist()
+        assert [tuple(each.values()) for each in rows] == LOST, table
+        assert states[table].set_aside is not None, table
+    for database in databases:
+        source.execute(f"DROP DATABASE {database}")

@@ -422,16 +422,17 @@ class Batches:
             histories |= self._rejected_histories(sources, histories)
             histories |= self._with_gaps(taken, histories, restarts)
             laps.lap("history")
+        not_kept = self._not_kept()
         causes = [(key, each.failed) for key, each in built.items()]
         causes += [(key, each.failed) for key, each in histories.items()]
         for key, cause in causes:
-            if cause is not None:
+            if cause is not None and key not in not_kept:
                 self._fail(asides, key, files.get(key, ()), taken, cause, all=key in followers)
         if asides.tables.keys() - self._aside_before():
             check_writable(self._store.staging)
         gone = self._left_over(taken, built.keys() | histories.keys() | files.keys())
         gone = {key for key in gone - asides.tables.keys() if again.has(key)}
-        left_out = gone | self._not_kept()
+        left_out = gone | not_kept
         built = {key: each for key, each in built.items() if key not in left_out}
         histories = {key: each for key, each in histories.items() if key not in left_out}
         states: dict[str, SourceState] = {}

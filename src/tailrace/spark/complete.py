@@ -17,6 +17,7 @@ from tailrace.live.session import Identity, Session
 from tailrace.live.tables import connected, has_rows, tables_of
 from tailrace.log_name import file_number
 from tailrace.printable import printable
+from tailrace.spark.current.lineage import is_dropped
 from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.storage.search import gtids_before
 from tailrace.table_name import TableName
@@ -64,6 +65,9 @@ def statuses(
         fresh_here = source in whole and (known is None or known.dropped)
         moved = str(TableName(database, table)) in exchanged[source]
         if fresh_here and not moved and (database, table) not in whole[source]:
+            gone = str(TableName(database, table))
+            if gone in emptied[source] and _is_gone(taken[source], gone):
+                continue  # only a history is left, and it is whole
             found[key] = _incomplete(manifest, taken, source)
     for key, known in manifest.tables.items():
         name = (known.database, known.table)
@@ -83,6 +87,20 @@ def _emptied(taken: Taken) -> set[str]:
         elif change.kind == "rename" and change.table in found and change.renamed is not None:
             found.add(change.renamed)
     return found
+
+
+def _is_gone(taken: Taken, name: str) -> bool:
+    """Whether statements renamed or dropped a table, and made no other of that name."""
+    gone = False
+    for change in (change for split in taken.splits for change in split.changes):
+        match change.kind:
+            case "drop":
+                gone = gone or is_dropped(name, change.table)
+            case "rename":
+                gone = change.table == name or (gone and change.renamed != name)
+            case "create":
+                gone = gone and change.table != name
+    return gone
 
 
 def _exchanged(taken: Taken) -> set[str]:

@@ -130,11 +130,13 @@ class SourceChanges:
             )
         return None
 
-    def outdated(self, name: str, base: str | None) -> Failure | None:
-        """The failure of a table to which a restarted one gave its name away (RENAME TABLE)."""
-        if base is None or base == name or base not in self.restarted:
+    def outdated(self, before: str | None) -> Failure | None:
+        """The failure of a table that had the name ``before``, of a restarted one: RENAME TABLE
+        alone does not bring its rows back.
+        """
+        if before is None or before not in self.restarted:
             return None
-        return rejection(f"it has rows of {base}, which is set aside", (base,))
+        return rejection(f"it has rows of {before}, which is set aside", (before,))
 
 
 def build(
@@ -154,7 +156,7 @@ def build(
     plans: dict[str, TablePlan] = {}
     begins: dict[str, State | None] = {}
     counts: dict[str, int] = {}
-    ended: set[str] = set()  # if these are rejected
+    ended: dict[str, tuple[SourceChanges, Life]] = {}  # if these are rejected
     for source in sources:
         failed: dict[str, Failure] = {}
         changes, done = table_changes(source.splits), altering(source.splits, failed)
@@ -164,13 +166,13 @@ def build(
             if name in source.aside | source.strangers:
                 continue
             cause = failed.get(name) or source.lacking(_names(life))
-            cause = cause or source.outdated(name, life.base)
+            cause = cause or source.outdated(life.had)
             if cause is not None:
                 built[name] = _last(source, name, life, cause)
                 continue
             before = _before(source, life)
             if has_begun(life, files, source.committed):
-                ended.add(name)
+                ended[name] = source, life
             try:
                 plan = plan_table(life, files, source.committed, given=keys, shard=source.shard)
                 count = parts(plan, before, patches) if plan is not None else 0
@@ -186,9 +188,10 @@ def build(
                 if count:
                     counts[name] = count
     built |= _Making(plans, begins, counts, run, folder, patches).make()
-    for name in built.keys() & ended:
+    for name in built.keys() & ended.keys():
         if (reason := built[name].current.refused) is not None:
-            built[name] = replace(built[name], failed=rejection(reason))
+            last = _last(ended[name][0], name, ended[name][1], rejection(reason))
+            built[name] = last if last.moved else replace(built[name], failed=last.failed)
     return built
 
 

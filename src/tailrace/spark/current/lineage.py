@@ -55,6 +55,14 @@ class Life:
     refused: str | None = None
     dropped: bool = False
 
+    @property
+    def had(self) -> str | None:
+        """The name of the table that it was before all changes, which may not be known; None for a
+        new one.
+        """
+        first = self.segments[0]
+        return first.table if first.low == first.high else self.base
+
     def end(self, seq: int) -> None:
         """No change from ``seq`` on belongs to it under its present name."""
         last = self.segments[-1]

@@ -107,6 +107,8 @@ def build_history(
             mine = {s: made[s] for s in found if s.table == name and s in made}
             known = source.histories.get(name)
             cause = next((each.failed for each in mine.values() if each.failed is not None), None)
+            if cause is not None and known is None and cause.origins and _is_over(mine):
+                continue  # a table that is set aside had the name for a moment
             if cause is not None:
                 built[name] = BuiltHistory(History(pa.schema([]), ()), failed=cause)
             elif mine:
@@ -114,6 +116,11 @@ def build_history(
             elif known is not None:
                 built[name] = BuiltHistory(*known)
     return built
+
+
+def _is_over(mine: Mapping[Stage, _Made]) -> bool:
+    """Whether no table has the name any more."""
+    return next(reversed([*mine])).high is not None
 
 
 def _together(
@@ -213,8 +220,8 @@ class _Run:
         """Why a stage cannot be made: a table is set aside, or a stage before has failed."""
         names = (stage.table, stage.base, stage.after.table if stage.after is not None else None)
         cause = self._source.lacking(names)
-        if stage.after is not None:
-            cause = cause or self._source.outdated(stage.table, stage.after.base)
+        had = stage.unknown if stage.after is None else stage.after.base
+        cause = cause or self._source.outdated(had)
         if cause is not None:
             return cause
         for other in (stage.after, stage.emptied):

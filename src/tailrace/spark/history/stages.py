@@ -43,6 +43,8 @@ class Stage:
     refused: str | None = None
     altered_at: int | None = None
     """When a statement altered the values of the rows that it begins with."""
+    unknown: str | None = None
+    """The name under which nothing is known of the table, before RENAME TABLE."""
 
     @property
     def depth(self) -> int:
@@ -153,7 +155,7 @@ class _Timeline:
         if not self._wanted(new):
             return
         self._end(new, seq)
-        stage = Stage(new, seq, after=before)
+        stage = Stage(new, seq, after=before, unknown=old if before is None else None)
         if not self._wanted(old):
             stage.refused = f"it was named {old} before, which is not mirrored"
         self.begin(stage)
