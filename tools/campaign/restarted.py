@@ -225,7 +225,10 @@ class _Try:
             report.readable += 1
             since = Position.parse(status.parts["current"])
             # a statement may be noticed with the first row after it
-            dumps = [each.get(name) for at, each in self.dumps if at <= since][-_LATE:]
+            then = [each for at, each in self.dumps if at <= since][-_LATE:]
+            others = [f"{_DATABASE}.{each}" for each in _TABLES if status.origins]
+            names = (name, *others)  # it may have had another one
+            dumps = [each.get(had) for had in names for each in then]
         elif state is not None and state.current is not None and state.current.refused:
             return
         rows = reader.current(name)
