@@ -9,7 +9,7 @@ from tailrace.storage.encryption.folder import EncryptedFolder
 from tailrace.storage.index import LogIndex
 from tailrace.storage.keyring import open as open_keyring
 from tailrace.storage.store import CompletingStore
-from tailrace.storage.target import last_name
+from tailrace.storage.target import check_unused, last_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,7 @@ def purge(
     `LogWriter` has the log open: use `LogWriter.purge` then.
     """
     folder, name = last_name(target)
+    check_unused(target, folder, name.base)
     written = folder.spool if isinstance(folder, CompletingStore) else folder
     whole = written is not folder and name not in written.names()  # then nobody writes to it
     with nullcontext() if whole else closing(written.reopen(name)):

@@ -93,12 +93,10 @@ def first_name(target: Target, layers: Layers | None = None) -> tuple[WritableSt
 def last_name(target: Target, layers: Layers | None = None) -> tuple[WritableStore, LogName]:
     """The file in which an existing log continues. Raises StorageError, UsageError.
 
-    No other process may have any of the log's files open for writing. Without ``layers`` they are
-    those that the suffix of one of its files says (`layered_folder`); others than the log has are a
-    UsageError.
+    Without ``layers`` they are those that the suffix of one of its files says (`layered_folder`);
+    others than the log has are a UsageError.
     """
-    below, name = place(target)
-    folder = below
+    folder, name = place(target)
     given = None if layers is None else layers_of(layers)
     if given is not None:
         check_layers(folder, given)
@@ -119,9 +117,17 @@ def last_name(target: Target, layers: Layers | None = None) -> tuple[WritableSto
         raise StorageError(f"{target}: no log of that name is there")
     if name and not name.endswith(INDEX_SUFFIX) and name != str(logs[-1]):
         raise UsageError(f"{target}: {logs[-1]} comes after it; a log grows at its end only")
-    if isinstance(below, LocalFolder):
-        below.check_unused(logs)
     return folder, logs[-1]
+
+
+def check_unused(target: Target, folder: WritableStore, base: str) -> None:
+    """Raise StorageError if another process has a file of a log open for writing, also an old one.
+
+    ``folder`` is that of ``target``, with its layers.
+    """
+    below, _ = place(target)
+    if isinstance(below, LocalFolder):
+        below.check_unused(logs_of(folder, base))
 
 
 def _only_base(folder: WritableStore) -> str:

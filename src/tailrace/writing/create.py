@@ -15,7 +15,7 @@ from tailrace.storage.binlog_file import BinlogFile
 from tailrace.storage.encryption.folder import EncryptedFolder
 from tailrace.storage.index import LogIndex
 from tailrace.storage.keyring import open as open_keyring
-from tailrace.storage.target import first_name, last_name, logs_of, remove_drafts
+from tailrace.storage.target import check_unused, first_name, last_name, logs_of, remove_drafts
 from tailrace.warn import warn
 from tailrace.writing.dialect import Dialect, MariadbDialect, MysqlDialect
 from tailrace.writing.gtids import MariadbGtids, MysqlGtids
@@ -221,6 +221,7 @@ def append(
 
     def continued(name: LogName) -> LogWriter:
         log, last = scanned(name)
+        check_unused(target, folder, name.base)
         output = BinlogFile(folder, name)
         if last.name == name and not last.closed:
             output.open()
