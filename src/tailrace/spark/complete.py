@@ -17,7 +17,7 @@ from tailrace.live.session import Identity, Session
 from tailrace.live.tables import connected, has_rows, tables_of
 from tailrace.log_name import file_number
 from tailrace.printable import printable
-from tailrace.spark.current.lineage import is_dropped
+from tailrace.spark.current.lineage import lives
 from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.storage.search import gtids_before
 from tailrace.table_name import TableName
@@ -59,15 +59,16 @@ def statuses(
     whole = {source: each.whole for source, each in taken.items() if each.splits}
     emptied = {source: _emptied(each) for source, each in taken.items()}
     exchanged = {source: _exchanged(each) for source, each in taken.items()}
+    gone = {source: _gone(each) for source, each in taken.items()}
     found: dict[str, Status | None] = {}
     for key, (source, database, table) in fresh.items():
         known = manifest.tables.get(key)
         fresh_here = source in whole and (known is None or known.dropped)
-        moved = str(TableName(database, table)) in exchanged[source]
-        if fresh_here and not moved and (database, table) not in whole[source]:
-            gone = str(TableName(database, table))
-            if gone in emptied[source] and _is_gone(taken[source], gone):
-                continue  # only a history is left, and it is whole
+        text = str(TableName(database, table))
+        moved = text in exchanged[source]
+        # only a history may be left of it, which is whole
+        is_over = text in emptied[source] and text in gone[source]
+        if fresh_here and not (moved or is_over) and (database, table) not in whole[source]:
             found[key] = _incomplete(manifest, taken, source)
     for key, known in manifest.tables.items():
         name = (known.database, known.table)
@@ -89,18 +90,11 @@ def _emptied(taken: Taken) -> set[str]:
     return found
 
 
-def _is_gone(taken: Taken, name: str) -> bool:
-    """Whether statements renamed or dropped a table, and made no other of that name."""
-    gone = False
-    for change in (change for split in taken.splits for change in split.changes):
-        match change.kind:
-            case "drop":
-                gone = gone or is_dropped(name, change.table)
-            case "rename":
-                gone = change.table == name or (gone and change.renamed != name)
-            case "create":
-                gone = gone and change.table != name
-    return gone
+def _gone(taken: Taken) -> set[str]:
+    """The tables that statements made, renamed or dropped, and that are no more."""
+    changes = [change for split in taken.splits for change in split.changes]
+    found = lives((), (), changes, {}, lambda _: True)
+    return {name for name, life in found.items() if life.dropped}
 
 
 def _exchanged(taken: Taken) -> set[str]:

@@ -102,10 +102,10 @@ class SourceChanges:
     ``files`` are the changelog files of its ``splits`` by table, in log order; ``wanted`` tells the
     tables whose rows are read, by name; ``committed`` are the current states of its tables before,
     with the paths of their files, and ``histories`` their histories, with the paths of the files of
-    open versions. With ``shard`` rows have a column
-    ``_source`` of that value. Tables that are ``aside`` are not worked on, nor ``strangers``, whose
-    rows from before the splits are not read. Tables that are ``restarted`` were aside so far: the
-    splits begin with the statement that empties, drops or recreates each of them.
+    open versions. With ``shard`` rows have a column ``_source`` of that value. Tables that are
+    ``aside`` are not worked on, nor ``strangers``, whose rows from before the splits are not read.
+    Tables that are ``restarted`` were aside so far: the splits begin with the statement that
+    empties, drops, recreates or renames each of them.
     """
 
     splits: Sequence[Split]
