@@ -156,10 +156,14 @@ def test_what_files_tell(fresh_server, tmp_path):
         "CREATE DATABASE crm",
         "CREATE TABLE IF NOT EXISTS crm.people (a INT PRIMARY KEY)",
         "INSERT INTO crm.people VALUES (1)",
+        "CREATE TABLE crm.made (a INT PRIMARY KEY)",
+        "INSERT INTO crm.made VALUES (1)",
+        "RENAME TABLE crm.made TO crm.named",
     ):
         server.execute(sql)
-    mirror(server.data, tmp_path / "all")
-    assert set(map(tuple, states(tmp_path / "all").values())) == {()}
+    for keep in ("current", "history"):  # which stays of the name that is gone
+        mirror(server.data, tmp_path / keep, keep=[keep])
+        assert set(map(tuple, states(tmp_path / keep).values())) == {()}
     part = tmp_path / "part"
     part.mkdir()
     shutil.copy(server.data / "binlog.000002", part)
@@ -171,6 +175,8 @@ def test_what_files_tell(fresh_server, tmp_path):
     mirror(part, tmp_path / "changes", keep=["changelog"])
     mirror(part, tmp_path / "accepted", incomplete="accept")
     assert states(tmp_path / "accepted") == {
+        "crm.made": [],
+        "crm.named": [],
         "crm.people": [],
         "shop.lines": [],
         "shop.orders": ["incomplete"],

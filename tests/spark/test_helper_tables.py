@@ -151,6 +151,19 @@ def test_with_a_pattern_such_tables_do_not_stay(source, tmp_path):
                 assert part(f"osc.{name}") is None, (several, name)
 
 
+def test_a_table_that_gives_its_name_to_the_selected_one_is_not_kept(source, tmp_path):
+    """Both change their names by a third, in one batch: only the selected one is in the lake."""
+    case = Story(source, tmp_path)
+    for sql in (
+        "INSERT INTO osc.other VALUES (80, 8)",
+        "RENAME TABLE osc.orders TO osc.third, osc.other TO osc.orders, osc.third TO osc.other",
+    ):
+        source.execute(sql)
+    case.land()
+    case.check()
+    assert {name for name, state in case.tables.items() if not state.dropped} == {"osc.orders"}
+
+
 def test_a_copy_with_another_name(source, tmp_path):
     """It is read where one batch has its CREATE and its RENAME; else the table says what is wrong."""
     Story(source, tmp_path / "one").run(OWN_NAME, several=False)
