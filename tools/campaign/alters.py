@@ -93,9 +93,12 @@ class Alters(Report):
 
 @dataclass
 class Round:
-    """A round's tables, what came of them in other targets, and why they were set aside."""
+    """A round's tables, those that were copied, what came of these in other targets, and why tables
+    were set aside.
+    """
 
     tables: list[Altered]
+    copied: list[Altered] = field(default_factory=list)
     targets: list[Targets] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
 
@@ -149,7 +152,7 @@ def run(
                     done.tables.remove(each)
             except pymysql.Error:  # its tablespace was discarded
                 done.tables.remove(each)
-        copy_tables(server, done.tables)
+        done.copied = copy_tables(server, done.tables)
         copies = server.rotate()
         for way, parts in {"one": [logs], "several": _cut(rng, logs)}.items():
             lake = _landed(folder / way, parts, kind)
@@ -228,7 +231,7 @@ def _others(
             rows = apply_parts(folder / target, parts, url, rejected)
         else:
             continue
-        compare_copies(made, done.tables, rows, rejected)
+        compare_copies(made, done.copied, rows, rejected)
         done.reasons.update(f"{target}: {_kind_of(each)}" for each in rejected.reasons.values())
         done.targets.append(made)
 

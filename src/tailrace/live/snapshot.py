@@ -11,7 +11,14 @@ from tailrace.constants import ColumnType
 from tailrace.errors import AccessDenied, ServerError
 from tailrace.live.driver import SSCursor, err
 from tailrace.live.session import Identity, Session
-from tailrace.live.tables import connected, created_by, not_to_be_seen, print_in_full, tables_of
+from tailrace.live.tables import (
+    connected,
+    created_by,
+    defined_by,
+    not_to_be_seen,
+    print_in_full,
+    tables_of,
+)
 from tailrace.schema.table import Table
 from tailrace.schema.tokens import quoted_name, quoted_table
 from tailrace.values.result_set import ResultSet
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
     from tailrace.position import Position
+    from tailrace.schema.tables import TableState
     from tailrace.table_filter import TableFilter
     from tailrace.table_name import TableName
     from tailrace.values.row import Row
@@ -57,11 +65,13 @@ def logs_names(source: Source) -> bool:
 
 
 class SnapshotTable(NamedTuple):
-    """A table of a snapshot: its rows, and a function that says, once they were read, whether its
-    definition is the one of the snapshot still. Else they are of no use: take another snapshot.
+    """A table of a snapshot: its definition, its rows, and a function that says, once they were
+    read, whether its definition is the one of the snapshot still. Else they are of no use: take
+    another snapshot.
     """
 
     name: TableName
+    state: TableState
     schema: TableSchema
     rows: Iterator[Row]
     is_unchanged: Callable[[], bool]
@@ -130,7 +140,10 @@ def snapshot(source: Source, tables: Collection[TableName]) -> Iterator[Snapshot
                         cursor.execute(f"SELECT {columns} FROM {quoted_table(*name)}")  # noqa: S608 - quoted
                         result: Any = cursor
                         read = _Reading(ResultSet(result, table), source, name, created[name])
-                        yield SnapshotTable(name, table.schema, read.rows(), read.is_unchanged)
+                        state = defined_by(created[name], name, flavour)
+                        yield SnapshotTable(
+                            name, state, table.schema, read.rows(), read.is_unchanged
+                        )
                 except err.MySQLError as error:  # also when the cursor is closed
                     if error.args[0] not in _CHANGED:
                         raise

@@ -27,6 +27,7 @@ from tailrace.table_name import TableName
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from tailrace.constants import Flavour
     from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
     from tailrace.position import Position
@@ -111,7 +112,7 @@ def definitions_of(source: Source, tables: Collection[TableName]) -> Definitions
         print_in_full(session)
         for table in tables:
             try:
-                found[table] = _definition(session, table)
+                found[table] = defined_by(created_by(session, table), table, session.flavour)
             except (ServerError, SchemaError) as error:
                 reasons[table] = printable(first_line(error))
         try:
@@ -137,9 +138,10 @@ def created_by(session: Session, table: TableName) -> str:
     return session.ask(sql, 2, needs="SELECT").text(1)
 
 
-def _definition(session: Session, table: TableName) -> TableState:
-    (state,) = parse(created_by(session, table), session.flavour)
-    return replace(state, definition=replace(state.definition, database=table[0]))
+def defined_by(created: str, table: TableName, flavour: Flavour) -> TableState:
+    """The definition in what `created_by` gave."""
+    (state,) = parse(created, flavour)
+    return replace(state, definition=replace(state.definition, database=table.database))
 
 
 def unlogged_cascades(

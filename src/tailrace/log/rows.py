@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace.gtid import GtidState
     from tailrace.log.reader import TransactionHead
     from tailrace.log.sources import Source
+    from tailrace.schema.catalogue import Catalogue
     from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound
     from tailrace.storage.keyring.base import Keyring
@@ -338,6 +339,11 @@ class Transactions(CommittedItems[CommittedTransaction]):
 
 class Items(CommittedItems[CommittedItem]):
     """Iterates over what was committed in a log, as `CommittedItem`: see `items`."""
+
+    @property
+    def definitions(self) -> Catalogue:
+        """The tables as they are defined where reading is, with what is added before it begins."""
+        return self._iteration.definitions
 
     @property
     def in_doubt(self) -> int:

@@ -12,29 +12,25 @@ from typing import TYPE_CHECKING, Final, Literal
 from tailrace.errors import LogReset, SchemaError, UsageError
 from tailrace.live.transport import ServerTransport
 from tailrace.log.changes import Change, Logged
-from tailrace.log.reader import read_definitions
 from tailrace.log.rows import CommittedItem, Items, items
 from tailrace.log.sources import logs_of, server_lowers_names
 from tailrace.log_mark import mark_of
-from tailrace.position import Position
-from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.ddl import AlterTable
 from tailrace.schema.letter_case import lowers_names
 from tailrace.search.analysis import Analyser
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import ShardWriter
 from tailrace.sql.logged import effects_of, renaming
-from tailrace.storage import LogSeries
 from tailrace.storage.objects.url import names_object
 from tailrace.storage.versions import Versions
 from tailrace.table_filter import TableFilter
+from tailrace.values.row import RowSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from tailrace.events import QueryEvent
     from tailrace.live.url import Source as Server
     from tailrace.log.sources import AnyLog, Source
+    from tailrace.position import Position
     from tailrace.schema.letter_case import LowerCase
     from tailrace.search.shard import State
     from tailrace.selection import Bound
@@ -182,8 +178,6 @@ class Feed:
     ) -> None:
         self.server = log.source if isinstance(log, ServerTransport) else None
         self._log = log
-        self._defined = writer.state.position is None
-        """Whether the writer knows the definitions in the log before its next statement."""
         state = writer.state
         self.done = Indexed(position=state.position, time=state.time)
         self._writer = writer
@@ -229,15 +223,33 @@ class Feed:
                         self._writer.change(table.schema, (row,))
                         self._count(1)
                     if table.is_unchanged():
-                        self._writer.loaded(table.schema, found.position)
+                        self._writer.loaded(table.schema, table.state, found.position)
                         waiting.remove(table.name)
             if not waiting:
                 return first
+
+    def _learn(self, server: Server) -> None:
+        """Ask for the tables' definitions: reading begins after the statements that made them."""
+        from tailrace.live.tables import (  # noqa: PLC0415 - as above
+            connected,
+            definitions_of,
+            tables_of,
+        )
+
+        with connected(server) as connection:
+            tables = [name for name in tables_of(connection) if self._wants(*name)]
+        said = definitions_of(server, tables)
+        if said.end is not None:
+            for state in said.tables.values():
+                self._writer.learn(state, said.end)
 
     # --- the log ---------------------------------------------------------------------------------
 
     def run(self, reading: Items) -> None:
         """Take in all that is read."""
+        if self.server is not None and not self._writer.is_defined:
+            self._learn(self.server)
+        self._writer.share_definitions(reading.definitions)
         ahead: Queue[CommittedItem | BaseException | None] = Queue(_AHEAD)
 
         def read() -> None:
@@ -300,28 +312,18 @@ class Feed:
             self._is_open = True
             if not self._writer.takes_changes(item.schema, read):
                 return
-            rows = [*iter(item.rows())]  # a list of a RowSet asks for its length first
-            self._writer.change(item.schema, rows)
+            schema = self._writer.schema_of(item.event)
+            rows = [*iter(RowSet(item.event, schema))]  # a list of one asks for its length first
+            self._writer.change(schema, rows)
             self._time = item.group.time_of(item.event)
             self._count(len(rows))
         elif isinstance(item, Logged):
             self._statement(item, read)
 
-    def _define(self, event: QueryEvent) -> None:
-        """Let the writer know the tables before the first ALTER TABLE of a log that is resumed."""
-        if self._defined or not isinstance(self._log, LogSeries):
-            return
-        if any(isinstance(each, AlterTable) for each in effects_of(event)):
-            self._defined = True
-            known = Catalogue(lowers_names=event.form.lowers_names or None)
-            read_definitions(self._log, Position(event.file or "", event.offset or 0), known)
-            self._writer.definitions = known
-
     def _statement(self, item: Logged, read: Position) -> None:
         if self._writer.pending and not self._is_open:
             self._commit()
         self._is_open = True  # until its end is read, and so the position after it
-        self._define(item.event)
         unknown = self._writer.statement(item.event, self._wants, read)
         self._at_once = self._at_once or self._writer.pending > 0
         if not unknown:

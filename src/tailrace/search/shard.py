@@ -2,9 +2,10 @@
 
 Its fields: ``key``, the table's number and the row's key; ``table``, the number; ``row``, the row
 as a JSON object; ``copies`` of rows without a key that are equal; and the tokens of the row's text
-by what its collations count as different (``ai``, ``as``, ``cs``). One document has the key
-`STATE`: in ``row`` is the shard's `State`. It changes in the same commit as the rows, so that
-whoever reads the shard sees whole transactions, and each change is indexed once.
+by what its collations count as different (``ai``, ``as``, ``cs``). Two documents have other keys.
+`STATE` has in ``row`` the shard's `State`, `DEFINITIONS` the tables' definitions
+(`tailrace.schema.catalogue_json`). They change in the same commit as the rows, so that whoever
+reads the shard sees whole transactions, and each change is indexed once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from tailrace.events.status_vars import StatusVariable
 from tailrace.position import Position
 from tailrace.printable import short_repr
 from tailrace.schema.alter import renamed_columns
-from tailrace.schema.catalogue import Catalogue
+from tailrace.schema.catalogue import Catalogue, Learned
+from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.schema.classify import leading_words
 from tailrace.schema.clauses import (
     COMPUTED,
@@ -63,9 +65,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from tailrace.events import QueryEvent
+    from tailrace.events import QueryEvent, RowsEvent
     from tailrace.schema.ddl import Effect
     from tailrace.schema.session import StatementSession
+    from tailrace.schema.tables import TableState
     from tailrace.schema.tokens import SqlToken
     from tailrace.search.analysis import Analyser
     from tailrace.table_filter import TableFilter
@@ -76,6 +79,8 @@ if TYPE_CHECKING:
 
 STATE: Final = "state"
 """The key of the document that has the shard's state."""
+DEFINITIONS: Final = "definitions"
+"""The key of the document that has the definitions, up to ``read`` of the state."""
 JSON: Final = "json"
 """The class of JSON columns, whose strings are searched without case and accents."""
 _VERSION: Final = 1
@@ -83,6 +88,7 @@ _TOKENS: Final = "tailrace"
 """The name of the index's tokenizer."""
 _FOLDINGS: Final = {str(each): each for each in Folding}  # faster than to ask the class
 _HASH: Final = re.compile(r"DB_ROW_HASH_[0-9]+")
+_CACHED: Final = 1000
 _HEAP: Final = 64 << 20
 """Bytes of memory in which tantivy gathers documents before it writes them."""
 
@@ -261,13 +267,50 @@ class ShardWriter:
         self._analyser = analyser
         self._takes = takes
         with tantivy_errors(folder):
-            self.state = state_in(self._index, self._index.searcher())
+            searcher = self._index.searcher()
+            self.state = state_in(self._index, searcher)
+            saved = _document(self._index, searcher, DEFINITIONS)
+        self._definitions = Catalogue()
+        if saved is not None and self.state.read is not None:
+            known = from_json(json.loads(bytes(saved["row"][0])))
+            self._definitions = known.as_of(self.state.read)
+        self.is_defined = saved is not None
+        """Whether definitions were kept, or learned."""
+        self._is_redefined = False
+        self._schemas: dict[bytes, TableSchema] = {}
         self._plans: dict[int, _Plan] = {}
-        self.definitions = Catalogue()
-        """The tables as the statements that were given so far define them."""
         self._copies: dict[str, int] = {}
         self.pending = 0
         """Rows and statements since the last commit."""
+
+    # --- definitions ---------------------------------------------------------------------------
+
+    def share_definitions(self, reading: Catalogue) -> None:
+        """Let what reads the log know the tables, and take over what it knows where it begins."""
+        reading.take_over(self._definitions)
+        self._redefine(reading.copy())
+
+    def learn(self, state: TableState, position: Position) -> None:
+        """A table is defined like this at a position, by its server."""
+        self._definitions.learn(Learned(state, position))
+        self._redefine(self._definitions)
+
+    def _redefine(self, known: Catalogue) -> None:
+        self._definitions, self._is_redefined = known, True
+        self.is_defined = True
+        self._schemas.clear()
+
+    def schema_of(self, event: RowsEvent) -> TableSchema:
+        """The schema of logged rows. What reads the log may lack it: that is ahead, and the table
+        may have come by a statement (``statement``) whose rows SELECT gave.
+        """
+        table = event.table_map
+        if (found := self._schemas.get(table.body)) is None:
+            if len(self._schemas) >= _CACHED:
+                self._schemas.clear()
+            found = self._definitions.resolve(table, event.form.flavour)
+            self._schemas[table.body] = found
+        return found
 
     # --- rows ----------------------------------------------------------------------------------
 
@@ -300,8 +343,9 @@ class ShardWriter:
             known is not None and known.loaded is not None and read <= Position.parse(known.loaded)
         )
 
-    def loaded(self, table: TableSchema, position: Position) -> None:
+    def loaded(self, table: TableSchema, state: TableState, position: Position) -> None:
         """All rows of a table as of a position were taken in."""
+        self.learn(state, position)
         self._plan(table)
         self.state.tables[str(table.full_name)].loaded = str(position)
         self._plans.clear()
@@ -344,7 +388,7 @@ class ShardWriter:
                 raise SchemaError(f"{name}: it has another key now: build the index again")
             known.key, known.columns = names, columns
             self._again(known, lambda row: {name: row[name] for name in row if name in there})
-        if len(self._plans) > 1000:
+        if len(self._plans) >= _CACHED:
             self._plans.clear()
         writers = tuple((index, json_writer_of(table.columns[index])) for index in key)
         plan = self._plans[id(table)] = _Plan(
@@ -458,8 +502,11 @@ class ShardWriter:
         unknown: set[TableName] = set()
         effects = effects_of(event)
         alters = any(isinstance(each, AlterTable) for each in effects)
-        defined = self.definitions.copy() if alters else self.definitions
-        self.definitions.apply_event(event, event.form.flavour)
+        known = self._definitions
+        known.settle(Position(event.file or "", event.offset or 0))
+        defined = known.copy() if alters else known
+        if known.apply_event(event, event.form.flavour):
+            self._redefine(known)
         for effect in effects:
             tables = {
                 name: each
@@ -574,7 +621,7 @@ class ShardWriter:
         key = effect.name.key
         before = defined.logged(key)
         now = key if renamed is None else (renamed.database or key[0], renamed.table)
-        after = self.definitions.logged(now)
+        after = self._definitions.logged(now)
         if before is None or after is None:
             put = {each.old or "" for each in effect.clauses if isinstance(each, PutColumn)} - {""}
             if any(isinstance(each, Convert) for each in effect.clauses):
@@ -680,14 +727,19 @@ class ShardWriter:
         self.state.position = position
         self.state.read = read or position
         self.state.time = time or self.state.time
-        document = tantivy.Document()
-        document.add_text("key", STATE)
-        document.add_bytes("row", self.state.dumps())
+        saved = {STATE: self.state.dumps()}
+        if self._is_redefined:
+            saved[DEFINITIONS] = json.dumps(to_json(self._definitions)).encode()
         with tantivy_errors(self._folder):
-            self._writer.delete_documents_by_term("key", STATE)
-            self._writer.add_document(document)
+            for key, content in saved.items():
+                document = tantivy.Document()
+                document.add_text("key", key)
+                document.add_bytes("row", content)
+                self._writer.delete_documents_by_term("key", key)
+                self._writer.add_document(document)
             self._writer.commit()
             self._index.reload()
+        self._is_redefined = False
         self._copies.clear()
         self.pending = 0
 
