@@ -820,6 +820,35 @@ def test_a_cut_reads_few_later_files_and_knows_what_they_roll_back(source, tmp_p
     assert len(scanned) < 2 * 13 + 4
 
 
+def test_a_batch_is_cut_between_prepare_and_rollback(source, tmp_path):
+    """It had seen the ROLLBACK, and left the rows out: the next part goes on behind the PREPARE."""
+    (tmp_path / "logs").mkdir()
+    source.execute("DROP DATABASE IF EXISTS osc")
+    source.execute("CREATE DATABASE osc")
+    source.rotate()
+    prepared = ("XA START 'x'", "INSERT INTO osc.t VALUES (66)", "XA END 'x'", "XA PREPARE 'x'")
+    for statements in (
+        [
+            "CREATE TABLE osc.t (id INT PRIMARY KEY)",
+            *("CREATE TABLE osc.a (id INT PRIMARY KEY)", "CREATE TABLE osc.b LIKE osc.a"),
+            *("INSERT INTO osc.a VALUES (1)", "INSERT INTO osc.b VALUES (1)"),
+            *(f"ALTER TABLE osc.{name} ADD n DOUBLE DEFAULT (PI())" for name in "ab"),
+            *("UPDATE osc.a SET n = 1", "UPDATE osc.b SET n = 1"),
+        ],
+        [*prepared, None, "TRUNCATE osc.a", "TRUNCATE osc.b", "XA ROLLBACK 'x'"],
+        ["INSERT INTO osc.t VALUES (1)", "INSERT INTO osc.a VALUES (2, 2)"],
+    ):
+        for each in statements:
+            source.disconnect() if each is None else source.execute(each)
+        source.connection.commit()
+        shutil.copy(source.rotate(), tmp_path / "logs")
+        land(tmp_path / "logs", tmp_path / "lake")
+    for name in "tab":
+        rows = READERS["parquet"](tmp_path / "lake", f"osc.{name}")
+        there = source.query(f"SELECT id FROM osc.{name}")
+        assert sorted(rows["id"].to_pylist()) == [row[0] for row in there], name
+
+
 ENDED = "ALTER TABLE {0}.x MODIFY v INT"
 UNKNOWN = "ALTER TABLE {0}.x ADD e DOUBLE DEFAULT (PI())"
 LOST = [(1, "012"), (2, "13")]

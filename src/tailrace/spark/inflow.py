@@ -73,6 +73,7 @@ class Inflow:
         self._state = state
         self._series = series
         after: Position | None = None
+        known: Position | None = None
         if state is None:
             first = series.files[0]
             at_head = begin is None or begin == Position(first.name, len(MAGIC))
@@ -81,6 +82,7 @@ class Inflow:
             )
         else:
             _, after, catalogue = resume(series, state)
+            known = state.seen
         if lowers_names is not None:
             catalogue.lowers_names = lowers_names
         catalogue.given(given)
@@ -94,7 +96,9 @@ class Inflow:
             head, tail = digests(log, begin.offset)
             after = begin
             self._start = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
-        self._planner = SplitPlanner(catalogue, after, hold=hold, cascades=cascades, cuts=cuts)
+        self._planner = SplitPlanner(
+            catalogue, after, hold=hold, cascades=cascades, cuts=cuts, known=known
+        )
         self._waiting: deque[Split] = deque()
 
     @property
@@ -116,6 +120,11 @@ class Inflow:
     def server_version(self) -> str:
         """Of the server that wrote the log, where planning has come to; empty before the first."""
         return self._planner.server_version
+
+    @property
+    def seen(self) -> Position | None:
+        """How far the log is known."""
+        return self._planner.seen
 
     @property
     def held(self) -> Position | None:
@@ -153,7 +162,7 @@ class Inflow:
             splits += whole
             for _ in whole:
                 self._waiting.popleft()
-        return Taken(self._series, splits, self._start) if splits else None
+        return Taken(self._series, splits, self._start, self.seen) if splits else None
 
     def nothing(self) -> Taken:
         """No splits, for a new lake that begins with nothing of the source but its place."""

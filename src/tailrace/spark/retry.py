@@ -252,9 +252,8 @@ class _Retry:
             self._parents(splits, names),
         )
         begun = self._point(place) if place else inflow.begun
-        self.reports.append(
-            self._batches.take_up({self._group.source: Taken(series, splits, begun)}, again)
-        )
+        taken = Taken(series, splits, begun, inflow.seen)
+        self.reports.append(self._batches.take_up({self._group.source: taken}, again))
         self.offers |= self._batches.offers
 
     def _point(self, place: str) -> SourceState:

@@ -27,6 +27,8 @@ class Taken:
     Where tables are taken up again, what is known where the splits begin. Without splits, of a
     source of which a new lake has nothing yet, always said.
     """
+    seen: Position | None = None
+    """How far the log was known when the splits were planned; of splits always said."""
 
     @property
     def begin(self) -> Position:

@@ -115,11 +115,14 @@ class Rollbacks:
     ``ranges`` are those of rows events that were rolled back; for a compressed transaction, that of
     the payload event. ``unmatched`` is set where an XA transaction is rolled back whose prepare was
     not seen: it was prepared in another log, or in a payload that was not fed.
-    Rows before ``delivered`` were already given to the caller: rolling them back is an error.
+    Rows before ``delivered`` were already given to the caller: rolling them back is an error. It is
+    none by a statement before ``seen``, up to where the log was known when these rows were given:
+    they were left out then.
     """
 
-    def __init__(self, delivered: Position | None = None) -> None:
+    def __init__(self, delivered: Position | None = None, seen: Position | None = None) -> None:
         self.delivered = delivered
+        self._seen = seen
         self.ranges: list[Range] = []
         self.unmatched = False
         self._prepared: dict[XaName, tuple[Position, list[Range]]] = {}
@@ -134,7 +137,7 @@ class Rollbacks:
         known = len(self.ranges)
         here = _start_of(event)
         self._feed(event, parts, here)
-        if self.delivered is not None and len(self.ranges) > known:
+        if len(self.ranges) > known and (self._seen is None or here >= self._seen):
             self._check(self.ranges[known:], here)
 
     def _check(self, ranges: list[Range], here: Position) -> None:
@@ -284,11 +287,11 @@ class XaRows(Enum):
 class Committed:
     """The rows that were not committed: ``rollbacks`` has the ranges that were rolled back,
     ``unfinished`` those of transactions that have no end in the logs. ``end`` is where the last
-    transaction ended. For ``delivered`` see `Rollbacks`.
+    transaction ended. For ``delivered`` and ``seen`` see `Rollbacks`.
     """
 
-    def __init__(self, delivered: Position | None = None) -> None:
-        self.rollbacks = Rollbacks(delivered)
+    def __init__(self, delivered: Position | None = None, seen: Position | None = None) -> None:
+        self.rollbacks = Rollbacks(delivered, seen)
         self.unfinished: list[Range] = []
         self.end = Position("", 0)
         self._transaction = TransactionParts()

@@ -36,7 +36,8 @@ class SplitPlanner:
     ``catalogue`` has the tables known where the file of ``after`` begins, or the first file.
     With ``hold`` they end before an in-doubt XA transaction (prepared, neither committed nor rolled
     back), also in a payload, as its rows may still be rolled back: `held` is its position.
-    For ``cascades`` see `Scan`; ``cuts`` are positions at which splits begin, as there.
+    For ``cascades`` see `Scan`; ``cuts`` are positions at which splits begin, as there. The log was
+    `seen` up to ``known`` when the splits before ``after`` were planned.
     """
 
     def __init__(
@@ -48,13 +49,15 @@ class SplitPlanner:
         target_bytes: int | None = None,
         cascades: bool = False,
         cuts: Collection[Position] = (),
+        known: Position | None = None,
     ) -> None:
         self._cascades = cascades
         self._cuts = cuts
         self._catalogue = catalogue.copy() if catalogue is not None else Catalogue()
         self._hold = hold
         self._target = target_bytes
-        self._rollbacks = Rollbacks(after)
+        self._known = known
+        self._rollbacks = Rollbacks(after, known)
         self._scans: deque[Scan] = deque()
         self._ends: dict[str, int] = {}
 
@@ -72,6 +75,12 @@ class SplitPlanner:
     def end(self) -> Position | None:
         """The end of the splits that were given."""
         return self._rollbacks.delivered
+
+    @property
+    def seen(self) -> Position | None:
+        """Up to where the log is known: what rolls back rows of the splits, up to there."""
+        scan = self._scans[-1] if self._scans else None
+        return self._known if scan is None else Position(scan.log.name, scan.whole)
 
     @property
     def held(self) -> Position | None:
@@ -162,7 +171,7 @@ class SplitPlanner:
 
     def _look_into_payloads(self, series: LogSeries) -> None:
         """Look into payloads by the object path if that may be needed; the scan does not do it."""
-        found = Committed(self.end)
+        found = Committed(self.end, self._known)
         found.feed_all(Log(series, verify_checksums=False, expand_payloads=False))
         self._rollbacks.ranges = found.rollbacks.ranges
         self._rollbacks.unmatched = False

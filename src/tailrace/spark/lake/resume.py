@@ -54,9 +54,15 @@ def resume(series: LogSeries, state: SourceState) -> tuple[LogSeries, Position, 
 
 
 def state_after(
-    series: LogSeries, before: SourceState | None, splits: Sequence[Split]
+    series: LogSeries,
+    before: SourceState | None,
+    splits: Sequence[Split],
+    seen: Position | None = None,
 ) -> SourceState | None:
-    """How far a source is read once all ``splits`` of it are in the lake."""
+    """How far a source is read once all ``splits`` of it are in the lake.
+
+    ``seen`` is how far the log was known when they were planned.
+    """
     if not splits:
         return before
     last = splits[-1]
@@ -71,7 +77,7 @@ def state_after(
                 tables = to_json((first or last).catalogue)
             else:
                 tables = before.tables
-            return SourceState(log.name, last.end, sizes, head, tail, tables)
+            return SourceState(log.name, last.end, sizes, head, tail, tables, seen=seen)
         sizes[log.name] = log.size
     raise PipelineError(f"source {series.name} has no file {last.file}, of which it has a split")
 

@@ -50,7 +50,8 @@ class SourceState:
     are digests of its first bytes and of those before ``offset``, by which it is known again.
     ``tables`` is the schema history up to where ``file`` begins (`tailrace.schema.catalogue_json`).
     ``followed`` are tables that are not selected, and that the lake has since their CREATE TABLE
-    (`tailrace.spark.helper_tables`).
+    (`tailrace.spark.helper_tables`). ``seen`` is how far the log was known then: what rolls back
+    rows before ``offset`` up to there was known (None: nothing after it was).
     """
 
     file: str
@@ -60,6 +61,7 @@ class SourceState:
     tail: str
     tables: dict[str, Any]
     followed: tuple[TableName, ...] = ()
+    seen: Position | None = None
 
     @property
     def position(self) -> Position:
@@ -70,7 +72,8 @@ class SourceState:
     def of(cls, value: dict[str, Any], layout: int) -> Self:
         """As it stands in a manifest of the layout. Raises ValueError, TypeError, SchemaError."""
         followed = tuple(TableName(*each) for each in value.get("followed", []))
-        found = cls(**{**value, "followed": followed})
+        seen = Position.parse(_text(value["seen"], "a position")) if "seen" in value else None
+        found = cls(**{**value, "followed": followed, "seen": seen})
         for database, table in followed:
             _text(database, "a database")
             _text(table, "a table")
@@ -367,8 +370,10 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, DataFile) and not value.hidden:
         return {name: each for name, each in vars(value).items() if name != "hidden"}
-    if isinstance(value, SourceState) and not value.followed:
-        return {name: _plain(each) for name, each in vars(value).items() if name != "followed"}
+    if isinstance(value, SourceState):
+        return {name: _plain(each) for name, each in vars(value).items() if each not in ((), None)}
+    if isinstance(value, Position):
+        return str(value)
     if hasattr(value, "__dataclass_fields__"):
         return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return value
