@@ -6,11 +6,10 @@ import pytest
 
 from tailrace.cli import app
 from tailrace.columns import changes
-from tailrace.columns.text.row_json import images_to_json
-from tailrace.values.change_record import image_json
 from tailrace.values.row import RowSet
 from tailrace.values.surrogates import unescaped
 from tests.columns.oracle import assert_equal_paths
+from tests.columns.text.test_row_json_corpus import compare
 from tests.columns.write.encode_oracle import by_objects, encoded, prefix_of, rows_events
 from tests.values.replay import since
 from tools.campaign.recording import recording
@@ -122,13 +121,7 @@ def test_the_command_counts_them(logged, capsys):
 
 
 def test_images_as_json_are_the_same_on_both_paths(logged):
-    for event, schema, records in rows_events(logged[0]):
-        rows = list(RowSet(event, schema))
-        for batch in records.to_batches():
-            for which in ("before", "after"):
-                images = [getattr(row, which) for row in rows]
-                expected = [None if each is None else image_json(each) for each in images]
-                assert images_to_json(batch, schema, which).to_pylist() == expected
+    compare(logged[0])
 
 
 def test_they_are_written_as_they_were(logged):
