@@ -315,6 +315,3 @@ def test_columns_that_no_table_has():
         list(tailrace.changes(SHOP / "mysql", tables="shop.orders", columns=["id", "nope"]))
     found = tailrace.changes(SHOP / "mysql", tables="shop.orders", columns="id")
     assert {name for batch in found for name in batch.schema.field("after").type.names} == {"id"}
-
-
-# --- one text in place of several ----------------------------------------------------------------
