@@ -1,7 +1,6 @@
 """A start as text or object, in `open`, `changes` and the command: no row twice, none lost."""
 
 from bisect import bisect_right
-from pathlib import Path
 
 import pytest
 
@@ -23,8 +22,7 @@ from tailrace.times import Time
 from tailrace.transports import SeriesTransport
 from tests.cases import each_case
 from tests.events.made import raw_event, raw_format
-
-SHOP = Path(__file__).parents[2] / "examples/shop"
+from tests.recorded import SHOP
 
 
 def rows(batches):
