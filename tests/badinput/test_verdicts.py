@@ -642,21 +642,6 @@ def test_a_length_at_the_end_of_a_block(end, hold):
     assert both(parsed.bytes()).error == "EventDecodeError"
 
 
-@each_case("read", [verdicts.by_objects, verdicts.by_columns])
-def test_an_old_time_without_its_definition(read):
-    """The log does not tell the digits of MariaDB's old types: the error says what does."""
-    (path,) = (CORPUS / "mariadb-10.11.old-temporal-fractions").glob("*.0*")
-    parsed = Parsed.of(path.read_bytes())
-    dropped = [n for n, event in enumerate(parsed.events) if b"CREATE TABLE" in event]
-    for index in reversed(dropped):
-        del parsed.events[index - 1 : index + 1]  # and its GTID
-    found = read(verdicts.series_of(parsed.bytes()), verify=True)
-    assert found.error == "EventDecodeError"
-    assert found.offset is not None
-    for word in ("binlog.000001", "corpus.old_fractions", "column c", "--schema"):
-        assert word in found.message, found.message
-
-
 def test_an_error_names_table_column_file_and_position():
     parsed = of("mysql-9.7.datetimes-full", WRITE)
     index = index_of(parsed, WRITE)

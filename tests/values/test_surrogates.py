@@ -81,10 +81,6 @@ def test_names_are_escaped(fresh_server):
         assert assert_equal_paths(log) == 1
 
 
-def test_batches_have_them_beside(logged):
-    assert assert_equal_paths(logged[0]) == 2
-
-
 def test_json_has_them_escaped(logged):
     series, texts = logged
     (line, _) = json_lines(series, None)
@@ -109,7 +105,8 @@ def test_the_command_counts_them(logged, capsys):
     assert r" v='a\ud83d\ude00b'" in capsys.readouterr().out
 
 
-def test_images_as_json_are_the_same_on_both_paths(logged):
+def test_batches_and_their_images_as_json_have_what_objects_have(logged):
+    assert assert_equal_paths(logged[0]) == 2
     compare(logged[0])
 
 
