@@ -61,24 +61,8 @@ def of(case, *codes):
 
 
 @pytest.mark.slow
-@each_case("verify", [True, False])
-def test_sound_logs(verify):
-    """Both paths give the same rows; an incident, and a table of unknown columns, are errors."""
-    rejected = [
-        name for name, data in verdicts.bases() if both(data, verify=verify).error is not None
-    ]
-    assert {name.split(":")[0] for name in rejected} <= {
-        "mysql-9.7.incident",
-        "mariadb-10.11.incident",
-        "mariadb-11.8.incident",
-        "mariadb-10.11.ddl",
-    }
-    assert len(rejected) < 6
-    assert len(verdicts.bases()) > 300
-
-
-@pytest.mark.slow
 def test_broken_logs():
+    assert len(verdicts.bases()) > 300
     report = verdicts.run(20261122, 200)
     assert not report.failures, "\n".join(report.failures)
     assert report.tried == 200
