@@ -24,6 +24,26 @@ def by_table(batches):
     }
 
 
+def assert_same_rows(found, expected):
+    """The same rows of the same tables, in order of ``_seq``; batches' borders and the source's name
+    aside. Returns the number of rows.
+    """
+
+    def plain(batches):
+        rows = {}
+        for (name, schema), table in by_table(batches).items():
+            metadata = {k: v for k, v in schema.metadata.items() if k != b"tailrace.source"}
+            key = (name, str(schema.remove_metadata()), tuple(sorted(metadata.items())))
+            rows.setdefault(key, []).extend(map(str, table.to_pylist()))
+        return rows
+
+    found, expected = plain(found), plain(expected)
+    assert set(found) == set(expected)
+    for key, rows in expected.items():
+        assert found[key] == rows, key[0]
+    return sum(map(len, expected.values()))
+
+
 def in_order(batches):
     """All rows as dictionaries, in order of ``_seq``."""
     found = [row for batch in batches for row in pa.table(batch).to_pylist()]

@@ -12,20 +12,7 @@ from tailrace.errors import EventDecodeError
 from tailrace.values.jsonb import load_json
 from tests.cases import each_case
 from tests.columns.jsonb_made import jsonb, opaque
-
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.integers(-40000, 70000)
-    | st.text()
-    | st.text(st.characters(max_codepoint=127))
-)
-DOCUMENTS = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(), inner, max_size=8),
-    max_leaves=30,
-)
+from tests.columns.random_columns import DOCUMENTS
 
 
 def text(*values):
