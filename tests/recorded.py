@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "tests" / "corpus"
+SHOP = ROOT / "examples" / "shop"
 PROPERTIES = tomllib.loads((CORPUS / "properties.toml").read_text(encoding="utf-8"))
 
 

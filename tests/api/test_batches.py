@@ -3,7 +3,6 @@
 import json
 import pickle
 from datetime import datetime
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -14,10 +13,10 @@ from tailrace import GtidSet, Position, Table
 from tailrace.columns import batches as reading
 from tailrace.columns.read import blocks, walk
 from tailrace.errors import UnsupportedType, UsageError
+from tests.api.test_follow import sequences
 from tests.cases import each_case
-from tests.recorded import case_of, folders
+from tests.recorded import SHOP, case_of, folders
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 LOGS = [
     SHOP / "mysql",
     *(
@@ -32,8 +31,7 @@ IDS = [each.name for each in LOGS]
 
 def by_batches(source, **options):
     """Their rows' sequence numbers, in order."""
-    batches = tailrace.changes(source, statements="skip", **options)
-    return sorted(int(seq) for batch in batches for seq in batch.column("_seq").to_pylist())
+    return sequences(tailrace.changes(source, statements="skip", **options))
 
 
 def by_rows(source, **options):

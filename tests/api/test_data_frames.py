@@ -2,15 +2,14 @@
 
 import json
 from decimal import Decimal
-from pathlib import Path
 
 import duckdb
 import polars as pl
 import pytest
 
 import tailrace
+from tests.recorded import SHOP
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 LOGS = SHOP / "mysql"
 
 

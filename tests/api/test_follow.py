@@ -2,7 +2,6 @@
 
 import threading
 from collections import deque
-from pathlib import Path
 
 import pytest
 
@@ -11,10 +10,9 @@ from tailrace.errors import BoundaryError
 from tailrace.storage import find
 from tailrace.transports import SeriesTransport
 from tests.cases import each_case
-from tests.recorded import case_of, folders
+from tests.recorded import SHOP, case_of, folders
 from tests.waiting import DEADLINE, wait_for
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 LOGS = [SHOP / "mysql", *(each for each in folders() if case_of(each) in ("xa", "payload-full"))]
 TABLE = tailrace.Table("shop.t", "id int primary key")
 

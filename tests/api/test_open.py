@@ -1,7 +1,6 @@
 """`tailrace.open`: its end, its tables, and the rows of its events."""
 
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +12,8 @@ from tailrace.position import Position
 from tailrace.selection import Selection
 from tailrace.storage import find
 from tests.cases import each_case
-from tests.recorded import case_of, folders
+from tests.recorded import SHOP, case_of, folders
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 LOGS = [
     SHOP / "mysql",
     *(each for each in folders() if case_of(each) in ("xa", "payload-full", "anonymous")),

@@ -3,7 +3,6 @@
 import json
 from collections import deque
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -11,9 +10,8 @@ import tailrace
 from tailrace.errors import StatementChange, UnknownColumn
 from tests.api.test_follow import taken_up_to
 from tests.cases import each_case
-from tests.recorded import case_of, folders
+from tests.recorded import SHOP, case_of, folders
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 XA = [each for each in folders() if each.name in ("mysql-9.7.xa", "mariadb-11.8.xa")]
 
 

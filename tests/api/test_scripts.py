@@ -1,7 +1,6 @@
 """`tailrace.redo` and `tailrace.undo` give what the command prints."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -10,8 +9,8 @@ from tailrace.cli import main
 from tailrace.columns.text import readers
 from tailrace.errors import StorageError, UndoError, UsageError
 from tests.cases import each_case
+from tests.recorded import SHOP
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 LATE = "binlog.000003:4"
 
 

@@ -1,7 +1,6 @@
 """Every function that reads takes the same sources, by one resolver."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,9 @@ from tailrace.log.sources import logs_of
 from tailrace.storage import find
 from tailrace.transports import SeriesTransport
 from tests.cases import each_case
+from tests.recorded import SHOP as SHOPS
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mysql"
+SHOP = SHOPS / "mysql"
 
 
 def counted(batches):

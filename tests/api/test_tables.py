@@ -2,7 +2,6 @@
 
 import inspect
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,8 @@ from tailrace.errors import SchemaError, UsageError
 from tailrace.replication.receiver import Receiver
 from tailrace.schema.tokens import quoted_name
 from tests.cases import each_case
+from tests.recorded import SHOP
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop"
 SQL = "create table shop.orders (id int primary key, note varchar(9) character set utf8mb4)"
 
 

@@ -1,19 +1,12 @@
 """Files that are no log, or not all of one: what every way of reading says."""
 
-import sys
-
 import pytest
 
 from tailrace import log
-from tailrace.cli import main
 from tailrace.columns import changes, plan_splits
-from tailrace.errors import (
-    TailraceError,
-    TruncatedEvent,
-)
+from tailrace.errors import TailraceError, TruncatedEvent
 from tailrace.storage import find
 from tests.cases import each_case
-from tests.cli.test_errors import one_error
 from tests.recorded import CORPUS
 from tools.campaign import trial
 from tools.campaign.mutate import Parsed
@@ -123,23 +116,3 @@ def _columns(path):
 def _splits(path):
     for series in find(path):
         plan_splits(series, target_bytes=1)
-
-
-@each_case("name", [*NO_LOGS, "cut", "flipped", "encrypted", "missing"])
-def test_the_command_line_says_it_in_a_line(tmp_path, name, monkeypatch, capsys):
-    path = tmp_path / "binlog.000001"
-    whole = SMALL["mysql"].read_bytes()
-    broken = {**NO_LOGS, "cut": whole[:140], "flipped": whole[:-10] + b"\0" + whole[-9:]}
-    if name == "encrypted":
-        broken[name] = (CORPUS / "mysql-9.7.encrypted" / "binlog.000002").read_bytes()
-    if name != "missing":
-        path.write_bytes(broken[name])
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(sys, "argv", ["tailrace", "log", str(path)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    said = capsys.readouterr().err
-    assert ended.value.code == 2, said
-    notices = "column names from"  # of what was read before
-    lines = [line for line in said.splitlines() if notices not in line]
-    assert one_error("\n".join(lines))

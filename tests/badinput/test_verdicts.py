@@ -61,24 +61,8 @@ def of(case, *codes):
 
 
 @pytest.mark.slow
-@each_case("verify", [True, False])
-def test_sound_logs(verify):
-    """Both paths give the same rows; an incident, and a table of unknown columns, are errors."""
-    rejected = [
-        name for name, data in verdicts.bases() if both(data, verify=verify).error is not None
-    ]
-    assert {name.split(":")[0] for name in rejected} <= {
-        "mysql-9.7.incident",
-        "mariadb-10.11.incident",
-        "mariadb-11.8.incident",
-        "mariadb-10.11.ddl",
-    }
-    assert len(rejected) < 6
-    assert len(verdicts.bases()) > 300
-
-
-@pytest.mark.slow
 def test_broken_logs():
+    assert len(verdicts.bases()) > 300
     report = verdicts.run(20261122, 200)
     assert not report.failures, "\n".join(report.failures)
     assert report.tried == 200
@@ -640,21 +624,6 @@ def test_a_length_at_the_end_of_a_block(end, hold):
     else:
         plan_splits(series)
     assert both(parsed.bytes()).error == "EventDecodeError"
-
-
-@each_case("read", [verdicts.by_objects, verdicts.by_columns])
-def test_an_old_time_without_its_definition(read):
-    """The log does not tell the digits of MariaDB's old types: the error says what does."""
-    (path,) = (CORPUS / "mariadb-10.11.old-temporal-fractions").glob("*.0*")
-    parsed = Parsed.of(path.read_bytes())
-    dropped = [n for n, event in enumerate(parsed.events) if b"CREATE TABLE" in event]
-    for index in reversed(dropped):
-        del parsed.events[index - 1 : index + 1]  # and its GTID
-    found = read(verdicts.series_of(parsed.bytes()), verify=True)
-    assert found.error == "EventDecodeError"
-    assert found.offset is not None
-    for word in ("binlog.000001", "corpus.old_fractions", "column c", "--schema"):
-        assert word in found.message, found.message
 
 
 def test_an_error_names_table_column_file_and_position():

@@ -81,13 +81,6 @@ def test_what_was_taken_back_is_said(run, corpus):
         assert "the log ends inside an event" in ran.err
 
 
-def test_only_the_tables_asked_for(run, shop):
-    ran = run("log", shop / "mysql", "--tables", "shop.payments")
-    rows = [line for line in ran.lines if line.startswith("  ")]
-    assert rows
-    assert all(line.startswith("  insert shop.payments  order_id=") for line in rows)
-
-
 def test_values():
     assert value_text(None, column()) == "NULL"
     assert value_text(ABSENT, column()) == "?"

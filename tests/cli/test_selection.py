@@ -136,14 +136,6 @@ def test_from_a_position_names_are_known_by_the_ddl_before_it(run, shop):
     assert all("customer_id" in row for row in rows)
 
 
-def test_a_whole_file(run, shop):
-    log = shop / "mysql"
-    ran = run("log", log, "--start", "binlog.000002", "--until", "binlog.000003")
-    assert heads(ran) == [
-        head for head in heads(run("log", log)) if head[0].startswith("binlog.000002")
-    ]
-
-
 @pytest.mark.slow
 @each_case(
     ("flavour", "until"),

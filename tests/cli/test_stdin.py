@@ -205,13 +205,6 @@ def test_stat_and_text_and_events(tailrace, corpus):
     assert tailrace("check", "-", given=given).stdout.startswith(b"-: in order, ")
 
 
-def test_databases_are_renamed(tailrace, corpus):
-    done = tailrace(
-        "log", "-", "--rewrite-db", "corpus=x", "--as", "json", given=joined(logs(corpus, *MYSQL))
-    )
-    assert {record["_db"] for record in records(done.stdout)} == {"x"}
-
-
 def test_it_is_written_as_a_log(tailrace, corpus, tmp_path):
     (first, *_) = paths = logs(corpus, MYSQL[0])
     into = tmp_path / "cut.000001"

@@ -24,8 +24,8 @@ _DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 class MadeColumn:
     """A column of a table map, and a strategy for its values' bytes in a row."""
 
-    code: int
-    metadata: bytes
+    code: T
+    metadata: int
     values: st.SearchStrategy[bytes]
     unsigned: bool = False
     collation: int | None = None
@@ -50,13 +50,13 @@ def integers(draw: Any) -> MadeColumn:
     code, size = draw(
         st.sampled_from([(T.TINY, 1), (T.SHORT, 2), (T.INT24, 3), (T.LONG, 4), (T.LONGLONG, 8)])
     )
-    return MadeColumn(code, b"", raw(size), unsigned=draw(st.booleans()))
+    return MadeColumn(code, 0, raw(size), unsigned=draw(st.booleans()))
 
 
 @st.composite
 def floats(draw: Any) -> MadeColumn:
     size = draw(st.sampled_from([4, 8]))
-    return MadeColumn(T.FLOAT if size == 4 else T.DOUBLE, bytes([size]), raw(size))
+    return MadeColumn(T.FLOAT if size == 4 else T.DOUBLE, size, raw(size))
 
 
 def packed_decimal(precision: int, scale: int, digits: str, negative: bool) -> bytes:
@@ -82,7 +82,7 @@ def decimals(draw: Any) -> MadeColumn:
         ),
         st.booleans(),
     )
-    return MadeColumn(T.NEWDECIMAL, bytes([precision, scale]), values)
+    return MadeColumn(T.NEWDECIMAL, precision << 8 | scale, values)
 
 
 def fraction_of(microseconds: int, digits: int) -> bytes:
@@ -120,30 +120,29 @@ def temporals(draw: Any) -> MadeColumn:
     kind = draw(st.sampled_from([T.DATE, T.YEAR, T.TIME2, T.DATETIME2, T.TIMESTAMP2]))
     day = (st.integers(0, 9999), st.integers(0, 12), st.integers(0, 31))
     if kind is T.YEAR:
-        return MadeColumn(kind, b"", raw(1))
+        return MadeColumn(kind, 0, raw(1))
     if kind is T.DATE:
-        return MadeColumn(kind, b"", st.builds(packed_date, *day))
+        return MadeColumn(kind, 0, st.builds(packed_date, *day))
     part = microseconds(digits)
-    metadata = bytes([digits])
     if kind is T.TIMESTAMP2:
         seconds = st.one_of(st.just(0), st.integers(0, 2**32 - 1)).map(struct.Struct(">I").pack)
         values = st.tuples(seconds, part.map(lambda p: fraction_of(p, digits))).map(b"".join)
-        return MadeColumn(kind, metadata, values)
+        return MadeColumn(kind, digits, values)
     if kind is T.TIME2:
         values = st.builds(
             packed_time, st.integers(0, 838 * 3600 + 3599), part, st.just(digits), st.booleans()
         )
-        return MadeColumn(kind, metadata, values)
+        return MadeColumn(kind, digits, values)
     clock = (st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
     moments = st.tuples(*day, *clock)
-    return MadeColumn(kind, metadata, st.builds(packed_datetime, moments, part, st.just(digits)))
+    return MadeColumn(kind, digits, st.builds(packed_datetime, moments, part, st.just(digits)))
 
 
 @st.composite
 def bits(draw: Any) -> MadeColumn:
     size = draw(st.integers(1, 64))
     values = st.integers(0, 2**size - 1).map(lambda each: each.to_bytes((size + 7) // 8, "big"))
-    return MadeColumn(T.BIT, bytes([size % 8, size // 8]), values)
+    return MadeColumn(T.BIT, size, values)
 
 
 _NAMES = ("a", "", "b c", "ü", "日本", "x" * 33, "z" * 70)
@@ -158,13 +157,11 @@ def members(draw: Any) -> MadeColumn:
             names += tuple(f"n{number}".encode() for number in range(300))
         size = 2 if wide else 1
         values = st.integers(0, len(names)).map(lambda each: each.to_bytes(size, "little"))
-        return MadeColumn(T.STRING, bytes([T.ENUM, size]), values, collation=UTF8, members=names)
+        return MadeColumn(T.ENUM, size, values, collation=UTF8, members=names)
     size = draw(st.integers(1, 8))
     names += tuple(f"s{number}".encode() for number in range(8 * size - len(names)))
     values = raw(size)
-    return MadeColumn(
-        T.STRING, bytes([T.SET, size]), values, collation=UTF8, members=names[: 8 * size]
-    )
+    return MadeColumn(T.SET, size, values, collation=UTF8, members=names[: 8 * size])
 
 
 def prefixed(size: int, data: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
@@ -189,14 +186,10 @@ def strings(draw: Any) -> MadeColumn:
     if kind is T.BLOB:
         size = draw(st.integers(1, 4))
         values = prefixed(size, text_bytes(collation, 255 if size == 1 else 700))
-        return MadeColumn(kind, bytes([size]), values, collation=collation)
+        return MadeColumn(kind, size, values, collation=collation)
     longest = draw(st.sampled_from([1, 4, 16, 255, 256, 600, 1020]))
-    if kind is T.STRING:
-        metadata = bytes([0xFE ^ (longest >> 4 & 0x30), longest & 255])
-    else:
-        metadata = struct.pack("<H", longest)
     values = prefixed(1 if longest < 256 else 2, text_bytes(collation, longest))
-    return MadeColumn(kind, metadata, values, collation=collation)
+    return MadeColumn(kind, longest, values, collation=collation)
 
 
 DOCUMENTS = st.recursive(
@@ -226,7 +219,7 @@ def blob_likes(draw: Any) -> MadeColumn:
         data = st.tuples(raw(4), order, st.binary(min_size=4, max_size=60)).map(b"".join)
     else:
         data = st.integers(0, 6).flatmap(raw_floats)
-    return MadeColumn(kind, bytes([size]), prefixed(size, data), collation=BINARY)
+    return MadeColumn(kind, size, prefixed(size, data), collation=BINARY)
 
 
 def raw_floats(count: int) -> st.SearchStrategy[bytes]:

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any
 import zstandard
 from hypothesis import strategies as st
 
-from tailrace.constants import MAGIC, EventType
-from tailrace.constants import ColumnType as T
+from tailrace.constants import MAGIC, EventType, Flavour
+from tailrace.events import ColumnSpec, TableMapEvent
 from tests.columns.random_columns import COLUMNS, MadeColumn, lenenc
+from tests.events.fields import CHARACTER, NUMERIC
 from tests.events.made import query_body, raw_event, raw_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NUMBERS = {
-    *(T.TINY, T.SHORT, T.INT24, T.LONG, T.LONGLONG),
-    *(T.NEWDECIMAL, T.FLOAT, T.DOUBLE, T.YEAR),
-}
+TEXTS = CHARACTER[Flavour.MYSQL]
 
 
 @dataclass(frozen=True)
@@ -36,55 +34,28 @@ class MadeTable:
     named: bool
 
     def table_map(self, table_id: int) -> bytes:
-        columns = self.columns
-        count = len(columns)
-        metadata = b"".join(column.metadata for column in columns)
-        nullable = sum(column.nullable << i for i, column in enumerate(columns))
-        name = self.name.encode()
-        return (
-            table_id.to_bytes(6, "little")
-            + b"\x01\0\x04shop\0"
-            + bytes([len(name)])
-            + name
-            + b"\0"
-            + lenenc(count)
-            + bytes(column.code for column in columns)
-            + lenenc(len(metadata))
-            + metadata
-            + nullable.to_bytes((count + 7) // 8, "little")
-            + self._optional()
+        specs = tuple(
+            ColumnSpec(
+                column.code,
+                column.metadata,
+                column.nullable,
+                column.unsigned if column.code in NUMERIC else None,
+                column.collation
+                if column.code in TEXTS or (self.named and column.members)
+                else None,
+                f"column {index}" if self.named else None,
+                column.members if self.named else None,
+            )
+            for index, column in enumerate(self.columns)
         )
-
-    def _optional(self) -> bytes:
-        columns = self.columns
-        signs = [column.unsigned for column in columns if column.code in NUMBERS]
-        fields = []
-        if signs:
-            packed = sum(sign << (7 - i % 8) << 8 * (i // 8) for i, sign in enumerate(signs))
-            fields.append((1, packed.to_bytes((len(signs) + 7) // 8, "little")))
-        texts = [
-            column.collation or 0
-            for column in columns
-            if column.members is None and column.code in {T.STRING, T.VARCHAR, T.BLOB, T.VECTOR}
-        ]
-        if texts:
-            fields.append((3, b"".join(map(lenenc, texts))))
-        if self.named:
-            names = [f"column {i}".encode() for i in range(len(columns))]
-            fields.append((4, b"".join(bytes([len(name)]) + name for name in names)))
-            for code, kind in ((5, T.SET), (6, T.ENUM)):
-                lists = [c.members for c in columns if c.members and c.metadata[0] == kind]
-                if lists:
-                    told = b"".join(
-                        lenenc(len(each)) + b"".join(lenenc(len(n)) + n for n in each)
-                        for each in lists
-                    )
-                    fields.append((code, told))
-            with_members = [c for c in columns if c.members is not None]
-            if with_members:
-                fields.append((11, b"".join(lenenc(c.collation or 0) for c in with_members)))
-            fields.append((8, b"\0"))
-        return b"".join(bytes([code]) + lenenc(len(data)) + data for code, data in fields)
+        return TableMapEvent.make(
+            table_id=table_id,
+            flags=1,
+            database="shop",
+            table=self.name,
+            columns=specs,
+            primary_key=(0,) if self.named else None,
+        ).body
 
 
 @st.composite

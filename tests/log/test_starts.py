@@ -1,7 +1,6 @@
 """A start as text or object, in `open`, `changes` and the command: no row twice, none lost."""
 
 from bisect import bisect_right
-from pathlib import Path
 
 import pytest
 
@@ -23,8 +22,7 @@ from tailrace.times import Time
 from tailrace.transports import SeriesTransport
 from tests.cases import each_case
 from tests.events.made import raw_event, raw_format
-
-SHOP = Path(__file__).parents[2] / "examples/shop"
+from tests.recorded import SHOP
 
 
 def rows(batches):
@@ -315,6 +313,3 @@ def test_columns_that_no_table_has():
         list(tailrace.changes(SHOP / "mysql", tables="shop.orders", columns=["id", "nope"]))
     found = tailrace.changes(SHOP / "mysql", tables="shop.orders", columns="id")
     assert {name for batch in found for name in batch.schema.field("after").type.names} == {"id"}
-
-
-# --- one text in place of several ----------------------------------------------------------------

@@ -1,13 +1,17 @@
-"""Row images are those that servers write: rows of the corpus encoded again."""
+"""Row images are those that servers write: rows of the corpus, and their values, encoded again."""
+
+import json
+from functools import partial
 
 import pytest
 
-from tailrace.constants import Flavour
+from tailrace.constants import ColumnType, Flavour
 from tailrace.errors import ValueRejected
 from tailrace.events import RowsEvent
 from tailrace.storage import find
 from tailrace.values.encode import RowEncoder, RowImage
 from tailrace.values.image import ABSENT
+from tailrace.values.registry import dumper_of, loader_of
 from tailrace.values.row import RowSet
 from tests.cases import each_case
 from tests.recorded import has
@@ -53,6 +57,34 @@ def lacks_columns(rows):
     )
 
 
+JSON = ColumnType.JSON
+EXCEPTIONS = {
+    "json-full": 18,
+    "json-min": 18,
+    "enums-sets-full": 1,
+    "enums-sets-min": 1,
+    "byte-maps": 60,
+    "json-partial-full": 50,
+    "json-partial-noblob": 50,
+}
+"""How many values of a case are dumped as other bytes than logged, of the same text: no more."""
+
+
+def others(row):
+    """How many of a row's values are other bytes when they are loaded and dumped again."""
+    count = 0
+    for image in filter(None, (row.before, row.after)):
+        for column, raw in zip(image.schema.columns, image.stored(), strict=True):
+            if isinstance(raw, bytes):
+                value = loader_of(column)(raw)
+                dumped = dumper_of(column)(value)
+                if dumped != raw:
+                    count += 1
+                    shown = partial(json.loads, parse_int=float) if column.type is JSON else str
+                    assert shown(loader_of(column)(dumped)) == shown(value), (column.name, raw)
+    return count
+
+
 PASSED = [case for case in cases() if not has(case.folder, "unknown-documents", "nodup")]
 
 
@@ -61,8 +93,10 @@ PASSED = [case for case in cases() if not has(case.folder, "unknown-documents", 
 def test_rows_of_every_event_are_written_as_the_server_did(case):
     """The rows of each event, encoded with one of the three images, are the event's again."""
     (series,) = find(case.folder)
+    count = 0
     for schema, event in rows_events(series):
         rows = list(RowSet(event, schema))
+        count += sum(map(others, rows))
         tried = []
         for image in RowImage:
             filler = case.flavour is Flavour.MARIADB
@@ -82,6 +116,8 @@ def test_rows_of_every_event_are_written_as_the_server_did(case):
         again = RowSet(made_of(event, groups), schema)
         assert [stored(row) for row in again] == [stored(row) for row in rows]
         assert b"".join(b"".join(group.images) for group in groups) == event.row_data
+    allowed = [most for name, most in EXCEPTIONS.items() if case.folder.name.endswith(name)]
+    assert count <= sum(allowed)
 
 
 def given_columns(image):

@@ -6,11 +6,9 @@ import pytest
 
 from tailrace.cli import app
 from tailrace.columns import changes
-from tailrace.columns.text.row_json import images_to_json
-from tailrace.values.change_record import image_json
 from tailrace.values.row import RowSet
-from tailrace.values.surrogates import unescaped
 from tests.columns.oracle import assert_equal_paths
+from tests.columns.text.test_row_json_corpus import compare
 from tests.columns.write.encode_oracle import by_objects, encoded, prefix_of, rows_events
 from tests.values.replay import since
 from tools.campaign.recording import recording
@@ -83,20 +81,6 @@ def test_names_are_escaped(fresh_server):
         assert assert_equal_paths(log) == 1
 
 
-def test_batches_have_them_beside(logged):
-    series, texts = logged
-    for _, _, records in rows_events(series):
-        for record in records.to_pylist():
-            beside = dict(record["_raw"])
-            for name, text in texts.items():
-                value = record["after"][name]
-                if value is None:
-                    found = beside[f"after.{name}"]
-                    value = found if name == "d" else unescaped(found)
-                assert value == text
-            assert ("before.v" in beside) is (record["before"] is not None)
-
-
 def test_json_has_them_escaped(logged):
     series, texts = logged
     (line, _) = json_lines(series, None)
@@ -121,14 +105,9 @@ def test_the_command_counts_them(logged, capsys):
     assert r" v='a\ud83d\ude00b'" in capsys.readouterr().out
 
 
-def test_images_as_json_are_the_same_on_both_paths(logged):
-    for event, schema, records in rows_events(logged[0]):
-        rows = list(RowSet(event, schema))
-        for batch in records.to_batches():
-            for which in ("before", "after"):
-                images = [getattr(row, which) for row in rows]
-                expected = [None if each is None else image_json(each) for each in images]
-                assert images_to_json(batch, schema, which).to_pylist() == expected
+def test_batches_and_their_images_as_json_have_what_objects_have(logged):
+    assert assert_equal_paths(logged[0]) == 2
+    compare(logged[0])
 
 
 def test_they_are_written_as_they_were(logged):

@@ -135,9 +135,22 @@ def _rows(change: Change) -> Iterator[str]:
             images.append(values)
         seq = (number << 92) | (offset << 48) | (change.first + row.number)
         kind = (row.kind, schema.database, schema.table, change.group.time_of(event))
-        yield repr(
-            (*kind, change.group.gtid, offset, seq, event.header.server_id, raw or None, *images)
-        )
+        place = (change.group.gtid, event.file, offset, seq, event.header.server_id)
+        yield repr((*kind, *place, _present(event), raw or None, *images))
+
+
+def _present(event: RowsEvent) -> dict[str, bytes] | None:
+    """Which columns the images have; None where they have all. All ones, also past the last one, of
+    an image that has all.
+    """
+    found = {}
+    for which, bits in (("before", event.present_before), ("after", event.present_after)):
+        size, every = (event.width + 7) // 8, (1 << event.width) - 1
+        whole = bits is not None and int.from_bytes(bits, "little") & every == every
+        found[which] = b"\xff" * size if whole else bits
+    if all(bits is None or bits == b"\xff" * size for bits in found.values()):
+        return None
+    return {which: bytes(size) if bits is None else bits for which, bits in found.items()}
 
 
 def _plain(value: Any, plan: Any) -> Any:
@@ -179,8 +192,8 @@ def by_columns(log: LogSeries, *, verify: bool) -> Verdict:
 
 def batch_rows(batch: Any) -> Iterator[tuple[Decimal, str]]:
     """The rows of a batch as text, with what they are in order by."""
-    names = ("_op", "_db", "_table", "_ts", "_gtid", "_pos", "_seq", "_server_id", "_raw")
-    columns = [_shown(batch.column(name)) for name in names]
+    names = ("_op", "_db", "_table", "_ts", "_gtid", "_file", "_pos", "_seq", "_server_id")
+    columns = [_shown(batch.column(name)) for name in (*names, "_present", "_raw")]
     images = []
     for name in ("before", "after"):
         image = batch.column(name)
@@ -191,12 +204,9 @@ def batch_rows(batch: Any) -> Iterator[tuple[Decimal, str]]:
             values = [{} for _ in range(len(image))]
         valid = image.is_valid().to_pylist()
         images.append([each if ok else None for each, ok in zip(values, valid, strict=True)])
-    for op, db, table, ts, gtid, pos, seq, server, raw, before, after in zip(
-        *columns, *images, strict=True
-    ):
+    for *start, seq, server, present, raw, before, after in zip(*columns, *images, strict=True):
         kept = None if raw is None else [tuple(each) for each in raw]
-        shown = (op, db, table, ts, gtid, pos, int(seq), server, kept, before, after)
-        yield seq, repr(shown)
+        yield seq, repr((*start, int(seq), server, present, kept, before, after))
 
 
 @cache

@@ -16,7 +16,7 @@ from tailrace.log.reader import Reader
 from tailrace.position import Position
 from tailrace.selection import Selection
 from tailrace.storage import find
-from tests.columns.oracle import by_table
+from tests.columns.oracle import assert_same_rows as assert_same
 from tests.live.feeding import source_of
 from tests.live.work import run_cases
 from tests.waiting import DEADLINE, wait_for
@@ -25,24 +25,6 @@ from tools.servers import ONE_OF_EACH
 
 WORDS = ("xa", "savepoints", "statements", "mixed", "load-data", "compressed-full", "domains")
 WORDS += ("replace", "two-phase", "small-events", "ddl", "characters-full", "json-partial")
-
-
-def plain(batches):
-    """The rows, table by table and in order of _seq; batches' borders and the source aside."""
-    found = {}
-    for (name, schema), table in by_table(batches).items():
-        metadata = {k: v for k, v in schema.metadata.items() if k != b"tailrace.source"}
-        key = (name, str(schema.remove_metadata()), tuple(sorted(metadata.items())))
-        found.setdefault(key, []).extend(map(str, table.to_pylist()))
-    return found
-
-
-def assert_same(found, expected):
-    found, expected = plain(found), plain(expected)
-    assert set(found) == set(expected)
-    for key, rows in expected.items():
-        assert found[key] == rows, key[0]
-    return sum(map(len, expected.values()))
 
 
 @pytest.fixture(scope="module", params=ONE_OF_EACH)

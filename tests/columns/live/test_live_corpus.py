@@ -15,7 +15,7 @@ from tailrace.log.prepared import Prepared
 from tailrace.storage import EventReader, find
 from tailrace.storage.binlog_cache import BinlogCache
 from tests.cases import each_case
-from tests.columns.oracle import by_table
+from tests.columns.oracle import assert_same_rows as assert_same
 from tests.recorded import ROOT, folders, has
 
 FOLDERS = folders("relay", shop=True)
@@ -64,14 +64,6 @@ def decode(series, size, most=None, **options):
                 yield from live.decode(item)
     yield from live.finish()
     live.close()
-
-
-def assert_same(found, expected):
-    found, expected = by_table(found), by_table(expected)
-    assert set(found) == set(expected)
-    for key, table in expected.items():
-        if not found[key].equals(table):  # NaN is not equal to itself
-            assert str(found[key].to_pylist()) == str(table.to_pylist()), key[0]
 
 
 @pytest.mark.slow

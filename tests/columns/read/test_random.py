@@ -17,7 +17,7 @@ from tailrace.errors import NoSuchTable, UsageError
 from tailrace.events.table_map import TableMapEvent
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter
-from tests.columns.oracle import assert_equal_paths, by_table, note_payloads
+from tests.columns.oracle import assert_equal_paths, by_table
 from tests.columns.random_log import logs
 
 EXAMPLES = settings(max_examples=int(os.environ.get("TAILRACE_EXAMPLES", "25")))
@@ -124,7 +124,6 @@ def test_chosen_tables_are_those_of_all(folder, data, pattern):
 @pytest.mark.slow
 def test_splits_in_a_row_are_the_whole(folder, data):
     series = series_of(folder, data)
-    note_payloads(series)
     whole = rows_of(changes(series))
     splits = plan_splits(series, target_bytes=1)
     batches = [batch for split in splits for batch in read_split(split)]

@@ -1,53 +1,77 @@
-"""On every recorded log, a row image's document is the object path's, character for character."""
+"""On every recorded log, and random ones, a row image's document is the object path's, character
+for character.
+"""
 
-import numpy as np
+import json
+
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
 
-from tailrace.columns.frames import plan as k
-from tailrace.columns.read.pool import Pool
-from tailrace.columns.read.table import TableDecoder
 from tailrace.columns.text.row_json import images_to_json
-from tailrace.errors import UnsupportedType
+from tailrace.errors import EventDecodeError
 from tailrace.storage import find
 from tailrace.values.change_record import image_json
 from tailrace.values.row import RowSet
 from tests.cases import each_case
+from tests.cli.both import no_minus_zero
+from tests.columns.random_log import logs
+from tests.columns.read.test_random import series_of
+from tests.columns.write.encode_oracle import rows_events
 from tests.recorded import folders
-from tools.campaign.recording import rows_events
-from tools.objects import batch_of_rows
 
-FOLDERS = folders("unreadable", "unknown-documents")
+
+def documents(batch, schema, image):
+    found = images_to_json(batch, schema, image)
+    found.validate(full=True)
+    return [text or "null" for text in found.to_pylist()]
+
+
+def exact(text):
+    return json.loads(text, parse_int=str, parse_float=str)
+
+
+def compare(series, seen=str):
+    """Each event's images, a slice of them, and some of their columns only."""
+    for event, schema, records in rows_events(series):
+        rows = list(RowSet(event, schema))
+        for batch in records.combine_chunks().to_batches():
+            for image in ("before", "after"):
+                try:
+                    expected = [seen(image_json(getattr(row, image))) for row in rows]
+                except EventDecodeError:
+                    with pytest.raises(EventDecodeError):
+                        documents(batch, schema, image)
+                    continue
+                assert list(map(seen, documents(batch, schema, image))) == expected
+                part = documents(batch.slice(len(rows) // 3), schema, image)
+                assert list(map(seen, part)) == expected[len(rows) // 3 :]
+                images = batch.column(image)
+                names = [column.name for column in schema.columns][::2]
+                kept = pa.StructArray.from_arrays(
+                    [images.field(name) for name in names], names, mask=images.is_null()
+                )
+                fewer = batch.set_column(batch.schema.get_field_index(image), image, kept)
+                assert [exact(seen(text)) for text in documents(fewer, schema, image)] == [
+                    row and {name: value for name, value in row.items() if name in names}
+                    for row in map(exact, expected)
+                ]
 
 
 @pytest.mark.slow
-@each_case(
-    "folder",
-    FOLDERS,
-    ids=lambda path: path.name,
-)
+@each_case("folder", folders("unreadable", "unknown-documents"), ids=lambda path: path.name)
 def test_corpus(folder):
     for series in find(folder):
         compare(series)
 
 
-def compare(series):
-    transaction = np.full(k.TRANSACTION_WORDS, -1, np.int64)
-    transaction[k.T_KIND] = k.NO_GTID
-    for schema, event in rows_events(series):
-        decoder = TableDecoder(schema, series.name, Pool())
-        try:
-            batches = list(batch_of_rows(event, decoder, transaction, 1, 0))
-        except UnsupportedType:  # a partial JSON update of a row that is not there
-            continue
-        rows = iter(RowSet(event, schema))
-        for batch in batches:
-            for part in (batch, batch.slice(len(batch) // 3)):
-                documents = {
-                    image: images_to_json(part, schema, image).to_pylist()
-                    for image in ("before", "after")
-                }
-                if part is batch:
-                    whole = [next(rows) for _ in range(len(batch))]
-                for image, texts in documents.items():
-                    expected = [image_json(getattr(row, image)) for row in whole[-len(part) :]]
-                    assert [text or "null" for text in texts] == expected, image
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("random")
+
+
+@pytest.mark.slow
+@given(data=logs())
+@settings(max_examples=100, deadline=None)
+def test_random_tables(folder, data):
+    compare(series_of(folder, data), lambda text: no_minus_zero(text.encode()))

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from tailrace.columns import native
-from tailrace.columns.json_text import jsonb_to_text
 from tailrace.columns.write import json as encode_json
 from tailrace.columns.write.json import text_to_jsonb
 from tailrace.columns.write.stamp import stamp_events
@@ -123,14 +122,6 @@ def test_slices_and_nulls():
     for start in range(6):
         found = text_to_jsonb(array.slice(start)).to_pylist()
         assert found == [text and dump_json(text) for text in texts[start:]]
-
-
-def test_back_and_forth():
-    rng = random.Random(5)
-    texts = jsonb_to_text(
-        pa.array(as_jsonb([json.dumps(random_document(rng)) for _ in range(500)]))
-    )
-    assert jsonb_to_text(text_to_jsonb(texts)) == texts
 
 
 def column(charset, type_=ColumnType.BLOB, metadata=4):
