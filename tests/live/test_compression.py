@@ -1,6 +1,5 @@
 """Connections whose packets are compressed: the same is read, in fewer bytes."""
 
-import filecmp
 import random
 
 import pytest
@@ -100,21 +99,6 @@ def test_through_breaks(server, log):
             with Feed(source, start=Position(log, 4), follow=False) as feed:
                 assert bytes(drain(feed).files[log]) == files_of(server)[log]
                 assert feed.reconnects == len(done) > 1
-
-
-def test_by_url(server, log, tmp_path):
-    """`open`, `changes` and `receive` take it as they take the other options."""
-    url = f"mysql://root@127.0.0.1:{server.port}/?ssl_mode=DISABLED&position={log}:4"
-    events = [str(event) for event in tailrace.open(url)]
-    rows = [row for batch in tailrace.changes(url) for row in batch.to_pylist()]
-    assert len(rows) > 60
-    for way in ways(server):
-        own = f"{url}&compress={way}"
-        assert [str(event) for event in tailrace.open(own)] == events
-        assert [row for batch in tailrace.changes(own) for row in batch.to_pylist()] == rows
-        copy = tmp_path / way.replace(":", "-")
-        tailrace.receive(own, copy, follow=False)
-        assert filecmp.cmp(copy / log, server.data / log, shallow=False)
 
 
 # --- what cannot be ------------------------------------------------------------------------------

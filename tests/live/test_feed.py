@@ -208,16 +208,6 @@ def test_a_position_that_is_none(server):
             feed.take(DEADLINE)
 
 
-def test_a_name_that_no_log_had_is_not_called_purged(server):
-    """By its number alone it could have been."""
-    with (
-        Feed(source_of(server), start=Position("bimlog.000000", 4)) as feed,
-        pytest.raises(ServerError, match="the name is wrong") as caught,
-    ):
-        feed.take(DEADLINE)
-    assert type(caught.value) is ServerError
-
-
 def test_the_first_connection_fails_at_once(server, caplog):
     with Feed(source_of(1)) as feed, pytest.raises(ConnectionLost):
         feed.take()

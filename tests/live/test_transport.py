@@ -65,14 +65,6 @@ def test_events_are_those_of_the_files(worked):
     assert len(found) > len(expected)
 
 
-def test_transactions_are_those_of_the_files(worked):
-    found = list(tailrace.open(url_of(worked)).transactions())
-    expected = list(tailrace.open(folder(worked)).transactions())
-    assert [(each.kind, str(each.gtid), each.start, each.end) for each in found] == [
-        (each.kind, str(each.gtid), each.start, each.end) for each in expected
-    ]
-
-
 def test_resuming_at_each_position(worked):
     """Wherever reading stops between transactions, going on there gives what is left."""
     whole = seen(tailrace.open(url_of(worked)))

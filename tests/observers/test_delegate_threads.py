@@ -166,32 +166,3 @@ def test_observers_come_and_go_under_load(seed):
     for observer in fixed:
         delegate.remove(observer)
     assert delegate.is_empty
-
-
-def test_order_is_that_of_adding_under_load():
-    """One thread adds and removes in a known order; what each call saw is a stretch of it."""
-    delegate = RelayIoDelegate()
-    stop, called = threading.Event(), [0]
-    seen = set()
-
-    def call():
-        while not stop.is_set():
-            io = RelayIo(flags=[])
-            delegate.after_queue_event(io, memoryview(b""), RelayFlag.NONE)
-            seen.add(tuple(io.flags))
-            called[0] += 1
-
-    caller = _in_thread(call)
-    held = []
-    for number in range(500):
-        if number % 10 == 0:
-            before = called[0]  # the second call from here on begins behind the last change
-            wait_for(lambda before=before: called[0] > before + 1, "calls")
-        held.append(Counted(number))
-        delegate.add(held[-1])
-        if len(held) > 5:
-            delegate.remove(held.pop(0))
-    stop.set()
-    _ended(caller)
-    assert len(seen) > 40
-    assert all(names == tuple(range(names[0], names[-1] + 1)) for names in seen if names)

@@ -2,6 +2,7 @@
 (WL#4398).
 """
 
+import pickle
 import threading
 from contextlib import suppress
 
@@ -138,24 +139,38 @@ def test_each_hook_is_called_in_the_order_of_registration(delegate_of, point):
 
 
 @EACH
-def test_a_raise_ends_the_call_or_comes_after_all_calls(delegate_of, point):
-    calls = []
+def test_a_raise_ends_the_call_or_comes_after_all_calls(delegate_of, point, caplog):
+    calls, errors = [], [ValueError("it broke"), KeyError("second")]
 
-    def breaks():
-        calls.append("breaks")
-        raise ValueError("it broke")
+    def breaks(error):
+        calls.append(error)
+        raise error
 
     kind = delegate_of.kind
-    delegate = delegate_of(
-        [
-            observer_of(kind, point, lambda: calls.append("before")),
-            observer_of(kind, point, breaks),
-            observer_of(kind, point, lambda: calls.append("after")),
-        ]
+    broken = [observer_of(kind, point, lambda error=error: breaks(error)) for error in errors]
+    before, after = (
+        observer_of(kind, point, lambda when=when: calls.append(when))
+        for when in ("before", "after")
     )
-    with pytest.raises(ObserverError, match=f"Made failed in {point}: ValueError: it broke"):
+    delegate = delegate_of([before, *broken, after])
+    caplog.clear()
+    with pytest.raises(ObserverError) as caught:
         run(delegate, point)
-    assert calls == ["before", "breaks", *(["after"] if point in ALL_CALLED else [])]
+    name = f"the observer {__name__}.Made failed"
+    assert caught.value.__cause__ is errors[0]
+    assert str(caught.value) == f"{name} in {point}: ValueError: it broke"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    if point in ALL_CALLED:
+        assert calls == ["before", *errors, "after"]
+        assert caught.value.__notes__ == [f"{name} too, in {point}: KeyError('second')"]
+        assert caplog.messages == caught.value.__notes__
+    else:
+        assert calls == ["before", errors[0]]
+    for each in broken:  # the call that failed is over: this does not wait
+        delegate.remove(each)
+    calls.clear()
+    run(delegate, point)
+    assert calls == ["before", "after"]
 
 
 @EACH

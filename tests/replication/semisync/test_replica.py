@@ -211,13 +211,3 @@ def test_without_the_plugin_it_is_asynchronous_and_said_once(mysql97, caplog):
         " asynchronously, its commits do not wait for this replica"
     )
     assert observer.acknowledgements == 0
-
-
-def test_the_state_is_set_when_the_reader_starts_and_when_it_ends(source):
-    observer = SemisyncReplica()
-    for _ in range(2):
-        assert not observer.enabled
-        with Reader(source, observer):
-            assert observer.enabled
-    assert not observer.enabled
-    assert observer.waiting == 0

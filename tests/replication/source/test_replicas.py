@@ -14,9 +14,9 @@ from tailrace.replication.receiver import Receiver
 from tailrace.wire.authentication import METHODS
 from tests.cases import each_case
 from tests.replication.conftest import Running, url_of
-from tests.replication.source.conftest import PASSWORD, ask
+from tests.replication.source.conftest import PASSWORD
 from tests.waiting import wait_for
-from tests.wire.test_traffic import COMMON, end_of_log, follow, leave
+from tests.wire.test_traffic import COMMON, follow, leave
 from tools.servers import ONE_OF_EACH
 
 pytestmark = pytest.mark.slow
@@ -178,23 +178,6 @@ def test_from_nothing_while_the_primary_works(
         assert session.replica.server_id == 71
         running = "Replica_IO_Running" if replica.flavour == "mysql" else "Slave_IO_Running"
         assert status(replica)[running] == "Yes"
-
-
-def test_what_the_source_says_of_its_replicas_and_logs(chain, replica, serve):
-    server = serve(chain.folder)
-    with emptied(replica):
-        attach(replica, server.port)
-        equal(chain, replica)
-        (row,) = ask(server, "SHOW REPLICAS")
-        assert (row[0], row[2]) == (71, replica.port)
-        if replica.flavour == "mysql":
-            ((uuid,),) = replica.query("SELECT @@server_uuid")
-            assert row[4] == uuid
-        logs = ask(server, "SHOW BINARY LOGS")
-        theirs = chain.primary.query("SHOW BINARY LOGS")
-        assert [each[:2] for each in logs[:-1]] == [each[:2] for each in theirs[: len(logs) - 1]]
-        wait_for(lambda: ask(server, "SHOW MASTER STATUS")[0][:2] == end_of_log(chain.primary))
-    wait_for(lambda: ask(server, "SHOW REPLICAS") == [])
 
 
 @each_case("method", METHODS)
