@@ -8,12 +8,11 @@ import tailrace
 from tailrace.errors import UsageError
 from tailrace.live.connect import connect
 from tailrace.live.feed import Feed
-from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.compressed import Algorithm, ConnectionCompression
 from tests.cases import each_case
-from tests.live.feeding import drain, files_of, fill, source_of
+from tests.live.feeding import drain, files_of, fill, opened, source_of
 from tools.campaign.hostile.fake import FakeServer
 from tools.proxy import Proxy
 
@@ -71,7 +70,7 @@ def test_answers_are_the_same(server, mode):
     found = []
     for way in (None, *ways(server)):
         source = source_of(server, ssl_mode=mode, compress=way)
-        with Session.open(source, source.hosts[0], Identity()) as session:
+        with opened(source) as session:
             assert session.connection.is_tls == (mode == "REQUIRED")
             found.append([session.query(sql) for sql in asked])
     assert all(each == found[0] for each in found)

@@ -16,7 +16,7 @@ from tailrace.live.url import Host, Source
 from tailrace.transaction import TransactionAssembler
 from tests.live.feeding import HEARTBEAT, drain, events_of, fill, source_of, take_until
 from tests.waiting import wait_for
-from tests.wire.test_traffic import follow
+from tools.applied import address, follow
 from tools.proxy import Proxy
 from tools.servers import ONE_OF_EACH
 
@@ -207,7 +207,7 @@ def pair(request, fresh_server):
     """A source and its replica, which logs what it applies; the replica's files are its own."""
     source = fresh_server(request.param, options_of(request.param), server_id=1)
     replica = fresh_server(request.param, options_of(request.param), server_id=2)
-    follow(replica, source.port, by_gtid=True)
+    follow(replica, by_gtid=True, **address(source))
     fill(source, 5)
     caught_up(replica, source)
     replica.rotate()

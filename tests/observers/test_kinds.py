@@ -1,6 +1,4 @@
-"""The four kinds of observers and their delegates: order, errors, versions, plugins of many kinds
-(WL#4398).
-"""
+"""The four kinds of observers and their delegates (WL#4398): order, errors, versions, plugins."""
 
 import pickle
 import threading
@@ -27,7 +25,7 @@ from tailrace.observers import (
     add,
 )
 from tests.cases import each_case
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 
 EVENT = memoryview(b"event")
 
@@ -187,13 +185,12 @@ def test_a_read_lock_holds_off_a_removal(delegate_of):
     delegate = delegate_of([one])
     removed = threading.Event()
     with delegate.read_lock() as observers:
-        thread = threading.Thread(target=lambda: (delegate.remove(one), removed.set()), daemon=True)
-        thread.start()
+        thread = in_thread(lambda: (delegate.remove(one), removed.set()))
         delegate.add(other)
         assert observers == (one,)
         assert not removed.wait(0.05)
     assert removed.wait(DEADLINE)
-    thread.join(DEADLINE)
+    ended(thread)
     assert list(delegate) == [other]
 
 
@@ -322,10 +319,7 @@ def test_an_observer_that_is_removed_sees_the_packets_that_are_being_sent():
     delegate.transmit_start(io, "b.000001", 4)
     removed = threading.Event()
     with delegate.packets(io) as packets:
-        thread = threading.Thread(
-            target=lambda: (delegate.remove(sees), removed.set()), daemon=True
-        )
-        thread.start()
+        in_thread(lambda: (delegate.remove(sees), removed.set()))
         wait_for(lambda: sees not in delegate)
         for event in (b"one", b"two"):
             packets.send(event, "b.000001", 99, len)

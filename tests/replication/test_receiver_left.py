@@ -11,12 +11,8 @@ from tailrace.errors import StorageError
 from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
 from tests.cases import each_case
-from tests.replication.conftest import end_of, insert, rotate, same, url_of
+from tests.replication.conftest import end_of, insert, rotate, run, same
 from tests.waiting import wait_for
-
-
-def run(source, folder, **settings):
-    return Receiver(url_of(source), folder, follow=False, **settings).run()
 
 
 @pytest.fixture(scope="module")

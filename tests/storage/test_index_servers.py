@@ -1,11 +1,13 @@
 """Indexes and purging as real servers have them, and servers on the indexes that we leave."""
 
 import shutil
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from tailrace.storage.files import find
 from tailrace.storage.index import LogIndex
 from tailrace.storage.local import LocalFolder
 from tailrace.storage.purge import purge
@@ -152,3 +154,30 @@ def test_absolute_entries(tmp_path):
             server.start()
             assert [Path(each).name for each in logs(server)][:-1] == files[2:]
             assert there(place)[0] == files[2]
+
+
+def test_reading_while_a_server_replaces_its_index(own):
+    """MySQL deletes it and renames the new one, MariaDB moves its lines up; both delete logs."""
+    some_files(own, 1)
+    stopped = threading.Event()
+
+    def churn():
+        with own.connect() as connection, connection.cursor() as cursor:
+            while not stopped.is_set():
+                for _ in range(3):
+                    cursor.execute("FLUSH BINARY LOGS")
+                cursor.execute("SHOW BINARY LOGS")
+                cursor.execute(f"PURGE BINARY LOGS TO '{cursor.fetchall()[-2][0]}'")
+
+    churning = threading.Thread(target=churn)
+    churning.start()
+    try:
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            for source in (own.data, own.data / "binlog.index"):
+                (series,) = find(source)
+                numbers = [file.number for file in series.files]
+                assert numbers == [*range(numbers[0], numbers[-1] + 1)]
+    finally:
+        stopped.set()
+        churning.join()

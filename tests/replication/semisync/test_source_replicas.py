@@ -1,10 +1,7 @@
-"""The semi-synchronous source with real replicas of MySQL and MariaDB, which attach to
-`tailrace.serve`: they acknowledge; time-out, fall-back and catching up with one that is stopped.
-"""
+"""The semi-synchronous source with real replicas, which attach to `tailrace.serve`."""
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 import pymysql
@@ -16,7 +13,7 @@ from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.replication.semisync.source import SemisyncSource
 from tests.replication.source.conftest import PASSWORD
 from tests.replication.source.test_replicas import attach
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 
 if TYPE_CHECKING:
     from tools.servers import Server
@@ -98,15 +95,7 @@ def chain(request, tmp_path, fresh_server, certificate):
 
 def test_every_commit_that_returned_is_on_the_replica(chain):
     """With several threads; the counters are those of MySQL's status variables."""
-    threads = [
-        threading.Thread(target=chain.commit, args=(first, first + 50))
-        for first in (100, 200, 300, 400)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE)
-        assert not thread.is_alive()
+    ended(*[in_thread(chain.commit, first, first + 50) for first in (100, 200, 300, 400)])
     status = chain.semisync.status
     assert (status.clients, status.status, status.no_times) == (1, True, 0)
     assert (status.yes_tx, status.no_tx, status.wait_sessions) == (202, 0, 0)

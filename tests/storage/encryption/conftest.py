@@ -69,7 +69,7 @@ def write_some(server: Server) -> None:
 
 def sent_by(server: Server, names: list[str], folder: Path) -> list[Path]:
     """Files as ``mysqlbinlog --read-from-remote-server --raw`` gives them: clear."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     server.mysqlbinlog(
         "--read-from-remote-server",
         "--raw",
