@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tailrace.constants import MAGIC
+from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.chunks import END, PADDING, Chunk, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.session import Identity, Session
@@ -159,6 +160,18 @@ def end_of(server: Server) -> tuple[str, int]:
     """Where its log ends, once it rests."""
     server.settle()
     return server.end()
+
+
+def empty(server: Server) -> GtidSet | GtidList:
+    """No GTIDs, in the form of the server's flavour."""
+    return GtidSet() if server.flavour == "mysql" else GtidList()
+
+
+def executed(server: Server) -> GtidSet | GtidList:
+    """All that is in its log."""
+    if server.flavour == "mysql":
+        return GtidSet.parse(server.query("SELECT @@gtid_executed")[0][0].replace("\n", ""))
+    return GtidList.parse(server.query("SELECT @@gtid_binlog_state")[0][0])
 
 
 def catch_up(feed: Feed, copy: Copy, server: Server) -> Copy:

@@ -14,7 +14,16 @@ from tailrace.live.chunks import FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Host, Source
 from tailrace.transaction import TransactionAssembler
-from tests.live.feeding import HEARTBEAT, drain, events_of, fill, source_of, take_until
+from tests.live.feeding import (
+    HEARTBEAT,
+    drain,
+    empty,
+    events_of,
+    executed,
+    fill,
+    source_of,
+    take_until,
+)
 from tests.waiting import wait_for
 from tools.applied import address, follow
 from tools.proxy import Proxy
@@ -33,16 +42,6 @@ def options_of(name):
 @pytest.fixture(scope="module", params=ONE_OF_EACH)
 def own(request, fresh_server):
     return fresh_server(request.param, options_of(request.param))
-
-
-def empty(server):
-    return GtidSet() if server.flavour == "mysql" else GtidList()
-
-
-def executed(server):
-    if server.flavour == "mysql":
-        return GtidSet.parse(server.query("SELECT @@gtid_executed")[0][0])
-    return GtidList.parse(server.query("SELECT @@gtid_binlog_state")[0][0])
 
 
 def written(server):

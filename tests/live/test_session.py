@@ -13,7 +13,7 @@ from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag
 from tests.cases import each_case
-from tests.live.feeding import opened, source_of
+from tests.live.feeding import executed, opened, source_of
 from tests.waiting import DEADLINE, purge, wait_for
 from tools.servers import ONE_OF_EACH
 
@@ -161,10 +161,6 @@ def test_gtids_that_the_source_never_had(source_server):
                 session.prepare(start)
             assert session.lacking(start)
             assert not len(session.lacking(session.executed()))
-
-
-def executed(server):
-    return GtidList.parse(server.query("SELECT @@gtid_binlog_state")[0][0])
 
 
 def test_gtids_that_are_about_to_be_committed(mysql97):

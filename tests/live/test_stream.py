@@ -119,9 +119,7 @@ def test_fr2_3_a_server_id_of_0_does_not_wait_either(connection, log):
         assert len(list(stream)) > 50
 
 
-def test_fr2_4_and_fr2_6_and_fr2_7_and_fr2_9_buffer_and_size_are_the_last_records(
-    stream,
-):
+def test_fr2_4_and_fr2_6_and_fr2_7_and_fr2_9_buffer_and_size_are_the_last_records(stream):
     assert (stream.buffer, stream.size) == (None, 0)
     records = []
     while (record := stream.fetch()) is not None:

@@ -11,7 +11,6 @@ import pytest
 import tailrace
 from tailrace.errors import AccessDenied, ConnectionLost, ServerError, UsageError
 from tailrace.events import FormatDescriptionEvent, QueryEvent, RotateEvent
-from tailrace.gtid import GtidList, GtidSet
 from tailrace.handlers import Handler
 from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
@@ -19,7 +18,7 @@ from tailrace.log import Log
 from tailrace.log.sources import transport_of
 from tailrace.position import Position
 from tests.cases import each_case
-from tests.live.feeding import source_of
+from tests.live.feeding import empty, executed, source_of
 from tests.live.work import run_cases
 from tests.waiting import DEADLINE, ended, in_thread, wait_for
 from tools.servers import ONE_OF_EACH
@@ -93,20 +92,13 @@ def test_position_and_gtids_before_and_after(worked):
     assert isinstance(events[0], FormatDescriptionEvent)
     assert log.format.flavour == worked.flavour
     assert log.position == Position(path.name, path.stat().st_size)
-    executed = (
-        worked.query("select @@gtid_executed")[0][0]
-        if worked.flavour == "mysql"
-        else worked.query("select @@gtid_binlog_state")[0][0]
-    )
-    kind = GtidSet if worked.flavour == "mysql" else GtidList
-    assert log.gtids == kind.parse(executed.replace("\n", ""))
+    assert log.gtids == executed(worked)
 
 
 def test_behind_a_set_of_gtids(worked):
     """Resuming by what was taken gives the transactions that are left."""
     whole = [str(each.gtid) for each in tailrace.open(url_of(worked)).transactions()]
-    nothing = GtidSet() if worked.flavour == "mysql" else GtidList()
-    log = tailrace.open(url_of(worked), start=nothing)
+    log = tailrace.open(url_of(worked), start=empty(worked))
     taken = []
     for each in log.transactions():
         if len(taken) == len(whole) // 2:
@@ -214,7 +206,7 @@ def test_wl3283_position_and_created_are_known_after_connect(worked, start):
     wanted = {
         "file": last,
         "time": datetime(2000, 1, 1, tzinfo=UTC),
-        "gtids": GtidSet() if worked.flavour == "mysql" else GtidList(),
+        "gtids": empty(worked),
     }.get(start, start)
     log = tailrace.open(url_of(worked), start=wanted, follow=True)
     if start != "file":

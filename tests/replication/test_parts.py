@@ -98,17 +98,23 @@ def test_state():
     )
     state.save(folder)
     assert ReceiverState.load(folder) == state
-    for damage in (
-        {"version": 2},
-        {"mark": {"file": "b"}},
-        {"server_id": "7"},
-        {"flavour": "oracle"},
-        {"uuid": None},
+    whole = json.loads(bytes(folder.files[STATE_NAME]))
+    for damage, said in (
+        ("[" * 100_000, "it is not JSON"),
+        ("{", "it is not JSON"),
+        ('{"version": 1, "uuid": 5}', "uuid is 5"),
+        ({"base": "../x"}, "base is '../x'"),
+        ({"mark": {"file": 1}}, "mark is"),
+        ({"mark": {"file": "b"}}, ""),
+        ({"version": 2}, ""),
+        ({"server_id": "7"}, ""),
+        ({"flavour": "oracle"}, ""),
+        ({"uuid": None}, ""),
     ):
-        content = {**json.loads(bytes(folder.files[STATE_NAME])), **damage}
+        text = damage if isinstance(damage, str) else json.dumps(whole | damage)
         other = MemoryFolder("damaged")
-        other.files[STATE_NAME] = bytearray(json.dumps(content).encode())
-        with pytest.raises(StorageError, match=STATE_NAME):
+        other.files[STATE_NAME] = bytearray(text.encode())
+        with pytest.raises(StorageError, match=f"{STATE_NAME}: {said}"):
             ReceiverState.load(other)
 
 

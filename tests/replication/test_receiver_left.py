@@ -146,22 +146,6 @@ def test_a_file_in_between_that_is_none_of_the_copy(source, left):
         run(source, left)
 
 
-@each_case(
-    ("text", "said"),
-    [
-        ("[" * 100_000, "it is not JSON"),
-        ("{", "it is not JSON"),
-        ('{"version": 1, "uuid": 5}', "uuid is 5"),
-        ('{"version": 1, "uuid": "x", "encrypted": false, "base": "../x"}', "base is '../x'"),
-        ('{"version": 1, "uuid": "x", "encrypted": false, "mark": {"file": 1}}', "mark is"),
-    ],
-)
-def test_a_state_that_is_damaged_or_that_somebody_made(source, left, text, said):
-    (left / "receiver.json").write_text(text)
-    with pytest.raises(StorageError, match=rf"receiver\.json: {said}"):
-        run(source, left)
-
-
 def test_nothing_is_cut_before_the_source_has_agreed(source, left):
     """The tail goes when the source has said that it has what follows, and not before."""
     path = last_of(left)

@@ -376,14 +376,7 @@ def test_invalid_encryption_header(tmp_path, reading, server):
         ("{key}", WrongKey, "{key}.* does not decrypt"),
     ],
 )
-def test_keys_that_do_not_fit(
-    tmp_path,
-    reading,
-    server,
-    held,
-    kind,
-    text,
-):
+def test_keys_that_do_not_fit(tmp_path, reading, server, held, kind, text):
     """CANNOT_GET_FILE_PASSWORD: the keyring has other keys only.
 
     READ_ENCRYPTED_LOG_FILE_IS_NOT_SUPPORTED: there is no keyring. ERROR_DECRYPTING_FILE: the key of

@@ -99,12 +99,7 @@ def test_inputs_at_the_bottom(tmp_path, kind, check):
 
 @each_case("above", [[], [SMALL_BUFFER], ["counting", "zstd"]], ids=["alone", "buffer", "zstd"])
 @each_case("check", [check_writing, check_write_faults])
-def test_files_at_the_bottom(
-    tmp_path,
-    monkeypatch,
-    above,
-    check,
-):
+def test_files_at_the_bottom(tmp_path, monkeypatch, above, check):
     """The operating system refuses, and takes parts: disk full, I/O error, in every call."""
     made = 0
 
