@@ -8,10 +8,10 @@ from tailrace.storage import keyring
 from tests.cases import each_case
 from tests.conftest import _require
 from tests.storage.encryption.conftest import plain, sent_by
-from tests.storage.encryption.servers import KEYS, mariadb_with_keys, mysql_with_keyring
 from tests.waiting import wait_for
 from tools.applied import address, follow
 from tools.servers import ONE_OF_EACH, Server
+from tools.servers.encrypting import KEYS, mariadb_with_keys, mysql_with_keyring
 
 
 def write(server):

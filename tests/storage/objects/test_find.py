@@ -1,4 +1,4 @@
-"""Finding logs in a bucket of a real S3 server, and in fsspec's memory; requests are counted."""
+"""Finding logs in a bucket of a real S3 server; requests are counted."""
 
 import pytest
 
