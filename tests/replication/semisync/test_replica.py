@@ -127,12 +127,6 @@ def test_a_reader_that_comes_again_frees_who_waited(source):
         assert Commit(source, "INSERT INTO d.t (id) VALUES (2)").returned()
 
 
-def test_the_source_counts_us_out_when_we_stop(source):
-    with Reader(source, SemisyncReplica(), heartbeat=0.5):  # it notices by those that it sends
-        wait_for(lambda: counters(source)["clients"] == "1", "the source knows of us")
-    wait_for(lambda: counters(source)["clients"] == "0", "the source has forgotten us")
-
-
 @pytest.mark.parametrize("way", ["zlib", "zstd"])
 def test_over_a_compressed_connection(source, receiving, tmp_path, way):
     """Each acknowledgement is a command of its own, numbered from 0 on both layers."""

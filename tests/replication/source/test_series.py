@@ -78,6 +78,18 @@ def transactions_of(path):
     return found
 
 
+def growing(raw):
+    """A log's bytes, of which it says that it may still grow."""
+    return raw[: 4 + 17] + bytes((raw[4 + 17] | 1,)) + raw[4 + 18 :]
+
+
+def in_use(source, folder):
+    """A copy of a log that may still grow."""
+    folder.mkdir()
+    (folder / source.name).write_bytes(growing(source.read_bytes()))
+    return folder / source.name
+
+
 @pytest.fixture
 def served():
     """served(where) is the logs there, until the test's end."""
@@ -234,8 +246,7 @@ def test_what_this_process_has_not_synced_is_not_sent(tmp_path, monkeypatch, ser
 def test_an_unfinished_transaction_is_held_back(tmp_path, flavour, served):
     """A copy that stops anywhere is sent up to its last whole transaction, and no byte further."""
     log = SHOP / flavour / "binlog.000001"
-    raw = bytearray(log.read_bytes()[:40_000])
-    raw[4 + 17] |= 1  # in use
+    raw = growing(log.read_bytes()[:40_000])
     whole = [(begin, end) for begin, end in transactions_of(log) if end <= len(raw)]
     ends = [whole[0][0], *(end for _, end in whole)]  # the first is that of the file's head
     copy = tmp_path / "binlog.000001"
@@ -259,9 +270,7 @@ def test_a_file_that_ends_inside_a_transaction_and_another_follows(tmp_path):
     """Its tail is not sent: a source that crashed left it out, too."""
     first, second = (SHOP / "mysql" / f"binlog.00000{number}" for number in (1, 2))
     begin, end = transactions_of(first)[5]
-    raw = bytearray(first.read_bytes()[: end - 10])
-    raw[4 + 17] |= 1
-    (tmp_path / first.name).write_bytes(raw)
+    (tmp_path / first.name).write_bytes(growing(first.read_bytes()[: end - 10]))
     shutil.copy(second, tmp_path)
     packets = ours(tmp_path, asked())
     expected = file_events(first, end=begin) + file_events(second)
@@ -333,8 +342,7 @@ def test_a_file_that_is_cut_off_and_continued_between_two_looks(tmp_path, cut, s
     logs = served(path.parent)
     assert logs.position.offset == size
     before = str(logs.gtids)
-    raw = bytearray((other / path.name).read_bytes())
-    raw[4 + 17] |= 1  # it may still grow
+    raw = growing((other / path.name).read_bytes())
     path.write_bytes(raw[: len(raw) - cut])
     wait_for(lambda: logs.position.offset > size and str(logs.gtids) != before)
     *packets, _ = ours(logs, asked())
@@ -354,15 +362,6 @@ def test_an_idle_dump_sends_heartbeats(memory, served):
             assert len({bytes(beat) for beat in beats}) == 1
             assert struct.unpack_from("<I", beats[0], 14)[0] == log.position.offset
             assert b"binlog.000001" in beats[0]
-
-
-def in_use(source, folder):
-    """A copy of a log that may still grow."""
-    folder.mkdir()
-    raw = bytearray(source.read_bytes())
-    raw[4 + 17] |= 1
-    (folder / source.name).write_bytes(raw)
-    return folder / source.name
 
 
 def beats(packets):
@@ -559,8 +558,7 @@ def test_files_that_are_purged_while_they_are_served(memory, served):
 
 def test_a_transaction_that_is_rolled_back_in_the_file_is_never_sent(tmp_path, served):
     first = SHOP / "mysql" / "binlog.000001"
-    raw = bytearray(first.read_bytes())
-    raw[4 + 17] |= 1
+    raw = growing(first.read_bytes())
     begin, end = transactions_of(first)[4]
     copy = tmp_path / first.name
     copy.write_bytes(raw[: end - 40])
