@@ -52,7 +52,6 @@ _STARTERS = (
     "tools.s3",
     "tools.stores",
     "tests.storage.encryption.conftest",
-    "tests.storage.encryption.servers",
 )
 _SERVERS = {
     *("mysql97", "mariadb118", "mariadb1011", "server", "flavour_server", "own_server"),

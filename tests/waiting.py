@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -36,6 +38,25 @@ def wait_for_steps(count: Callable[[], int], chance: random.Random, most: int) -
     """Wait until something has gone on by a random number of steps: a moment to kill it at."""
     wanted = count() + chance.randint(0, most)
     wait_for(lambda: count() >= wanted, "it does not go on", every=0.001)
+
+
+def in_thread(act: Callable[..., Any], *given: Any, **named: Any) -> Future[Any]:
+    """What a function gives or raises that runs in a thread of its own."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(act(*given, **named))
+        except BaseException as error:  # noqa: BLE001 - `ended` raises it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def ended(*futures: Future[Any]) -> list[Any]:
+    """What they gave, when all have ended; what the first raised that raised something."""
+    return [each.result(DEADLINE) for each in futures]
 
 
 def next_second() -> None:

@@ -36,6 +36,7 @@ class _End:
 
     socket: socket.socket
     is_server: bool
+    connection: int  # its number
     waiting: bytearray = field(default_factory=bytearray)
     ended: bool = False  # it has sent FIN
     other: _End | None = None
@@ -167,6 +168,9 @@ class Proxy(Closing):
         self._order(note)
         return found
 
+    def note(self, connection: int, piece: bytes, *, from_server: bool) -> None:
+        """Called with each piece that is passed; connections are numbered from 0 on."""
+
     def close(self) -> None:
         """End all connections and the thread; may be called again."""
         if self._running:
@@ -227,8 +231,8 @@ class Proxy(Closing):
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             client.close()
             return
+        ends = [_End(each, each is server, self.counts.connections) for each in (client, server)]
         self.counts.connections += 1
-        ends = _End(client, is_server=False), _End(server, is_server=True)
         ends[0].other, ends[1].other = ends[1], ends[0]
         for end in ends:
             end.socket.setblocking(False)
@@ -297,6 +301,7 @@ class Proxy(Closing):
             self._then()
 
     def _pass(self, end: _End, piece: bytes) -> None:
+        self.note(end.connection, piece, from_server=not end.is_server)
         end.waiting += piece
         self._send(end)
 

@@ -7,9 +7,13 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from tailrace.constants import MAGIC
+from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.chunks import END, PADDING, Chunk, FileBegin
+from tailrace.live.feed import Feed
+from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tests.waiting import DEADLINE
 
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from tailrace.live.feed import Feed
+    from tailrace.errors import TailraceError
     from tools.servers import Server
 
 HEARTBEAT = 1.0
@@ -155,9 +159,19 @@ def fill(server: Server, rows: int = 20, size: int = 200) -> None:
 def end_of(server: Server) -> tuple[str, int]:
     """Where its log ends, once it rests."""
     server.settle()
-    status = "SHOW BINARY LOG STATUS" if server.flavour == "mysql" else "SHOW MASTER STATUS"
-    row = server.query(status)[0]
-    return str(row[0]), int(row[1])
+    return server.end()
+
+
+def empty(server: Server) -> GtidSet | GtidList:
+    """No GTIDs, in the form of the server's flavour."""
+    return GtidSet() if server.flavour == "mysql" else GtidList()
+
+
+def executed(server: Server) -> GtidSet | GtidList:
+    """All that is in its log."""
+    if server.flavour == "mysql":
+        return GtidSet.parse(server.query("SELECT @@gtid_executed")[0][0].replace("\n", ""))
+    return GtidList.parse(server.query("SELECT @@gtid_binlog_state")[0][0])
 
 
 def catch_up(feed: Feed, copy: Copy, server: Server) -> Copy:
@@ -172,3 +186,20 @@ def catch_up(feed: Feed, copy: Copy, server: Server) -> Copy:
         return end == log.stat().st_size and copy.is_as(files_of(server, len(copy.files)))
 
     return take_until(feed, copy, there)
+
+
+def refused(source: Source, kind: type[TailraceError], told: str, **given: Any) -> TailraceError:
+    """The error of this type with which a feed ends, each time that it is read on."""
+    with Feed(source, **given) as feed:
+        with pytest.raises(kind, match=told) as caught:
+            drain(feed)
+        assert type(caught.value) is kind
+        with pytest.raises(kind) as again:
+            feed.take(DEADLINE)
+        assert again.value is caught.value
+    return caught.value
+
+
+def opened(source: Source, identity: Identity | None = None) -> Session:
+    """A session on a connection of its own."""
+    return Session.open(source, source.hosts[0], identity or Identity())

@@ -13,11 +13,7 @@ PARTS = 8
 
 
 class Machine:
-    """A clock and a selector that move only where a reader waits; it may stand still there.
-
-    When it goes on, the wait is over, and says of nothing that came: as Linux has it of epoll_wait
-    in a process that was stopped.
-    """
+    """A clock and a selector that move where a reader waits; they may stand still there."""
 
     def __init__(self, selector, *, stands_still_at=None, far=None):
         self.now = 0.0

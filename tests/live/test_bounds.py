@@ -18,23 +18,30 @@ import pytest
 
 import tailrace
 from tailrace.errors import ConnectionLost, MalformedPacket, ServerError
+from tailrace.live.chunks import END
 from tailrace.live.connect import connect
 from tailrace.live.driver import SSCursor
 from tailrace.live.dump import SIZE, Arrivals
 from tailrace.live.feed import Feed
-from tailrace.live.session import OLDEST, Identity, Session
+from tailrace.live.session import OLDEST
 from tailrace.live.sockets import Patience
 from tailrace.live.url import Source
 from tailrace.observers import RelayIoObserver
 from tailrace.replication.receiver import Receiver
 from tailrace.wire.packets import LARGEST
 from tests.cases import each_case
-from tests.waiting import DEADLINE
+from tests.live.feeding import opened
+from tests.waiting import DEADLINE, ended, in_thread
 from tools.campaign.hostile import fake
 from tools.campaign.hostile.fake import OK, FakeServer, cell, column, header, reaching
 
 LONG = 10 * DEADLINE
 """Seconds that no test waits for: what ends sooner did not wait for that."""
+
+
+def connected(server):
+    given = Source.parse(server.url())
+    return connect(given, given.hosts[0])
 
 
 def silent(talk):
@@ -70,10 +77,9 @@ def test_connect_timeout_is_for_the_connection_as_a_whole(point, turn):
 
 def test_an_answer_that_drips_has_one_deadline():
     for server in reaching({"SHOW BINARY LOGS": drips}):
-        given = Source.parse(server.url())
         with (
             pytest.raises(ConnectionLost, match="in time"),
-            connect(given, given.hosts[0]) as connection,
+            connected(server) as connection,
         ):
             connection.query("SHOW BINARY LOGS")
 
@@ -94,13 +100,10 @@ def test_close_ends_a_connection_that_is_being_made(point):
     reached, there = signalling()
     with FakeServer({point: reached}, tls=point == "tls") as server:
         feed = Feed(Source.parse(server.url(), connect_timeout=LONG, heartbeat=LONG))
-        taken = []
-        thread = threading.Thread(target=lambda: taken.append(feed.take()), daemon=True)
-        thread.start()
+        taking = in_thread(feed.take)
         assert there.wait(DEADLINE)
         feed.close()
-        thread.join(DEADLINE)
-        assert [repr(item) for item in taken] == [repr(tailrace.live.chunks.END)]
+        assert ended(taking) == [END]
 
 
 @each_case("start", ["now", "oldest"])
@@ -108,11 +111,10 @@ def test_stop_ends_a_receiver_that_connects(tmp_path, start):
     reached, there = signalling()
     with FakeServer({"SELECT VERSION()": reached}, connect_timeout=LONG) as server:
         receiver = Receiver(server.url(f"start={start}"), tmp_path / "copy", follow=True)
-        thread = threading.Thread(target=receiver.run, daemon=True)
-        thread.start()
+        thread = in_thread(receiver.run)
         assert there.wait(DEADLINE)
         receiver.stop()
-        thread.join(DEADLINE)
+        ended(thread)
         assert receiver.state == "stopped"
 
 
@@ -141,8 +143,7 @@ def test_the_addresses_of_a_host_share_the_time(monkeypatch):
         monkeypatch.setattr(
             socket, "getaddrinfo", resolver(full.getsockname(), ("127.0.0.1", server.port))
         )
-        given = Source.parse(server.url())
-        connect(given, given.hosts[0]).close()
+        connected(server).close()
     assert shares[0] > LONG / 3
 
 
@@ -183,12 +184,10 @@ def test_a_name_that_is_not_resolved_in_time():
 
 def test_close_ends_the_wait_for_a_name(resolver_in_silence):
     feed = Feed(Source.parse(f"mysql://u@db.example/?connect_timeout={LONG}"))
-    thread = threading.Thread(target=feed.take, daemon=True)
-    thread.start()
+    thread = in_thread(feed.take)
     assert resolver_in_silence.asked.wait(DEADLINE)
     feed.close()
-    thread.join(DEADLINE)
-    assert not thread.is_alive()
+    ended(thread)
 
 
 def test_what_a_resolver_says(monkeypatch):
@@ -203,8 +202,7 @@ def test_what_a_resolver_says(monkeypatch):
 
 def test_a_connect_timeout_of_a_month():
     with FakeServer(connect_timeout=3_000_000) as server:
-        given = Source.parse(server.url())
-        connect(given, given.hosts[0]).close()
+        connected(server).close()
 
 
 def test_a_socket_that_another_thread_closed():
@@ -219,11 +217,13 @@ def test_an_answer_of_as_many_columns_as_a_table_may_have():
     def wide(talk):
         talk.result([f"c{number}" for number in range(4096)], [range(4096)] * 3)
 
-    with FakeServer({"SHOW BINARY LOGS": wide}) as server:
-        given = Source.parse(server.url())
-        with connect(given, given.hosts[0]) as connection, connection.cursor() as cursor:
-            assert cursor.execute("SHOW BINARY LOGS") == 3
-            assert list(map(int, cursor.fetchall()[2])) == list(range(4096))
+    with (
+        FakeServer({"SHOW BINARY LOGS": wide}) as server,
+        connected(server) as connection,
+        connection.cursor() as cursor,
+    ):
+        assert cursor.execute("SHOW BINARY LOGS") == 3
+        assert list(map(int, cursor.fetchall()[2])) == list(range(4096))
 
 
 def endless(payload, *before):
@@ -251,14 +251,13 @@ ONE_COLUMN = (b"\x01", column("c"), fake.END)
 )
 def test_an_answer_without_end(turn, cursor, told):
     """Of rows that are read one by one: what is before them."""
-    with FakeServer({"SHOW BINARY LOGS": turn}) as server:
-        given = Source.parse(server.url())
-        with (
-            connect(given, given.hosts[0]) as connection,
-            pytest.raises(MalformedPacket, match=told),
-            connection.cursor(cursor) as opened,
-        ):
-            opened.execute("SHOW BINARY LOGS")
+    with (
+        FakeServer({"SHOW BINARY LOGS": turn}) as server,
+        connected(server) as connection,
+        pytest.raises(MalformedPacket, match=told),
+        connection.cursor(cursor) as executing,
+    ):
+        executing.execute("SHOW BINARY LOGS")
 
 
 @pytest.fixture
@@ -282,8 +281,7 @@ def test_rows_that_are_read_one_by_one_are_bounded_one_by_one(monkeypatch, unrai
     monkeypatch.setattr("tailrace.live.connect._ROW", 20 << 20)
     rows = endless(cell("x" * 60_000), *ONE_COLUMN)
     with FakeServer({"SELECT rows": rows, "SELECT row": parts_without_end}) as server:
-        given = Source.parse(server.url())
-        with connect(given, given.hosts[0]) as connection:
+        with connected(server) as connection:
             cursor = connection.cursor(SSCursor)
             cursor.execute("SELECT rows")
             for _ in range(50):  # 1 MB each
@@ -291,7 +289,7 @@ def test_rows_that_are_read_one_by_one_are_bounded_one_by_one(monkeypatch, unrai
             assert len(connection.parsed_rows(cursor, 2, 1_000_000)) == 2
         with pytest.raises(ConnectionLost, match="is closed"):
             connection.parsed_rows(cursor, 2, 1_000_000)
-        with connect(given, given.hosts[0]) as connection:
+        with connected(server) as connection:
             cursor = connection.cursor(SSCursor)
             cursor.execute("SELECT row")
             with pytest.raises(MalformedPacket, match="a row of it has more than 20971520 bytes"):
@@ -305,13 +303,12 @@ def test_rows_that_are_read_one_by_one_are_bounded_one_by_one(monkeypatch, unrai
 def test_a_long_text_of_a_servers_error():
     """It is cut before its meaning is looked for: the patterns take time squared."""
     long = fake.error(1236, "HY000", "requested to start from GTID " * 40_000)
-    with FakeServer({"SHOW BINARY LOGS": lambda talk: talk.send(long)}) as server:
-        source = Source.parse(server.url())
-        with (
-            Session.open(source, source.hosts[0], Identity()) as session,
-            pytest.raises(ServerError, match="requested to start from GTID") as caught,
-        ):
-            session.logs()
+    with (
+        FakeServer({"SHOW BINARY LOGS": lambda talk: talk.send(long)}) as server,
+        opened(Source.parse(server.url())) as session,
+        pytest.raises(ServerError, match="requested to start from GTID") as caught,
+    ):
+        session.logs()
     assert 1000 < len(str(caught.value)) < 1100
     assert len(str(caught.value.__cause__)) > 1_000_000
 
@@ -319,20 +316,20 @@ def test_a_long_text_of_a_servers_error():
 @each_case("payload", [b"", b"\x00", OK[:1] + b"\xfe" + OK[2:], b"\xfb/etc/passwd"])
 def test_a_registration_that_is_answered_with_what_is_no_ok(payload):
     """The one command besides statements that is answered before the dump."""
-    with FakeServer({"register": lambda talk: talk.send(payload)}) as server:
-        source = Source.parse(server.url())
-        with (
-            Session.open(source, source.hosts[0], Identity()) as session,
-            pytest.raises(MalformedPacket, match=f"mysql://u@127.0.0.1:{server.port}"),
-        ):
-            session.prepare(OLDEST)
+    with (
+        FakeServer({"register": lambda talk: talk.send(payload)}) as server,
+        opened(Source.parse(server.url())) as session,
+        pytest.raises(MalformedPacket, match=f"mysql://u@127.0.0.1:{server.port}"),
+    ):
+        session.prepare(OLDEST)
 
 
 def test_a_login_without_end():
-    with FakeServer({"login": endless(b"\x01\x03")}) as server:
-        given = Source.parse(server.url())
-        with pytest.raises(MalformedPacket, match="more than 262144 bytes"):
-            connect(given, given.hosts[0])
+    with (
+        FakeServer({"login": endless(b"\x01\x03")}) as server,
+        pytest.raises(MalformedPacket, match="more than 262144 bytes"),
+    ):
+        connected(server)
 
 
 def test_memory_grows_with_what_comes():
@@ -344,13 +341,12 @@ def test_memory_grows_with_what_comes():
         assert arrivals.fill(1000, 1 << 30, None)
         assert len(arrivals.data) < 2 * SIZE
         far.setblocking(True)
-        sender = threading.Thread(target=far.sendall, args=(bytes(3 * SIZE),), daemon=True)
-        sender.start()
+        sender = in_thread(far.sendall, bytes(3 * SIZE))
         while not arrivals.fill(3 * SIZE, 1 << 30, time.monotonic() + DEADLINE):
             pass
         assert len(arrivals.data) < 8 * SIZE
         arrivals.close()
-        sender.join(DEADLINE)
+        ended(sender)
 
 
 @each_case(

@@ -1,6 +1,5 @@
 """Connections whose packets are compressed: the same is read, in fewer bytes."""
 
-import filecmp
 import random
 
 import pytest
@@ -9,12 +8,11 @@ import tailrace
 from tailrace.errors import UsageError
 from tailrace.live.connect import connect
 from tailrace.live.feed import Feed
-from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.compressed import Algorithm, ConnectionCompression
 from tests.cases import each_case
-from tests.live.feeding import drain, files_of, fill, source_of
+from tests.live.feeding import drain, files_of, fill, opened, source_of
 from tools.campaign.hostile.fake import FakeServer
 from tools.proxy import Proxy
 
@@ -72,7 +70,7 @@ def test_answers_are_the_same(server, mode):
     found = []
     for way in (None, *ways(server)):
         source = source_of(server, ssl_mode=mode, compress=way)
-        with Session.open(source, source.hosts[0], Identity()) as session:
+        with opened(source) as session:
             assert session.connection.is_tls == (mode == "REQUIRED")
             found.append([session.query(sql) for sql in asked])
     assert all(each == found[0] for each in found)
@@ -100,21 +98,6 @@ def test_through_breaks(server, log):
             with Feed(source, start=Position(log, 4), follow=False) as feed:
                 assert bytes(drain(feed).files[log]) == files_of(server)[log]
                 assert feed.reconnects == len(done) > 1
-
-
-def test_by_url(server, log, tmp_path):
-    """`open`, `changes` and `receive` take it as they take the other options."""
-    url = f"mysql://root@127.0.0.1:{server.port}/?ssl_mode=DISABLED&position={log}:4"
-    events = [str(event) for event in tailrace.open(url)]
-    rows = [row for batch in tailrace.changes(url) for row in batch.to_pylist()]
-    assert len(rows) > 60
-    for way in ways(server):
-        own = f"{url}&compress={way}"
-        assert [str(event) for event in tailrace.open(own)] == events
-        assert [row for batch in tailrace.changes(own) for row in batch.to_pylist()] == rows
-        copy = tmp_path / way.replace(":", "-")
-        tailrace.receive(own, copy, follow=False)
-        assert filecmp.cmp(copy / log, server.data / log, shallow=False)
 
 
 # --- what cannot be ------------------------------------------------------------------------------

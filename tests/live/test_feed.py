@@ -1,13 +1,11 @@
 """The feed by position, on a connection that holds: against the servers' files."""
 
 import re
-import threading
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 
 from tailrace.errors import (
-    AccessDenied,
     ConnectionLost,
     DuplicateServerId,
     LogReset,
@@ -15,7 +13,7 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.gtid import GtidSet
-from tailrace.live.chunks import END, Chunk, Expected, FileBegin
+from tailrace.live.chunks import END, Expected, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.session import Identity, Session
 from tailrace.live.url import Host, Source
@@ -29,9 +27,11 @@ from tests.live.feeding import (
     events_of,
     files_of,
     fill,
+    refused,
     source_of,
     take_until,
 )
+from tests.waiting import ended, in_thread
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -124,24 +124,13 @@ def test_close_ends_a_take_that_waits(server):
     server.settle()
     feed = Feed(source_of(server), start="now")
     assert isinstance(feed.take(DEADLINE), FileBegin)
-    given = []
-    waits = threading.Thread(target=lambda: given.append(feed.take()))
-    waits.start()
-    waits.join(0.3)
-    assert waits.is_alive()
+    taking = in_thread(feed.take)
+    sleep(0.3)
+    assert not taking.done()
     feed.close()
-    waits.join(DEADLINE)
-    assert given == [END]
+    assert ended(taking) == [END]
     assert feed.take() is END
     feed.close()
-
-
-def test_a_chunk_may_be_written_to(server):
-    fill(server, 3)
-    with Feed(source_of(server), follow=False) as feed:
-        while (item := feed.take(DEADLINE)) is not END:
-            if isinstance(item, Chunk):
-                item.data[:] = bytes(len(item.data))
 
 
 def test_small_buffers_give_the_same(filled, monkeypatch):
@@ -154,24 +143,16 @@ def test_small_buffers_give_the_same(filled, monkeypatch):
 
 def test_another_file_than_expected_is_refused(filled):
     files = files_of(filled)
-    first, second = list(files)[-2:]
-    description = {name: events_of(files[name])[0][2] for name in (first, second)}
-    start = Position(second, len(files[second]))
-    with Feed(
-        source_of(filled), start=start, follow=False, expected=Expected(None, description[second])
-    ) as feed:
+    file = list(files)[-1]
+    description = events_of(files[file])[0][2]
+    given = {"start": Position(file, len(files[file])), "follow": False}
+    with Feed(source_of(filled), expected=Expected(None, description), **given) as feed:
         drain(feed)
         assert feed.expected.description is not None
-        assert feed.expected.description[:13] == description[second][:13]
-    other = bytearray(description[second])
-    other[0] ^= 1  # another second
-    with (
-        Feed(
-            source_of(filled), start=start, follow=False, expected=Expected(None, bytes(other))
-        ) as feed,
-        pytest.raises(LogReset, match="not the file that was read before"),
-    ):
-        drain(feed)
+        assert feed.expected.description[:13] == description[:13]
+    other = Expected(None, bytes((description[0] ^ 1,)) + description[1:])  # another second
+    told = "not the file that was read before"
+    refused(source_of(filled), LogReset, told, expected=other, **given)
 
 
 def test_another_server_than_expected_is_refused(mysql97):
@@ -180,11 +161,8 @@ def test_another_server_than_expected_is_refused(mysql97):
         drain(feed)
         assert feed.expected.uuid == uuid
     other = Expected("11111111-2222-3333-4444-555555555555")
-    with (
-        Feed(source_of(mysql97), start="now", follow=False, expected=other) as feed,
-        pytest.raises(LogReset, match="another server answers"),
-    ):
-        drain(feed)
+    told = "another server answers"
+    refused(source_of(mysql97), LogReset, told, start="now", follow=False, expected=other)
 
 
 def test_a_position_that_is_none(server):
@@ -194,37 +172,9 @@ def test_a_position_that_is_none(server):
         Position(file, end + 1),
         Position("binlog.999999", 4),
     ):
-        with Feed(source_of(server), start=start) as feed:
-            with pytest.raises(ServerError, match=re.escape(f"{start} was requested")) as caught:
-                feed.take(DEADLINE)
-            assert type(caught.value) is ServerError  # no reset: nothing was read before
-            with pytest.raises(ServerError) as again:
-                feed.take(DEADLINE)
-            assert again.value is caught.value
-        with (
-            Feed(source_of(server), start=start, expected=Expected()) as feed,
-            pytest.raises(LogReset, match=re.escape(f"{start} was requested")),
-        ):
-            feed.take(DEADLINE)
-
-
-def test_a_name_that_no_log_had_is_not_called_purged(server):
-    """By its number alone it could have been."""
-    with (
-        Feed(source_of(server), start=Position("bimlog.000000", 4)) as feed,
-        pytest.raises(ServerError, match="the name is wrong") as caught,
-    ):
-        feed.take(DEADLINE)
-    assert type(caught.value) is ServerError
-
-
-def test_the_first_connection_fails_at_once(server, caplog):
-    with Feed(source_of(1)) as feed, pytest.raises(ConnectionLost):
-        feed.take()
-    wrong = Source.parse(f"mysql://nobody:no@127.0.0.1:{server.port}/?ssl_mode=DISABLED")
-    with Feed(wrong) as feed, pytest.raises(AccessDenied):
-        feed.take()
-    assert not caplog.records, "it was tried again"
+        told = re.escape(f"{start} was requested")
+        refused(source_of(server), ServerError, told, start=start)  # nothing was read before
+        refused(source_of(server), LogReset, told, start=start, expected=Expected())
 
 
 def test_a_position_is_of_one_host():

@@ -14,9 +14,18 @@ from tailrace.live.chunks import FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Host, Source
 from tailrace.transaction import TransactionAssembler
-from tests.live.feeding import HEARTBEAT, drain, events_of, fill, source_of, take_until
+from tests.live.feeding import (
+    HEARTBEAT,
+    drain,
+    empty,
+    events_of,
+    executed,
+    fill,
+    source_of,
+    take_until,
+)
 from tests.waiting import wait_for
-from tests.wire.test_traffic import follow
+from tools.applied import address, follow
 from tools.proxy import Proxy
 from tools.servers import ONE_OF_EACH
 
@@ -33,16 +42,6 @@ def options_of(name):
 @pytest.fixture(scope="module", params=ONE_OF_EACH)
 def own(request, fresh_server):
     return fresh_server(request.param, options_of(request.param))
-
-
-def empty(server):
-    return GtidSet() if server.flavour == "mysql" else GtidList()
-
-
-def executed(server):
-    if server.flavour == "mysql":
-        return GtidSet.parse(server.query("SELECT @@gtid_executed")[0][0])
-    return GtidList.parse(server.query("SELECT @@gtid_binlog_state")[0][0])
 
 
 def written(server):
@@ -64,13 +63,9 @@ def written(server):
 
 
 class Given:
-    """The transactions that a feed gave, by GTID, in order; each has to come whole and once.
+    """The transactions that a feed gave, by GTID, in order; each has to come whole and once."""
 
-    ``void``: how many may be begun and left without an end where a file begins.
-    """
-
-    def __init__(self, void=0):
-        self.void = void
+    def __init__(self):
         self.transactions = {}
         self.files = []
         self.controls = []
@@ -78,16 +73,9 @@ class Given:
         self._assembler = TransactionAssembler()
         self._held = b""
 
-    @property
-    def inside(self):
-        return bool(self._held)
-
     def add(self, item):
         if isinstance(item, FileBegin):
-            if self.inside:
-                assert self.void > 0, "a file begins inside a transaction"
-                self.void -= 1
-                self._held = b""
+            assert not self._held, "a file begins inside a transaction"
             self.files.append((item.file, item.artificial))
             self._context = DecodeContext()
             self._assembler.feed(self._context.decode(item.description, file=item.file))
@@ -109,7 +97,7 @@ class Given:
     def equals(self, wanted):
         assert list(self.transactions) == list(wanted)
         assert self.transactions == wanted
-        assert not self.inside
+        assert not self._held
         assert len(set(self.controls)) == len(self.controls), "a control event came twice"
 
 
@@ -199,18 +187,6 @@ def test_each_transaction_once_through_cuts_at_random_bytes(own, monkeypatch):
     assert [name for name, _ in given.files] == [path.name for path in own.binlogs()]
 
 
-def expand(gtids, wanted):
-    """Those of the GTIDs that a set holds."""
-    if isinstance(gtids, GtidSet):
-        return [gtid for gtid in wanted if GtidSet.parse(gtid) <= gtids]
-    position = gtids.position
-    return [
-        gtid
-        for gtid in wanted
-        if (at := position.get(int(gtid.split("-")[0]))) and int(gtid.split("-")[2]) <= at.seq_no
-    ]
-
-
 def caught_up(replica, source):
     wait_for(
         lambda: executed(replica) == executed(source) and rows(replica) == rows(source),
@@ -230,7 +206,7 @@ def pair(request, fresh_server):
     """A source and its replica, which logs what it applies; the replica's files are its own."""
     source = fresh_server(request.param, options_of(request.param), server_id=1)
     replica = fresh_server(request.param, options_of(request.param), server_id=2)
-    follow(replica, source.port, by_gtid=True)
+    follow(replica, by_gtid=True, **address(source))
     fill(source, 5)
     caught_up(replica, source)
     replica.rotate()
@@ -293,29 +269,6 @@ def test_it_moves_to_the_next_host_in_mid_transaction(pair):
         assert len(given.files) > on_source
         assert str(feed.gtids) == str(executed(source))
     assert list(given.transactions) == list(written(source))
-
-
-def test_a_large_transaction_begins_anew_on_the_next_host(pair, monkeypatch):
-    """It was given in part by the first: a file's begin says that this part is void."""
-    monkeypatch.setattr(by_gtid, "HELD", 1 << 10)
-    source, replica = pair
-    fill(source, 2)
-    start = executed(source)
-    source.execute(LARGE)
-    fill(source, 2)
-    caught_up(replica, source)
-    wanted = [
-        gtid for gtid in written(source) if gtid not in {*map(str, expand(start, written(source)))}
-    ]
-    given = Given(void=1)
-    with Hosts(pair) as hosts, Feed(hosts.source, start=start) as feed:
-        hosts.cut_after(3_000_000)
-        take_until(feed, given, lambda: given.inside)
-        assert str(feed.gtids) == str(start)
-        take_all(feed, given, source)
-        assert feed.session.server_id == replica.server_id
-    assert given.void == 0
-    assert list(given.transactions) == wanted
 
 
 def test_what_is_read_of_it_as_rows_is_whole_and_once(pair, monkeypatch):

@@ -7,7 +7,6 @@ from tailrace.live.feed import Feed
 from tailrace.live.stream import BinlogStream
 from tailrace.position import Position
 from tests.cases import each_case
-from tests.conftest import _require
 from tests.live.dumps import ALL, connect
 from tests.live.feeding import (
     DEADLINE,
@@ -21,7 +20,7 @@ from tests.live.feeding import (
     source_of,
     take_until,
 )
-from tests.storage.encryption.servers import mariadb_with_keys, mysql_with_keyring
+from tests.storage.encryption.conftest import sent_by, start
 from tools.proxy import Proxy
 from tools.servers import ONE_OF_EACH
 
@@ -32,25 +31,13 @@ pytestmark = pytest.mark.usefixtures("patient")
 
 def in_clear(server, folder):
     """Each log as the server's own client gets it, decrypted by the server."""
-    names = [path.name for path in server.binlogs()]
-    server.mysqlbinlog(
-        "--read-from-remote-server",
-        "--host=127.0.0.1",
-        "--user=root",
-        f"--port={server.port}",
-        "--raw",
-        f"--result-file={folder}/",
-        *names,
-    )
-    return {name: plain((folder / name).read_bytes()) for name in names}
+    sent = sent_by(server, [path.name for path in server.binlogs()], folder)
+    return {path.name: plain(path.read_bytes()) for path in sent}
 
 
 @pytest.fixture(scope="module", params=ONE_OF_EACH)
 def encrypting(request, tmp_path_factory):
-    _require(request.param)
-    folder = tmp_path_factory.mktemp(request.param)
-    start = mysql_with_keyring if request.param.startswith("mysql") else None
-    server = start(folder) if start else mariadb_with_keys(request.param, folder)
+    server, _ = start(request.param, tmp_path_factory.mktemp(request.param))
     fill(server, 5)
     server.rotate()
     fill(server, 5)

@@ -3,14 +3,13 @@
 import pytest
 
 from tailrace.errors import ObserverError
-from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.chunks import END, Chunk
 from tailrace.live.feed import Feed
 from tailrace.observers import RelayIoDelegate, RelayIoObserver
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag
 from tests.cases import each_case
-from tests.live.feeding import DEADLINE, Copy, drain, events_of, files_of, fill, source_of
+from tests.live.feeding import DEADLINE, Copy, drain, empty, events_of, files_of, fill, source_of
 from tools.proxy import Proxy
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -110,9 +109,8 @@ def test_before_request_transmit_at_each_connection(server):
 def test_by_gtid_too(server):
     fill(server, 3)
     witness = Witness()
-    start = GtidSet() if server.flavour == "mysql" else GtidList()
     delegate = RelayIoDelegate([witness])
-    with Feed(source_of(server), start=start, follow=False, delegate=delegate) as feed:
+    with Feed(source_of(server), start=empty(server), follow=False, delegate=delegate) as feed:
         given = 0
         while (item := feed.take(DEADLINE)) is not END:
             given += len(item.starts) if isinstance(item, Chunk) else 0

@@ -241,12 +241,6 @@ def attempts(hosts=1, retry=None, first=False):
     )
 
 
-def test_the_first_failure_is_raised_at_once():
-    for error in (LOST, DENIED):
-        with pytest.raises(type(error)):
-            attempts().failed(error, 10)
-
-
 def test_at_first_each_host_is_tried():
     tried = attempts(3)
     for port in (1, 2):

@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from tailrace.constants import MAGIC, EventFlag, EventType, Flavour
+from tailrace.constants import EventFlag, EventType, Flavour
 from tailrace.errors import AccessDenied, DuplicateServerId, GtidsAhead, UsageError
 from tailrace.gtid import Gtid, GtidList, GtidSet, MariadbGtid
-from tailrace.live.session import OLDEST, Identity, Session, dump_flags, free_server_id, untagged
+from tailrace.live.session import OLDEST, Identity, dump_flags, free_server_id, untagged
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.commands import DumpFlag
 from tests.cases import each_case
-from tests.live.feeding import source_of
+from tests.live.feeding import executed, opened, source_of
 from tests.waiting import DEADLINE, purge, wait_for
 from tools.servers import ONE_OF_EACH
 
@@ -29,10 +29,6 @@ def source_server(request, fresh_server):
     server.execute("CREATE TABLE d.t (a INT)")
     server.execute("INSERT INTO d.t VALUES (1)")
     return server
-
-
-def opened(given, identity=None):
-    return Session.open(given, given.hosts[0], identity or Identity())
 
 
 def dump(given, start, identity=None):
@@ -115,23 +111,6 @@ def purge_all_but_last(server):
 # --- the dump ------------------------------------------------------------------------------------
 
 
-def test_a_log_from_the_oldest_on(source_server):
-    source_server.execute("INSERT INTO d.t VALUES (10)")
-    whole = source_server.rotate()
-    records = dump(source_of(source_server), Position(whole.name, 4))
-    first = [record for record in records if not is_artificial(record)]
-    content = whole.read_bytes()
-    joined = b"".join(first)[: len(content) - len(MAGIC)]
-    assert MAGIC + joined == content
-    assert records[0][4] == EventType.ROTATE
-    with opened(source_of(source_server)) as session:
-        session.prepare(OLDEST)
-        checksum = session.checksum
-        begin = session.request(OLDEST, block=False).fetch()
-    assert checksum == "CRC32"
-    assert source_server.binlogs()[0].name.encode() in bytes(begin)
-
-
 def test_the_empty_set_is_of_either_flavour(source_server):
     wanted = GtidSet() if source_server.flavour == "mariadb" else GtidList()
     with opened(source_of(source_server)) as session:
@@ -182,10 +161,6 @@ def test_gtids_that_the_source_never_had(source_server):
                 session.prepare(start)
             assert session.lacking(start)
             assert not len(session.lacking(session.executed()))
-
-
-def executed(server):
-    return GtidList.parse(server.query("SELECT @@gtid_binlog_state")[0][0])
 
 
 def test_gtids_that_are_about_to_be_committed(mysql97):

@@ -2,7 +2,6 @@
 
 import pickle
 import struct
-import threading
 from contextlib import contextmanager
 
 import pymysql
@@ -23,12 +22,12 @@ from tailrace.errors import (
 from tailrace.gtid import GtidList, GtidSet
 from tailrace.live.connect import connect
 from tailrace.live.server_errors import server_error
-from tailrace.live.session import OLDEST, Identity, Session
+from tailrace.live.session import OLDEST
 from tailrace.live.stream import RPL_GTID, BinlogStream
 from tailrace.position import Position
 from tests.cases import each_case
-from tests.live.feeding import events_of, source_of
-from tests.waiting import DEADLINE, purge, wait_for
+from tests.live.feeding import empty, events_of, opened, source_of
+from tests.waiting import ended, in_thread, purge, wait_for
 
 SERVERS = ["mysql-9.7", "mariadb-11.8", "mariadb-10.11"]
 GTIDS = {"mysql-9.7": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]}
@@ -51,8 +50,7 @@ def log(request, fresh_server):
 
 @contextmanager
 def prepared(server, start=OLDEST):
-    given = source_of(server)
-    with Session.open(given, given.hosts[0], Identity()) as session:
+    with opened(source_of(server)) as session:
         session.prepare(start)
         yield session
 
@@ -128,8 +126,7 @@ def test_a_damaged_log(fresh_server):
 def test_no_log_at_all(fresh_server):
     for name in SERVERS[:2]:
         server = fresh_server(name, ["--skip-log-bin"])
-        given = source_of(server)
-        with Session.open(given, given.hosts[0], Identity()) as session:
+        with opened(source_of(server)) as session:
             with pytest.raises(ServerError, match="log_bin"):
                 session.end()
             session.prepare(OLDEST)
@@ -142,8 +139,7 @@ def test_no_log_at_all(fresh_server):
 
 
 def test_gtids_that_were_purged(log):
-    start = GtidSet() if log.flavour == "mysql" else GtidList()
-    meets(refused(log, start), LogPurged, "purged", "copy the data again")
+    meets(refused(log, empty(log)), LogPurged, "purged", "copy the data again")
 
 
 def test_gtids_ahead_of_the_source(log):
@@ -176,11 +172,11 @@ def test_transactions_without_gtids_and_a_source_without(fresh_server):
     meets(refused(server, GtidSet()), ServerError, "anonymous transaction", "by position")
     for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF"):
         server.execute(f"SET GLOBAL gtid_mode = {mode}")
-    given = source_of(server)
-    with Session.open(given, given.hosts[0], Identity()) as session:
+    with opened(source_of(server)) as session:
         assert not session.has_gtids
         with pytest.raises(UsageError, match="gtid_mode"):
             session.prepare(GtidSet())
+    given = source_of(server)
     with connect(given, given.hosts[0]) as connection:
         stream = BinlogStream.open(connection, server_id=9, flags=RPL_GTID | 1)
         meets(ending(stream), ServerError, "GTID_MODE = OFF", "gtid_mode=ON")
@@ -196,22 +192,13 @@ def test_a_statement_that_was_killed(log):
     heavy += " information_schema.collations c, information_schema.collations d"
     for kill in ("KILL QUERY", "KILL"):
         with prepared(log) as session:
-            ends = []
-
-            def run(session=session, ends=ends):
-                try:
-                    session.query(heavy)
-                except TailraceError as error:
-                    ends.append(error)
-
-            thread = threading.Thread(target=run)
-            thread.start()
+            asking = in_thread(session.query, heavy)
             number = session.connection.thread_id()
             asked = f"SELECT info FROM information_schema.processlist WHERE id = {number}"
             wait_for(lambda asked=asked: "COUNT" in str(log.query(asked)))
             log.execute(f"{kill} {number}")
-            thread.join(DEADLINE)
-            assert type(ends[0]) is ConnectionLost
+            with pytest.raises(ConnectionLost):
+                ended(asking)
 
 
 def test_without_the_privilege(log):

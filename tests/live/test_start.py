@@ -9,7 +9,7 @@ from tailrace.errors import LogReset, ServerError
 from tailrace.live.chunks import Expected
 from tailrace.live.feed import Feed
 from tailrace.position import Position
-from tests.live.feeding import drain, events_of, plain, source_of
+from tests.live.feeding import drain, events_of, plain, refused, source_of
 
 IGNORABLE = 0x80
 QUERY = 2
@@ -51,12 +51,7 @@ def log(request, own):
 def rejected(server, start, *, follow):
     match = f"no event begins at {start}|position > file size|from impossible position"
     for expected, kind in ((None, ServerError), (Expected(), LogReset)):  # read up to there, or not
-        with (
-            Feed(source_of(server), start=start, follow=follow, expected=expected) as feed,
-            pytest.raises(ServerError, match=match) as caught,
-        ):
-            drain(feed)
-        assert type(caught.value) is kind
+        refused(source_of(server), kind, match, start=start, follow=follow, expected=expected)
 
 
 def test_inside_any_event_and_where_a_row_looks_like_events(log):

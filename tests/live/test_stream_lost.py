@@ -1,19 +1,18 @@
 """A stream whose connection goes: what it says, and what the connection can do then."""
 
 import socket
-import threading
 import time
 
 import pytest
 
-from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket, TailraceError
+from tailrace.errors import ConnectionLost, LocalProtocolError, MalformedPacket
 from tailrace.live.connect import connect as server_connection
 from tailrace.live.stream import BinlogStream
 from tailrace.live.url import Source
 from tailrace.wire.packets import LARGEST, frame, payloads
 from tests.cases import each_case
 from tests.live.dumps import ALL, connect, events_of, is_artificial, write_log
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import ended, in_thread, wait_for
 
 ID = 4713
 
@@ -77,19 +76,11 @@ def test_the_command_cannot_be_sent(server):
     connection.close()
 
 
-def waiting_thread(stream, found):
+def waiting_thread(stream):
     """A thread that fetches, and has begun to."""
-
-    def fetch():
-        try:
-            found.append(stream.fetch())
-        except TailraceError as error:
-            found.append(error)
-
-    thread = threading.Thread(target=fetch, daemon=True)
-    thread.start()
+    fetching = in_thread(stream.fetch)
     wait_for(lambda: stream.size == -1)
-    return thread
+    return fetching
 
 
 @each_case("closes", ["stream", "connection"])
@@ -106,21 +97,16 @@ def test_close_wakes_a_fetch_of_another_thread(server, of, tls, closes):
         connection.query("SET @source_binlog_checksum='CRC32', @master_binlog_checksum='CRC32'")
         connection.query("SET @mariadb_slave_capability=4")
     stream = at_the_end(server, connection)
-    found = []
-    fetching = waiting_thread(stream, found)
-    closing = threading.Thread(target={"stream": stream, "connection": connection}[closes].close)
-    closing.daemon = True
-    closing.start()
-    for thread in (closing, fetching):
-        thread.join(DEADLINE)
-        assert not thread.is_alive()
+    fetching = waiting_thread(stream)
+    ended(in_thread({"stream": stream, "connection": connection}[closes].close))
     if closes == "stream":
-        assert found == [None]
+        assert ended(fetching) == [None]
         assert (stream.buffer, stream.size) == (None, 0)
         connection.close()
     else:
-        assert [type(each) for each in found] == [LocalProtocolError]
-        assert str(found[0]) == f"the connection to 127.0.0.1:{server.port} was closed"
+        told = f"^the connection to 127.0.0.1:{server.port} was closed$"
+        with pytest.raises(LocalProtocolError, match=told):
+            ended(fetching)
         assert (stream.buffer, stream.size) == (None, -1)
     with pytest.raises(
         LocalProtocolError, match=r"fetch: the stream (was closed|ended with an er)"
@@ -139,9 +125,7 @@ class Undecrypted:
     def read(self, size):
         if size == 4:
             return b"\x08\0\0\1"
-        closing = threading.Thread(target=self._connection.close)
-        closing.start()
-        closing.join()
+        ended(in_thread(self._connection.close))
         return b"\x17" * size
 
     def close(self):
@@ -164,9 +148,7 @@ def test_close_ends_a_loop_over_records(server):
     count = 0
     for count, _ in enumerate(stream, 1):
         if count == 3:
-            closing = threading.Thread(target=stream.close)
-            closing.start()
-            closing.join()
+            ended(in_thread(stream.close))
     assert count == 3
     connection.close()
 
@@ -175,13 +157,12 @@ def test_close_ends_a_loop_over_records(server):
 def test_the_server_shuts_down(fresh_server, name):
     server = fresh_server(name)
     stream = at_the_end(server, connect(server))
-    stopped = threading.Thread(target=server.stop, kwargs={"keep": True})
-    stopped.start()
+    stopped = in_thread(server.stop, keep=True)
     with pytest.raises(ConnectionLost):
         list(stream)
     check_is_lost(stream)
     server.kill()  # MySQL goes on waiting for its dump threads for some seconds
-    stopped.join()
+    ended(stopped)
 
 
 # --- what no server sends ------------------------------------------------------------------------
@@ -201,7 +182,7 @@ def fed(server, *packets):
             theirs.recv(100)  # the command; what is not read would reset the connection
             theirs.sendall(b"".join(packets))
 
-    threading.Thread(target=send, daemon=True).start()
+    in_thread(send)
     return stream
 
 

@@ -11,9 +11,9 @@ from tailrace.live.connect import connect
 from tailrace.live.tls import Tls, TlsMode
 from tailrace.live.url import Source
 from tests.live.certificates import Authority
+from tests.live.test_connect import PASSWORD, account
+from tests.live.test_connect import refused as refused_with
 from tools.servers import ONE_OF_EACH
-
-PASSWORD = "s3cret-Wörd"
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +33,10 @@ def tls_server(request, fresh_server, authority, certificates):
     server = fresh_server(
         request.param, [f"--ssl-ca={authority.ca}", f"--ssl-cert={cert}", f"--ssl-key={key}"]
     )
-    account(server, "plain")
-    account(server, "tls", "REQUIRE SSL")
-    account(server, "x509", "REQUIRE X509")
+    account(server, "plain", "BY %s")
+    account(server, "tls", "BY %s REQUIRE SSL")
+    account(server, "x509", "BY %s REQUIRE X509")
     return server
-
-
-def account(server, name, require="", plugin=None):
-    by = f"WITH {plugin} BY" if plugin else "BY"
-    server.execute(f"CREATE USER {name}@'127.0.0.1' IDENTIFIED {by} '{PASSWORD}' {require}")
 
 
 def source(server, user="plain", host="127.0.0.1", **options):
@@ -57,11 +52,7 @@ def cipher(given):
 
 
 def refused(given):
-    with pytest.raises(TlsError) as caught:
-        connect(given, given.hosts[0])
-    assert PASSWORD not in str(caught.value)
-    assert "mysql://" in str(caught.value)
-    return caught.value
+    return refused_with(given, TlsError)
 
 
 # --- defaults, no server -------------------------------------------------------------------------
@@ -148,7 +139,7 @@ def elsewhere(fresh_server, authority):
     server = fresh_server(
         "mariadb-11.8", [f"--ssl-ca={authority.ca}", f"--ssl-cert={cert}", f"--ssl-key={key}"]
     )
-    account(server, "plain")
+    account(server, "plain", "BY %s")
     return server
 
 
@@ -177,7 +168,7 @@ def test_an_expired_certificate_is_refused(fresh_server, authority):
     server = fresh_server(
         "mysql-9.7", [f"--ssl-ca={authority.ca}", f"--ssl-cert={cert}", f"--ssl-key={key}"]
     )
-    account(server, "plain")
+    account(server, "plain", "BY %s")
     error = refused(source(server, ssl_mode="VERIFY_CA", ssl_ca=authority.ca))
     assert "expired" in str(error)
 
@@ -241,7 +232,7 @@ def logins(log):
 def test_a_server_without_tls_gets_no_password(fresh_server):
     """MariaDB 10.11 has no TLS of its own."""
     server = fresh_server("mariadb-10.11", ["--general-log=1", "--general-log-file=general.log"])
-    account(server, "plain")
+    account(server, "plain", "BY %s")
     for mode in ("REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"):
         error = refused(source(server, ssl_mode=mode))
         assert "offers no TLS" in str(error)
@@ -253,7 +244,7 @@ def test_a_server_without_tls_gets_no_password(fresh_server):
 
 def test_a_server_that_takes_no_connection_without(mysql97):
     server = mysql97
-    account(server, "plain")
+    account(server, "plain", "BY %s")
     server.execute("SET GLOBAL require_secure_transport = ON")
     assert cipher(source(server))  # from now on the server has the password in its cache
     assert "ssl-mode=REQUIRED" in str(refused(source(server, ssl_mode="DISABLED")))

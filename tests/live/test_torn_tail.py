@@ -18,7 +18,7 @@ from tailrace.position import Position
 from tailrace.replication.receiver import Receiver
 from tests.cases import each_case
 from tests.cli.conftest import run  # noqa: F401 - a fixture
-from tests.live.feeding import DEADLINE, drain, events_of, plain, source_of
+from tests.live.feeding import DEADLINE, drain, events_of, plain, refused, source_of
 
 if TYPE_CHECKING:
     from tools.servers import Server
@@ -107,20 +107,19 @@ def starts(torn):
 def test_the_error_says_what_the_server_says(torn):
     """At the torn event itself only the bytes before it would tell that one begins there."""
     before, inside, at = starts(torn)
+    source, told = source_of(torn.server), f"{SAID}.*skip_torn_tail=1"
     for start in (before, inside, at, GtidList()):
-        with pytest.raises(ServerError, match=f"{SAID}.*skip_torn_tail=1") as caught:
-            drain(Feed(source_of(torn.server), start=start, follow=False))
-        assert type(caught.value) is ServerError
+        error = refused(source, ServerError, told, start=start, follow=False)
         if start is at:
-            assert "no event begins at" in str(caught.value)
+            assert "no event begins at" in str(error)
 
 
 def test_no_event_begins_inside_the_torn_one(torn):
     name, whole = next(iter(torn.whole.items()))
     for skip in (0, 1):
         source = source_of(torn.server, skip_torn_tail=skip)
-        with pytest.raises(ServerError, match="no event begins"):
-            drain(Feed(source, start=Position(name, whole + 3), follow=False))
+        start = Position(name, whole + 3)
+        refused(source, ServerError, "no event begins", start=start, follow=False)
 
 
 def test_what_was_left_out_is_named(torn, caplog):

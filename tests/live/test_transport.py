@@ -11,7 +11,6 @@ import pytest
 import tailrace
 from tailrace.errors import AccessDenied, ConnectionLost, ServerError, UsageError
 from tailrace.events import FormatDescriptionEvent, QueryEvent, RotateEvent
-from tailrace.gtid import GtidList, GtidSet
 from tailrace.handlers import Handler
 from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
@@ -19,9 +18,9 @@ from tailrace.log import Log
 from tailrace.log.sources import transport_of
 from tailrace.position import Position
 from tests.cases import each_case
-from tests.live.feeding import source_of
+from tests.live.feeding import empty, executed, source_of
 from tests.live.work import run_cases
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 from tools.servers import ONE_OF_EACH
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -65,14 +64,6 @@ def test_events_are_those_of_the_files(worked):
     assert len(found) > len(expected)
 
 
-def test_transactions_are_those_of_the_files(worked):
-    found = list(tailrace.open(url_of(worked)).transactions())
-    expected = list(tailrace.open(folder(worked)).transactions())
-    assert [(each.kind, str(each.gtid), each.start, each.end) for each in found] == [
-        (each.kind, str(each.gtid), each.start, each.end) for each in expected
-    ]
-
-
 def test_resuming_at_each_position(worked):
     """Wherever reading stops between transactions, going on there gives what is left."""
     whole = seen(tailrace.open(url_of(worked)))
@@ -101,20 +92,13 @@ def test_position_and_gtids_before_and_after(worked):
     assert isinstance(events[0], FormatDescriptionEvent)
     assert log.format.flavour == worked.flavour
     assert log.position == Position(path.name, path.stat().st_size)
-    executed = (
-        worked.query("select @@gtid_executed")[0][0]
-        if worked.flavour == "mysql"
-        else worked.query("select @@gtid_binlog_state")[0][0]
-    )
-    kind = GtidSet if worked.flavour == "mysql" else GtidList
-    assert log.gtids == kind.parse(executed.replace("\n", ""))
+    assert log.gtids == executed(worked)
 
 
 def test_behind_a_set_of_gtids(worked):
     """Resuming by what was taken gives the transactions that are left."""
     whole = [str(each.gtid) for each in tailrace.open(url_of(worked)).transactions()]
-    nothing = GtidSet() if worked.flavour == "mysql" else GtidList()
-    log = tailrace.open(url_of(worked), start=nothing)
+    log = tailrace.open(url_of(worked), start=empty(worked))
     taken = []
     for each in log.transactions():
         if len(taken) == len(whole) // 2:
@@ -163,12 +147,10 @@ def test_closing_from_another_thread(worked, follow):
             counted.append(event)
             started.set()
 
-    thread = threading.Thread(target=read)
-    thread.start()
+    thread = in_thread(read)
     assert started.wait(DEADLINE)
     log.close()
-    thread.join(DEADLINE)
-    assert not thread.is_alive()
+    ended(thread)
     wait_for(lambda: not worked.dumps())
 
 
@@ -224,7 +206,7 @@ def test_wl3283_position_and_created_are_known_after_connect(worked, start):
     wanted = {
         "file": last,
         "time": datetime(2000, 1, 1, tzinfo=UTC),
-        "gtids": GtidSet() if worked.flavour == "mysql" else GtidList(),
+        "gtids": empty(worked),
     }.get(start, start)
     log = tailrace.open(url_of(worked), start=wanted, follow=True)
     if start != "file":
@@ -249,19 +231,11 @@ def test_wl3283_position_and_created_are_known_after_connect(worked, start):
 
 def test_wl3283_closing_ends_an_attempt_to_connect():
     log = tailrace.open("mysql://root@127.0.0.1:1/?retry=3600")
-    raised = []
-
-    def connect():
-        with pytest.raises(ConnectionLost, match="was closed during connect") as caught:
-            log.connect()
-        raised.append(caught.value)
-
-    thread = threading.Thread(target=connect, daemon=True)
-    thread.start()
+    connecting = in_thread(log.connect)
     wait_for(lambda: log._stream is not None)
     log.close()
-    thread.join(DEADLINE)
-    assert len(raised) == 1
+    with pytest.raises(ConnectionLost, match="was closed during connect"):
+        ended(connecting)
 
 
 def test_no_secret_is_shown_or_pickled(mysql97):
@@ -295,29 +269,20 @@ def first_events(log):
 @each_case("offset", [1 << 32, 9_999_999_999])
 @each_case("follow", [False, True])
 def test_wl3283_a_start_past_4_gib_that_the_log_does_not_have(worked, offset, follow):
-    """A dump is requested with 32 bits, and such a start is read up to from the file's beginning:
-    it is an error like any other, and nothing is left out in silence.
-    """
-    last = worked.binlogs()[-1]
-    assert last.stat().st_size < offset
-    start = f"{last.name}:{offset}"
-    with (
-        tailrace.open(url_of(worked), start=start, follow=follow) as log,
-        pytest.raises(ServerError, match=f"no event begins at {start}"),
-    ):
-        first_events(log)
-    if not follow:
-        with pytest.raises(ServerError, match=f"no event begins at {start}"):
-            list(tailrace.changes(url_of(worked), start=start))
-
-
-@each_case("follow", [False, True])
-def test_wl3283_a_start_past_4_gib_in_a_file_that_has_a_next_one(worked, follow):
+    """It is read up to from the file's beginning: a dump is requested with 32 bits."""
     first, *_, last = worked.binlogs()
-    assert first != last
-    log = tailrace.open(url_of(worked), start=f"{first.name}:{1 << 32}", follow=follow)
-    with pytest.raises(ServerError, match="no event begins at"), log:
-        first_events(log)
+    assert last.stat().st_size < offset
+    for path in (first, last):
+        start = f"{path.name}:{offset}"
+        told = f"no event begins at {start if path == last else ''}"
+        with (
+            tailrace.open(url_of(worked), start=start, follow=follow) as log,
+            pytest.raises(ServerError, match=told),
+        ):
+            first_events(log)
+        if not follow:
+            with pytest.raises(ServerError, match=told):
+                list(tailrace.changes(url_of(worked), start=start))
 
 
 @pytest.fixture

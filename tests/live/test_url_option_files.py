@@ -8,6 +8,7 @@ import pytest
 from tailrace.errors import UsageError
 from tailrace.live.options_file import GROUPS, read_options
 from tests.cases import each_case
+from tests.live.test_url import write_options
 from tools.servers import NAMES, available, prefix
 
 WRITTEN = r"""
@@ -72,24 +73,15 @@ def dashed(lines):
 
 @each_case("name", NAMES)
 def test_as_the_tool_reads_it(name, tmp_path):
-    path = tmp_path / "my.cnf"
-    path.write_text(WRITTEN, encoding="utf-8")
-    path.chmod(0o600)
-    assert "--password=second" in ours(path)
-    assert dashed(tool_says(name, str(path))) == dashed(ours(path))
-
-
-@each_case("name", NAMES)
-def test_random_values_as_the_tool_reads_them(name, tmp_path):
     chance = random.Random(name)
-    lines = []
+    values = "[client]\n"
     for number in range(400):
         value = "".join(chance.choice("ab#'\"\\ =;[]nts\t") for _ in range(chance.randrange(12)))
-        lines.append(f"o{number}{chance.choice(('=', ' = ', '= '))}{value}")
-    path = tmp_path / "my.cnf"
-    path.write_text("[client]\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    path.chmod(0o600)
-    assert dashed(tool_says(name, str(path))) == dashed(ours(path))
+        values += f"o{number}{chance.choice(('=', ' = ', '= '))}{value}\n"
+    for text in (values, WRITTEN):
+        path = write_options(tmp_path / "my.cnf", text)
+        assert dashed(tool_says(name, str(path))) == dashed(ours(path))
+    assert "--password=second" in ours(path)
 
 
 @each_case("name", NAMES)
@@ -111,17 +103,14 @@ def test_included_files(name, tmp_path):
 
 def test_files_that_include_each_other_end(tmp_path):
     path = tmp_path / "my.cnf"
-    path.write_text(f"!include {path}\n")
-    path.chmod(0o600)
+    write_options(path, f"!include {path}\n")
     with pytest.raises(UsageError, match="include each other"):
         read_options(path)
 
 
 @each_case("text", ["password=s3cret\n", "[client\npassword=s3cret\n", "[client]\n!s3cret\n"])
 def test_what_is_no_option_file(tmp_path, text):
-    path = tmp_path / "my.cnf"
-    path.write_text(text)
-    path.chmod(0o600)
+    path = write_options(tmp_path / "my.cnf", text)
     with pytest.raises(UsageError, match="line ") as caught:
         read_options(path)
     assert "s3cret" not in str(caught.value)

@@ -1,13 +1,11 @@
 """Delegates: order, registration, what a call sees, and what an observer that raises does."""
 
-import pickle
-
 import pytest
 
 from tailrace.errors import ObserverError, SemisyncError, UsageError
 from tailrace.observers import RelayFlag, RelayIo, RelayIoDelegate, RelayIoObserver
 from tests.cases import each_case
-from tests.observers.test_kinds import ALL_CALLED, CALLS
+from tests.observers.test_kinds import CALLS
 
 POINTS = CALLS[RelayIoDelegate]
 
@@ -116,44 +114,6 @@ def test_a_method_of_the_object_itself_counts():
     io = RelayIo()
     RelayIoDelegate([observer]).thread_start(io)
     assert calls == [io]
-
-
-@each_case("point", POINTS.keys() - ALL_CALLED)
-def test_the_first_that_raises_ends_the_call(point):
-    calls = []
-    broken = Notes(2, calls, ValueError("it broke"))
-    delegate = RelayIoDelegate([Notes(1, calls), broken, Notes(3, calls)])
-    with pytest.raises(ObserverError) as caught:
-        POINTS[point](delegate, RelayIo())
-    assert caught.value.__cause__ is broken.error
-    assert (
-        str(caught.value)
-        == f"the observer {__name__}.Notes failed in {point}: ValueError: it broke"
-    )
-    assert [call[:2] for call in calls] == [(1, point), (2, point)]
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    delegate.remove(broken)  # the call that failed is over: this does not wait
-    POINTS[point](delegate, RelayIo())
-    assert [call[:2] for call in calls[2:]] == [(1, point), (3, point)]
-
-
-@each_case("point", POINTS.keys() & ALL_CALLED)
-def test_where_all_are_called_the_first_error_comes_behind_them(point, caplog):
-    caplog.clear()
-    calls = []
-    errors = [ValueError("first"), KeyError("second")]
-    delegate = RelayIoDelegate(
-        [Notes(1, calls), Notes(2, calls, errors[0]), Notes(3, calls, errors[1]), Notes(4, calls)]
-    )
-    with pytest.raises(
-        ObserverError, match=f"Notes failed in {point}: ValueError: first"
-    ) as caught:
-        POINTS[point](delegate, RelayIo())
-    assert caught.value.__cause__ is errors[0]
-    assert [call[0] for call in calls] == [1, 2, 3, 4]
-    (note,) = caught.value.__notes__
-    assert note == f"the observer {__name__}.Notes failed too, in {point}: KeyError('second')"
-    assert caplog.messages == [note]
 
 
 @each_case("point", POINTS)

@@ -1,6 +1,4 @@
-"""WL#4398's services on a replica's connection (thd_net_read, thd_net_write, thd_net_flush, user
-variables), used by an observer while a dump is sent.
-"""
+"""WL#4398's services on a replica's connection, used by an observer while a dump is sent."""
 
 import socket
 

@@ -27,20 +27,17 @@ def test_a_name_that_nobody_has():
         find(["semisync.replica", "nope"])
 
 
-def test_an_entry_point_of_something_else(monkeypatch):
-    point = importlib.metadata.EntryPoint("odd", "builtins:dict", "tailrace.observers")
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
-    with pytest.raises(UsageError, match="odd is a dict, not an observer of any kind"):
-        find(["odd"])
+def test_entry_points_of_another_package(monkeypatch):
+    def installed(value):
+        point = importlib.metadata.EntryPoint("own", value, "tailrace.observers")
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
 
-
-def test_one_of_another_package(monkeypatch):
-    point = importlib.metadata.EntryPoint(
-        "own", "tailrace.observers:RelayIoObserver", "tailrace.observers"
-    )
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
+    installed("tailrace.observers:RelayIoObserver")
     (found,) = find(["own"])
     assert type(found) is RelayIoObserver
+    installed("builtins:dict")
+    with pytest.raises(UsageError, match="own is a dict, not an observer of any kind"):
+        find(["own"])
 
 
 def test_receive_takes_plugins_of_several_kinds_and_none_that_it_never_calls(tmp_path):

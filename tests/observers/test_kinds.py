@@ -1,7 +1,6 @@
-"""The four kinds of observers and their delegates: order, errors, versions, plugins of many kinds
-(WL#4398).
-"""
+"""The four kinds of observers and their delegates (WL#4398): order, errors, versions, plugins."""
 
+import pickle
 import threading
 from contextlib import suppress
 
@@ -26,7 +25,7 @@ from tailrace.observers import (
     add,
 )
 from tests.cases import each_case
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 
 EVENT = memoryview(b"event")
 
@@ -138,24 +137,38 @@ def test_each_hook_is_called_in_the_order_of_registration(delegate_of, point):
 
 
 @EACH
-def test_a_raise_ends_the_call_or_comes_after_all_calls(delegate_of, point):
-    calls = []
+def test_a_raise_ends_the_call_or_comes_after_all_calls(delegate_of, point, caplog):
+    calls, errors = [], [ValueError("it broke"), KeyError("second")]
 
-    def breaks():
-        calls.append("breaks")
-        raise ValueError("it broke")
+    def breaks(error):
+        calls.append(error)
+        raise error
 
     kind = delegate_of.kind
-    delegate = delegate_of(
-        [
-            observer_of(kind, point, lambda: calls.append("before")),
-            observer_of(kind, point, breaks),
-            observer_of(kind, point, lambda: calls.append("after")),
-        ]
+    broken = [observer_of(kind, point, lambda error=error: breaks(error)) for error in errors]
+    before, after = (
+        observer_of(kind, point, lambda when=when: calls.append(when))
+        for when in ("before", "after")
     )
-    with pytest.raises(ObserverError, match=f"Made failed in {point}: ValueError: it broke"):
+    delegate = delegate_of([before, *broken, after])
+    caplog.clear()
+    with pytest.raises(ObserverError) as caught:
         run(delegate, point)
-    assert calls == ["before", "breaks", *(["after"] if point in ALL_CALLED else [])]
+    name = f"the observer {__name__}.Made failed"
+    assert caught.value.__cause__ is errors[0]
+    assert str(caught.value) == f"{name} in {point}: ValueError: it broke"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    if point in ALL_CALLED:
+        assert calls == ["before", *errors, "after"]
+        assert caught.value.__notes__ == [f"{name} too, in {point}: KeyError('second')"]
+        assert caplog.messages == caught.value.__notes__
+    else:
+        assert calls == ["before", errors[0]]
+    for each in broken:  # the call that failed is over: this does not wait
+        delegate.remove(each)
+    calls.clear()
+    run(delegate, point)
+    assert calls == ["before", "after"]
 
 
 @EACH
@@ -172,13 +185,12 @@ def test_a_read_lock_holds_off_a_removal(delegate_of):
     delegate = delegate_of([one])
     removed = threading.Event()
     with delegate.read_lock() as observers:
-        thread = threading.Thread(target=lambda: (delegate.remove(one), removed.set()), daemon=True)
-        thread.start()
+        thread = in_thread(lambda: (delegate.remove(one), removed.set()))
         delegate.add(other)
         assert observers == (one,)
         assert not removed.wait(0.05)
     assert removed.wait(DEADLINE)
-    thread.join(DEADLINE)
+    ended(thread)
     assert list(delegate) == [other]
 
 
@@ -307,10 +319,7 @@ def test_an_observer_that_is_removed_sees_the_packets_that_are_being_sent():
     delegate.transmit_start(io, "b.000001", 4)
     removed = threading.Event()
     with delegate.packets(io) as packets:
-        thread = threading.Thread(
-            target=lambda: (delegate.remove(sees), removed.set()), daemon=True
-        )
-        thread.start()
+        in_thread(lambda: (delegate.remove(sees), removed.set()))
         wait_for(lambda: sees not in delegate)
         for event in (b"one", b"two"):
             packets.send(event, "b.000001", 99, len)

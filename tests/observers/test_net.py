@@ -1,7 +1,6 @@
 """The connection service: on real connections, before and while a dump runs; and its sending."""
 
 import socket
-import threading
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -12,12 +11,8 @@ from tailrace.live.net import NetService
 from tailrace.live.stream import BinlogStream
 from tailrace.wire.packets import payloads
 from tests.cases import each_case
-from tests.waiting import DEADLINE, wait_for
-
-READY = (
-    "SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32',"
-    " @mariadb_slave_capability = 4"
-)
+from tests.live.dumps import connect
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 
 
 @pytest.fixture
@@ -62,9 +57,8 @@ def test_mysql_net_read_and_write_before_a_dump(flavour_server):
 
 def test_while_a_dump_runs_only_writing(flavour_server):
     server = flavour_server
-    with server.connect() as connection:
+    with connect(server) as connection:
         service = NetService(connection, "the source")
-        service.query(READY)
         stream = BinlogStream.open(connection, server_id=77)
         assert stream.fetch()
         with pytest.raises(LocalProtocolError):
@@ -78,9 +72,8 @@ def test_while_a_dump_runs_only_writing(flavour_server):
 
 def test_kill_ends_the_servers_thread(flavour_server):
     server = flavour_server
-    with server.connect() as connection:
+    with connect(server) as connection:
         service = NetService(connection, "the source")
-        service.query(READY)
         thread = connection.thread_id()
         last = server.binlogs()[-1].name
         stream = BinlogStream.open(connection, filename=last, server_id=7070)
@@ -141,13 +134,12 @@ def test_all_is_sent_whatever_the_sockets_timeout(pairs, timeout):
         while data := theirs.recv(1000):
             got.extend(data)
 
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
+    thread = in_thread(read)
     packet = bytes(range(256)) * 4000
     service.write(packet)
     service.flush()
     ours.shutdown(socket.SHUT_WR)
-    thread.join(DEADLINE)
+    ended(thread)
     assert list(payloads(got)) == [(0, packet)]
     assert ours.gettimeout() == timeout
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tailrace.replication.receiver import Receiver
 from tests.live.certificates import Authority
-from tests.waiting import DEADLINE
+from tests.storage.objects.conftest import bucket, s3_server  # noqa: F401 - fixtures
+from tests.waiting import DEADLINE, ended, in_thread
 from tools.servers import ONE_OF_EACH
 
 if TYPE_CHECKING:
@@ -22,6 +21,11 @@ if TYPE_CHECKING:
 def url_of(server, options=""):
     scheme = "mysql" if server.flavour == "mysql" else "mariadb"
     return f"{scheme}://root@127.0.0.1:{server.port}/{options}"
+
+
+def run(source, folder, options="", **settings):
+    """What a receiver has done that copies what is there."""
+    return Receiver(url_of(source, options), folder, follow=False, **settings).run()
 
 
 def rotate(server):
@@ -47,39 +51,26 @@ def same(server, folder, first=0):
     assert {path.name for path in folder.iterdir()} == others | {log.name for log in logs}
 
 
-@dataclass
 class Running:
     """A receiver in a thread."""
 
-    receiver: Receiver
-    errors: list = field(default_factory=list)
-    thread: threading.Thread | None = None
-    done: object = None
+    def __init__(self, receiver):
+        self.receiver = receiver
+        self.run = in_thread(receiver.run)
 
-    def start(self):
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-        return self
-
-    def _run(self):
-        try:
-            self.done = self.receiver.run()
-        except Exception as error:  # noqa: BLE001 - `stop` raises it
-            self.errors.append(error)
+    @property
+    def error(self):
+        return self.run.exception() if self.run.done() else None
 
     def has(self, server):
         """Whether the copy is where the source is."""
         place = self.receiver.position
-        assert not self.errors, self.errors
+        assert not self.error, self.error
         return place is not None and (place.file, place.offset) == end_of(server)
 
     def stop(self, **how):
         self.receiver.stop(**how)
-        self.thread.join(DEADLINE)
-        assert not self.thread.is_alive()
-        if self.errors:
-            raise self.errors[0]
-        return self.done
+        return ended(self.run)[0]
 
 
 @pytest.fixture
@@ -88,14 +79,13 @@ def receiving():
     runs = []
 
     def start(server, folder, *, options="", **settings):
-        run = Running(Receiver(url_of(server, options), folder, follow=True, **settings)).start()
-        runs.append(run)
-        return run
+        runs.append(Running(Receiver(url_of(server, options), folder, follow=True, **settings)))
+        return runs[-1]
 
     yield start
-    for run in runs:
-        run.receiver.stop(at_once=True)
-        run.thread.join(DEADLINE)
+    for each in runs:
+        each.receiver.stop(at_once=True)
+        each.run.exception(DEADLINE)
 
 
 @pytest.fixture

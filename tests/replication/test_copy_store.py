@@ -20,9 +20,7 @@ NAME = LogName(PATH.name)
 
 
 class Copied:
-    """A log that receivers copy, two events at a time. ``synced`` is the end of what one of them
-    was told is stored.
-    """
+    """A log that receivers copy, two events at a time; up to ``synced`` it is stored."""
 
     def __init__(self):
         self.url = ObjectUrl.parse(f"memory://copies/{uuid4()}")
@@ -88,9 +86,7 @@ def taken_over(n, *, after, patch):
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
 def test_what_a_receiver_stores_until_it_is_replaced_is_not_cut(after, monkeypatch):
-    """Issue 20, zero-loss landing: it is still alive, and stores events while the next one reads the
-    copy, and asks the source for what follows.
-    """
+    """Issue 20: it stores events while the next one reads the copy and asks the source."""
     n, seen = 1, []
     while (written := taken_over(n, after=after, patch=monkeypatch)) is not None:
         seen.append(written)

@@ -1,16 +1,13 @@
 """Servers that encrypt their logs: they send them in clear, so copies and our dumps are clear, too."""
 
-from contextlib import closing
-
 import pytest
 
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.source.series import ServedLogs
-from tailrace.storage.file import LogFile
 from tailrace.storage.keyring import open as open_keyring
 from tests.replication.conftest import url_of
 from tests.replication.source.dumping import asked, ours, shown, theirs
-from tests.storage.encryption.conftest import start, write_some
+from tests.storage.encryption.conftest import plain, start, write_some
 from tests.waiting import wait_for
 
 
@@ -26,18 +23,9 @@ def encrypting(request, tmp_path_factory):
     server.stop()
 
 
-def plain(path, keyring):
-    """What the log of an encrypting server holds."""
-    file = LogFile.at(path, open_keyring(keyring))
-    with closing(file.open()) as stream:
-        raw = b""
-        while piece := stream.read(1 << 20):
-            raw += piece
-    return raw
-
-
 def test_the_plain_bytes_are_the_source_s(encrypting, tmp_path):
     server, keyring = encrypting
+    ring = open_keyring(keyring)
     for _ in range(2):
         Receiver(url_of(server), tmp_path, follow=False).run()
         server.execute("INSERT INTO d.t (id, a) SELECT MAX(id) + 1, 'more' FROM d.t")
@@ -45,7 +33,7 @@ def test_the_plain_bytes_are_the_source_s(encrypting, tmp_path):
     def is_as_the_source_s():  # MariaDB at rest still writes a BINLOG_CHECKPOINT
         Receiver(url_of(server), tmp_path, follow=False).run()
         logs = server.binlogs()
-        return all((tmp_path / log.name).read_bytes() == plain(log, keyring) for log in logs)
+        return all((tmp_path / log.name).read_bytes() == plain(log, ring) for log in logs)
 
     wait_for(is_as_the_source_s)
 

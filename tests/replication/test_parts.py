@@ -98,17 +98,23 @@ def test_state():
     )
     state.save(folder)
     assert ReceiverState.load(folder) == state
-    for damage in (
-        {"version": 2},
-        {"mark": {"file": "b"}},
-        {"server_id": "7"},
-        {"flavour": "oracle"},
-        {"uuid": None},
+    whole = json.loads(bytes(folder.files[STATE_NAME]))
+    for damage, said in (
+        ("[" * 100_000, "it is not JSON"),
+        ("{", "it is not JSON"),
+        ('{"version": 1, "uuid": 5}', "uuid is 5"),
+        ({"base": "../x"}, "base is '../x'"),
+        ({"mark": {"file": 1}}, "mark is"),
+        ({"mark": {"file": "b"}}, ""),
+        ({"version": 2}, ""),
+        ({"server_id": "7"}, ""),
+        ({"flavour": "oracle"}, ""),
+        ({"uuid": None}, ""),
     ):
-        content = {**json.loads(bytes(folder.files[STATE_NAME])), **damage}
+        text = damage if isinstance(damage, str) else json.dumps(whole | damage)
         other = MemoryFolder("damaged")
-        other.files[STATE_NAME] = bytearray(json.dumps(content).encode())
-        with pytest.raises(StorageError, match=STATE_NAME):
+        other.files[STATE_NAME] = bytearray(text.encode())
+        with pytest.raises(StorageError, match=f"{STATE_NAME}: {said}"):
             ReceiverState.load(other)
 
 
@@ -133,37 +139,22 @@ def test_a_lock_removes_what_it_made_and_nothing_else(tmp_path):
     assert {each.name for each in copy.iterdir()} == {LOCK_NAME, "binlog.000001"}
 
 
-def test_a_lock_that_was_removed_as_it_was_opened_is_taken_anew(tmp_path, monkeypatch):
-    """Another that received nothing ends between our open and our flock."""
-    copy, real, ended = tmp_path / "copy", copy_folder.flock, []
+@each_case(("module", "name"), [(os, "open"), (copy_folder, "flock")])
+def test_a_lock_that_is_removed_as_it_is_taken_is_taken_anew(tmp_path, monkeypatch, module, name):
+    """Another that received nothing ends between our mkdir and our open, or open and flock."""
+    copy, real, ended = tmp_path / "copy", getattr(module, name), []
     unlock = open_folder(copy).lock()
 
-    def flock(handle, how):
+    def meanwhile(*given):
         if not ended:
             ended.append(unlock())
-        real(handle, how)
+        return real(*given)
 
-    monkeypatch.setattr(copy_folder, "flock", flock)
-    held = open_folder(copy).lock()
-    with pytest.raises(StorageError, match="another receiver"):
-        open_folder(copy).lock()
-    held()
-    assert not copy.exists()
-
-
-def test_a_folder_that_was_removed_as_it_was_made_is_made_anew(tmp_path, monkeypatch):
-    """Another that received nothing ends between our mkdir and our open."""
-    copy, real, ended = tmp_path / "copy", os.open, []
-    unlock = open_folder(copy).lock()
-
-    def opened(path, *how):
-        if not ended:
-            ended.append(unlock())
-        return real(path, *how)
-
-    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(module, name, meanwhile)
     held = open_folder(copy).lock()
     assert (copy / LOCK_NAME).exists()
+    with pytest.raises(StorageError, match="another receiver"):
+        open_folder(copy).lock()
     held()
     assert not copy.exists()
 

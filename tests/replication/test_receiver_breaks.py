@@ -11,13 +11,9 @@ from tailrace.errors import ConnectionLost, LogPurged, LogReset
 from tailrace.replication.receiver import Receiver
 from tests import waiting
 from tests.recorded import ROOT
-from tests.replication.conftest import insert, rotate, same, url_of
+from tests.replication.conftest import insert, rotate, run, same, url_of
 from tests.replication.test_receiver_left import killed_between_two_files
 from tests.waiting import DEADLINE, next_second, wait_for
-
-
-def run(source, folder, **settings):
-    return Receiver(url_of(source), folder, follow=False, **settings).run()
 
 
 def kept(folder):

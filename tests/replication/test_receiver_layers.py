@@ -19,9 +19,10 @@ from tailrace.storage.keyring import make
 from tailrace.storage.memory import forget_memory, memory_folder
 from tests.cases import each_case
 from tests.recorded import ROOT
-from tests.replication.conftest import end_of, insert, rotate, url_of
+from tests.replication.conftest import insert, rotate, url_of
 from tests.storage.layers import MASKED
-from tests.waiting import wait_for
+from tests.storage.test_layered import events
+from tests.waiting import ended, in_thread, wait_for
 
 
 def run(source, folder, layers="zstd", **settings):
@@ -44,11 +45,6 @@ def same_without_zstd(server, folder):
     assert {path.name for path in folder.iterdir()} == others | {
         f"{log.name}.zst" for log in logs[:-1]
     }
-
-
-def events(place, **settings):
-    with tailrace.open(place, **settings) as log:
-        return [(event.name, event.encode()) for event in log]
 
 
 def test_a_file_is_compressed_when_its_source_has_ended_it(source, folder):
@@ -87,10 +83,7 @@ OTHERS = [
 
 @each_case(("had", "given", "told"), OTHERS)
 def test_a_copy_keeps_its_layers(source, tmp_path, had, given, told):
-    """WL#10956, stream chain: others are an error, and none (None) are those that it has.
-
-    A copy got files with either, and no call read it as a whole.
-    """
+    """WL#10956, stream chain: others are an error, and none (None) are those that it has."""
     folder = tmp_path / "copy"
     rotate(source)
     source.execute(f"PURGE BINARY LOGS TO '{source.binlogs()[-1].name}'")
@@ -175,8 +168,7 @@ def test_killed_again_and_again(source, folder):
     def ahead():
         return len(source.binlogs()) - len(list(folder.glob("*.zst")))
 
-    writer = threading.Thread(target=load)
-    writer.start()
+    writer = in_thread(load)
     argv = ["receive", url_of(source), "--follow", "--into", folder]
     argv += ["--layers", "zstd", "--sync", sync]
     try:
@@ -194,7 +186,7 @@ def test_killed_again_and_again(source, folder):
             check_what_is_there(source, folder)
     finally:
         over.set()
-        writer.join()
+        ended(writer)
     source.settle()
     run(source, folder)
     same_without_zstd(source, folder)
@@ -209,32 +201,6 @@ def check_what_is_there(source, folder):
             assert log.read_bytes()[22 : len(raw)] == raw[22:]
         elif whole.exists():
             assert plain(whole) == log.read_bytes()
-
-
-def test_followed_while_it_is_received(source, folder, receiving):
-    """A reader that follows the copy goes from file to file, whatever becomes of them."""
-    run_of = receiving(source, folder, layers="zstd")
-    insert(source, [10])
-    wait_for(lambda: run_of.has(source))
-    seen = []
-    with tailrace.open(folder, follow=True) as log:
-
-        def read():
-            seen.extend(log)
-
-        reader = threading.Thread(target=read)
-        reader.start()
-        for size in (100, 200, 300):
-            insert(source, [size] * 3)
-            rotate(source)
-        insert(source, [5])
-        wait_for(lambda: run_of.has(source))
-        end = end_of(source)
-        wait_for(lambda: (log.position.file, log.position.offset) == end, f"reads up to {end}")
-        log.close()
-        reader.join()
-    run_of.stop()
-    same_without_zstd(source, folder)
 
 
 @each_case("layers", [[MASKED], [MASKED, "zstd"], ["counting"]])

@@ -17,12 +17,12 @@ from tailrace.storage.keyring import make
 from tailrace.storage.objects import ObjectStore, ObjectUrl
 from tailrace.storage.objects import folder as folders
 from tailrace.storage.objects import output as outputs
+from tests.live.feeding import plain
 from tests.replication.conftest import Running, insert, rotate, url_of
-from tests.storage.objects.conftest import bucket, s3_server  # noqa: F401 - fixtures
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import ended, in_thread, wait_for
 
 
-def run(source, bucket, **settings):  # noqa: F811 - the fixture's value
+def run(source, bucket, **settings):
     return Receiver(url_of(source), f"{bucket.url}/logs", follow=False, **settings).run()
 
 
@@ -31,16 +31,11 @@ def _some(source):
     insert(source, [10, 5000])
 
 
-def there(bucket):  # noqa: F811
+def there(bucket):
     return ObjectStore(ObjectUrl.parse(f"{bucket.url}/logs"))
 
 
-def plain(content):
-    """A log's bytes with the IN_USE flag cleared."""
-    return content[:21] + bytes([content[21] & ~1]) + content[22:]
-
-
-def same_files(source, bucket):  # noqa: F811
+def same_files(source, bucket):
     """Every file but the last is an object; the last one grows by segments; the index lists all."""
     logs = source.binlogs()
     for log in logs[:-1]:
@@ -54,10 +49,7 @@ def same_files(source, bucket):  # noqa: F811
     assert listed[-len(logs) :] == [f"./{log.name}" for log in logs]
 
 
-def test_a_file_is_there_as_it_is_received_and_an_object_when_it_is_whole(
-    source,
-    bucket,  # noqa: F811
-):
+def test_a_file_is_there_as_it_is_received_and_an_object_when_it_is_whole(source, bucket):
     """Issue 20, zero-loss landing: compacted into the byte-identical log file when it is whole."""
     run(source, bucket)
     same_files(source, bucket)
@@ -71,22 +63,10 @@ def test_a_file_is_there_as_it_is_received_and_an_object_when_it_is_whole(
     same_files(source, bucket)
 
 
-def test_on_another_machine(source, bucket):  # noqa: F811
-    """Issue 20, zero-loss landing: a receiver on a new machine resumes from the store alone."""
-    rotate(source)
-    insert(source, [10, 5000])
-    run(source, bucket)
-    same_files(source, bucket)
-    before = there(bucket).head(source.binlogs()[-1].name)[1]
-    insert(source, [20])
-    assert run(source, bucket).received < before  # what is there is not received again
-    same_files(source, bucket)
-
-
 class Acknowledged(RelayIoObserver):
     """What the store holds when an event is told as synced."""
 
-    def __init__(self, bucket):  # noqa: F811
+    def __init__(self, bucket):
         self.bucket = bucket
         self.short = []
         self.synced = 0
@@ -99,7 +79,7 @@ class Acknowledged(RelayIoObserver):
                 self.short.append((io.log_name, io.log_pos, size))
 
 
-def test_what_is_acknowledged_is_in_the_store(source, bucket, receiving):  # noqa: F811
+def test_what_is_acknowledged_is_in_the_store(source, bucket, receiving):
     """Issue 20, zero-loss landing: acknowledges only what is durable in the store asked for."""
     seen = Acknowledged(bucket)
     running = receiving(source, f"{bucket.url}/logs", observers=[seen])
@@ -116,13 +96,13 @@ def test_what_is_acknowledged_is_in_the_store(source, bucket, receiving):  # noq
     same_files(source, bucket)
 
 
-def test_two_receivers_on_two_machines(source, bucket):  # noqa: F811
+def test_two_receivers_on_two_machines(source, bucket):
     """Issue 20, zero-loss landing: the second is locked out or harmless. It takes over, because it
     has the same replica's identity from the store, for which a source sends its log once: the first
     ends with an error, the other has all, and nothing twice.
     """
     url = f"{bucket.url}/logs"
-    first = Running(Receiver(url_of(source), url, follow=True)).start()
+    first = Running(Receiver(url_of(source), url, follow=True))
     wait_for(lambda: first.has(source))
     with pytest.raises(StorageError, match="another receiver writes into this folder"):
         run(source, bucket)  # in this process
@@ -133,21 +113,20 @@ def test_two_receivers_on_two_machines(source, bucket):  # noqa: F811
         there_open = {}
         for module in (outputs, folders):
             elsewhere.setattr(module, "OPEN", there_open)
-        second = Running(other).start()
-        wait_for(lambda: second.errors or second.has(source))
+        second = Running(other)
+        wait_for(lambda: second.error or second.has(source))
         for number in range(200):
             insert(source, [number % 50 + 1])
-            if first.errors:
+            if first.error:
                 break
-        wait_for(lambda: first.errors)
-        assert not first.thread.is_alive() or first.thread.join(DEADLINE) is None
-        assert re.search("has taken it over|it and took over", str(first.errors[0]))
+        wait_for(lambda: first.error)
+        assert re.search("has taken it over|it and took over", str(first.error))
         wait_for(lambda: second.has(source))
         second.stop()
     same_files(source, bucket)
 
 
-def test_the_store_is_away(source, bucket, monkeypatch):  # noqa: F811
+def test_the_store_is_away(source, bucket, monkeypatch):
     run(source, bucket)
     rotate(source)
     insert(source, [10])
@@ -160,7 +139,7 @@ def test_the_store_is_away(source, bucket, monkeypatch):  # noqa: F811
     same_files(source, bucket)
 
 
-def test_a_copy_is_forgotten(source, bucket):  # noqa: F811
+def test_a_copy_is_forgotten(source, bucket):
     rotate(source)
     run(source, bucket)
     receiver = Receiver(url_of(source), f"{bucket.url}/logs", follow=False)
@@ -170,11 +149,7 @@ def test_a_copy_is_forgotten(source, bucket):  # noqa: F811
     same_files(source, bucket)
 
 
-def test_how_long_events_wait_for_the_store_is_bounded_and_shown(
-    source,
-    bucket,  # noqa: F811
-    receiving,
-):
+def test_how_long_events_wait_for_the_store_is_bounded_and_shown(source, bucket, receiving):
     """Issue 20, zero-loss landing: the latency is bounded by an option and shown."""
     shown = []
     running = receiving(
@@ -197,7 +172,7 @@ def test_how_long_events_wait_for_the_store_is_bounded_and_shown(
     assert all(each >= 0.06 for each in waited[:-1])  # the last is that of the end
 
 
-def test_encrypted(source, bucket, tmp_path):  # noqa: F811
+def test_encrypted(source, bucket, tmp_path):
     """Whether a file is whole cannot be seen in an encrypted one: it is not taken for whole."""
     keyring = make(tmp_path / "keys", "copies").path
     run(source, bucket, encrypt=True, keyring=keyring)
@@ -215,25 +190,9 @@ def test_encrypted(source, bucket, tmp_path):  # noqa: F811
     ]
 
 
-def test_retain(source, bucket):  # noqa: F811
-    for _ in range(4):
-        insert(source, [100_000])
-        rotate(source)
-    limit = sum(log.stat().st_size for log in source.binlogs()[-3:]) + 1000
-    receiver = Receiver(url_of(source), f"{bucket.url}/logs", follow=False, retain=f"{limit}B")
-    receiver.run()
-    logs = [log.name for log in source.binlogs()]
-    left = sorted(name for name in there(bucket).listing() if name.startswith("binlog.0"))
-    assert len(left) > 1
-    assert receiver.purged
-    assert receiver.purged + left == logs
-
-
 @pytest.mark.slow
-def test_one_of_two_receivers_remains(source, bucket):  # noqa: F811
-    """Each is a process. The second one starts while the first creates files: what it has listed is
-    no longer the last, and the source prefers it nevertheless.
-    """
+def test_one_of_two_receivers_remains(source, bucket):
+    """Each is a process; the second one starts while the first one creates files."""
     url = url_of(source, "?retry=20&heartbeat=2")
     command = [sys.executable, "-m", "tailrace", "receive", url, "--follow", "--into"]
 
@@ -251,8 +210,7 @@ def test_one_of_two_receivers_remains(source, bucket):  # noqa: F811
                     cursor.execute("FLUSH BINARY LOGS")
 
     stopped = threading.Event()
-    thread = threading.Thread(target=writing)
-    thread.start()
+    thread = in_thread(writing)
     both = []
     try:
         for number in range(4):
@@ -268,7 +226,7 @@ def test_one_of_two_receivers_remains(source, bucket):  # noqa: F811
                 each.communicate()
     finally:
         stopped.set()
-        thread.join()
+        ended(thread)
         for each in both:
             each.kill()
             each.wait()

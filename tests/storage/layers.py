@@ -10,7 +10,6 @@ from tailrace.storage.encryption.keystream import Keystream, KeystreamInput, Key
 from tailrace.storage.encryption.mysql import HEADER_SIZE
 from tailrace.storage.streams.base import RandomInput, RandomOutput, needs
 from tailrace.storage.streams.buffer import buffered_input, buffered_output
-from tailrace.storage.streams.file import TemporaryOutput
 from tailrace.storage.streams.layer import Layer, layer
 from tailrace.storage.streams.read_ahead import ReadAhead
 from tailrace.testing import Faults, FaultyOutput
@@ -85,33 +84,6 @@ def closes(stream: Any, source: Any) -> Any:
 
     stream.close = both
     return stream
-
-
-class ClosingTemporary:
-    """What a temporary file gives to read; it ends when the file is closed."""
-
-    def __init__(self, source: Any) -> None:
-        self._source = source
-        self._output = TemporaryOutput()
-        self._output.write(content(source))
-        self._input = self._output.input()
-        self.tell = self._input.tell
-
-    def read(self, count: int, /) -> bytes:
-        return self._input.read(count)
-
-    def readinto(self, view: bytearray | memoryview, /) -> int:
-        return self._input.readinto(view)
-
-    def seek(self, offset: int, /) -> int:
-        return self._input.seek(offset)
-
-    def size(self) -> int:
-        return self._input.size()
-
-    def close(self) -> None:
-        self._output.close()
-        self._source.close()
 
 
 class RefusingSystem:

@@ -122,16 +122,6 @@ def test_the_name_of_the_temporary_file(wrap, tmp_path):
         assert cache.tmp_file_name is None
 
 
-def test_a_cache_into_another():
-    one, other = BinlogCache(10), BinlogCache(1000)
-    one.write(b"a" * 35)
-    one.copy_to(other)
-    assert copied(other) == b"a" * 35
-    assert other.disk_writes == 0
-    one.close()
-    other.close()
-
-
 def open_files():
     """How many files without a name this process has open; other tests' sockets come and go."""
     found = 0

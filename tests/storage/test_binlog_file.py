@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 from itertools import pairwise
 
 import pytest
@@ -265,53 +263,6 @@ def test_small_pieces_become_few_large_ones():
     while stream.read(8192):
         pass
     assert counted.reads == 5  # the last finds the end
-
-
-LIMITED = """
-import resource, sys, tailrace
-from tailrace.errors import StorageError
-soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-def limited(path, sync, compress):
-    log = tailrace.create(
-        path, flavour="mysql", server_id=1, sync=sync, compress=compress, cache_limit=1000
-    )
-    refused = done = 0
-    for size in range(300):
-        limit = 30_000 if size % 7 else 30_000 + size * 100
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-        place = log.position
-        try:
-            with log.transaction() as trx:
-                for number in range(size % 40):
-                    trx.query(f"insert into t values ({number}, {size})", "d")
-            done += bool(size % 40)
-        except StorageError as error:
-            assert "File too large" in str(error), error
-            refused += 1
-            assert log.position == place
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    log.close()
-    whole = [each for each in tailrace.open(path).transactions()]
-    assert all(each.complete for each in whole)
-    assert done == len(whole) > 3
-    assert refused > 30
-
-for sync in ("transaction", "none"):
-    for compress in (False, True):
-        limited(f"{sys.argv[1]}/{sync}.{compress}/binlog.000001", sync, compress)
-"""
-
-
-@pytest.mark.slow
-def test_a_real_limit(tmp_path):
-    """The kernel takes part of a write and refuses the rest: no part of a transaction stays."""
-    for name in ("transaction.False", "transaction.True", "none.False", "none.True"):
-        (tmp_path / name).mkdir()
-    run = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
 
 
 def test_a_device_that_is_full():

@@ -100,9 +100,7 @@ def files_of(name):
 
 @each_case("server", ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
 def test_the_format_description_is_given_for_relay_logs(server):
-    """WL#10956, Basic_binlog_file_reader::open: with the relay log's own, its source's as it stands
-    there, and the source's as it stands in the source's own log.
-    """
+    """WL#10956, Basic_binlog_file_reader::open: the relay log's own, or either of its source's."""
     own = next(iter(Events(path_of(f"{server}.interleaved"))))
     assert isinstance(own, FormatDescriptionEvent)
     sources = 0
@@ -164,9 +162,7 @@ def test_memory_is_what_the_caller_gives(name):
 
 @each_case("name", [*NAMES, "mariadb-10.11.relay-log"])
 def test_objects_in_memory_that_the_caller_gives(name):
-    """WL#10956, read_event_object: allocator: one memory serves all events, also those which later
-    ones need (table maps).
-    """
+    """WL#10956, read_event_object: allocator: one memory serves all events, also table maps."""
     path = files_of(name)["relay" in name]  # the second of the relay logs has rows
     memory = bytearray(1 << 20)
     whole = list(Events(path))
@@ -260,9 +256,7 @@ def test_the_algorithm_of_the_checksums_is_given(server, tmp_path):
 
 @each_case("kind", [EventData, Events])
 def test_the_algorithm_is_a_member_or_its_name(kind, tmp_path):
-    """WL#10956, read_event_data: checksum_alg, as text as `create` takes it. What is neither does
-    not switch the verification off.
-    """
+    """WL#10956, read_event_data: checksum_alg: what is neither does not switch it off."""
     path = Path(shutil.copy(path_of("mysql-9.7.checksum-crc32"), tmp_path))
     damaged = bytearray(path.read_bytes())
     damaged[-1] ^= 1  # the last event's checksum

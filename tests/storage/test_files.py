@@ -18,12 +18,10 @@ from tailrace.storage.local import LocalStore
 from tailrace.storage.streams import file as streams
 from tailrace.writing import create
 from tests.cases import each_case
-from tests.events.made import log, query_body, raw_event, raw_format, write
+from tests.events.made import log, raw_event, raw_format, write
+from tests.handlers.made import BEGIN, DDL, XID
 
 E = EventType
-BEGIN = raw_event(E.QUERY, query_body(b"BEGIN"))
-XID = raw_event(E.XID, bytes(8))
-DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
 
 
 def names(source):
@@ -215,9 +213,7 @@ def test_reading_holds_a_piece_not_the_file(tmp_path):
 
 
 def test_an_index_that_its_server_did_not_put_in_place(tmp_path):
-    """A server was killed after it deleted the index, before it renamed the new one: the files that
-    only the index names are read.
-    """
+    """A server was killed after it deleted the index, before it renamed the new one."""
     first, near = log(tmp_path / "far", 1), tmp_path / "near"
     log(near, 2)
     (near / "binlog.index_crash_safe").write_text(f"{first}\n./binlog.000002\n")

@@ -14,7 +14,7 @@ from tailrace.storage.purge import purge
 from tests.cases import each_case
 from tests.conftest import _require
 from tests.storage.test_index_purge import Dying, Killed
-from tests.waiting import wait_for
+from tests.waiting import next_second, wait_for
 from tools.servers import ONE_OF_EACH, Server
 
 SECOND = 1_000_000
@@ -41,8 +41,7 @@ def some_files(server, count, *, apart=False):
         server.execute("CREATE TABLE IF NOT EXISTS purged.t (id INT AUTO_INCREMENT PRIMARY KEY)")
         server.execute("INSERT INTO purged.t VALUES ()")
         if apart:
-            before = int(time.time())
-            wait_for(lambda before=before: int(time.time()) > before)
+            next_second()
         server.execute("FLUSH BINARY LOGS")
     server.settle()
     return logs(server)

@@ -28,7 +28,7 @@ from tailrace.storage.streams.layer import Layer, layer, layers_of
 from tests.cases import each_case
 from tests.recorded import ROOT
 from tests.storage.layers import MASKED
-from tests.waiting import DEADLINE
+from tests.waiting import DEADLINE, ended, in_thread
 from tests.writing.made import FLAVOURS, UUID, Clock, check_files, fill, log, transactions_of
 
 SHOP = ROOT / "examples" / "shop"
@@ -214,10 +214,7 @@ def test_damage_names_the_file(what, tmp_path):
 @each_case("index", [True, False], ids=["index", "no index"])
 @each_case("layers", ["counting", "buffer", ["zstd", "zstd"], MASKED], ids=str)
 def test_no_file_is_passed_over_that_has_another_layer(layers, index, tmp_path):
-    """WL#10956, stream chain: a layer that is given wrongly is an error which names the file.
-
-    The files that have another one were left out, and the last one was read alone.
-    """
+    """WL#10956, stream chain: a layer that is given wrongly is an error which names the file."""
     folder = packed(SHOP / "mysql", tmp_path / "arch", last=False)
     if not index:
         (folder / "binlog.index").unlink()
@@ -405,16 +402,15 @@ def test_a_folder_is_read_while_its_writer_compresses(kind, tmp_path):
                     return
 
     with begin(folder, "mysql", layers="zstd") as made:
-        threads = [threading.Thread(target=each, daemon=True) for each in (write, follow)]
-        for thread in threads:
-            thread.start()
+        in_thread(write)
+        following = in_thread(follow)
         while not over.is_set():
             least = committed[0]
             if least:
                 assert len(transactions_of(folder)) >= least
                 assert len({row["_gtid"] for row in rows(folder)}) >= least
                 has_read.set()
-        threads[1].join(DEADLINE)
+        ended(following)
     assert (len(seen), has_read.is_set()) == (120, True)
 
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 import pytest
 
 import tailrace
-from tailrace.cli import main
 from tailrace.columns.batches import changes
 from tailrace.errors import (
     BadEventLength,
@@ -39,6 +38,7 @@ from tailrace.errors import (
 from tailrace.storage import LogFile, LogSeries, keyring
 from tailrace.storage.streams import file as streams
 from tests.cases import each_case
+from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.cli.test_errors import one_error
 from tests.recorded import CORPUS, ROOT
 from tools.campaign.mutate import Parsed
@@ -70,9 +70,8 @@ class Expected(NamedTuple):
 class Reading:
     """Reads a log in every way, and says that each raised what is expected, at that place."""
 
-    def __init__(self, monkeypatch, capsys):
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
+    def __init__(self, command):
+        self._run = command
 
     def fails(self, path, expected, keys=None):
         for read in WAYS.values():
@@ -85,31 +84,23 @@ class Reading:
             again = pickle.loads(pickle.dumps(error))
             assert (type(again), str(again)) == (type(error), str(error))
             assert vars(again) == vars(error)
-        status, _, err = self.command(path, keys)
-        line = one_error(err)
-        assert (status, line.startswith("tailrace: ")) == (2, True), err
+        ran = self._run("log", path, *(() if keys is None else ("--keyring", keys)))
+        line = one_error(ran.err)
+        assert (ran.status, line.startswith("tailrace: ")) == (2, True), ran.err
         assert path.name in line
-        assert "Traceback" not in err
+        assert "Traceback" not in ran.err
         if expected.offset is not None and not issubclass(expected.kind, KeyMissing):
             assert f"{path.name} at {expected.offset}" in line
 
     def succeeds(self, path):
         for read in WAYS.values():
             read(path, None)
-        assert self.command(path, None)[0] == 0
-
-    def command(self, path, keys):
-        """``tailrace log``: its status and what it writes."""
-        given = [] if keys is None else ["--keyring", keys]
-        self._monkeypatch.setattr(sys, "argv", ["tailrace", "log", str(path), *given])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return (ended.value.code, *self._capsys.readouterr())
+        assert self._run("log", path).status == 0
 
 
 @pytest.fixture
-def reading(monkeypatch, capsys):
-    return Reading(monkeypatch, capsys)
+def reading(run):  # noqa: F811 - the fixture
+    return Reading(run)
 
 
 def whole(name):
@@ -385,14 +376,7 @@ def test_invalid_encryption_header(tmp_path, reading, server):
         ("{key}", WrongKey, "{key}.* does not decrypt"),
     ],
 )
-def test_keys_that_do_not_fit(
-    tmp_path,
-    reading,
-    server,
-    held,
-    kind,
-    text,
-):
+def test_keys_that_do_not_fit(tmp_path, reading, server, held, kind, text):
     """CANNOT_GET_FILE_PASSWORD: the keyring has other keys only.
 
     READ_ENCRYPTED_LOG_FILE_IS_NOT_SUPPORTED: there is no keyring. ERROR_DECRYPTING_FILE: the key of

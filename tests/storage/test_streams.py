@@ -30,7 +30,6 @@ from tests.storage.layers import (
     LAYERS,
     SMALL_BUFFER,
     SMALL_PIECES,
-    ClosingTemporary,
     OnDisk,
     RefusingSystem,
     closes,
@@ -79,7 +78,18 @@ def test_inputs_at_the_bottom(tmp_path, kind, check):
                 return closes(StandardInput(os.open(path(source), os.O_RDONLY)), source)
             case "memory":
                 return closes(MemoryInput(content(source)), source)
-        return ClosingTemporary(source)
+        output = TemporaryOutput()
+        output.write(content(source))
+        stream = output.input()
+        end = stream.close
+
+        def closed_by_its_file():
+            stream.close = end
+            output.close()
+            source.close()
+
+        stream.close = closed_by_its_file
+        return stream
 
     for seed in range(2):
         check(Layer(kind, bottom), seed=seed)
@@ -89,12 +99,7 @@ def test_inputs_at_the_bottom(tmp_path, kind, check):
 
 @each_case("above", [[], [SMALL_BUFFER], ["counting", "zstd"]], ids=["alone", "buffer", "zstd"])
 @each_case("check", [check_writing, check_write_faults])
-def test_files_at_the_bottom(
-    tmp_path,
-    monkeypatch,
-    above,
-    check,
-):
+def test_files_at_the_bottom(tmp_path, monkeypatch, above, check):
     """The operating system refuses, and takes parts: disk full, I/O error, in every call."""
     made = 0
 

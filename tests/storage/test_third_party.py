@@ -101,9 +101,7 @@ def test_it_is_on_files_by_option(run, tmp_path):
     ]
 
 
-def test_it_runs_the_suite_that_is_shipped(
-    run,
-):
+def test_it_runs_the_suite_that_is_shipped(run):
     """By a test runner that is not ours: unittest."""
     code = (
         "import unittest\n"

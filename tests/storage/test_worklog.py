@@ -23,9 +23,7 @@ from tests.recorded import CORPUS, ROOT
 
 
 def test_the_public_names_and_the_page_about_them():
-    """Interface specification: each of the worklog's classes is in `tailrace.storage`, and in an
-    example of the guide, which tests/docs/test_guide.py runs.
-    """
+    """Interface specification: each of the worklog's classes is in an example of the guide."""
     names = storage.__all__
     assert list(names) == sorted(set(names))
     assert all(getattr(storage, name).__doc__ for name in names)

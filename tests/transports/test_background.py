@@ -10,7 +10,7 @@ import pytest
 from tailrace.errors import LogError, TruncatedEvent
 from tailrace.transports import END, BackgroundReader
 from tests.cases import each_case
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 
 
 class Numbers:
@@ -138,14 +138,11 @@ def test_closing_ends_it_wherever_it_is(stream):
 
 
 def test_closing_ends_a_wait_in_another_thread():
-    reader = BackgroundReader(Numbers(0, wait=True))
-    got = []
-    waiter = threading.Thread(target=lambda: got.append(reader.get()))
-    waiter.start()
-    wait_for(lambda: sys._current_frames()[waiter.ident or 0].f_code.co_name == "get")
+    reader, waiter = BackgroundReader(Numbers(0, wait=True)), []
+    waiting = in_thread(lambda: waiter.append(threading.get_ident()) or reader.get())
+    wait_for(lambda: waiter and sys._current_frames()[waiter[0]].f_code.co_name == "get")
     reader.close()
-    waiter.join(DEADLINE)
-    assert got == [END]
+    assert ended(waiting) == [END]
 
 
 def test_one_that_nobody_holds_ends():

@@ -13,13 +13,11 @@ from tailrace.handlers import Handler
 from tailrace.position import Position
 from tailrace.storage.memory import forget_memory, memory_folder
 from tests.events.made import query_body, raw_event, raw_format, write
+from tests.handlers.made import BEGIN, DDL, XID
 from tests.transports.test_background import _no_thread_is_left, threads  # noqa: F401 - a fixture
 from tests.waiting import DEADLINE
 
 E = EventType
-BEGIN = raw_event(E.QUERY, query_body(b"BEGIN"))
-XID = raw_event(E.XID, bytes(8))
-DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
 ROTATE = raw_event(E.ROTATE, bytes([4, *bytes(7)]) + b"binlog.000002")
 IN_USE = raw_format(flags=1)
 

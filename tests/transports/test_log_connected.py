@@ -13,8 +13,10 @@ from tailrace.position import Position
 from tailrace.transports import SeriesTransport
 from tests.cases import each_case
 from tests.events.made import log as made_log
-from tests.events.made import query_body, raw_event, raw_format
+from tests.events.made import raw_event, raw_format
+from tests.handlers.made import BEGIN, DDL, XID
 from tests.recorded import CORPUS
+from tests.waiting import ended, in_thread
 
 E = EventType
 CASES = (
@@ -24,9 +26,6 @@ CASES = (
     *("mariadb-11.8.in-use", "mariadb-11.8.relay-log", "mariadb-11.8.torn", "mariadb-11.8.xa"),
 )
 """Logs that end or continue in every way; what their rows hold makes no difference here."""
-DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
-BEGIN = raw_event(E.QUERY, query_body(b"BEGIN"))
-XID = raw_event(E.XID, bytes(8))
 
 
 def steps(log):
@@ -222,9 +221,7 @@ def test_a_close_between_two_waits_ends_them(tmp_path):
     log = tailrace.open(tmp_path, follow=True)
     log.connect()
     assert log.wait_for_next_event() is not None
-    closing = threading.Thread(target=log.close)
-    closing.start()
-    closing.join()
+    ended(in_thread(log.close))
     assert [log.wait_for_next_event() for _ in range(3)] == [None] * 3
     assert not log.at_end
     log.connect()

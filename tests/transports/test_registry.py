@@ -15,11 +15,11 @@ from tailrace.storage import find
 from tailrace.storage.memory import forget_memory, memory_folder
 from tailrace.transports import SeriesTransport, register, registry, schemes
 from tests.cases import each_case
-from tests.events.made import log, query_body, raw_event
+from tests.events.made import log
 from tests.generators.test_another_package import package
+from tests.handlers.made import DDL
 
 E = EventType
-DDL = raw_event(E.QUERY, query_body(b"CREATE TABLE t (id INT)"))
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
-"""A TCP forwarder that keeps what passes: what real replicas and tools say to real sources."""
+"""A proxy that keeps what passes: what real replicas and tools say to real sources."""
 
 from __future__ import annotations
 
-import socket
-import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from tailrace.wire.packets import payloads
+from tools.proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,49 +35,16 @@ def _whole(raw: bytes) -> Iterator[tuple[int, bytes]]:
     return payloads(raw[:at])
 
 
-class Recorder:
-    """Listens on ``port`` and forwards to a server's; a `Talk` of each connection in ``talks``."""
+class Recorder(Proxy):
+    """A `Talk` of each connection is in ``talks``."""
 
     def __init__(self, target: int) -> None:
-        self._target = target
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._sockets = [self._listener]
-        self._threads: list[threading.Thread] = []
-        self.port: int = self._listener.getsockname()[1]
         self.talks: list[Talk] = []
+        super().__init__(target)
 
-    def __enter__(self) -> Self:
-        self._start(self._listen)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for each in self._sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-        for thread in self._threads:
-            thread.join(60)
-
-    def _start(self, run, *given) -> None:
-        thread = threading.Thread(target=run, args=given, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _listen(self) -> None:
-        with suppress(OSError):  # of the closed listener
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._target))
-                self._sockets += [client, server]
-                talk = Talk()
-                self.talks.append(talk)
-                self._start(self._pass_on, client, server, talk.from_client)
-                self._start(self._pass_on, server, client, talk.from_server)
-
-    @staticmethod
-    def _pass_on(source: socket.socket, sink: socket.socket, kept: bytearray) -> None:
-        with suppress(OSError):
-            while data := source.recv(1 << 16):
-                kept += data
-                sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
+    def note(self, connection: int, piece: bytes, *, from_server: bool) -> None:
+        if connection == len(self.talks):
+            self.talks.append(Talk())
+        talk = self.talks[connection]
+        kept = talk.from_server if from_server else talk.from_client
+        kept += piece

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.errors import MalformedPacket
+from tailrace.errors import MalformedPacket, UsageError
 from tailrace.gtid import GtidSet
 from tailrace.wire.commands import LONGEST_NAME, BinlogDump, BinlogDumpGtid, RegisterReplica
 from tailrace.wire.handshake import (
@@ -21,6 +21,7 @@ from tailrace.wire.handshake import (
 )
 from tailrace.wire.packets import EndPacket, ErrorPacket, is_end, is_error
 from tailrace.wire.semisync import Acknowledgement
+from tests.cases import each_case
 
 U = "896e7882-18fe-11ef-ab88-22222d34d411"
 V = "196e7882-18fe-11ef-ab88-22222d34d411"
@@ -160,3 +161,86 @@ def test_any_bytes_are_read_or_malformed(kind, raw):
     except MalformedPacket:
         return
     assert dataclasses.is_dataclass(packet)
+
+
+NO_NAME = "12 04000000 0000 07000000"
+NO_FILE = "1e 0000 07000000 00000000 0400000000000000"
+
+
+@each_case(
+    ("kind", "raw", "what"),
+    [
+        (ErrorPacket, "", "byte 0 of 0: its first byte needs 1 bytes, 0 remain"),
+        (ErrorPacket, "00d404", "its first byte is 0xFF, not 0x00"),
+        (ErrorPacket, "ff", "the error code needs 2"),
+        (ErrorPacket, "ffd4", "byte 1 of 2: the error code needs 2 bytes, 1 remain"),
+        (ErrorPacket, "ffd40423", "the SQL state needs 5 bytes, 0 remain"),
+        (ErrorPacket, "ffd40423485930", "the SQL state needs 5 bytes, 3 remain"),
+        (ErrorPacket, "ffd4042348592d3030", "no SQL state"),
+        (ErrorPacket, "ffd40423ffffffffff", "the SQL state is not UTF-8"),
+        (Acknowledgement, "00" + "00" * 8 + "61", "its first byte is 0xEF, not 0x00"),
+        (Acknowledgement, "ef" + "00" * 8 + "6100", "byte 9 of 11: no log file's name"),
+        (Acknowledgement, "ef" + "00" * 8 + "ff", "not UTF-8"),
+        (Acknowledgement, "ef" + "00" * 8 + "61" * 512, "no log file's name"),
+        (RegisterReplica, "03" * 40, "byte 0 of 40: the command is 0x15, not 0x03"),
+        (BinlogDump, "03" * 40, "byte 0 of 40: the command is 0x12, not 0x03"),
+        (BinlogDump, f"{NO_NAME} ff", "the log file's name is not UTF-8"),
+        (BinlogDump, NO_NAME + "61" * 512, "name of 512 bytes"),
+        (BinlogDumpGtid, "03" * 40, "byte 0 of 40: the command is 0x1E, not 0x03"),
+        (
+            BinlogDumpGtid,
+            "1e 0000 07000000 00020000" + "61" * 600,
+            "byte 11 of 611: a log file's name of 512",
+        ),
+        (BinlogDumpGtid, f"{NO_FILE} 00000000", "a GTID set needs 8 bytes, 0"),
+        (
+            BinlogDumpGtid,
+            f"{NO_FILE} 08000000 0100000000000000",
+            "byte 23 of 31: the GTID set ends inside a source",
+        ),
+        (BinlogDumpGtid, f"{NO_FILE} 09000000 {'00' * 9}", "1 bytes follow the GTID set"),
+    ],
+)
+def test_malformed(kind, raw, what):
+    with pytest.raises(MalformedPacket, match=what):
+        kind.decode(bytes.fromhex(raw))
+
+
+@each_case(
+    ("packet", "what"),
+    [
+        (ErrorPacket(1 << 16, None, ""), "code must lie between 0 and 65535, not 65536"),
+        (ErrorPacket(1, "HY00", ""), "five"),
+        (ErrorPacket(1, "HY-00", ""), "five"),
+        (ErrorPacket(1, None, "#1 is gone"), "begins with #"),
+        (EndPacket(1 << 16), "65535"),
+        (EndPacket(0, -1), "65535"),
+        (Acknowledgement("", 4), "needs the log file's name"),
+        (Acknowledgement("a" * 512, 4), "at most 511"),
+        (Acknowledgement("a", 1 << 64), "the position must lie"),
+        (BinlogDump("", 1 << 32, 7, 0), "the position must lie between 0 and 4294967295"),
+        (BinlogDump("", 4, -1, 0), "the server id must lie"),
+        (BinlogDump("", 4, 7, 1 << 16), "the flags must lie"),
+        (BinlogDump("a" * 512, 4, 7, 0), "name has at most 511 bytes, none of them 0; 512 were"),
+        (BinlogDump("é" * 256, 4, 7, 0), "512 were given"),
+        (BinlogDump("a\0b", 4, 7, 0), "none of them 0"),
+        (BinlogDump("\ud800", 4, 7, 0), "UTF-8"),
+        (BinlogDump(b"binlog.000001", 4, 7, 0), "is text, not bytes"),
+        (BinlogDump("", "4", 7, 0), "the position is a whole number, not '4'"),
+        (BinlogDump("", True, 7, 0), "the position is a whole number, not True"),
+        (BinlogDumpGtid(GtidSet(), 7, 0, "", 1 << 64), "the position must lie"),
+        (BinlogDumpGtid(f"{U}:1", 7, 0), "gtids is a GtidSet, not str"),
+        (RegisterReplica(1 << 32), "the server id must lie"),
+        (RegisterReplica(7, "h" * 256), "the host has at most 255"),
+        (RegisterReplica(7, port=65536), "the port must lie"),
+        (Handshake("8", 1, b"short", 0, "x"), None),
+        (Handshake("8\0", 1, bytes(20), 0, "x"), None),
+        (TlsRequest(1 << 32), None),
+        (HandshakeResponse(Capability.SECURE_CONNECTION, "u", bytes(256)), None),
+        (HandshakeResponse(0, "u\0", b""), None),
+        (AuthSwitch("x\0", b""), None),
+    ],
+)
+def test_what_no_field_holds(packet, what):
+    with pytest.raises(UsageError, match=what):
+        packet.encode()

@@ -3,20 +3,16 @@
 import dataclasses
 import socket
 
-import pytest
 from hypothesis import given, settings
 
-from tailrace.errors import UsageError
 from tailrace.wire.handshake import (
     AuthSwitch,
     Capability,
     Handshake,
     HandshakeResponse,
-    TlsRequest,
     more_data,
 )
 from tailrace.wire.packets import payloads
-from tests.cases import each_case
 from tests.wire.test_both_ways import U32, responses
 
 
@@ -32,22 +28,6 @@ def test_a_capability_that_was_not_offered_does_not_count(packet, offered):
     found = HandshakeResponse.decode(raw, offered)
     assert found.capabilities == packet.capabilities & offered
     assert (found.user, found.answer) == (packet.user, answer)
-
-
-@each_case(
-    "wrong",
-    [
-        lambda: Handshake("8", 1, b"short", 0, "x").encode(),
-        lambda: Handshake("8\0", 1, bytes(20), 0, "x").encode(),
-        lambda: TlsRequest(1 << 32).encode(),
-        lambda: HandshakeResponse(Capability.SECURE_CONNECTION, "u", bytes(256)).encode(),
-        lambda: HandshakeResponse(0, "u\0", b"").encode(),
-        lambda: AuthSwitch("x\0", b"").encode(),
-    ],
-)
-def test_what_does_not_fit_is_rejected(wrong):
-    with pytest.raises(UsageError):
-        wrong()
 
 
 def test_more_data():

@@ -8,7 +8,6 @@ from tailrace.errors import MalformedPacket, UsageError
 from tailrace.wire.packets import (
     HEADER_SIZE,
     LARGEST,
-    EndPacket,
     ErrorPacket,
     frame,
     is_end,
@@ -86,44 +85,6 @@ def test_an_error_as_a_server_sends_it():
 def test_a_message_in_another_character_set_can_be_read():
     raw = bytes.fromhex("ffd404") + b"#HY000caf\xe9"
     assert ErrorPacket.decode(raw).message == r"caf\xe9"
-
-
-@each_case(
-    ("raw", "what"),
-    [
-        ("", "byte 0 of 0: its first byte needs 1 bytes, 0 remain"),
-        ("00d404", "its first byte is 0xFF, not 0x00"),
-        ("ff", "the error code needs 2"),
-        ("ffd4", "byte 1 of 2: the error code needs 2 bytes, 1 remain"),
-        ("ffd40423", "the SQL state needs 5 bytes, 0 remain"),
-        ("ffd40423485930", "the SQL state needs 5 bytes, 3 remain"),
-        ("ffd4042348592d3030", "no SQL state"),
-        ("ffd40423ffffffffff", "the SQL state is not UTF-8"),
-    ],
-)
-def test_what_is_no_error_packet(raw, what):
-    with pytest.raises(MalformedPacket, match=what):
-        ErrorPacket.decode(bytes.fromhex(raw))
-
-
-@each_case(
-    ("packet", "what"),
-    [
-        (ErrorPacket(1 << 16, None, ""), "code must lie between 0 and 65535, not 65536"),
-        (ErrorPacket(1, "HY00", ""), "five"),
-        (ErrorPacket(1, "HY-00", ""), "five"),
-        (ErrorPacket(1, None, "#1 is gone"), "begins with #"),
-    ],
-)
-def test_an_error_that_has_no_form(packet, what):
-    with pytest.raises(UsageError, match=what):
-        packet.encode()
-
-
-@each_case("packet", [EndPacket(1 << 16), EndPacket(0, -1)])
-def test_an_end_that_has_no_form(packet):
-    with pytest.raises(UsageError, match="65535"):
-        packet.encode()
 
 
 def test_an_event_is_neither_error_nor_end():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.errors import MalformedPacket, UsageError
+from tailrace.errors import MalformedPacket
 from tailrace.wire.semisync import Acknowledgement, event_of, unwrap, wrap
 from tests.cases import each_case
 
@@ -38,33 +38,6 @@ def test_the_bytes_of_an_acknowledgement():
     assert Acknowledgement("binlog.000001", 0x1122334455).encode() == (
         bytes.fromhex("ef 5544332211000000") + b"binlog.000001"
     )
-
-
-@each_case(
-    ("raw", "what"),
-    [
-        (b"\x00" + bytes(8) + b"a", "its first byte is 0xEF, not 0x00"),
-        (b"\xef" + bytes(8) + b"a\0", "byte 9 of 11: no log file's name"),
-        (b"\xef" + bytes(8) + b"\xff", "not UTF-8"),
-        (b"\xef" + bytes(8) + b"a" * 512, "no log file's name"),
-    ],
-)
-def test_what_is_no_acknowledgement(raw, what):
-    with pytest.raises(MalformedPacket, match=what):
-        Acknowledgement.decode(raw)
-
-
-@each_case(
-    ("sent", "what"),
-    [
-        (Acknowledgement("", 4), "needs the log file's name"),
-        (Acknowledgement("a" * 512, 4), "at most 511"),
-        (Acknowledgement("a", 1 << 64), "the position must lie"),
-    ],
-)
-def test_an_acknowledgement_that_has_no_form(sent, what):
-    with pytest.raises(UsageError, match=what):
-        sent.encode()
 
 
 @each_case("begin", [bytes(4), b"\xef\0\0\0", b"\xef\1\x17\0"])

@@ -9,6 +9,7 @@ from tailrace.wire.commands import BinlogDump, BinlogDumpGtid, DumpFlag, Registe
 from tailrace.wire.semisync import Acknowledgement, unwrap, wrap
 from tests.waiting import wait_for
 from tests.wire.recorder import Recorder
+from tools.applied import address, follow, leave
 
 if TYPE_CHECKING:
     from tools.servers import Server
@@ -36,29 +37,6 @@ def first(talks, command):
     return next((raw for talk in talks for raw in talk.commands() if raw[:1] == command), None)
 
 
-def follow(replica, port, *, by_gtid):
-    if replica.flavour == "mysql":
-        replica.execute(
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_USER='root', "
-            f"SOURCE_PORT={port}, SOURCE_SSL=0, SOURCE_AUTO_POSITION={by_gtid:d}"
-            + ("" if by_gtid else ", SOURCE_LOG_FILE='binlog.000001', SOURCE_LOG_POS=4")
-        )
-        replica.execute("START REPLICA")
-    else:
-        replica.execute(
-            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_USER='root', MASTER_PORT={port}, "
-            f"MASTER_SSL=0, MASTER_USE_GTID={'slave_pos' if by_gtid else 'no'}"
-            + ("" if by_gtid else ", MASTER_LOG_FILE='binlog.000001', MASTER_LOG_POS=4")
-        )
-        replica.execute("START SLAVE")
-
-
-def leave(replica):
-    word = "REPLICA" if replica.flavour == "mysql" else "SLAVE"
-    replica.execute(f"STOP {word}")
-    replica.execute(f"RESET {word} ALL")
-
-
 @pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8"])
 def pair(request, fresh_server):
     """A source and a replica of it, both with semi-synchronous replication at hand."""
@@ -74,12 +52,6 @@ def pair(request, fresh_server):
     return source, replica
 
 
-def end_of_log(source):
-    statement = "SHOW BINARY LOG STATUS" if source.flavour == "mysql" else "SHOW MASTER STATUS"
-    file, position, *_ = source.query(statement)[0]
-    return str(file), int(position)
-
-
 def check_register(raw):
     replica = RegisterReplica.decode(raw)
     assert replica.encode() == raw
@@ -91,12 +63,17 @@ def check_register(raw):
 def test_a_replica_by_position_and_its_acknowledgements(pair):
     source, replica = pair
     with Recorder(source.port) as recorder:
-        follow(replica, recorder.port, by_gtid=False)
+        follow(
+            replica,
+            by_gtid=False,
+            first="binlog.000001",
+            **address(source) | {"PORT": recorder.port},
+        )
         wait_for(lambda: first(recorder.talks, DUMP) is not None)
         source.execute("INSERT INTO mysql.t (b) VALUES (REPEAT('x', 100000))")
         wait_for(lambda: first(recorder.talks, ACKNOWLEDGE) is not None)
         dump = next(talk for talk in recorder.talks if first([talk], DUMP))
-        end = end_of_log(source)
+        end = source.end()
         wait_for(lambda: any(raw == Acknowledgement(*end).encode() for raw in dump.commands()))
         leave(replica)
     said = dump.commands()
@@ -139,7 +116,7 @@ def test_a_replica_by_gtid(pair):
     else:
         replica.execute("SET GLOBAL gtid_slave_pos = ''")
     with Recorder(source.port) as recorder:
-        follow(replica, recorder.port, by_gtid=True)
+        follow(replica, by_gtid=True, **address(source) | {"PORT": recorder.port})
         command = DUMP_GTID if source.flavour == "mysql" else DUMP
         wait_for(lambda: first(recorder.talks, command) is not None)
         raw = first(recorder.talks, command)

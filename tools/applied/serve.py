@@ -70,13 +70,12 @@ def replicate(source: Server, replica: Server, *, by_gtid: bool) -> None:
     (first, *_), *_ = source.query("SHOW BINARY LOGS")
     source.execute("CREATE DATABASE IF NOT EXISTS end_of_logs")
     source.settle()  # else what the source writes by itself may take the replica past the end
-    where = "SHOW BINARY LOG STATUS" if source.flavour == "mysql" else "SHOW MASTER STATUS"
-    file, position, *_ = source.query(where)[0]
+    end = source.end()
     follow(replica, by_gtid=by_gtid, first=str(first), **address(source))
     try:
-        _wait(replica, (str(file), int(position)))
+        _wait(replica, end)
     finally:
-        _leave(replica)
+        leave(replica)
 
 
 def address(source: Server) -> dict[str, Any]:
@@ -120,7 +119,8 @@ def _wait(replica: Server, end: tuple[str, int]) -> None:
         time.sleep(0.02)
 
 
-def _leave(replica: Server) -> None:
+def leave(replica: Server) -> None:
+    """Have a replica forget its source."""
     word = "REPLICA" if replica.flavour == "mysql" else "SLAVE"
     replica.execute(f"STOP {word}")
     replica.execute(f"RESET {word} ALL")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tools import dumps
@@ -12,11 +14,12 @@ from tools.corpus.images import changes
 from tools.corpus.statements import load_data
 from tools.corpus.transactions import savepoints
 from tools.servers import NAMES, Options, Server
+from tools.servers.encrypting import mariadb_with_keys, mysql_with_keyring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+_NO_GTIDS = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
 _TABLE = "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(300))"
 
 
@@ -108,54 +111,21 @@ def incident(name: str) -> Recording:
     return done
 
 
-def encrypted_mariadb(name: str) -> Recording:
-    """encrypt_binlog with the plugin file_key_management."""
-    with Server(name) as server:  # makes the folder, in which the key can lie
-        server.stop(keep=True)
-        key = server.folder / "keys"
-        key.write_text("1;770A8A65DA156D24EE2A093277530142\n", encoding="ascii")
-        server.restart(
-            [
-                "--plugin-load-add=file_key_management",
-                f"--file-key-management-filename={key}",
-                "--encrypt-binlog=ON",
-            ]
-        )
-        return _encrypted(server)
-
-
-def encrypted_mysql(name: str) -> Recording:
-    """binlog_encryption with component_keyring_file, which a manifest beside the data names."""
-    with Server(name) as server:
-        server.stop(keep=True)
-        _write_keyring(server.prefix.path / "usr/sbin", server)
-        try:
-            server.restart(["--binlog-encryption=ON"])
-        finally:
-            (server.prefix.path / "usr/sbin/mysqld.my").unlink()
-            (server.prefix.plugins / "component_keyring_file.cnf").unlink()
-        return _encrypted(server)
-
-
-def _write_keyring(programs: Path, server: Server) -> None:
-    """MySQL looks for a manifest beside its program; both say to look in the data folder."""
-    (programs / "mysqld.my").write_text('{"read_local_manifest": true}', encoding="ascii")
-    component = '{"components": "file://component_keyring_file"}'
-    (server.data / "mysqld.my").write_text(component, encoding="ascii")
-    settings = server.prefix.plugins / "component_keyring_file.cnf"
-    settings.write_text('{"read_local_config": true}', encoding="ascii")
-    ring = server.folder / "keyring"
-    text = f'{{"path": "{ring}", "read_only": false}}'
-    (server.data / "component_keyring_file.cnf").write_text(text, encoding="ascii")
-
-
-def _encrypted(server: Server) -> Recording:
-    Recorder(server).run(_TABLE, "INSERT INTO t (v) VALUES ('secret')")
-    done = _recording(server, encrypted=True)
-    done.logs = [(server.rotate().name, server.binlogs()[-2].read_bytes())]
-    for name in ("keys", "keyring"):  # so that the log can be read one day
-        if (server.folder / name).is_file():
-            done.logs.append((name, (server.folder / name).read_bytes()))
+def encrypted(name: str) -> Recording:
+    """An encrypted log, with its key: component_keyring_file's (MySQL), file_key_management's."""
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        if name in MYSQL:
+            server = mysql_with_keyring(folder, _NO_GTIDS)
+        else:
+            server = mariadb_with_keys(name, folder)
+        server.rotate()
+        Recorder(server).run(_TABLE, "INSERT INTO t (v) VALUES ('secret')")
+        done = _recording(server, encrypted=True)
+        done.logs = [(server.rotate().name, server.binlogs()[-2].read_bytes())]
+        server.stop()
+        for keys in folder.glob("key*"):  # so that the log can be read one day
+            done.logs.append((keys.name, keys.read_bytes()))
     return done
 
 
@@ -192,10 +162,8 @@ add_own("clean-shutdown", "two lives of a server, STOP events", clean_shutdown, 
 add_own("in-use", "the log of a server that was killed", in_use, NAMES)
 add_own("torn", "the log of a server that was killed, cut within an event", torn, NAMES)
 add_own("incident", "an INCIDENT event", incident, NAMES)
-add_own("encrypted", "an encrypted log, and its key", encrypted_mysql, MYSQL)
-add_own("encrypted", "an encrypted log, and its key", encrypted_mariadb, MARIADB)
+add_own("encrypted", "an encrypted log, and its key", encrypted, NAMES)
 add_own("relay-log", "a replica's relay logs", relay_log, NAMES)
-_NO_GTIDS: Options = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
 add_own(
     *("anonymous", "gtid_mode=OFF: anonymous transactions"),
     _with_options(_NO_GTIDS, changes),

@@ -319,6 +319,12 @@ class Server:
         found = self.data.glob("*.[0-9][0-9][0-9][0-9][0-9][0-9]")
         return sorted(path for path in found if "relay" not in path.name)
 
+    def end(self) -> tuple[str, int]:
+        """The last binary log and where it ends, as the server says."""
+        status = "SHOW BINARY LOG STATUS" if self.flavour == "mysql" else "SHOW MASTER STATUS"
+        file, position, *_ = self.query(status)[0]
+        return str(file), int(position)
+
     def rotate(self) -> Path:
         """Close the current binary log, open the next, and give the one that was closed."""
         self.execute("FLUSH BINARY LOGS")

@@ -1,10 +1,9 @@
-"""A reader with observers for tests: a feed whose events are kept in memory and queued by hand, so
-that a test says when one is written and whether it is synced.
-"""
+"""A reader with observers, whose events are kept in memory and queued by hand."""
 
 from __future__ import annotations
 
 import threading
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, Self
 
 from tailrace.errors import TailraceError
@@ -13,8 +12,7 @@ from tailrace.live.feed import Feed
 from tailrace.observers import RelayFlag, RelayIo, RelayIoDelegate
 from tailrace.position import Position
 from tests.live.feeding import source_of
-from tests.waiting import DEADLINE
-from tests.wire.test_traffic import end_of_log
+from tests.waiting import DEADLINE, ended, in_thread
 
 if TYPE_CHECKING:
     from tailrace.observers import RelayIoObserver
@@ -39,7 +37,7 @@ class Reader:
         self.delegate = RelayIoDelegate(observers)
         self.feed = Feed(
             source_of(server, heartbeat=heartbeat, retry=0, **options),
-            start=start or Position(*end_of_log(server)),
+            start=start or Position(*server.end()),
             delegate=self.delegate,
         )
         self.hold = hold
@@ -52,14 +50,12 @@ class Reader:
     def __enter__(self) -> Self:
         self._take()  # the file's begin: it is connected
         self.queued = RelayIo(**{name: getattr(self.feed.io, name) for name in RelayIo.__slots__})
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
+        self.thread = in_thread(self._run)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.feed.close()
-        self.thread.join(DEADLINE)
-        assert not self.thread.is_alive()
+        ended(self.thread)
 
     def _run(self) -> None:
         while self._take():
@@ -94,33 +90,21 @@ class Commit:
     """One statement in a thread of its own, to see whether it returns."""
 
     def __init__(self, server: Server, *statements: str) -> None:
-        self.done = threading.Event()
-        self.error: Exception | None = None
-        self._server, self._statements = server, statements
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        try:
-            with self._server.connect() as connection, connection.cursor() as cursor:
-                for sql in self._statements:
+        def run() -> None:
+            with server.connect() as connection, connection.cursor() as cursor:
+                for sql in statements:
                     cursor.execute(sql)
-        except Exception as error:  # noqa: BLE001 - it is the test's, in `returned`
-            self.error = error
-        self.done.set()
+
+        self._done = in_thread(run)
 
     def returned(self, seconds: float = DEADLINE) -> bool:
         """Whether it has returned, waiting so long."""
-        found = self.done.wait(seconds)
-        if self.error is not None:
-            raise self.error
-        return found
+        wait([self._done], seconds)
+        return self._done.done() and self._done.result() is None
 
 
 def counters(server: Server) -> dict[str, str]:
-    """The source's status of semi-synchronous replication, by the part of the name behind
-    ``Rpl_semi_sync_source_`` (``…_master_``).
-    """
+    """The source's status, by the part of the name behind ``Rpl_semi_sync_source_``."""
     rows = server.query("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync%'")
     return {
         name.removeprefix("Rpl_semi_sync_").split("_", 1)[1]: value

@@ -13,7 +13,6 @@ from tailrace.replication.semisync.replica import SemisyncReplica, _offers
 from tests.replication.semisync.conftest import variable
 from tests.replication.semisync.loop import Commit, Reader, counters
 from tests.waiting import wait_for
-from tests.wire.test_traffic import end_of_log
 
 
 def _waits(server):
@@ -23,7 +22,7 @@ def _waits(server):
 
 def _acknowledged_all(observer, server):
     """A commit may return before the acknowledging thread has counted it."""
-    end = Position(*end_of_log(server))
+    end = Position(*server.end())
     wait_for(lambda: observer.acknowledged == end, f"the acknowledgement of {end}")
 
 
@@ -55,7 +54,7 @@ def test_a_commit_returns_behind_the_acknowledgement_only(source, point):
         wait_for(lambda: _waits(source), "the session waits")
         assert _rows(source) == ({1} if point == "AFTER_COMMIT" else set())
         assert not commit.returned(0)
-        end = Position(*end_of_log(source))
+        end = Position(*source.end())
         reader.queue(RelayFlag.NONE)  # written, not synced
         assert (observer.acknowledgements, observer.acknowledged, observer.waiting) == (0, None, 1)
         assert _waits(source)
@@ -68,7 +67,7 @@ def test_a_commit_returns_behind_the_acknowledgement_only(source, point):
         assert second.returned()
         assert observer.acknowledgements == 1
         assert observer.waiting == 0
-        assert observer.acknowledged == Position(*end_of_log(source)) > end
+        assert observer.acknowledged == Position(*source.end()) > end
         assert int(counters(source)["yes_tx"]) == before + 2
         assert counters(source)["no_tx"] == "0"
         assert counters(source)["status"] == "ON"
@@ -107,7 +106,7 @@ def test_a_source_that_has_it_and_is_not_enabled(source):
         start = reader.feed.position
         assert observer.enabled
         assert Commit(source, "INSERT INTO d.t (id) VALUES (1)").returned()
-        wait_for(lambda: reader.feed.position == Position(*end_of_log(source)) > start, "the event")
+        wait_for(lambda: reader.feed.position == Position(*source.end()) > start, "the event")
         assert observer.acknowledgements == 0
         variable(source, "enabled", 1)
         assert Commit(source, "INSERT INTO d.t (id) VALUES (2)").returned()
@@ -126,12 +125,6 @@ def test_a_reader_that_comes_again_frees_who_waited(source):
     with Reader(source, observer, start=reader.feed.position):
         assert commit.returned()
         assert Commit(source, "INSERT INTO d.t (id) VALUES (2)").returned()
-
-
-def test_the_source_counts_us_out_when_we_stop(source):
-    with Reader(source, SemisyncReplica(), heartbeat=0.5):  # it notices by those that it sends
-        wait_for(lambda: counters(source)["clients"] == "1", "the source knows of us")
-    wait_for(lambda: counters(source)["clients"] == "0", "the source has forgotten us")
 
 
 @pytest.mark.parametrize("way", ["zlib", "zstd"])
@@ -162,7 +155,7 @@ def test_a_receiver_that_ends_with_the_source_s_end(source, tmp_path):
     observer = SemisyncReplica()
     url = f"mysql://root@127.0.0.1:{source.port}/?ssl_mode=DISABLED"
     Receiver(url, tmp_path, observers=[observer], follow=False).run()
-    assert observer.acknowledged == Position(*end_of_log(source))
+    assert observer.acknowledged == Position(*source.end())
     if not commit.returned(10):  # a busy source forgets a dump that ended before it has read this
         Receiver(url, tmp_path, observers=[SemisyncReplica()], follow=False).run()
     assert commit.returned()
@@ -211,13 +204,3 @@ def test_without_the_plugin_it_is_asynchronous_and_said_once(mysql97, caplog):
         " asynchronously, its commits do not wait for this replica"
     )
     assert observer.acknowledgements == 0
-
-
-def test_the_state_is_set_when_the_reader_starts_and_when_it_ends(source):
-    observer = SemisyncReplica()
-    for _ in range(2):
-        assert not observer.enabled
-        with Reader(source, observer):
-            assert observer.enabled
-    assert not observer.enabled
-    assert observer.waiting == 0

@@ -1,6 +1,4 @@
-"""The semi-synchronous source with dumps that are really sent, and a replica's end that the tests
-hold: commits wait for acknowledgements, WL#4398. Real replicas are in test_source_replicas.py.
-"""
+"""WL#4398: the semi-synchronous source, and a replica's end of its dumps that the tests hold."""
 
 import socket
 import threading
@@ -22,18 +20,12 @@ from tailrace.replication.source.transmit import Transmit
 from tailrace.wire.packets import frame
 from tailrace.wire.semisync import Acknowledgement
 from tests.cases import each_case
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 from tests.writing.made import fill, log
 from tests.writing.test_observers import statement
 
 SHORT = 0.3
 ROTATE = 4
-
-
-def ended(*threads):
-    for thread in threads:
-        thread.join(DEADLINE)
-        assert not thread.is_alive()
 
 
 class Replica:
@@ -56,11 +48,7 @@ class Replica:
         self.wanted = []
         self._name = ""
         self._stopped = False
-        self._threads = [
-            threading.Thread(target=act, daemon=True) for act in (self._dump, self._read)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads = [in_thread(self._dump), in_thread(self._read)]
 
     def _dump(self):
         try:
@@ -100,7 +88,8 @@ class Replica:
         self._stopped = True
         self.go.set()
         self.transmit.stop()
-        ended(*self._threads)
+        for each in self._threads:
+            each.exception(DEADLINE)
         self._socket.close()
 
 
@@ -130,11 +119,7 @@ class Chain:
 
     def commit(self, number):
         """A commit in another thread."""
-        thread = threading.Thread(
-            target=fill, args=(self.log, 1), kwargs={"first": number}, daemon=True
-        )
-        thread.start()
-        return thread
+        return in_thread(fill, self.log, 1, first=number)
 
 
 @pytest.fixture
@@ -163,8 +148,8 @@ def test_a_commit_returns_after_the_acknowledgement_only(chain, flavour, point, 
     replica.go.clear()
     commit = it.commit(1)
     wait_for(lambda: replica.wanted, "the request")
-    commit.join(SHORT)
-    assert commit.is_alive()
+    time.sleep(SHORT)
+    assert not commit.done()
     assert told.is_set() == (point is WaitPoint.AFTER_COMMIT)
     assert it.source.status.wait_sessions == 1
     replica.go.set()
@@ -251,8 +236,7 @@ def test_of_transactions_that_are_sent_at_once_the_last_ones_acknowledgement_is_
         with it.log.transaction() as transaction:
             transaction.query(f"create table t (a int) comment '{'x' * 300_000}'", "shop")
 
-    commits.append(threading.Thread(target=large, daemon=True))
-    commits[-1].start()
+    commits.append(in_thread(large))
     wait_for(lambda: it.source.status.wait_sessions == 5, "the last one's wait")
     replica = it.replica(22)
     ended(*commits)
@@ -295,8 +279,8 @@ def test_two_acknowledgements_are_of_two_replicas(chain):
     first, again = it.replica(22), it.replica(22)
     commit = it.commit(1)
     wait_for(lambda: first.wanted and again.wanted, "the requests")
-    commit.join(SHORT)
-    assert commit.is_alive()
+    time.sleep(SHORT)
+    assert not commit.done()
     other = it.replica(23)
     ended(commit)
     assert other.wanted
@@ -347,8 +331,8 @@ def test_acknowledgements_of_what_was_not_sent_or_damaged_ones_release_nothing(c
     ):
         replica.send(payload)
     wait_for(lambda: len(caplog.messages) >= 4, "the warnings")
-    commit.join(SHORT)
-    assert commit.is_alive()
+    time.sleep(SHORT)
+    assert not commit.done()
     replica.go.set()
     ended(commit)
     assert sum("which was not sent to it" in text for text in caplog.messages) == 2
@@ -363,8 +347,7 @@ def test_a_rollback_that_was_logged_waits_too(chain, flavour, point):
     replica = it.replica(22)
     replica.go.clear()
     events = statement(flavour, QueryEvent.make(sql="ROLLBACK"))
-    thread = threading.Thread(target=it.log.write_transaction, args=(events,), daemon=True)
-    thread.start()
+    thread = in_thread(it.log.write_transaction, events)
     wait_for(lambda: it.source.status.wait_sessions, "the wait")
     replica.go.set()
     ended(thread)

@@ -1,14 +1,7 @@
-"""The semi-synchronous source with real replicas of MySQL and MariaDB, which attach to
-`tailrace.serve`: they acknowledge; time-out, fall-back and catching up with one that is stopped.
-"""
+"""The semi-synchronous source with real replicas, which attach to `tailrace.serve`."""
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pymysql
@@ -20,14 +13,13 @@ from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.replication.semisync.source import SemisyncSource
 from tests.replication.source.conftest import PASSWORD
 from tests.replication.source.test_replicas import attach
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 
 if TYPE_CHECKING:
     from tools.servers import Server
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 TABLE = "create table shop.orders (id int primary key, name varchar(40))"
-TIMEOUT = 2.0
 REPLICAS = {
     "mysql-9.7": {
         "gtid_mode": "ON",
@@ -103,15 +95,7 @@ def chain(request, tmp_path, fresh_server, certificate):
 
 def test_every_commit_that_returned_is_on_the_replica(chain):
     """With several threads; the counters are those of MySQL's status variables."""
-    threads = [
-        threading.Thread(target=chain.commit, args=(first, first + 50))
-        for first in (100, 200, 300, 400)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE)
-        assert not thread.is_alive()
+    ended(*[in_thread(chain.commit, first, first + 50) for first in (100, 200, 300, 400)])
     status = chain.semisync.status
     assert (status.clients, status.status, status.no_times) == (1, True, 0)
     assert (status.yes_tx, status.no_tx, status.wait_sessions) == (202, 0, 0)
@@ -130,35 +114,3 @@ def test_every_commit_that_returned_is_on_the_replica(chain):
     assert status["Rpl_semi_sync_source_yes_tx"] == "202"
     assert status["Rpl_semi_sync_source_status"] == "ON"
     assert len(status) == 14
-
-
-def test_time_out_fall_back_and_catching_up_with_a_replica_that_is_stopped(chain):
-    chain.commit(1, 4)
-    assert chain.semisync.status.yes_tx == 5
-    pid = chain.replica.pid
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        wait_for(lambda: _state(pid) == "T", "the replica's stop")
-        chain.semisync.timeout = TIMEOUT
-        begun = time.monotonic()
-        chain.commit(4, 5)
-        assert time.monotonic() - begun >= TIMEOUT
-        waits = chain.semisync.status.tx_waits
-        chain.commit(5, 15)
-        status = chain.semisync.status
-        assert status.tx_waits == waits  # nobody waits any more
-        assert (status.status, status.no_times, status.yes_tx, status.no_tx) == (False, 1, 5, 11)
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    wait_for(lambda: chain.semisync.status.status, "the catching up")
-    assert chain.semisync.replicas[0].acknowledged == chain.log.position
-    chain.semisync.timeout = DEADLINE
-    chain.commit(15, 20)
-    status = chain.semisync.status
-    assert (status.status, status.no_times, status.yes_tx, status.no_tx) == (True, 1, 10, 11)
-    wait_for(lambda: chain.ids() == [*range(1, 20)], "the rows")
-
-
-def _state(pid):
-    """A process's state as Linux says it: T is stopped."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

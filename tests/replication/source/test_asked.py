@@ -1,8 +1,4 @@
-"""What replicas, tools and libraries ask a real source, from its general log, is answered by ours.
-
-A real source has a general log while each of them attaches to it; then our source, which serves that
-source's logs, is asked the same statements one after the other.
-"""
+"""What replicas, tools and libraries ask a real source (its general log) is answered by ours."""
 
 import re
 import subprocess
@@ -15,9 +11,11 @@ import pytest
 from pymysqlreplication import BinLogStreamReader
 
 import tailrace
+from tailrace.gtid import GtidList, GtidSet
 from tests.replication.source.conftest import connect
 from tests.waiting import wait_for
-from tests.wire.test_traffic import COMMON, SEMISYNC_REPLICA, follow, leave
+from tests.wire.test_traffic import COMMON, SEMISYNC_REPLICA
+from tools.applied import address, follow, leave
 from tools.servers import ONE_OF_EACH
 
 pytestmark = [
@@ -58,7 +56,7 @@ def _replicas(source, fresh_server):
         replica = fresh_server(name, options, server_id=71 + number)
         for by_gtid in (False, True):
             before = len(_dumps(source))
-            follow(replica, source.port, by_gtid=by_gtid)
+            follow(replica, by_gtid=by_gtid, first="binlog.000001", **address(source))
             wait_for(lambda before=before: len(_dumps(source)) > before)
             leave(replica)
         replica.kill()
@@ -87,7 +85,8 @@ def _libraries(source):
             list(stream)
         stream.close()
     url = f"{source.flavour}://root@127.0.0.1:{source.port}/"
-    for start in (None, "now"):
+    nothing = GtidSet() if source.flavour == "mysql" else GtidList()
+    for start in (None, "now", nothing):
         list(tailrace.open(url, start=start))
     ran = [sys.executable, "-m", "tailrace", "check", url]
     subprocess.run(ran, check=True, capture_output=True)

@@ -1,6 +1,5 @@
 """Tools and libraries attach to our source: they get what a real one sends, and the files have."""
 
-import re
 import subprocess
 import warnings
 from itertools import islice
@@ -15,7 +14,6 @@ from tests.waiting import DEADLINE
 from tests.wire.test_traffic import COMMON
 from tools.servers import ONE_OF_EACH
 
-HEAD = re.compile("<(FORMAT_DESCRIPTION|GTID_LIST|BINLOG_CHECKPOINT)")
 pytestmark = pytest.mark.slow
 
 
@@ -112,25 +110,6 @@ def test_python_mysql_replication(source, server, by_gtid):
     assert [len(next(iter(reversed(row["values"].values())))) for row in found] == [
         at * 1000 for at in range(30)
     ]
-
-
-@each_case("start", [None, "now", "middle", "gtid"])
-def test_our_own_client(source, server, start):
-    """It reads the same from ours as from the real source."""
-    found = []
-    for account, port in (("root", source.port), (f"repl:{PASSWORD}", server.port)):
-        url = f"{source.flavour}://{account}@127.0.0.1:{port}/"
-        where = start
-        if start == "middle":
-            where = f"{ask(server, 'SHOW BINARY LOGS')[1][0]}:4"
-        elif start == "gtid":
-            where = server._logs.gtids_at(ask(server, "SHOW BINARY LOGS")[1][0], 4).text()
-        with tailrace.open(url, start=where) as log:
-            found.append([repr(event) for event in log])
-    if start == "gtid":  # 11.8 begins in the middle of a file, by its index of GTIDs
-        found = [[each for each in events if not HEAD.match(each)] for events in found]
-    assert found[0] == found[1]
-    assert (len(found[0]) > 20) == (start != "now")
 
 
 def test_a_receiver_copies_our_source_byte_for_byte(source, server, tmp_path):

@@ -2,8 +2,8 @@
 
 import socket
 import ssl
-import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -14,7 +14,7 @@ from tailrace.replication.source.connection import (
     ReplicaConnection,
 )
 from tailrace.wire.packets import LARGEST, frame, payloads
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 
 
 class Ends:
@@ -58,14 +58,9 @@ def make(request, contexts):
     def start(**settings):
         ours, theirs = _pair()
         if request.param == "tls":
-            done = []
-            thread = threading.Thread(
-                target=lambda: done.append(contexts[0].wrap_socket(ours, server_side=True))
-            )
-            thread.start()
+            wrapping = in_thread(contexts[0].wrap_socket, ours, server_side=True)
             theirs = contexts[1].wrap_socket(theirs, server_hostname="localhost")
-            thread.join()
-            ours = done[0]
+            (ours,) = ended(wrapping)
         ends = Ends(ours, theirs, **settings)
         made.append(ends)
         return ends
@@ -95,17 +90,13 @@ def test_a_command_and_its_answer(make):
 def test_a_payload_over_16_mib_both_ways(make):
     ends = make()
     payload = bytes(range(256)) * (LARGEST // 256 + 10)
-    sender = threading.Thread(target=ends.theirs.sendall, args=[frame(payload, 0)])
-    sender.start()
+    sender = in_thread(ends.theirs.sendall, frame(payload, 0))
     assert ends.connection.read_command() == payload
     assert ends.connection.sequence == 2
-    sender.join()
-    sender = threading.Thread(
-        target=lambda: (ends.connection.write(payload), ends.connection.flush())
-    )
-    sender.start()
+    ended(sender)
+    sender = in_thread(lambda: (ends.connection.write(payload), ends.connection.flush()))
     assert list(payloads(ends.received(len(payload) + 8))) == [(2, payload)]
-    sender.join()
+    ended(sender)
     assert ends.connection.sequence == 4
 
 
@@ -137,24 +128,17 @@ def test_one_thread_sends_while_another_reads(make):
     """As a dump and its acknowledgements do."""
     ends = make()
     block, count = b"".join(frame(bytes(1000), at % 256) for at in range(256)), 64
-    got, read = [], []
 
     def client():
         for at in range(count):
-            got.append(ends.received(len(block)) == block)
+            assert ends.received(len(block)) == block
             ends.theirs.sendall(frame(b"acknowledged %d" % at))
 
-    def reader():
-        read.extend(ends.connection.read() for _ in range(count))
-
-    threads = [threading.Thread(target=client), threading.Thread(target=reader)]
-    for thread in threads:
-        thread.start()
+    answering = in_thread(client)
+    reading = in_thread(lambda: [ends.connection.read() for _ in range(count)])
     for _ in range(count):
         ends.connection.send(block)
-    for thread in threads:
-        thread.join(DEADLINE)
-    assert got == [True] * count
+    _, read = ended(answering, reading)
     assert read == [b"acknowledged %d" % at for at in range(count)]
     assert ends.connection.sequence == 0  # an acknowledgement does not number what is sent
 
@@ -184,21 +168,16 @@ def test_is_gone_eats_nothing_and_sees_the_end_behind_what_is_unread(make):
 @pytest.mark.parametrize("call", ["read", "send"])
 def test_another_thread_closes_it(make, call):
     ends = make()
-    errors = []
 
     def run():
-        try:
-            while True:
-                ends.connection.read() if call == "read" else ends.connection.send(bytes(1 << 20))
-        except ConnectionLost as error:
-            errors.append(error)
+        while True:
+            ends.connection.read() if call == "read" else ends.connection.send(bytes(1 << 20))
 
-    thread = threading.Thread(target=run)
-    thread.start()
+    running = in_thread(run)
     time.sleep(0.2)
     ends.connection.close("an administrator killed it")
-    thread.join(DEADLINE)
-    assert "an administrator killed it" in str(errors[0])
+    with pytest.raises(ConnectionLost, match="an administrator killed it"):
+        ended(running)
     ends.connection.write(b"x")
     for method, given in (("poll", []), ("flush", []), ("read", []), ("send", [b"x"])):
         with pytest.raises(ConnectionLost):
@@ -220,22 +199,17 @@ def test_a_client_that_says_nothing(make):
 
 def test_too_large_a_packet_is_rejected_before_its_bytes_are_kept(make):
     ends = make()
-    pieces = LONGEST_COMMAND // LARGEST + 1
 
     def flood():
-        try:
-            for at in range(pieces):
-                ends.theirs.sendall(b"\xff\xff\xff" + bytes([at]) + bytes(LARGEST))
-        except OSError:
-            pass
+        for at in range(LONGEST_COMMAND // LARGEST + 1):
+            ends.theirs.sendall(b"\xff\xff\xff" + bytes([at]) + bytes(LARGEST))
 
-    thread = threading.Thread(target=flood)
-    thread.start()
+    flooding = in_thread(flood)
     with pytest.raises(MalformedPacket):
         ends.connection.read()
     ends.connection.release()  # which ends the other side's sending
-    thread.join(DEADLINE)
-    assert not thread.is_alive()
+    with suppress(OSError):
+        ended(flooding)
 
 
 def test_what_a_closed_connection_still_holds_counts():
@@ -244,14 +218,12 @@ def test_what_a_closed_connection_still_holds_counts():
     ends = [Ends(*socket.socketpair(), partial=partial) for _ in range(2)]
     first, second = (each.connection for each in ends)
     partial.hold(first, 900_000)
-    waiting = threading.Thread(target=partial.hold, args=(second, 800_000), daemon=True)
-    waiting.start()
+    waiting = in_thread(partial.hold, second, 800_000)
     wait_for(lambda: first.is_closed)
-    assert waiting.is_alive()
+    assert not waiting.done()
     assert not second.is_closed
     first.release()
-    waiting.join(DEADLINE)
-    assert not waiting.is_alive()
+    ended(waiting)
     partial.hold(second, 2 << 20)
     assert second.is_closed
     second.release()

@@ -1,14 +1,12 @@
 """Real replicas follow a program's local transactions, through the log that they are written to."""
 
-import threading
-
 import pymysql
 import pytest
 
 import tailrace
 from tailrace import generators
 from tests.replication.source.test_replicas import attach, errors
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import ended, in_thread, wait_for
 from tests.wire.test_traffic import COMMON
 
 pytestmark = pytest.mark.slow
@@ -80,11 +78,7 @@ def test_a_replica_has_the_rows_that_consumers_were_told_of(replica, serve, tmp_
         for name, columns in TABLES.items():
             server.query(f"CREATE TABLE shop.{name} ({columns})", "shop")
         attach(replica, source.port)
-        threads = [threading.Thread(target=work, args=[server, at]) for at in (100, 300, 500)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join(DEADLINE)
+        ended(*[in_thread(work, server, at) for at in (100, 300, 500)])
         server.insert(orders, [(1, "the last", 1)])
 
         def same():

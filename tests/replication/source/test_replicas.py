@@ -4,7 +4,6 @@ In the chain of the issue: a primary, a receiver that copies its logs, a source 
 while it grows, and a replica of each flavour.
 """
 
-import threading
 from contextlib import contextmanager
 
 import pymysql
@@ -14,9 +13,10 @@ from tailrace.replication.receiver import Receiver
 from tailrace.wire.authentication import METHODS
 from tests.cases import each_case
 from tests.replication.conftest import Running, url_of
-from tests.replication.source.conftest import PASSWORD, ask
-from tests.waiting import wait_for
-from tests.wire.test_traffic import COMMON, end_of_log, follow, leave
+from tests.replication.source.conftest import PASSWORD
+from tests.waiting import ended, in_thread, wait_for
+from tests.wire.test_traffic import COMMON
+from tools.applied import address, follow, leave
 from tools.servers import ONE_OF_EACH
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ class Chain:
         primary.execute("CREATE TABLE shop.documents (id INT PRIMARY KEY, body LONGBLOB)")
         primary.execute("CREATE TABLE shop.counters (name VARCHAR(20) PRIMARY KEY, n BIGINT)")
         self.work(50)
-        self.receiving = Running(Receiver(url_of(primary), str(folder), follow=True)).start()
+        self.receiving = Running(Receiver(url_of(primary), str(folder), follow=True))
 
     def work(self, count):
         """Transactions, statements outside of one, DDL, a change of file."""
@@ -86,29 +86,21 @@ def replica(chain, fresh_server):
     return fresh_server(chain.primary.name, options, server_id=71)
 
 
-def attach(replica, port, authority=None, **where):
-    """``where``: a file and a position; without, by GTID."""
-    given = {
-        "HOST": "localhost" if authority else "127.0.0.1",
-        "PORT": port,
-        "USER": "repl",
-        "PASSWORD": PASSWORD,
-        "SSL": int(authority is not None),
-        "SSL_CA": str(authority or ""),
-        "SSL_VERIFY_SERVER_CERT": int(authority is not None),
-        "CONNECT_RETRY": 1,
-        **{f"LOG_{name}": value for name, value in where.items()},
-    }
-    mysql = replica.flavour == "mysql"
-    word = "SOURCE" if mysql else "MASTER"
-    how = ", ".join(f"{word}_{name}={value!r}" for name, value in given.items())
-    if mysql:
-        replica.execute(
-            f"CHANGE REPLICATION SOURCE TO {how}, SOURCE_AUTO_POSITION={int(not where)}"
-        )
-    else:
-        replica.execute(f"CHANGE MASTER TO {how}, MASTER_USE_GTID={'no' if where else 'slave_pos'}")
-    replica.execute("START REPLICA" if mysql else "START SLAVE")
+def attach(replica, port, authority=None, first=""):
+    """From the beginning of a file ``first``; without, by GTID."""
+    follow(
+        replica,
+        by_gtid=not first,
+        first=first,
+        HOST="localhost" if authority else "127.0.0.1",
+        PORT=port,
+        USER="repl",
+        PASSWORD=PASSWORD,
+        SSL=int(authority is not None),
+        SSL_CA=str(authority or ""),
+        SSL_VERIFY_SERVER_CERT=int(authority is not None),
+        CONNECT_RETRY=1,
+    )
 
 
 def status(replica):
@@ -166,35 +158,17 @@ def test_from_nothing_while_the_primary_works(
     """The log grows, and the primary changes to new files, while the replica reads."""
     authority, cert, key = certificate
     server = serve(chain.folder, tls_cert=cert, tls_key=key)
-    worker = threading.Thread(target=chain.work, args=[100])
     with emptied(replica):
-        worker.start()
-        where = {} if by_gtid else {"FILE": "binlog.000001", "POS": 4}
-        attach(replica, server.port, authority if encrypted else None, **where)
-        worker.join()
+        working = in_thread(chain.work, 100)
+        first = "" if by_gtid else "binlog.000001"
+        attach(replica, server.port, authority if encrypted else None, first=first)
+        ended(working)
         equal(chain, replica)
         (session,) = [each for each in server.sessions if each.transmit is not None]
         assert session.connection.is_tls == encrypted
         assert session.replica.server_id == 71
         running = "Replica_IO_Running" if replica.flavour == "mysql" else "Slave_IO_Running"
         assert status(replica)[running] == "Yes"
-
-
-def test_what_the_source_says_of_its_replicas_and_logs(chain, replica, serve):
-    server = serve(chain.folder)
-    with emptied(replica):
-        attach(replica, server.port)
-        equal(chain, replica)
-        (row,) = ask(server, "SHOW REPLICAS")
-        assert (row[0], row[2]) == (71, replica.port)
-        if replica.flavour == "mysql":
-            ((uuid,),) = replica.query("SELECT @@server_uuid")
-            assert row[4] == uuid
-        logs = ask(server, "SHOW BINARY LOGS")
-        theirs = chain.primary.query("SHOW BINARY LOGS")
-        assert [each[:2] for each in logs[:-1]] == [each[:2] for each in theirs[: len(logs) - 1]]
-        wait_for(lambda: ask(server, "SHOW MASTER STATUS")[0][:2] == end_of_log(chain.primary))
-    wait_for(lambda: ask(server, "SHOW REPLICAS") == [])
 
 
 @each_case("method", METHODS)
@@ -248,7 +222,7 @@ def test_replicas_by_gtid_notice_nothing_when_the_source_changes(
     replica = fresh_server(name, options, server_id=71)
     first.execute("CREATE DATABASE shop")
     first.execute("CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, n INT) ENGINE=InnoDB")
-    follow(second, first.port, by_gtid=True)
+    follow(second, by_gtid=True, **address(first))
 
     def copied(source):
         folder = tmp_path / str(source.server_id)

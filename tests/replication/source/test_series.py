@@ -23,7 +23,6 @@ from tailrace.errors import (
     MalformedPacket,
     ServerError,
     StorageError,
-    TailraceError,
     UsageError,
 )
 from tailrace.gtid import GtidSet
@@ -36,7 +35,7 @@ from tailrace.storage.streams.file import FileOutput
 from tailrace.writing.recover import LogRecovered
 from tests.live.feeding import events_of
 from tests.replication.source.dumping import Kept, asked, ours
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 
 SHOP = Path("examples/shop")
 UUID = "11111111-2222-3333-4444-555555555555"
@@ -59,18 +58,13 @@ def events(packets):
     return found
 
 
-def file_events(path, begin=None, end=None):
+def file_events(path, begin=0, end=None):
     """Those of a file, up to an offset."""
-    raw = path.read_bytes()[:end]
-    at, found = 4, []
-    while at + 19 <= len(raw):
-        length = int.from_bytes(raw[at + 9 : at + 13], "little")
-        if at + length > len(raw):
-            break
-        if raw[at + 4] != 15 and (begin is None or at >= begin):
-            found.append(raw[at : at + length])
-        at += length
-    return found
+    return [
+        raw
+        for at, kind, raw in events_of(path.read_bytes()[:end])
+        if kind != 15 and at >= begin and len(raw) == int.from_bytes(raw[9:13], "little")
+    ]
 
 
 def transactions_of(path):
@@ -82,6 +76,18 @@ def transactions_of(path):
                 found.append((begun, at))
             begun = at if kind > 4 else None
     return found
+
+
+def growing(raw):
+    """A log's bytes, of which it says that it may still grow."""
+    return raw[: 4 + 17] + bytes((raw[4 + 17] | 1,)) + raw[4 + 18 :]
+
+
+def in_use(source, folder):
+    """A copy of a log that may still grow."""
+    folder.mkdir()
+    (folder / source.name).write_bytes(growing(source.read_bytes()))
+    return folder / source.name
 
 
 @pytest.fixture
@@ -117,9 +123,7 @@ class Marking(TransmitObserver):
 
 
 def test_before_send_event_and_the_other_hooks_of_a_dump_see_every_packet():
-    """WL#4398: `transmit_start`, `reserve_header` of two observers, `before_send_event`,
-    `after_send_event`, `transmit_stop`; an observer that wants no packets changes nothing.
-    """
+    """WL#4398: an observer that wants no packets changes nothing."""
     plain = ours(SHOP / "mysql", asked())
     one, two, none = Marking(b"AB"), Marking(b"XY"), Marking(b"--", wants=False)
     delegate = TransmitDelegate([one, none, two])
@@ -139,17 +143,8 @@ class Dumping:
 
     def __init__(self, logs, **given):
         self.kept = Kept()
-        request = asked(**{"flags": 0, **given})
-        self.transmit = Transmit(logs, request, self.kept)
-        self.error = None
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self):
-        try:
-            self.transmit.run()
-        except TailraceError as error:
-            self.error = error
+        self.transmit = Transmit(logs, asked(**{"flags": 0, **given}), self.kept)
+        self.run = in_thread(self.transmit.run)
 
     def has(self, count):
         """Wait until so many events of the logs came."""
@@ -163,12 +158,13 @@ class Dumping:
         except (MalformedPacket, ValueError):  # a packet is just being appended
             return []
 
+    def failed(self):
+        """The error that ends it."""
+        return self.run.exception(DEADLINE)
+
     def end(self):
         self.transmit.stop()
-        self.thread.join(DEADLINE)
-        assert not self.thread.is_alive()
-        if self.error is not None:
-            raise self.error
+        ended(self.run)
         return self.kept.packets()
 
 
@@ -211,9 +207,7 @@ def test_a_file_that_was_made_a_moment_ago_is_found(memory, served):
 
 
 def test_what_this_process_has_not_synced_is_not_sent(tmp_path, monkeypatch, served):
-    """As mysqld with ``sync_binlog=1``: a replica gets a transaction after its source has synced
-    it, and never one that the sync's failure rolls back.
-    """
+    """As mysqld with ``sync_binlog=1``: no replica has what a failing sync rolls back."""
     synced, go = FileOutput.sync, threading.Event()
     syncing, fails = threading.Event(), [True]
 
@@ -252,8 +246,7 @@ def test_what_this_process_has_not_synced_is_not_sent(tmp_path, monkeypatch, ser
 def test_an_unfinished_transaction_is_held_back(tmp_path, flavour, served):
     """A copy that stops anywhere is sent up to its last whole transaction, and no byte further."""
     log = SHOP / flavour / "binlog.000001"
-    raw = bytearray(log.read_bytes()[:40_000])
-    raw[4 + 17] |= 1  # in use
+    raw = growing(log.read_bytes()[:40_000])
     whole = [(begin, end) for begin, end in transactions_of(log) if end <= len(raw)]
     ends = [whole[0][0], *(end for _, end in whole)]  # the first is that of the file's head
     copy = tmp_path / "binlog.000001"
@@ -277,9 +270,7 @@ def test_a_file_that_ends_inside_a_transaction_and_another_follows(tmp_path):
     """Its tail is not sent: a source that crashed left it out, too."""
     first, second = (SHOP / "mysql" / f"binlog.00000{number}" for number in (1, 2))
     begin, end = transactions_of(first)[5]
-    raw = bytearray(first.read_bytes()[: end - 10])
-    raw[4 + 17] |= 1
-    (tmp_path / first.name).write_bytes(raw)
+    (tmp_path / first.name).write_bytes(growing(first.read_bytes()[: end - 10]))
     shutil.copy(second, tmp_path)
     packets = ours(tmp_path, asked())
     expected = file_events(first, end=begin) + file_events(second)
@@ -351,8 +342,7 @@ def test_a_file_that_is_cut_off_and_continued_between_two_looks(tmp_path, cut, s
     logs = served(path.parent)
     assert logs.position.offset == size
     before = str(logs.gtids)
-    raw = bytearray((other / path.name).read_bytes())
-    raw[4 + 17] |= 1  # it may still grow
+    raw = growing((other / path.name).read_bytes())
     path.write_bytes(raw[: len(raw) - cut])
     wait_for(lambda: logs.position.offset > size and str(logs.gtids) != before)
     *packets, _ = ours(logs, asked())
@@ -366,21 +356,12 @@ def test_an_idle_dump_sends_heartbeats(memory, served):
         for flags, kind in ((0, 27), (2, 41)):
             dumping = Dumping(logs, heartbeat=0.05, flags=flags)
             while sum(packet[5] == kind for packet in dumping.packets()) < 3:
-                assert dumping.thread.is_alive()
+                assert not dumping.run.done()
             packets = dumping.end()
             beats = [p for p in packets if p[5] == kind]
             assert len({bytes(beat) for beat in beats}) == 1
             assert struct.unpack_from("<I", beats[0], 14)[0] == log.position.offset
             assert b"binlog.000001" in beats[0]
-
-
-def in_use(source, folder):
-    """A copy of a log that may still grow."""
-    folder.mkdir()
-    raw = bytearray(source.read_bytes())
-    raw[4 + 17] |= 1
-    (folder / source.name).write_bytes(raw)
-    return folder / source.name
 
 
 def beats(packets):
@@ -446,8 +427,7 @@ def test_storage_that_fails_for_long_ends_a_dump_so_that_replicas_connect_again(
     logs._listed = 0.0
     first.parent.rename(tmp_path / "away")
     dumping = Dumping(logs, flags=0 if waits else 1)
-    dumping.thread.join(DEADLINE)
-    error = dumping.error
+    error = dumping.failed()
     assert isinstance(error, ServerError)
     assert (error.code, error.sqlstate) == (1053, "08S01")
     assert "no such file" in str(error)
@@ -462,8 +442,7 @@ def test_the_reason_of_a_fatal_error_is_in_the_sources_log(tmp_path, served):
     dumping.has(len(file_events(first)))
     with first.open("ab") as file:
         file.write(bytes(19))
-    dumping.thread.join(DEADLINE)
-    error = dumping.error
+    error = dumping.failed()
     assert isinstance(error, ServerError)
     assert error.code == 1236
     assert error.text.startswith("I/O error reading log event; the first event")
@@ -480,9 +459,7 @@ def sized(logs):
 def test_a_copy_that_is_removed_and_made_again_is_another_one(
     tmp_path, memory, where, seconds, caplog, served
 ):
-    """The old log's dumps end, those by GTID so that the replica reconnects; the new one's GTIDs,
-    sizes and events are served.
-    """
+    """The old log's dumps end, those by GTID so that the replica reconnects."""
     folder = tmp_path / "copy" if where == "disk" else f"memory:{memory}"
     uuids = ["aaaaaaaa-71ca-11e1-9e33-c80aa9429562", "bbbbbbbb-71ca-11e1-9e33-c80aa9429562"]
     given = {"flavour": "mysql", "server_id": 7}
@@ -505,9 +482,9 @@ def test_a_copy_that_is_removed_and_made_again_is_another_one(
         for number in range(9):
             commit(log, f"create database b{number}")
         for dumping, code in ((by_file, 1236), (by_gtid, 1053)):
-            dumping.thread.join(DEADLINE)
-            assert isinstance(dumping.error, ServerError)
-            assert dumping.error.code == code
+            error = dumping.failed()
+            assert isinstance(error, ServerError)
+            assert error.code == code
         wait_for(lambda: logs.gtids == GtidSet.parse(f"{uuids[1]}:1-9"))
         assert sized(logs) == [("binlog.000001", log.position.offset)]
         assert caplog.text.count("was replaced or cut off") == 1
@@ -559,8 +536,7 @@ def test_a_replica_that_went_away_ends_its_dump(memory, served):
         dumping = Dumping(logs)
         dumping.has(1)
         dumping.kept.gone = True
-        dumping.thread.join(DEADLINE)
-        assert isinstance(dumping.error, ConnectionLost)
+        assert isinstance(dumping.failed(), ConnectionLost)
 
 
 def test_files_that_are_purged_while_they_are_served(memory, served):
@@ -582,8 +558,7 @@ def test_files_that_are_purged_while_they_are_served(memory, served):
 
 def test_a_transaction_that_is_rolled_back_in_the_file_is_never_sent(tmp_path, served):
     first = SHOP / "mysql" / "binlog.000001"
-    raw = bytearray(first.read_bytes())
-    raw[4 + 17] |= 1
+    raw = growing(first.read_bytes())
     begin, end = transactions_of(first)[4]
     copy = tmp_path / first.name
     copy.write_bytes(raw[: end - 40])
@@ -632,9 +607,7 @@ def test_replicas_that_begin_at_different_places_share_blocks(tmp_path, served):
 
 
 def test_events_of_more_than_16_mib(tmp_path):
-    """A packet of 0xFFFFFF bytes continues in the next, which is empty where the payload just fills
-    it: that of an event of a byte less. What follows has the next numbers.
-    """
+    """A packet of 0xFFFFFF bytes continues in the next, which may be empty."""
     other = 0
     for size in (0, 0xFFFFFF - 200, 0xFFFFFF - 1, 0xFFFFFF, 40 << 20):
         folder = tmp_path / str(size)

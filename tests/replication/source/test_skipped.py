@@ -11,10 +11,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_mariadb_replicas_filter_events_that_are_marked_for_skipping(serve, fresh_server):
-    """``SET skip_replication=1`` is an unknown variable to us, as to old servers (error 1193): then
-    the replica applies no marked event, which it gets, by itself. Its tables are those that it has
-    of a server, which does not send them.
-    """
+    """``SET skip_replication=1`` is error 1193, as of old servers: the replica leaves them out."""
     name = "mariadb-11.8"
     primary = fresh_server(name, server_id=1)
     primary.execute("CREATE DATABASE shop")
@@ -45,9 +42,7 @@ def test_mariadb_replicas_filter_events_that_are_marked_for_skipping(serve, fres
 
 
 def test_mysql_replicas_that_leave_tagged_gtids_out_of_their_set(serve, fresh_server):
-    """SKIP_TAGGED_GTIDS: a source before 8.3 does not know them. The replica has some, and says so
-    in a set without them; it gets what it does not have.
-    """
+    """SKIP_TAGGED_GTIDS, to a source before 8.3: the replica gets what it does not have."""
     primary = fresh_server("mysql-9.7", COMMON["mysql"], server_id=1)
     replica = fresh_server("mysql-9.7", COMMON["mysql"], server_id=71)
     replica.execute("SET gtid_next = 'AUTOMATIC:blue'")

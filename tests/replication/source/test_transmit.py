@@ -1,7 +1,5 @@
 """Our dump, packet by packet, against that of the server that wrote the log."""
 
-from threading import Thread
-
 import pytest
 
 from tailrace.constants import ChecksumAlgorithm
@@ -9,6 +7,7 @@ from tailrace.gtid import GtidList, GtidSet
 from tests.cases import each_case
 from tests.replication.logs import split
 from tests.replication.source.dumping import asked, ours, shown, theirs
+from tests.waiting import ended, in_thread
 from tools.servers import NAMES
 
 OPTIONS = {"mysql-9.7": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]}
@@ -28,11 +27,7 @@ def source(request, fresh_server):
     if server.flavour == "mariadb":  # GTID events with a commit id
         server.execute("SET GLOBAL binlog_commit_wait_count = 3")
         server.execute("SET GLOBAL binlog_commit_wait_usec = 500000")
-        together = [Thread(target=insert_one, args=(server,)) for _ in range(3)]
-        for thread in together:
-            thread.start()
-        for thread in together:
-            thread.join()
+        ended(*[in_thread(insert_one, server) for _ in range(3)])
         server.execute("SET GLOBAL binlog_commit_wait_count = 0")
     server.rotate()
     if server.flavour == "mysql":

@@ -12,7 +12,7 @@ import pytest
 from tailrace.storage.encryption import opened
 from tailrace.storage.streams.file import FileInput
 from tests.conftest import _require
-from tests.storage.encryption.servers import mariadb_with_keys, mysql_with_keyring
+from tools.servers.encrypting import mariadb_with_keys, mysql_with_keyring
 
 if TYPE_CHECKING:
     from tailrace.storage.keyring import Keyring
@@ -69,7 +69,7 @@ def write_some(server: Server) -> None:
 
 def sent_by(server: Server, names: list[str], folder: Path) -> list[Path]:
     """Files as ``mysqlbinlog --read-from-remote-server --raw`` gives them: clear."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     server.mysqlbinlog(
         "--read-from-remote-server",
         "--raw",

@@ -12,7 +12,7 @@ from tailrace.storage.encryption.keystream import KeystreamInput
 from tailrace.storage.encryption.mysql import HEADER_SIZE, MysqlHeader
 from tailrace.storage.keyring import Keyring
 from tailrace.storage.streams.base import read_exactly
-from tailrace.storage.streams.layer import Layer, stacked
+from tailrace.storage.streams.layer import Layer
 from tailrace.testing import CHECKS, Content
 from tests.cases import each_case
 
@@ -134,11 +134,3 @@ def test_each_encryption_alone(check):
         check(MYSQL, seed=seed)
         for mode in Mode:
             check(mariadb(mode), EVENTS, seed)
-
-
-@pytest.mark.slow
-@each_case("below", [[], ["counting", "buffer"]])
-@each_case("above", [[], ["read-ahead"], ["zstd"]])
-def test_mysql_in_a_stack(below, above):
-    for check in CHECKS:
-        check(stacked([*below, MYSQL, *above]), seed=0)

@@ -1,19 +1,18 @@
 """Encrypted logs through every door: what is read is what the server sends of them in clear."""
 
 import pickle
-import sys
 from pathlib import Path
 
 import pytest
 
 import tailrace
-from tailrace.cli import main
 from tailrace.columns import plan_splits, read_split
 from tailrace.errors import KeyMissing
 from tailrace.events import GtidEvent, MariadbGtidEvent
 from tailrace.position import Position
 from tailrace.storage import LogSeries, find, find_all, keyring
 from tests.cases import each_case
+from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.storage.encryption.conftest import start
 from tests.waiting import DEADLINE
 
@@ -24,25 +23,20 @@ def same(one, other):
     return all(a.equals(b, check_metadata=True) for a, b in pairs)
 
 
-def test_the_record_batches_are_those_of_the_plain_log(recorded):
+def test_events_and_record_batches_are_those_of_the_plain_log(recorded):
     (encrypted,) = find(recorded.pairs[0][0].parent, recorded.keyring)
     (clear,) = find(recorded.pairs[0][1].parent)
     wanted = list(tailrace.changes(LogSeries("source", clear.files)))
     assert sum(batch.num_rows for batch in wanted) > 300
     assert same(list(tailrace.changes(LogSeries("source", encrypted.files))), wanted)
-    one, other = recorded.pairs[0]
-    assert same(
-        list(tailrace.changes(one, keyring=recorded.keyring)), list(tailrace.changes(other))
-    )
-
-
-def test_the_events_are_those_of_the_plain_log(recorded):
-    for encrypted, clear in recorded.pairs:
-        wanted = list(tailrace.open(clear))
-        made = list(tailrace.open(encrypted, keyring=str(recorded.keyring)))
+    for one, other in recorded.pairs:
+        wanted = list(tailrace.open(other))
+        made = list(tailrace.open(one, keyring=str(recorded.keyring)))
         assert [(e.offset, e.header, e.body) for e in made] == [
             (e.offset, e.header, e.body) for e in wanted
         ]
+        made = list(tailrace.changes(one, keyring=recorded.keyring))
+        assert same(made, list(tailrace.changes(other)))
 
 
 def test_reading_begins_anywhere(recorded):
@@ -93,13 +87,6 @@ def test_without_the_key_it_is_named_and_what_to_do(recorded):
         assert str(encrypted) in str(caught.value)
 
 
-def command(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["tailrace", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return ended.value.code, *capsys.readouterr()
-
-
 @each_case(
     "how",
     [
@@ -107,19 +94,12 @@ def command(monkeypatch, capsys, *arguments):
         *(("stat", "--as", "json"), ("check",)),
     ],
 )
-def test_commands_take_a_keyring(
-    recorded,
-    how,
-    monkeypatch,
-    capsys,
-):
+def test_commands_take_a_keyring(recorded, how, run):  # noqa: F811 - the fixture
     encrypted, clear = recorded.pairs[0]
-    name, *options = how
-    wanted = command(monkeypatch, capsys, name, *options, clear)
-    made = command(monkeypatch, capsys, name, *options, encrypted, "--keyring", recorded.keyring)
-    assert made[0] == wanted[0] == 0
-    assert name != "log" or wanted[1].count("\n") > 100
-    assert name == "check" or made == wanted  # it prints paths
+    wanted, made = run(*how, clear), run(*how, encrypted, "--keyring", recorded.keyring)
+    assert made.status == wanted.status == 0
+    assert how[0] != "log" or len(wanted.lines) > 100
+    assert how[0] == "check" or made == wanted  # it prints paths
 
 
 @each_case("kind", ["mysql-9.7", "mariadb-11.8 aes_cbc"])

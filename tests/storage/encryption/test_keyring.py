@@ -49,6 +49,7 @@ def plugin(path, word, version=b"2.0", user=b""):
 
 
 def test_component_keyring_file(tmp_path):
+    """Also by the component's configuration, which leads to it."""
     path = component(tmp_path / "k")
     found = keyring.open(path)
     assert isinstance(found, ComponentKeyring)
@@ -57,12 +58,8 @@ def test_component_keyring_file(tmp_path):
     with pytest.raises(KeyMissing, match="has no key gone") as caught:
         found.key("gone")
     assert caught.value.key_id == "gone"
-
-
-def test_the_components_configuration_leads_to_its_file(tmp_path):
-    component(tmp_path / "k")
     configuration = tmp_path / "component_keyring_file.cnf"
-    configuration.write_text(json.dumps({"path": str(tmp_path / "k"), "read_only": False}))
+    configuration.write_text(json.dumps({"path": str(path), "read_only": False}))
     assert keyring.open(configuration).key(ID) == KEY
 
 

@@ -36,18 +36,6 @@ def test_the_plain_bytes_are_those_that_the_server_sends(recorded, numpy, monkey
         assert read_all(source) == wanted
 
 
-@each_case("size", [8 << 20, 1 << 16, 4099, 700])
-def test_blocks_of_any_size_read_the_same(recorded, size):
-    encrypted, clear = recorded.pairs[0]
-    source = stream(recorded, encrypted)
-    made = bytearray()
-    view = memoryview(bytearray(size))
-    while count := source.readinto(view):
-        made += view[:count]
-        assert source.tell() == len(made)
-    assert made == clear.read_bytes()
-
-
 def test_any_seek_reads_the_same(recorded):
     chance = random.Random(5)
     for encrypted, clear in recorded.pairs:

@@ -17,24 +17,6 @@ class Spill(MemoryOutput):
         return MemoryInput(self.data)
 
 
-def test_what_is_written_comes_back_and_is_not_stored():
-    store = Spill()
-    out = temporary(store)
-    text = b"a secret, and again: " * 500
-    for at in range(0, len(text), 333):
-        out.write(text[at : at + 333])
-    assert out.size == len(text)
-    assert bytes(store.data) != text
-    assert b"secret" not in bytes(store.data)
-    source = out.input()
-    assert source.size() == len(text)
-    assert source.read(100) + source.read(len(text)) == text
-    source.seek(77)
-    view = bytearray(1000)
-    assert source.readinto(view) == 1000
-    assert view == text[77:1077]
-
-
 def test_random_cuts_and_updates():
     chance = random.Random(4)
     for _ in range(30):

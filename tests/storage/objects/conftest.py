@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import obstore
 import pytest
@@ -64,13 +64,26 @@ class Bucket:
         return since
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[S3Server]:
-    if reason := available():
-        text = f"needs an S3 server: {reason}"
+def require(name: str, reason: str) -> None:
+    """Skip or fail without that store."""
+    if reason:
+        text = f"needs {name}: {reason}"
         if os.environ.get("TAILRACE_REQUIRE_SERVERS") == "1":
             pytest.fail(text, pytrace=False)
         pytest.skip(text)
+
+
+def lead_to(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the environment lead to a store, and to no other."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    require("an S3 server", available())
     server = S3Server()
     for name in BUCKETS:
         server.bucket(name)
@@ -80,10 +93,7 @@ def s3_server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
-        monkeypatch.delenv(name)
-    for name, value in s3_server.environment.items():
-        monkeypatch.setenv(name, value)
+    lead_to(s3_server, monkeypatch)
     found = Bucket(s3_server, next(FREE))
     assert not found.names()
     found.asked()

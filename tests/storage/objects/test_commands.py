@@ -1,58 +1,46 @@
 """Every command takes a log in an object store, encrypted or not, by its URL."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.recorded import CORPUS
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "tailrace", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-
-
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
-def test_commands(bucket, tmp_path, name):
+def test_commands(bucket, name, run):  # noqa: F811 - the fixture
     folder = CORPUS / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
     rows = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
     bucket.put("logs/binlog.000002", folder / "binlog.000002")
     url = f"{bucket.url}/logs"
     shown = run("log", url, "--as", "json", "--keyring", keys)
-    assert shown.returncode == 0, shown.stderr
-    records = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert shown.status == 0, shown.err
+    records = [json.loads(line) for line in shown.lines]
     assert [[str(value) for value in each["after"].values()] for each in records] == rows
-    counted = json.loads(run("stat", url, "--as", "json", "--keyring", keys).stdout)
-    local = json.loads(run("stat", folder, "--as", "json", "--keyring", keys).stdout)
+    counted = json.loads(run("stat", url, "--as", "json", "--keyring", keys).out)
+    local = json.loads(run("stat", folder, "--as", "json", "--keyring", keys).out)
     del counted["log"], local["log"]
     assert counted == local
     refused = run("log", url)
-    assert refused.returncode == 2
-    assert "--keyring FILE" in refused.stderr
+    assert refused.status == 2
+    assert "--keyring FILE" in refused.err
 
 
-def test_a_mirror(bucket, tmp_path):
+def test_a_mirror(bucket, tmp_path, run):  # noqa: F811 - the fixture
     folder = CORPUS / "mysql-9.7.encrypted"
     rows = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
     bucket.put("logs/binlog.000002", folder / "binlog.000002")
     arguments = (f"{bucket.url}/logs", "--into", tmp_path / "lake", "--keyring", folder / "keyring")
     done = run("mirror", *arguments)
-    assert done.returncode == 0, done.stderr
-    assert f"{len(rows)} change from" in done.stdout
+    assert done.status == 0, done.err
+    assert f"{len(rows)} change from" in done.out
     current = pq.ParquetDataset(tmp_path / "lake" / "corpus.t" / "current").read()
     columns = [current.column(each).to_pylist() for each in ("id", "v")]
     assert [list(map(str, row)) for row in zip(*columns, strict=True)] == rows
-    assert "nothing new" in run("mirror", *arguments).stdout
+    assert "nothing new" in run("mirror", *arguments).out
     secret = bucket.server.secret
     made = (path for path in (tmp_path / "lake").rglob("*") if path.is_file())
     assert not any(secret.encode() in path.read_bytes() for path in made)

@@ -11,7 +11,7 @@ from tailrace.errors import KeyMissing, StorageError
 from tailrace.storage.objects import ObjectFolder, ObjectStore, ObjectUrl
 from tailrace.storage.objects import output as outputs
 from tests.storage.objects.test_landing import NAME, forget
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import ended, in_thread, wait_for
 from tests.writing.made import FLAVOURS, UUID, check_files, orders, row, transactions_of
 from tests.writing.made import log as new_log
 
@@ -68,9 +68,7 @@ def test_a_commit_is_in_the_store_when_it_returns(bucket, flavour, encrypt, tmp_
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_torn_tail_is_cut_as_it_is_on_disk(bucket, flavour, tmp_path):
-    """Issue 20: append on a machine without the local disk. Wherever a transaction was torn between
-    its requests, the same bytes are left as on disk, and the log continues there.
-    """
+    """Issue 20: append on a machine without the local disk leaves the same bytes, and continues."""
     whole = tmp_path / "whole"
     log = new_log(whole / NAME, flavour)
     insert(log, 1, 2, 3)
@@ -109,9 +107,7 @@ def test_a_torn_tail_is_cut_as_it_is_on_disk(bucket, flavour, tmp_path):
 
 
 def test_who_is_replaced_while_it_commits_gets_an_error(bucket, monkeypatch):
-    """A writer hangs between two requests of a transaction, another one takes over, cuts what is
-    torn and commits; then the first one wakes up: its commit fails, and changes nothing.
-    """
+    """It hangs between two requests, another one takes over, cuts what is torn, and commits."""
     for place in ("storage.objects.output.PART", "writing.cache._PIECE"):
         monkeypatch.setattr(f"tailrace.{place}", 1 << 18)
     large = [{**row(number), "note": "x" * 5000} for number in range(500)]
@@ -223,9 +219,7 @@ def test_what_is_not_synced_is_stored_within_a_second(bucket):
 
 @pytest.mark.slow
 def test_threads_that_sync_share_a_request(monkeypatch):
-    """Issue 20: several threads' commits share one object. A thread writes while another one syncs;
-    each sync returns when what was written before it is stored.
-    """
+    """Issue 20: each sync returns when what was written before it is stored."""
     url = ObjectUrl.parse("memory://commit/shared")
     file = ObjectFolder(url).spool.create(NAME, b"head")
     lower = file._bucket
@@ -250,11 +244,7 @@ def test_threads_that_sync_share_a_request(monkeypatch):
             if len(ObjectStore(url).read(NAME, 0, 10_000)) < end:
                 short.append(end)
 
-    threads = [threading.Thread(target=commit, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE)
+    ended(*[in_thread(commit, number) for number in range(8)])
     file.close()
     assert not short
     found = ObjectStore(url).read(NAME, 4, 10_000)
@@ -273,11 +263,7 @@ def test_commits_of_several_threads_share_an_object(bucket):
         for number in range(first, first + 20):
             insert(log, number)
 
-    threads = [threading.Thread(target=commit, args=(100 * number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE)
+    ended(*[in_thread(commit, 100 * number) for number in range(8)])
     assert bucket.asked()["put"] < 160  # of 160 commits, with what was merged
     assert len(transactions_of(url)) == 160
     log.close()
@@ -290,8 +276,7 @@ def test_readers_follow_a_program(bucket, flavour):
     log = new_log(url, flavour, sync="transaction")
     seen = []
     follower = tailrace.rows(url, follow=True)
-    reader = threading.Thread(target=lambda: seen.extend(each["id"] for each in follower))
-    reader.start()
+    reading = in_thread(lambda: seen.extend(each["id"] for each in follower))
     for number in range(30):
         insert(log, number)
         if number == 15:
@@ -299,6 +284,6 @@ def test_readers_follow_a_program(bucket, flavour):
             log.rotate()
     wait_for(lambda: len(seen) == 30)
     follower.close()
-    reader.join(DEADLINE)
+    ended(reading)
     assert seen == [*range(30)]
     log.close()

@@ -1,12 +1,9 @@
 """The stream of an object keeps the contract of every stream, alone and below others."""
 
-from random import Random
 from uuid import uuid4
 
 import pytest
 
-from tailrace.errors import StorageError
-from tailrace.storage.objects import store as objects_input
 from tailrace.storage.objects.bucket import bucket_of
 from tailrace.storage.objects.store import ObjectInput
 from tailrace.storage.objects.url import ObjectUrl
@@ -45,47 +42,3 @@ PIECES = Layer("object read ahead", pieces, same)
 @each_case("bottom", [RANGES, PIECES], ids=["ranges", "pieces"])
 def test_reading(bottom, above, seed):
     check_reading(stacked([bottom, *above]), seed=seed)
-
-
-class Refusing:
-    """A store that refuses one request."""
-
-    def __init__(self, store, number):
-        self.store = store
-        self.left = number
-
-    def __getattr__(self, name):
-        return getattr(self.store, name)
-
-    def read(self, key, offset, count):
-        self.left -= 1
-        if self.left == -1:
-            raise StorageError("connection reset")
-        return self.store.read(key, offset, count)
-
-
-@each_case("number", range(12))
-@each_case("ahead", [0, 2])
-def test_a_refused_request(monkeypatch, number, ahead):
-    """The error comes out, in its place; who reads again gets on, and nothing is left out."""
-    data = Random(number).randbytes(5000)
-    url = an_object(data)
-    refusing = Refusing(bucket_of(url), number)
-    monkeypatch.setattr(objects_input, "bucket_of", lambda _url: refusing)
-    stream = ObjectInput(url)
-    if ahead:
-        stream = ReadAhead(stream, block=500, first=100, ahead=ahead)
-    found, told = bytearray(), 0
-    while len(found) < len(data):
-        try:
-            piece = stream.read(400)
-        except StorageError as error:
-            assert "connection reset" in str(error)  # noqa: PT017 - the loop goes on
-            told += 1
-            assert told == 1
-        else:
-            assert piece
-            found += piece
-    stream.close()
-    assert found == data
-    assert told == (refusing.left < 0)

@@ -1,11 +1,10 @@
-"""Finding logs in a bucket of a real S3 server, and in fsspec's memory; requests are counted."""
+"""Finding logs in a bucket of a real S3 server; requests are counted."""
 
-import fsspec
 import pytest
 
 import tailrace
 from tailrace.errors import BadMagic, StorageError, UsageError
-from tailrace.storage import EventReader, find
+from tailrace.storage import find
 from tests.recorded import CORPUS
 
 LOG = CORPUS / "mysql-9.7.clean-shutdown"
@@ -91,20 +90,3 @@ def test_more_than_a_listing_holds(bucket):
     (series,) = find(bucket.url)
     assert [file.number for file in series.files] == list(range(1, 1203))
     assert bucket.asked() == {"list": 2, "get": 1}
-
-
-def test_fsspecs_memory(bucket):
-    files = fsspec.filesystem("memory")
-    place = f"/{bucket.name}"
-    for number, file in enumerate(FILES, 1):
-        files.pipe_file(f"{place}/logs/binlog.{number:06}", file.read_bytes())
-    names = [f"binlog.{number:06}" for number, _ in enumerate(FILES, 1)]
-    assert named(f"memory:/{place}/logs") == {"logs": names}
-    assert named(f"memory:/{place}") == {"logs": names}
-    assert named(f"memory:/{place}/logs/{names[0]}") == {"binlog": names[:1]}
-    events = [list(EventReader(file)) for file in find(f"memory:/{place}/logs")[0].files]
-    assert events == [list(EventReader(file)) for file in FILES]
-    for url in (f"memory:/{place}/none", "memory://none"):
-        with pytest.raises(StorageError, match="there is no log"):
-            find(url)
-    assert not bucket.asked()

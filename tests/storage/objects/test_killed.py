@@ -17,9 +17,7 @@ KILLS = 3
 @pytest.mark.slow  # alone in this folder: its process builds the server while others need none
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_killed_again_and_again(bucket, flavour):
-    """Issue 20, zero-loss landing: what a commit acknowledged is found again after the local disk
-    is gone. Nothing but the bucket is there for the next writer.
-    """
+    """Issue 20, zero-loss landing: nothing but the bucket is there for the next writer."""
     url = f"{bucket.url}/logs"
     chance = random.Random(3)
     last = 0

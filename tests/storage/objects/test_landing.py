@@ -18,7 +18,7 @@ from tailrace.storage.objects.output import FAN
 from tailrace.storage.objects.segments import SUFFIX, read_file
 from tests.cases import each_case
 from tests.storage.objects.test_find import FILES
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 
 NAME = "binlog.000001"
 HEAD = b"\xfebin" + bytes(100)
@@ -52,9 +52,7 @@ def forget():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_all_that_can_be_done_to_a_file(bucket, seed):
-    """Writes, changes and cuts at random: what was synced is what any reader gets, also a writer
-    on another machine, who resumes it; completed, it is one object.
-    """
+    """At random: any reader gets what was synced, also a writer on another machine."""
     change_at_random(f"{bucket.url}/deep/er", seed, 120)
 
 
@@ -147,9 +145,7 @@ class Mortal:
 @pytest.mark.slow
 @each_case("after", [False, True], ids=["before", "behind"])
 def test_killed_at_every_change(monkeypatch, after):
-    """Whatever request is the last one: what was synced is there, once; and the next writer
-    resumes, and completes the file, byte by byte. Also when it is merged, or completed.
-    """
+    """What was synced is there, once; the next writer resumes and completes it, byte by byte."""
     chance = random.Random(5)
     pieces = [chance.randbytes(chance.randrange(1, 40)) for _ in range(3 * FAN)]
     content = HEAD + b"".join(pieces)
@@ -208,9 +204,7 @@ def test_killed_at_every_change(monkeypatch, after):
 
 
 def test_a_reader_at_every_moment(bucket):
-    """A file is read again and again while it grows, is merged, and is completed: each time it has
-    at least what was synced before, and nothing twice.
-    """
+    """It gets at least what was synced before, and nothing twice."""
     url = ObjectUrl.parse(f"{bucket.url}/logs")
     chance = random.Random(3)
     content = bytearray(HEAD)
@@ -238,17 +232,10 @@ def test_a_reader_at_every_moment(bucket):
                     wrong.append(f"{at} {len(piece)}")
                 looks += 1
 
-    def kept():
-        try:
-            look()
-        except Exception as error:  # noqa: BLE001 - told below
-            wrong.append(repr(error))
-
-    reader = threading.Thread(target=kept)
-    reader.start()
+    reader = in_thread(look)
     for number in range(1, 1001):
         if number % 90 == 0:  # the file does not grow for ever where the reader is slow
-            wait_for(lambda least=number // 90: looks >= least or wrong)
+            wait_for(lambda least=number // 90: looks >= least or wrong or reader.done())
         data = chance.randbytes(chance.choice([10, 300, 3000]))
         content += data
         output.write(data)
@@ -260,10 +247,10 @@ def test_a_reader_at_every_moment(bucket):
     output.close()
     folder.drain()
     done = looks
-    while looks < done + 3 and reader.is_alive():
+    while looks < done + 3 and not reader.done():
         over.wait(0.01)
     over.set()
-    reader.join(DEADLINE)
+    ended(reader)
     assert not wrong
     assert looks > 10
     assert stored(url) == content
@@ -343,9 +330,7 @@ def test_a_request_that_was_carried_out_and_failed(monkeypatch):
 
 @each_case("receiver", [False, True])
 def test_the_store_is_away_when_a_file_is_complete(monkeypatch, caplog, receiver):
-    """It stays readable by its segments, and is completed with the next one; or, if the writer was
-    killed, by a receiver before it reads the file's end.
-    """
+    """It is completed with the next file, or by a receiver before it reads the file's end."""
     url = a_folder()
     folder = ObjectFolder(url)
     for name in (NAME, "binlog.000002"):
@@ -563,11 +548,10 @@ def test_a_folder_in_memory_is_listed_while_another_thread_removes_from_it():
                 bucket.put(key, b"x")
             bucket.remove(*keys)
 
-    thread = threading.Thread(target=change)
-    thread.start()
+    thread = in_thread(change)
     try:
         found = {len(bucket.list(folder).objects) for _ in range(1000)}
     finally:
         done.set()
-        thread.join()
+        ended(thread)
     assert len(found) > 1

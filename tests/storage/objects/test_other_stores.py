@@ -1,10 +1,8 @@
-"""Issue 20, zero-loss landing: other stores than rclone's, each with the same tests.
-
-moto is another S3 implementation, Azurite is Microsoft's own emulator of Azure's blobs.
-"""
+"""The tests of landing (issue 20) in other stores than rclone's: moto, and Azurite for Azure."""
 
 import os
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,36 +14,23 @@ from tailrace.storage.objects.bucket import PART, bucket_of
 from tailrace.testing import check_store, check_writable_store
 from tests.storage.objects import test_landing as landing
 from tests.storage.objects import test_two_writers as two_writers
+from tests.storage.objects.conftest import lead_to, require
 from tests.storage.objects.test_commit import again, insert
 from tests.writing.made import log as new_log
 from tools.stores import Azurite, Moto
 
 
-class Place:
-    """A folder of the store, for tests that want a bucket of their own."""
-
-    def __init__(self, url):
-        self.url = url
-
-
 @pytest.fixture(scope="module", params=[Moto, Azurite], ids=lambda kind: kind.name)
 def store(request):
-    if reason := request.param.available():
-        text = f"needs {request.param.name}: {reason}"
-        if os.environ.get("TAILRACE_REQUIRE_SERVERS") == "1":
-            pytest.fail(text, pytrace=False)
-        pytest.skip(text)
+    require(request.param.name, request.param.available())
     with request.param() as running:
         yield running
 
 
 @pytest.fixture
 def place(store, request, monkeypatch):
-    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
-        monkeypatch.delenv(name)
-    for name, value in store.environment.items():
-        monkeypatch.setenv(name, value)
-    return Place(f"{store.url}/{request.node.originalname}-{len(request.node.name)}")
+    lead_to(store, monkeypatch)
+    return SimpleNamespace(url=f"{store.url}/{request.node.originalname}-{len(request.node.name)}")
 
 
 def test_the_contract(place):
@@ -94,9 +79,7 @@ def test_a_writer_stopped_at_some_requests(place, monkeypatch):
 
 
 def test_a_program_commits(place):
-    """Commits are there when they return, many small ones are merged, a writer without the local
-    disk continues, and each file is one object in the end.
-    """
+    """Small commits are merged, and each file is one object in the end."""
     log = new_log(place.url, "mariadb", sync="transaction")
     for number in range(40):
         insert(log, number)

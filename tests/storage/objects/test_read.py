@@ -2,14 +2,12 @@
 
 import os
 import random
-import threading
 import time
 
 import pytest
 
 import tailrace
 from tailrace.errors import LogError, StorageError
-from tailrace.position import Position
 from tailrace.storage import EventReader, find
 from tailrace.storage.objects.store import ObjectInput
 from tailrace.storage.objects.url import ObjectUrl
@@ -18,7 +16,7 @@ from tailrace.storage.streams.read_ahead import BLOCK, FIRST
 from tailrace.testing.reading import check_far, check_wrong_calls
 from tests.cases import each_case
 from tests.storage.objects.test_find import CORPUS, FILES, put
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, ended, in_thread, wait_for
 from tests.writing.made import log as new_log
 from tests.writing.made import orders, row
 
@@ -125,20 +123,6 @@ def test_an_empty_object_and_one_that_goes(bucket):
             call()
 
 
-def test_starting_in_the_middle(bucket, tmp_path):
-    path = big_log(tmp_path / "log/binlog.000001", 30)
-    put(bucket, path)
-    offset = [offset for offset, raw in EventReader(path) if raw[4] == 33][-2]  # a GTID event
-    (file,) = find(f"{bucket.url}/binlog.000001")[0].files
-    bucket.asked()
-    assert list(EventReader(file, start=offset)) == list(EventReader(path, start=offset))
-    assert bucket.asked()["get"] <= 8
-    log = tailrace.open(bucket.url, start=Position("binlog.000001", offset))
-    assert [event.offset for event in log][1:] == [
-        each for each, _ in EventReader(path) if each >= offset
-    ]
-
-
 def test_a_log_is_followed(bucket, tmp_path):
     """An object that is replaced by a longer one, and a next one, are gone on with."""
     table = orders("mysql")
@@ -153,8 +137,7 @@ def test_a_log_is_followed(bucket, tmp_path):
         def watch():
             seen.extend(f"{event.file}@{event.offset}" for event in log if event.name != "ROTATE")
 
-        reader = threading.Thread(target=watch)
-        reader.start()
+        reader = in_thread(watch)
         try:
             started = time.monotonic()
             bucket.asked()
@@ -179,8 +162,7 @@ def test_a_log_is_followed(bucket, tmp_path):
             wait_for(lambda: len(seen) >= len(wanted))
         finally:
             log.close()
-            reader.join(DEADLINE)
-    assert not reader.is_alive()
+            ended(reader)
     assert seen == wanted
 
 

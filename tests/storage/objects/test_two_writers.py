@@ -1,6 +1,4 @@
-"""Issue 20, zero-loss landing: a writer is stopped at any request, another one takes the file over,
-and the first one wakes up. Whatever a `sync` that returned has stored is in the file.
-"""
+"""Issue 20: a writer is stopped, another one takes the file over, the first one wakes up."""
 
 import os
 import re
@@ -34,9 +32,7 @@ def stored(url):
 
 
 class Stopped:
-    """A bucket whose client stops at its ``n``-th request, before it or after it, while ``act`` is
-    carried out.
-    """
+    """A bucket whose client stops at its ``n``-th request, before or after it, for ``act``."""
 
     def __init__(self, lower, n, act, *, after):
         self.lower = lower
@@ -175,9 +171,7 @@ def run(url, n, *, after, there, ends, patch):
 @each_case("there", [False, True], ids=["created", "taken-over"])
 @each_case("ends", [False, True], ids=["grows", "completed"])
 def test_stopped_at_every_request(ends, there, after, monkeypatch):
-    """A writer creates a file, or takes it over; commits, merges, rolls back, completes. Wherever it
-    is stopped: no commit that returned is lost, and only one of the two continues.
-    """
+    """No commit that returned is lost, and only one of the two continues."""
     n = 1 + (2 * there + after) % STRIDE
     while run(a_folder(), n, after=after, there=there, ends=ends, patch=monkeypatch):
         n += STRIDE
@@ -347,9 +341,7 @@ def run_logs(n, *, after, patch):
 @pytest.mark.slow
 @each_case("after", [False, True], ids=["before", "behind"])
 def test_a_log_that_rotates_is_taken_over(after, monkeypatch):
-    """Wherever the first program is stopped: it continues, or creates the next file, only as long
-    as it is the one that writes. The next file's head has all that was committed before.
-    """
+    """The next file's head has all that was committed before."""
     n = 1 + 2 * after % STRIDE
     while run_logs(n, after=after, patch=monkeypatch):
         n += STRIDE

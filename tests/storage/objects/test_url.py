@@ -1,15 +1,13 @@
 """URLs of objects, and such as are refused because they may hold secrets."""
 
-import sys
-
 import pytest
 
 import tailrace
-from tailrace.cli import main
 from tailrace.errors import StorageError, TailraceError, UsageError
 from tailrace.storage import find
 from tailrace.storage.objects import ObjectUrl, names_object
 from tests.cases import each_case
+from tests.cli.conftest import run  # noqa: F401 - a fixture
 
 SECRET = "hunter2-very-secret"
 WITH_SECRETS = [
@@ -61,7 +59,7 @@ def test_other_schemes_are_named_with_those_that_are_known():
 
 
 @each_case("url", [*WITH_SECRETS, *ELSEWHERE])
-def test_credentials_in_a_url_are_refused_and_not_repeated(url, capfd, monkeypatch):
+def test_credentials_in_a_url_are_refused_and_not_repeated(url, run):  # noqa: F811 - the fixture
     """Nor those of URLs that name no object."""
     said = []
     for call in (
@@ -77,11 +75,9 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url, capfd, monkeypat
         ) as caught:
             call()
         said.append(f"{caught.value!s} {caught.value!r}")
-    for command in (["log", url], ["stat", url]):
-        monkeypatch.setattr(sys, "argv", ["tailrace", *command])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code
-    said.extend(capfd.readouterr())
+    for command in ("log", "stat"):
+        ran = run(command, url)
+        assert ran.status
+        said += [ran.out, ran.err]
     assert SECRET not in "".join(said)
     assert "environment" in said[-1] or url in ELSEWHERE

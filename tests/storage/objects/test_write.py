@@ -14,23 +14,6 @@ from tests.writing.made import FLAVOURS, check_files, fill, orders, row, transac
 from tests.writing.made import log as new_log
 
 
-def test_the_same_bytes_as_on_disk(bucket, tmp_path):
-    def write(target):
-        table = orders("mysql")
-        with new_log(target, "mysql", max_size=1 << 14) as log:
-            for number in range(60):
-                with log.transaction() as trx:
-                    trx.insert(table, [row(number)] * 30)
-
-    write(tmp_path / "here/binlog.000001")
-    write(f"{bucket.url}/here/binlog.000001")
-    here = tmp_path / "here"
-    assert len(bucket.names("here")) > 3
-    assert bucket.names("here") == sorted(path.name for path in here.iterdir())
-    for path in here.iterdir():
-        assert (bucket.folder / "here" / path.name).read_bytes() == path.read_bytes()
-
-
 def test_large_files_come_in_parts(bucket, tmp_path):
     bucket.asked()
     big_log(f"{bucket.url}/binlog.000001", 2 * PART // (1 << 20) + 3)

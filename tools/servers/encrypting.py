@@ -1,4 +1,4 @@
-"""Servers that encrypt their logs, their keys in a folder of the test's."""
+"""Servers that encrypt their logs, their keys in a folder of the caller's."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tools.servers import Server, datadir
+from tools.servers import datadir
 from tools.servers.prefix import Prefix
+from tools.servers.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-KEYS = "# comment\n1;770A8A65DA156D24EE2A093277530142770A8A65DA156D24EE2A093277530142\n2;F5502320F8429037B8DAEF761B189D12\n"
+KEYS = (
+    "# comment\n"
+    "1;770A8A65DA156D24EE2A093277530142770A8A65DA156D24EE2A093277530142\n"
+    "2;F5502320F8429037B8DAEF761B189D12\n"
+)
 GTIDS = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
 
 
@@ -40,7 +45,7 @@ class _OwnProgram(Prefix):
 
 
 def mysql_with_keyring(
-    folder: Path, options: dict[str, object] | None = None, *, server_id: int = 1
+    folder: Path, options: Mapping[str, object] | None = None, *, server_id: int = 1
 ) -> Server:
     """A MySQL server with component_keyring_file (data in ``folder/keyring``) that encrypts."""
     given = {"binlog_encryption": "ON", **GTIDS, **(options or {})}
