@@ -51,7 +51,7 @@ class Targets(Report):
 
 
 def copy_tables(server: Server, tables: Iterable[Altered]) -> list[Altered]:
-    """Copy tables into a database of their own; the tables whose copy the server does not change."""
+    """Copy tables into a database of their own; those whose copy the server does not change."""
     copied: list[Altered] = []
     server.execute("SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
     if server.flavour == "mariadb":  # what an added JSON column has is no JSON

@@ -164,8 +164,7 @@ class Campaign:
         database = next(iter(recorded.tables)).partition(".")[0]
         databases = [database]
         forget(self.taker, database, _END)
-        if self.taker.flavour == "mysql":
-            gtid_mode(self.taker, "ON_PERMISSIVE")
+        gtid_mode(self.taker, "ON_PERMISSIVE")
         try:
             if way.startswith("served"):
                 databases += self._serve(recorded, manner, folder, by_gtid=way.endswith("GTID"))
@@ -243,7 +242,7 @@ class Campaign:
             forget(self.origin)
         insert_files(self.origin, files, alone=manner.form != "arrow")
         mode: GtidMode = "ON" if by_gtid else "ON_PERMISSIVE"
-        for server in (self.origin, self.taker) if mysql else ():
+        for server in (self.origin, self.taker):
             gtid_mode(server, mode)
         self._own("own_after")
         replicate(self.origin, self.taker, by_gtid=by_gtid)
