@@ -8,11 +8,8 @@ In the end the causes are removed and the tables are taken up again: those that 
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tailrace.spark.lake.reading import LakeView
@@ -30,6 +27,7 @@ from tools.dumps import dump_databases
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
+    from pathlib import Path
 
     from tailrace.spark import MirrorReport
     from tailrace.spark.manifest.manifest import Manifest
@@ -68,13 +66,8 @@ def run_poisoned(
 ) -> Poisoned:
     """Poison the tables of one lake, on a server of one's own."""
     report = Poisoned(server.name, format)
-    folder = Path(tempfile.mkdtemp(prefix="tailrace-poisoned-"))
-    try:
+    with report.in_folder(f"{server.name} {format}") as folder:
         _Run(server, format, folder, rng, report, rows).run(rounds)
-    except Wrong as error:
-        report.failures.append(f"{server.name} {format}: {error} (left in {folder})")
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
     return report
 
 

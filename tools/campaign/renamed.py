@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import random
 import shutil
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
@@ -32,6 +30,7 @@ from tools.servers import ONE_OF_EACH, Server
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tailrace.spark.manifest.manifest import TableState
 
@@ -201,18 +200,12 @@ def run(server: Server, count: int, seed: int) -> Tries:
     """So many stories on a server of one's own."""
     report = Tries(f"stories on {server.name}")
     for number in range(count):
-        folder = Path(tempfile.mkdtemp(prefix="tailrace-renamed-"))
-        story = _Story(server, folder, random.Random(f"{server.name}-{seed}-{number}"))
-        try:
+        with report.in_folder(f"{report.what} {number}") as folder:
+            story = _Story(server, folder, random.Random(f"{server.name}-{seed}-{number}"))
             story.run()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is looked for
-            what = f"{type(error).__name__}: {error!s:.500}"
-            report.failures.append(f"{report.what} {number}: {what} (left in {folder})")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+            report.outcomes["selected tables that are the server's"] += story.equal
+            report.outcomes["selected tables of which it is said why they are not"] += story.aside
         report.tried += 1
-        report.outcomes["selected tables that are the server's"] += story.equal
-        report.outcomes["selected tables of which it is said why they are not"] += story.aside
     return report
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
 import traceback
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from tools.campaign.workload import Recorded
 
 
 REJECTED: Final = "rejected by the source"
@@ -18,14 +23,9 @@ REJECTED: Final = "rejected by the source"
 
 
 @dataclass
-class Report:
-    """What came of one part; subclasses count what was done.
+class Failures:
+    """What ought not to have come of a campaign."""
 
-    ``columns`` are the table's. A counter has its total and the numbers of ``counted`` there.
-    """
-
-    columns: ClassVar[str]
-    counted: ClassVar[Sequence[str]] = ()
     failures: list[str] = field(default_factory=list, kw_only=True)
 
     @contextmanager
@@ -37,6 +37,25 @@ class Report:
             where = traceback.extract_tb(error.__traceback__)[-1].name
             text = f"{what}: {type(error).__name__}: {error!s:.2000} ({where})"
             self.failures.append(text.encode("ascii", "backslashreplace").decode())
+
+    @contextmanager
+    def in_folder(self, what: object) -> Iterator[Path]:
+        """As `noting`, in a temporary folder that is left where it failed."""
+        folder = Path(tempfile.mkdtemp(prefix="tailrace-campaign-"))
+        with self.noting(f"{what} (left in {folder})"):
+            yield folder
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class Report(Failures):
+    """What came of one part; subclasses count what was done.
+
+    ``columns`` are the table's. A counter has its total and the numbers of ``counted`` there.
+    """
+
+    columns: ClassVar[str]
+    counted: ClassVar[Sequence[str]] = ()
 
     def cells(self) -> list[object]:
         """The cells of its row of the table, but for the last: the number of failures."""
@@ -54,13 +73,34 @@ class Report:
 
 
 @dataclass
-class Tries:
+class SchemasReport(Report):
+    """What came of random schemas of a server."""
+
+    server: str
+    seed: int
+    schemas: int = 0
+    tables: int = 0
+    rows: int = 0
+    types: Counter[str] = field(default_factory=Counter)
+    ways: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def count(self, recorded: Recorded) -> None:
+        """Take in one schema's size."""
+        self.schemas += 1
+        for table in recorded.tables.values():
+            self.tables += 1
+            self.rows += len(table.rows)
+            self.types.update(column.base for column in table.columns.values())
+
+
+@dataclass
+class Tries(Failures):
     """What came of a campaign that tries one thing with many random changes; ``what`` they are."""
 
     what: str
     tried: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list, kw_only=True)
     _began: float = field(default_factory=time.monotonic)
 
     def take(self, number: object, outcome: str, failure: str = "") -> None:

@@ -10,9 +10,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pymysql.err import MySQLError
@@ -31,6 +29,7 @@ from tools.servers import ONE_OF_EACH, Server
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tailrace.spark.manifest.manifest import TableState
     from tools.dumps import TableDump
@@ -97,10 +96,8 @@ def run(server: Server, format_: str, logs: int, seed: int) -> Restarted:
     """Try so many logs on a server of one's own."""
     report = Restarted(server.name, format_)
     for number in range(logs):
-        folder = Path(tempfile.mkdtemp(prefix="tailrace-restarted-"))
-        with report.noting(f"{server.name} {format_} seed {seed} log {number} ({folder})"):
+        with report.in_folder(f"{server.name} {format_} seed {seed} log {number}") as folder:
             _Try(server, format_, folder, random.Random(f"{seed} {number}")).run(report)
-            shutil.rmtree(folder)
         report.logs += 1
     return report
 
