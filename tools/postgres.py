@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
-import tempfile
-import time
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from tools.servers.server import free_port
+from tools.s3 import LocalStore
+from tools.servers import ServersUnavailable
 
-_SECONDS: Final = 60.0
 _USER: Final = "nobody"
 """As whom it runs if this process is root's, as whom it does not start."""
 
@@ -30,81 +29,52 @@ def programs() -> Path | None:
     )
 
 
-class Postgres:
+class Postgres(LocalStore):
     """A running server; a context manager. ``url`` is SQLAlchemy's."""
 
-    def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="tailrace-postgres-"))
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = 0
+    ends_by = signal.SIGQUIT  # without waiting for clients
 
     @property
     def url(self) -> str:
-        return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/postgres"
+        return f"postgresql+psycopg://postgres@{self.host}:{self.port}/postgres"
 
-    def __enter__(self) -> Self:
-        found = programs()
-        if found is None:
-            raise RuntimeError("there is no PostgreSQL on this machine")
-        settings: dict[str, Any] = {}
+    def start(self) -> None:
+        """Make its data, start it, and wait until it answers."""
         if os.getuid() == 0:
             user = pwd.getpwnam(_USER)
-            os.chown(self._folder, user.pw_uid, user.pw_gid)
-            settings = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-        data = self._folder / "data"
+            os.chown(self._work, user.pw_uid, user.pw_gid)
+        options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "-N")
         subprocess.run(
-            [found / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"],
+            [_program("initdb"), "-D", self._work / "data", *options],
             check=True,
             stdout=subprocess.DEVNULL,
-            cwd=self._folder,
-            **settings,
+            cwd=self._work,
+            **self.user(),
         )
-        self.port = free_port()
-        with (self._folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    found / "postgres",
-                    "-D",
-                    data,
-                    "-p",
-                    str(self.port),
-                    "-k",
-                    self._folder,
-                    "-c",
-                    "listen_addresses=127.0.0.1",
-                    "-c",
-                    "fsync=off",
-                ],
-                stdout=log,
-                stderr=log,
-                cwd=self._folder,
-                **settings,
-            )
-        deadline = time.monotonic() + _SECONDS
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                said = (self._folder / "log").read_text(errors="replace")[-2000:]
-                self.stop()
-                raise RuntimeError(f"PostgreSQL did not start: {said}")
-            time.sleep(0.1)
-        return self
+        super().start()
 
-    def _answers(self) -> bool:
-        return (
-            subprocess.run(
-                [str(programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)],  # type: ignore[operator]
-                check=False,
-            ).returncode
-            == 0
-        )
+    def argv(self) -> list[str]:
+        options = ("-k", str(self._work), "-c", f"listen_addresses={self.host}", "-c", "fsync=off")
+        data = str(self._work / "data")
+        return [_program("postgres"), "-D", data, "-p", str(self.port), *options]
 
-    def stop(self) -> None:
-        """End it at once; its data is removed."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+    def own_environment(self) -> dict[str, str]:
+        return {}
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def user(self) -> dict[str, Any]:
+        """As root it does not start."""
+        if os.getuid():
+            return {}
+        user = pwd.getpwnam(_USER)
+        return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+    def answers(self) -> bool:
+        argv = [_program("pg_isready"), "-q", "-h", self.host, "-p", str(self.port)]
+        return subprocess.run(argv, check=False).returncode == 0
+
+
+def _program(name: str) -> str:
+    found = programs()
+    if found is None:
+        raise ServersUnavailable("there is no PostgreSQL on this machine")
+    return str(found / name)

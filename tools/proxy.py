@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import queue
-import selectors
+import asyncio
 import socket
 import struct
 import threading
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.closing import Closing
 
 if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
     from collections.abc import Callable, Iterable, Iterator
 
 _PIECE: Final = 1 << 18
@@ -31,17 +31,14 @@ class Counts:
 
 
 @dataclass(eq=False)
-class _End:
-    """One side of a link: its socket, and what is still to be sent to it."""
+class _Link:
+    """A connection of a client, and the one to the server that belongs to it."""
 
-    socket: socket.socket
-    is_server: bool
-    connection: int  # its number
-    waiting: bytearray = field(default_factory=bytearray)
-    ended: bool = False  # it has sent FIN
-    other: _End | None = None
-    stalled: bool = False
-    watched: int = 0  # the selector's events
+    number: int
+    client: StreamWriter
+    server: StreamWriter
+    passing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Not set while it is stalled."""
 
 
 class Proxy(Closing):
@@ -58,24 +55,17 @@ class Proxy(Closing):
     def __init__(self, target: int | Callable[[], int], *, listening: bool = True) -> None:
         self._target = target if callable(target) else lambda: target
         self.counts = Counts()
-        self._ends: set[_End] = set()
+        self._links: set[_Link] = set()
         self._left: int | None = None  # bytes that may still come from the server before a cut
         self._reset_after = False
         self._refusing = False
         self._then: Callable[[], object] = lambda: None  # what a cut does at its end
-        self._orders: queue.SimpleQueue[tuple[Callable[[], object], threading.Event]] = (
-            queue.SimpleQueue()
-        )
-        self._selector = selectors.DefaultSelector()
         self._listener = socket.socket()
         self._listener.bind((self.host, 0))
-        self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
-        self._wake, self._woken = socket.socketpair()
-        self._woken.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
-        self._running = True
-        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+        self._server: asyncio.Server | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
         if listening:
             self.listen()
@@ -84,12 +74,8 @@ class Proxy(Closing):
 
     def listen(self) -> None:
         """Take connections."""
-
-        def listen() -> None:
-            self._listener.listen(64)
-            self._selector.register(self._listener, selectors.EVENT_READ)
-
-        self._order(listen)
+        server = asyncio.start_server(self._serve, sock=self._listener, backlog=64, limit=_PIECE)
+        self._server = asyncio.run_coroutine_threadsafe(server, self._loop).result()
 
     def cut(self, *, reset: bool = True) -> None:
         """End all connections now, by RST or FIN.
@@ -134,11 +120,13 @@ class Proxy(Closing):
         return done
 
     def stall(self) -> None:
-        """Keep the connections, and pass nothing on them.
+        """Keep the connections, and pass nothing on them, as in a network that is gone."""
 
-        What comes meanwhile waits in the kernel, as in a network that is gone.
-        """
-        self._order(lambda: self._set_stalled(True))
+        def stall() -> None:
+            for link in self._links:
+                link.passing.clear()
+
+        self._order(stall)
 
     def refuse(self) -> None:
         """Reset all connections, and each new one, until `go_on`."""
@@ -154,7 +142,8 @@ class Proxy(Closing):
 
         def resume() -> None:
             self._refusing, self._left = False, None
-            self._set_stalled(False)
+            for link in self._links:
+                link.passing.set()
 
         self._order(resume)
 
@@ -162,10 +151,11 @@ class Proxy(Closing):
         """The ports on our side of the connections to the server: it lists its clients by them."""
         found: set[int] = set()
 
-        def note() -> None:
-            found.update(end.socket.getsockname()[1] for end in self._ends if end.is_server)
+        def look() -> None:
+            names = [link.server.get_extra_info("sockname") for link in self._links]
+            found.update(port for _, port in names)
 
-        self._order(note)
+        self._order(look)
         return found
 
     def note(self, connection: int, piece: bytes, *, from_server: bool) -> None:
@@ -173,169 +163,97 @@ class Proxy(Closing):
 
     def close(self) -> None:
         """End all connections and the thread; may be called again."""
-        if self._running:
-
-            def end() -> None:
-                self._running = False
-
-            self._order(end)
+        if self._loop.is_closed():
+            return
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
 
     def _order(self, act: Callable[[], object]) -> None:
-        done = threading.Event()
-        self._orders.put((act, done))
-        with suppress(OSError):  # closed already
-            self._wake.send(b"!")
-        while not done.wait(0.5):
-            if not self._thread.is_alive():
-                raise RuntimeError("the proxy is closed")
+        async def obey() -> None:
+            act()
+
+        asyncio.run_coroutine_threadsafe(obey(), self._loop).result()
 
     # --- the thread ------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while self._running:
-            for key, events in self._selector.select():
-                if key.fileobj is self._listener:
-                    self._accept()
-                elif key.fileobj is self._woken:
-                    self._obey()
-                else:
-                    end: _End = key.data
-                    if events & selectors.EVENT_WRITE and end in self._ends:
-                        self._send(end)
-                    if events & selectors.EVENT_READ and end in self._ends:
-                        self._receive(end)
+    async def _end(self) -> None:
+        self._refusing = True
         self._cut_all(reset=True)
-        for each in (self._listener, self._wake, self._woken):
-            each.close()
-        self._selector.close()
+        if self._server is not None:
+            self._server.close()
+        self._listener.close()
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
 
-    def _obey(self) -> None:
-        self._woken.recv(4096)
-        with suppress(queue.Empty):
-            while True:
-                act, done = self._orders.get_nowait()
-                act()
-                done.set()
-
-    def _accept(self) -> None:
-        try:
-            client, _ = self._listener.accept()
-        except OSError:  # it has gone away already
+    async def _serve(self, client: StreamReader, to_client: StreamWriter) -> None:
+        link = None
+        with suppress(OSError):
+            connecting = asyncio.open_connection(self.host, self._target(), limit=_PIECE)
+            server, to_server = await asyncio.wait_for(connecting, _CONNECT_SECONDS)
+            link = _Link(self.counts.connections, to_client, to_server)
+        if link is None or self._refusing:
+            for each in (to_client,) if link is None else (to_client, to_server):
+                _close(each, reset=True)
             return
-        try:
-            if self._refusing:
-                raise ConnectionRefusedError
-            server = socket.create_connection((self.host, self._target()), _CONNECT_SECONDS)
-        except OSError:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            client.close()
-            return
-        ends = [_End(each, each is server, self.counts.connections) for each in (client, server)]
+        link.passing.set()
         self.counts.connections += 1
-        ends[0].other, ends[1].other = ends[1], ends[0]
-        for end in ends:
-            end.socket.setblocking(False)
-            end.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._ends.add(end)
-            self._watch(end)
+        self._links.add(link)
+        for each in (to_client, to_server):
+            each.transport.set_write_buffer_limits(0)  # `drain` waits until all is sent
+        await asyncio.gather(
+            self._pass(link, client, to_server), self._pass(link, server, to_client)
+        )
+        self._drop(link, reset=False)
 
-    def _watch(self, end: _End) -> None:
-        """Have the selector wait for what this end can do now; nothing while it is stalled."""
-        other = end.other
-        events = 0
-        if not end.stalled and other is not None:
-            if not end.ended and not other.waiting:
-                events |= selectors.EVENT_READ
-            if end.waiting:
-                events |= selectors.EVENT_WRITE
-        if events == end.watched:
-            return
-        if not end.watched:
-            self._selector.register(end.socket, events, end)
-        elif events:
-            self._selector.modify(end.socket, events, end)
-        else:
-            self._selector.unregister(end.socket)
-        end.watched = events
-
-    def _receive(self, end: _End) -> None:
-        other = end.other
-        if other is None:
-            return
+    async def _pass(self, link: _Link, reader: StreamReader, writer: StreamWriter) -> None:
+        """Pass what one side sends, to its end."""
         try:
-            piece = end.socket.recv(_PIECE)
-        except BlockingIOError:
-            return
+            while piece := await reader.read(_PIECE):
+                await link.passing.wait()
+                if writer is link.client:
+                    await self._from_server(link, piece)
+                else:
+                    self.note(link.number, piece, from_server=False)
+                    writer.write(piece)
+                    await writer.drain()
+            writer.write_eof()
         except OSError:
-            self._drop(end, reset=True)
-            return
-        if not piece:
-            end.ended = True
-            with suppress(OSError):
-                other.socket.shutdown(socket.SHUT_WR)
-            if other.ended:
-                self._drop(end, reset=False)
-            else:
-                self._watch(end)
-            return
-        if end.is_server:
-            self._from_server(other, piece)
-        else:
-            self._pass(other, piece)
+            self._drop(link, reset=True)
 
-    def _from_server(self, client: _End, piece: bytes) -> None:
-        last = self._left is not None and len(piece) >= self._left
-        if self._left is not None:
-            piece = piece[: self._left]
-            self._left -= len(piece)
+    async def _from_server(self, link: _Link, piece: bytes) -> None:
+        """Pass a piece, or as much of it as comes before a cut."""
+        left, last = self._left, False
+        if left is not None:
+            piece, last = piece[:left], 0 < left <= len(piece)
+            self._left = left - len(piece)
         self.counts.from_server += len(piece)
-        self._pass(client, piece)
-        if last:
-            self._left = None
-            if client in self._ends and client.waiting:  # a reader that is slow gets them first
-                client.socket.settimeout(_CONNECT_SECONDS)
-                with suppress(OSError):
-                    client.socket.sendall(client.waiting)
-            self._cut_all(reset=self._reset_after)
-            self._then()
-
-    def _pass(self, end: _End, piece: bytes) -> None:
-        self.note(end.connection, piece, from_server=not end.is_server)
-        end.waiting += piece
-        self._send(end)
-
-    def _send(self, end: _End) -> None:
+        self.note(link.number, piece, from_server=True)
+        link.client.write(piece)
         try:
-            sent = end.socket.send(end.waiting)
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            self._drop(end, reset=True)
-            return
-        del end.waiting[:sent]
-        self._watch(end)
-        if end.other is not None:
-            self._watch(end.other)
-
-    def _set_stalled(self, stalled: bool) -> None:
-        for end in list(self._ends):
-            end.stalled = stalled
-            self._watch(end)
+            await link.client.drain()
+        finally:
+            if last:
+                self._left = None
+                self._cut_all(reset=self._reset_after)
+                self._then()
 
     def _cut_all(self, *, reset: bool) -> None:
-        for end in [end for end in self._ends if end.is_server]:
-            self._drop(end, reset=reset)
+        for link in list(self._links):
+            self._drop(link, reset=reset)
 
-    def _drop(self, end: _End, *, reset: bool) -> None:
+    def _drop(self, link: _Link, *, reset: bool) -> None:
         """Close both ends of a link."""
-        for each in (end, end.other):
-            if each is None or each not in self._ends:
-                continue
-            self._ends.discard(each)
-            if each.watched:
-                self._selector.unregister(each.socket)
-            if reset:
-                with suppress(OSError):
-                    each.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            each.socket.close()
+        if link in self._links:
+            self._links.discard(link)
+            link.passing.set()
+            for writer in (link.client, link.server):
+                _close(writer, reset=reset)
+
+
+def _close(writer: StreamWriter, *, reset: bool) -> None:
+    with suppress(OSError):
+        if reset:
+            own = writer.get_extra_info("socket")
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    writer.transport.abort()

@@ -61,7 +61,6 @@ NOT_RUN = {
     "docs/guide/serve.md": 4,
     "docs/guide/storage.md": 1,
     "docs/tutorial.md": 1,
-    "examples/README.md": 1,
     "examples/cluster/README.md": 1,
     "examples/pipelines/README.md": 1,
 }

@@ -14,11 +14,13 @@ _GTID_MODES: Final[tuple[GtidMode, ...]] = ("OFF", "OFF_PERMISSIVE", "ON_PERMISS
 
 
 def gtid_mode(server: Server, mode: GtidMode) -> None:
-    """Bring a MySQL server to that mode, a step at a time as it demands.
+    """Bring a MySQL server to that mode, a step at a time as it demands; MariaDB has no modes.
 
     ``ON_PERMISSIVE`` takes anonymous transactions and those with GTIDs. A relay log with GTIDs
     stops an applier under ``OFF`` (error 1781), an anonymous one under ``ON`` (1782).
     """
+    if server.flavour != "mysql":
+        return
     if mode in _GTID_MODES[2:]:
         server.execute("SET GLOBAL enforce_gtid_consistency = ON")
     current = str(server.query("SELECT @@GLOBAL.gtid_mode")[0][0])

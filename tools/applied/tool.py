@@ -34,16 +34,7 @@ def by_tool(server: Server, files: Sequence[Path], *options: str) -> None:
     Raises `ApplyFailed` with what the tool or the client says.
     """
     reader = [*server.prefix.binlog_tool(), "--verify-binlog-checksum", *options]
-    client = [
-        *server.prefix.command("mariadb" if server.flavour == "mariadb" else "mysql"),
-        "--no-defaults",
-        f"--socket={server.folder / 'socket'}",
-        f"--user={server.user}",
-        f"--character-sets-dir={server.prefix.share / 'charsets'}",
-        "--default-character-set=utf8mb4",
-        "--binary-mode",
-        "--max-allowed-packet=1G",
-    ]
+    client = server.client("--default-character-set=utf8mb4")
     output = server.folder / "tmp" / "by_tool.sql"
     with output.open("wb") as sql:
         done = subprocess.run(

@@ -38,9 +38,10 @@ from tools.campaign import (
     written,
     zeroloss,
 )
-from tools.campaign.report import conclude
+from tools.campaign.report import Report, Tries, conclude
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
 CAMPAIGNS: Final[dict[str, ModuleType]] = {
@@ -51,8 +52,8 @@ CAMPAIGNS: Final[dict[str, ModuleType]] = {
         *(served, written, zeroloss),
     )
 }
-"""Each has ``command``, or gives ``reports``; ``SIZES``, ``SERVERS`` and ``add_arguments`` are what
-it takes.
+"""Each gives ``reports``, or has ``run`` (of a server, if it has ``SERVERS``, a size and a seed).
+``SIZES``, ``SERVERS`` and ``add_arguments`` are what it takes.
 """
 
 
@@ -80,19 +81,23 @@ def main() -> int:
         given.size = module.SIZES[given.size]
     if "server" in given:
         given.server = given.server or list(module.SERVERS)
-    return int(module.command(given)) if hasattr(module, "command") else _report(module, given)
-
-
-def _report(module: ModuleType, given: argparse.Namespace) -> int:
-    """Print each report as it comes, and all of them in the end."""
     began = time.monotonic()
     reports = []
-    for report in module.reports(given):
+    for report in _reports(module, given):  # printed as they come, and all in the end
         reports.append(report)
         print(report.line(), flush=True)
         for failure in report.failures:
             print(f"FAILED {failure}", flush=True)
     return conclude(reports, f"seed {given.seed}: {time.monotonic() - began:.0f} s")
+
+
+def _reports(module: ModuleType, given: argparse.Namespace) -> Iterator[Report | Tries]:
+    if hasattr(module, "reports"):
+        yield from module.reports(given)
+        return
+    for server in [(name,) for name in given.server] if "server" in given else [()]:
+        found = module.run(*server, given.size, given.seed)
+        yield from [found] if isinstance(found, Report | Tries) else found
 
 
 if __name__ == "__main__":

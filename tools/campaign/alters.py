@@ -13,17 +13,16 @@ import random
 import re
 import shutil
 import tempfile
-import threading
 from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pymysql
 
-from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.options import FORMATS
 from tools.campaign import alters_statements
 from tools.campaign.alters_targets import (
     COPIES,
@@ -35,8 +34,8 @@ from tools.campaign.alters_targets import (
     copy_tables,
 )
 from tools.campaign.mirrored_checks import at
+from tools.campaign.mirrored_here import mirrored
 from tools.campaign.mirrored_lake import LakeReader, compare
-from tools.campaign.process import Wrong
 from tools.campaign.report import Report
 from tools.dumps import dump_table
 from tools.dumps import tables as tables_of
@@ -64,7 +63,6 @@ class Size:
 
 SIZES: Final = {"small": Size(1, 40), "full": Size(4, 170)}
 DATABASE: Final = "altered"
-FORMATS: Final = ("parquet", "delta", "iceberg")
 _OURS: Final = re.compile(r"\b[A-Z]\w*(?:Error|Invalid|Iteration)\b")
 """What only a mistake of ours says."""
 _FUTURE: Final = 7_258_118_400_000_000
@@ -263,29 +261,9 @@ def _landed(folder: Path, parts: Sequence[Sequence[Path]], kind: str) -> Path:
     for part in parts:
         for log in part:
             shutil.copy(log, logs / log.name)
-        stop = threading.Event()
-
-        def on_moment(moment: Any, stop: threading.Event = stop) -> None:
-            if moment.report is None:
-                stop.set()
-
-        mirror(
-            logs,
-            folder / "lake",
-            spark=_no_spark,
-            format=kind,
-            keep=["current", "history"],
-            tables=f"{DATABASE}.*",
-            follow=True,
-            trigger=0.02,
-            stop=stop,
-            on_moment=on_moment,
-        )
+        keep = ["current", "history"]
+        mirrored(logs, folder / "lake", kind, keep=keep, tables=f"{DATABASE}.*")
     return folder / "lake"
-
-
-def _no_spark() -> Any:
-    raise AssertionError("what is small is done without Spark")
 
 
 def _check(
@@ -312,7 +290,7 @@ def _check(
             done.reasons[_kind_of(current.refused)] += 1
         else:
             rows = reader.current(table.full) if current is not None else None
-            _compare(table.full, rows, wanted, _missing(current))
+            compare(table.full, rows, wanted, optional=_missing(current))
             report.equal += 1
     with report.noting(f"history: {told}"):
         history = state.history if state is not None else None
@@ -321,7 +299,7 @@ def _check(
         else:
             rows = reader.history(table.full) if history is not None else None
             rows = None if rows is None else at(rows, _FUTURE)
-            _compare(table.full, rows, wanted, _missing(history))
+            compare(table.full, rows, wanted, optional=_missing(history))
             report.histories += 1
 
 
@@ -330,15 +308,6 @@ def _missing(state: Current | History | None) -> tuple[str, ...]:
     if state is None:
         return ()
     return (*state.unlogged, *(name for name, *_ in state.added))
-
-
-def _compare(name: str, rows: Any, wanted: TableDump | None, unlogged: Sequence[str]) -> None:
-    count = wanted["count"] if wanted is not None else 0
-    if rows is None or not rows.num_rows or wanted is None:
-        if count or (rows is not None and rows.num_rows):
-            raise Wrong(f"{name}: {count} rows by SELECT, {rows.num_rows if rows else 0} found")
-        return
-    compare(name, rows, wanted, optional=unlogged)
 
 
 def _kind_of(reason: str) -> str:

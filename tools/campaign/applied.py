@@ -33,7 +33,6 @@ from tools.postgres import Postgres
 from tools.servers import Server
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
 DATABASE: Final = "random_load"
@@ -104,8 +103,7 @@ def run(name: str, size: Size, seed: int) -> Iterator[AppliedReport]:
 def _server(name: str, number: int) -> Server:
     server = Server(name, ["--max-connections=60"], server_id=number)
     server.start()
-    if server.flavour == "mysql":
-        gtid_mode(server, "ON")
+    gtid_mode(server, "ON")
     return server
 
 
@@ -208,8 +206,3 @@ def _text(value: Any) -> str | None:
         return bytes(value).hex()
     text = str(value)
     return text.rstrip("0").rstrip(".") if "." in text and text[-1].isdigit() else text
-
-
-def reports(given: argparse.Namespace) -> Iterator[AppliedReport]:
-    for name in given.server:
-        yield from run(name, given.size, given.seed)

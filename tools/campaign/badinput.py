@@ -82,7 +82,7 @@ def broken(
 
 def run(seed: int, *, seconds: float, most: int = 1 << 40, first: int = 0) -> Tries:
     """Try broken logs for so long, or so many of them."""
-    report = Tries(seed)
+    report = Tries("broken logs")
     began = time.monotonic()
     number, last = first, first + most
     with tempfile.TemporaryDirectory(prefix="tailrace-badinput-", dir=_memory()) as folder:
@@ -90,7 +90,6 @@ def run(seed: int, *, seconds: float, most: int = 1 << 40, first: int = 0) -> Tr
             left = seconds - (time.monotonic() - began)
             number = _child(report, Path(folder), seed, number, last, left)
     report.tried = number - first
-    report.seconds = time.monotonic() - began
     return report
 
 
@@ -163,14 +162,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first")
 
 
-def command(given: argparse.Namespace) -> int:
+def reports(given: argparse.Namespace) -> Iterator[Tries]:
     if given.endings:
-        report: Tries = endings.run(given.seed, given.endings)
+        yield endings.run(given.seed, given.endings)
     elif given.verdicts:
-        report = verdicts.run(given.seed, given.verdicts, first=given.first)
+        yield verdicts.run(given.seed, given.verdicts, first=given.first)
     else:
-        report = run(given.seed, seconds=60 * given.minutes, first=given.first)
-    return report.conclude(f"{report.tried} broken logs in {report.seconds:.0f} s")
+        yield run(given.seed, seconds=60 * given.minutes, first=given.first)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,12 +20,12 @@ import tailrace
 from tailrace.errors import SchemaError, TailraceError
 from tailrace.table_filter import TableFilter
 from tools.applied import forget, gtid_mode
-from tools.campaign.report import Tries, on_servers
+from tools.campaign.report import REJECTED, Tries
 from tools.campaign.second import client
 from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Sequence
 
 SIZES: Final = {"small": 12, "full": 2_000}
 """Statements for each server."""
@@ -183,8 +182,10 @@ class _Text:
         return found
 
 
-def feed(way: str, target: Server, log: str, **chosen: Any) -> None:
-    """Bring a log to a server; ``chosen`` says which tables."""
+def feed(
+    way: str, target: Server, log: str, options: Sequence[str] = ("--comments",), **chosen: Any
+) -> None:
+    """Bring a log to a server; ``options`` are the client's, ``chosen`` says which tables."""
     url = f"mysql://root@127.0.0.1:{target.port}/"
     if way in {"apply", "workers"}:
         tailrace.apply(log, url, workers=1 + (way == "workers"), **chosen)
@@ -192,7 +193,7 @@ def feed(way: str, target: Server, log: str, **chosen: Any) -> None:
     found = tailrace.redo(log, **chosen)
     if way == "script":
         script = "\n".join(found).encode("utf-8", "surrogateescape")
-        subprocess.run(client(target, "--comments"), input=script, check=True, capture_output=True)
+        subprocess.run(client(target, *options), input=script, check=True, capture_output=True)
     else:
         with target.connect() as session, session.cursor() as cursor:
             for command in found.commands():
@@ -215,7 +216,7 @@ def _one(rng: random.Random, source: Server, target: Server) -> tuple[str, str]:
             session.commit()
         except pymysql.err.MySQLError:
             if _contents(source) == fresh:
-                return "rejected by the source", ""
+                return REJECTED, ""
     log = str(source.rotate())
     way = rng.choice(("apply", "workers", "script", "commands"))
     others = {name: each for name, each in before.items() if not wants(*name)}
@@ -248,23 +249,13 @@ def _one(rng: random.Random, source: Server, target: Server) -> tuple[str, str]:
 
 def run(name: str, count: int, seed: int) -> Tries:
     """So many statements on two servers of this name."""
-    report, began = Tries(seed), time.monotonic()
+    report = Tries(f"statements on {name}")
     with Server(name) as source, Server(name, server_id=2) as target:
         for server in (source, target):
-            if server.flavour == "mysql":
-                gtid_mode(server, "ON")
+            gtid_mode(server, "ON")
         number = 0
         while report.tried < count:
-            outcome, failure = _one(random.Random(f"{name}-{seed}-{number}"), source, target)
-            report.tried += outcome != "rejected by the source"
-            report.outcomes[outcome] += 1
-            if failure:
-                report.failures.append(f"{name} {number}: {failure[:700]}")
+            rng = random.Random(f"{name}-{seed}-{number}")
+            report.take(number, *_one(rng, source, target))
             number += 1
-    report.seconds = time.monotonic() - began
     return report
-
-
-def command(given: argparse.Namespace) -> int:
-    """Run it, and print the reports."""
-    return on_servers(run, "statements", given)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tailrace.columns.read.committed import committed_in
 from tools.campaign import characters, documents, second, selected, source
 from tools.campaign.replay import Replayed
-from tools.campaign.report import Report
+from tools.campaign.report import Report, SchemasReport
 from tools.campaign.witnesses import (
     arrow_changes,
     counted,
@@ -43,41 +43,28 @@ _VALUES: Final[dict[str, tuple[int | None, int]]] = {"small": (60, 2), "full": (
 
 
 @dataclass
-class DifferentialReport(Report):
+class DifferentialReport(SchemasReport):
     """What a campaign on one server came to."""
 
     columns: ClassVar = (
         "Server | Seed | Schemas | Tables | Types | Inserts / updates / deletes | Rows at the end |"
         " Values compared | Schemas checked by way | Seconds"
     )
-    server: str
-    seed: int
-    schemas: int = 0
-    tables: int = 0
     changes: Counter[str] = field(default_factory=Counter)
-    rows: int = 0
     cells_read: int = 0
-    ways: Counter[str] = field(default_factory=Counter)
-    refused: int = 0
-    seconds: float = 0.0
-    types: Counter[str] = field(default_factory=Counter)
     features: Counter[str] = field(default_factory=Counter)
     """Schemas that have what only MariaDB has."""
 
     def count(self, recorded: Recorded) -> None:
         """Take in one schema's size."""
-        self.schemas += 1
-        self.refused += recorded.refused
+        super().count(recorded)
         made = " ".join(sql for sql in recorded.statements if " -- " not in sql)
         self.features.update(name for name, mark in _FEATURES.items() if mark in made)
         self.features["old temporal format"] += (
             recorded.settings.globals_.get("mysql56_temporal_format") == "OFF"
         )
-        for table in recorded.tables.values():
-            self.tables += 1
-            self.rows += len(table.rows)
-            self.cells_read += len(table.rows) * len(table.columns)
-            self.types.update(column.base for column in table.columns.values())
+        tables = recorded.tables.values()
+        self.cells_read += sum(len(table.rows) * len(table.columns) for table in tables)
 
     def cells(self) -> list[object]:
         changes = " / ".join(str(self.changes[name]) for name in ("insert", "update", "delete"))

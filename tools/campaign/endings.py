@@ -114,7 +114,7 @@ def difference(log: LogSeries) -> tuple[str | None, Verdict]:
 
 def run(seed: int, every: int) -> VerdictsReport:
     """Compare one in ``every`` of all endings; with 1 each."""
-    report, rng = VerdictsReport(seed), random.Random(f"endings/{seed}")
+    report, rng = VerdictsReport("broken logs"), random.Random(f"endings/{seed}")
     for name, base in bases():
         plain = renumbered(base)
         for way, log in (("clear", plain), *encrypted(plain)):
@@ -130,5 +130,5 @@ def run(seed: int, every: int) -> VerdictsReport:
                     shown = objects.message or len(objects.rows)
                     kind = None if differs is None else differs.split(":")[0]
                     text = f"{name}, {way}, cut {where}, {len(files)} files: {differs}"
-                    report.take(objects, kind, f"{text}; objects: {shown}")
+                    report.compared(objects, kind, f"{text}; objects: {shown}")
     return report

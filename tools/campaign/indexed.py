@@ -5,10 +5,6 @@ thousands of rows, rollbacks, XA, and statements that change, rename, empty, dro
 Meanwhile `tailrace index --follow` runs, is killed by SIGKILL at random moments, and is started
 again. In the end the index must have the rows that SELECT gives, each as often, and queries must
 find in it what they find in an index that is built again from the tables.
-
-With ``--spark`` the index has shards, which Spark's tasks make. Every other time one of the Python
-processes of Spark is killed first, in which tasks run and the log is received, and then the driver,
-if that has not ended it.
 """
 
 from __future__ import annotations
@@ -24,9 +20,8 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import psutil
 import pymysql
 
 from tailrace.search import Index, index
@@ -34,15 +29,9 @@ from tools.campaign.process import ROOT, TAILRACE, Process, Wrong
 from tools.campaign.report import Report
 from tools.servers import Server
 
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
 SERVERS: Final = ("mysql-9.7", "mariadb-11.8")
 SIZES: Final = {"small": 4, "full": 50}
 """Kills on each server."""
-_SHARDS: Final = 2
-_JAVA_SECONDS: Final = 400.0
 _WORDS: Final = [f"{a}{b}" for a in ("lem", "tor", "äpf", "STO") for b in ("on", "el", "ane", "x")]
 
 
@@ -61,9 +50,9 @@ class IndexedReport(Report):
     statements: int = 0
 
 
-def run(name: str, kills: int, seed: int, *, spark: bool = False) -> IndexedReport:
+def run(name: str, kills: int, seed: int) -> IndexedReport:
     """Kill indexers of one server."""
-    report = IndexedReport(f"{name}, Spark" if spark else name)
+    report = IndexedReport(name)
     rng = random.Random(f"{seed}/{name}")
     with (
         Server(name, ["--binlog-row-metadata=FULL"]) as server,
@@ -75,14 +64,9 @@ def run(name: str, kills: int, seed: int, *, spark: bool = False) -> IndexedRepo
         into = Path(folder) / "index"
         stop = threading.Event()
         line = [*TAILRACE, "index", url, "--tables", "load.*"]
-        if spark:
-            line += ["--shards", str(_SHARDS)]
         _index([*line, "--into", str(into)])
         loads = [
-            threading.Thread(
-                target=_load,
-                args=(server, f"{seed}/{name}/{number}", stop, report, 0.1 if spark else 0.01),
-            )
+            threading.Thread(target=_load, args=(server, f"{seed}/{name}/{number}", stop, report))
             for number in range(2)
         ]
         for each in loads:
@@ -91,7 +75,7 @@ def run(name: str, kills: int, seed: int, *, spark: bool = False) -> IndexedRepo
             with report.noting(name):
                 while report.kills < kills:
                     fresh = report.kills % 5 == 4  # this one reads the tables
-                    _kill(line, Path(folder) / "other" if fresh else into, report, rng, spark=spark)
+                    _kill(line, Path(folder) / "other" if fresh else into, report, rng)
         finally:
             stop.set()
             for each in loads:
@@ -114,9 +98,7 @@ _TABLES: Final = (
 )
 
 
-def _load(
-    server: Server, seed: str, stop: threading.Event, report: IndexedReport, pause: float
-) -> None:
+def _load(server: Server, seed: str, stop: threading.Event, report: IndexedReport) -> None:
     rng = random.Random(seed)
     connection = server.connect(autocommit=False)
     with connection, connection.cursor() as cursor:
@@ -137,7 +119,7 @@ def _load(
                 for sql in ("XA END 'x'", "XA ROLLBACK 'x'", "ROLLBACK"):
                     with suppress(pymysql.err.MySQLError):
                         cursor.execute(sql)
-            time.sleep(rng.random() * pause)
+            time.sleep(rng.random() * 0.01)
 
 
 def _text(rng: random.Random, most: int = 6) -> str:
@@ -209,44 +191,17 @@ def _index(line: list[str]) -> None:
     subprocess.run(line, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
-def _kill(
-    line: list[str], into: Path, report: IndexedReport, rng: random.Random, *, spark: bool
-) -> None:
+def _kill(line: list[str], into: Path, report: IndexedReport, rng: random.Random) -> None:
     """Start an indexer, and kill it at a random moment."""
     said = into.with_name(f"said {report.kills}")
     indexer = Process(said, [*line, "--follow", "--into", str(into)])
     indexer.start()
-    task = spark and report.kills % 2 == 1
-    below: dict[str, list[psutil.Process]] = {}
-    try:
-        if spark:
-            # while tasks make the first versions, or later ones: readers have seen some then
-            path = into / "shards" if rng.random() < 0.4 else into / "index.json"
-            before = _changed(path)
-            indexer.wait(lambda: _changed(path) != before, f"has nothing new in {path}", 0.05)
-            time.sleep(rng.uniform(0, 3.0))
-        else:
-            time.sleep(rng.uniform(0.8, 4.0))
-        process = indexer.running
-        with suppress(psutil.NoSuchProcess):
-            for each in psutil.Process(process.pid).children(recursive=True):
-                below.setdefault(each.name()[:6], []).append(each)
-        if task and "python" in below:
-            with suppress(psutil.NoSuchProcess):
-                rng.choice(below["python"]).kill()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(rng.uniform(2.0, 10.0))
-    finally:
-        status = indexer.kill()
-    psutil.wait_procs(below.get("java", ()), _JAVA_SECONDS)
-    if status != -signal.SIGKILL and not task:
+    time.sleep(rng.uniform(0.8, 4.0))
+    status = indexer.kill()
+    if status != -signal.SIGKILL:
         raise Wrong(f"an indexer ended with {status}: {indexer.said()}")
     report.kills += 1
     report.early += not (into / "index.json").exists() or not Index(into).tables
-
-
-def _changed(path: Path) -> int | None:
-    return path.stat().st_mtime_ns if path.exists() else None
 
 
 def _compare(server: Server, found: Index, new: Index, report: IndexedReport) -> None:
@@ -287,12 +242,3 @@ def _found(index: Index, word: str) -> Counter[tuple[Any, ...]]:
         for hit in hits.hits:
             found[table, *(str(each) for each in hit.key if each is not None)] += hit.copies
     return found
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--spark", action="store_true", help="indexers are Spark's drivers")
-
-
-def reports(given: argparse.Namespace) -> Iterator[IndexedReport]:
-    for name in given.server:
-        yield run(name, given.size, given.seed, spark=given.spark)

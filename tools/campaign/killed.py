@@ -35,7 +35,6 @@ from tools.campaign.process import ROOT, Wrong
 from tools.campaign.report import Report
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from tailrace.transaction import Transaction
@@ -75,8 +74,9 @@ class KilledReport(Report):
     """What a case came to."""
 
     columns: ClassVar = (
-        "Case | Kills | inside a transaction | opening | purging | closing | Transactions"
+        "Case | Kills | opening | purging | closing | inside a transaction | Transactions"
     )
+    counted: ClassVar = ("opening", "purging", "closing")
     case: Case
     phases: Counter[str] = field(default_factory=Counter)
     torn: int = 0
@@ -86,10 +86,6 @@ class KilledReport(Report):
     def kills(self) -> int:
         """How many writers were killed."""
         return self.phases.total()
-
-    def cells(self) -> list[object]:
-        phases = [self.phases[name] for name in ("opening", "purging", "closing")]
-        return [self.case, self.kills, self.torn, *phases, self.transactions]
 
 
 def run(size: Size, seed: int) -> list[KilledReport]:
@@ -239,7 +235,3 @@ def _number(transaction: Transaction) -> int:
     if gtid is None:
         raise Wrong(f"a transaction without a GTID at {transaction.start}")
     return gtid.gno if isinstance(gtid, Gtid) else gtid.seq_no
-
-
-def reports(given: argparse.Namespace) -> list[KilledReport]:
-    return run(given.size, given.seed)

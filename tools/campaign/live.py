@@ -30,8 +30,7 @@ from tools.proxy import Proxy
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 SERVERS: Final = NAMES
 _KINDS: Final = ("killed", "reset", "ended", "in a packet", "stalled", "restarted", "SIGKILL")
@@ -72,34 +71,23 @@ class LiveReport(Report):
     """What came of one server."""
 
     columns: ClassVar = (
-        f"Server | Breaks | {' | '.join(_KINDS)} | Reconnections | Stall noticed after at most |"
+        f"Server | Breaks | {' | '.join(_KINDS)} | Reconnections | Stall noticed after at most, s |"
         " Events | MB | Transactions | Rows"
     )
+    counted: ClassVar = _KINDS
     server: str
     breaks: Counter[str] = field(default_factory=Counter)
     reconnections: int = 0
     noticed: float = 0.0
     events: int = 0
-    size: int = 0
+    megabytes: float = 0.0
     transactions: int = 0
     rows: int = 0
-
-    def cells(self) -> list[object]:
-        return [
-            self.server,
-            self.breaks.total(),
-            *[self.breaks[kind] for kind in _KINDS],
-            self.reconnections,
-            f"{self.noticed:.1f} s",
-            self.events,
-            round(self.size / 1e6),
-            self.transactions,
-            self.rows,
-        ]
 
 
 def run(name: str, size: Size, seed: int) -> LiveReport:
     """Read one server through all breaks. What goes wrong is in the report."""
+    logging.getLogger("tailrace.live").addHandler(logging.NullHandler())  # a line for each break
     report = LiveReport(name)
     options = {**_OPTIONS, **(_GTIDS if name.startswith("mysql") else {})}
     with ExitStack() as stack:
@@ -157,7 +145,7 @@ def _compare(server: Server, consumers: list[Consumer], report: LiveReport) -> N
     paths = server.binlogs()
     wanted = [event for path in paths for event in live_files.events(path)]
     report.events = len(wanted)
-    report.size = sum(path.stat().st_size for path in paths)
+    report.megabytes = sum(path.stat().st_size for path in paths) / 1e6
     report.transactions = len(live_files.transactions(wanted))
     for consumer in consumers:
         failure = consumer.failure
@@ -292,9 +280,3 @@ class _Breaker:
         self._server.kill()
         time.sleep(rng.uniform(0, 0.3))
         self._server.start()
-
-
-def reports(given: argparse.Namespace) -> Iterator[LiveReport]:
-    logging.getLogger("tailrace.live").addHandler(logging.NullHandler())  # a line for each break
-    for name in given.server:
-        yield run(name, given.size, given.seed)

@@ -29,10 +29,17 @@ class Seen(NamedTuple):
     digest: int
 
 
+def description(raw: bytes) -> bytes:
+    """A format description event, and what may follow it, without its IN_USE flag."""
+    if len(raw) <= _IN_USE:
+        return raw
+    return raw[:_IN_USE] + bytes((raw[_IN_USE] & 0xFE,)) + raw[_IN_USE + 1 :]
+
+
 def seen(file: str, offset: int, raw: bytes) -> Seen:
     """Note an event; a format description without its IN_USE flag."""
     if raw[4] == _DESCRIPTION:
-        raw = raw[:_IN_USE] + bytes((raw[_IN_USE] & 0xFE,)) + raw[_IN_USE + 1 :]
+        raw = description(raw)
     return Seen(file, offset, raw[4], hash(raw))
 
 

@@ -35,7 +35,6 @@ from tools.campaign.process import ROOT
 from tools.campaign.report import Tries
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
 PASSWORD: Final = "secret of the campaign"
@@ -64,6 +63,10 @@ class LoginsReport(Tries):
     grown: int = 0
     dumps: int = 0
     """Whole dumps that another client read meanwhile."""
+
+    def line(self) -> str:
+        more = f"{self.dumps} whole dumps meanwhile, memory grew by {self.grown >> 10} KiB"
+        return f"{super().line()}\n{more}"
 
 
 class Served:
@@ -292,8 +295,7 @@ def _reader(port: int, report: LoginsReport, stop: threading.Event) -> None:
 
 def run(count: int, seed: int) -> LoginsReport:
     """Try so many connections."""
-    report = LoginsReport(seed)
-    began = time.monotonic()
+    report = LoginsReport("connections")
     lock = threading.Lock()
     numbers = iter(range(count))
     with tempfile.TemporaryDirectory() as folder:
@@ -333,7 +335,6 @@ def run(count: int, seed: int) -> LoginsReport:
         reader.join()
         _after(served, report, base[0])
         served.close()
-    report.seconds = time.monotonic() - began
     return report
 
 
@@ -360,14 +361,6 @@ def _after(served: Served, report: LoginsReport, base: int) -> None:
     report.grown = size - base
     if base and report.grown > _GROWTH:
         report.failures.append(f"it grew by {report.grown} bytes")
-
-
-def command(given: argparse.Namespace) -> int:
-    report = run(given.size, given.seed)
-    return report.conclude(
-        f"{report.tried} connections in {report.seconds:.0f} s,"
-        f" {report.dumps} whole dumps meanwhile, memory grew by {report.grown >> 10} KiB"
-    )
 
 
 def serve(logs: str, users: str, seconds: str, cert: str = "", key: str = "") -> None:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from tailrace.spark.options import FORMATS, KEEP
 from tools.campaign.mirrored_aside import run_poisoned
 from tools.campaign.mirrored_checks import MARKS, Found, Moments, check
 from tools.campaign.mirrored_process import PLACES, Mirror
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SERVERS: Final = NAMES
-FORMATS: Final = ("parquet", "delta", "iceberg")
-KEEP: Final = ("changelog", "current", "history")
 _OPTIONS: Final = {"binlog_row_metadata": "FULL", "max_binlog_size": "4M"}
 _BETWEEN_SECONDS: Final = 0.7
 """What the load does between two moments."""

@@ -8,19 +8,16 @@ In the end the causes are removed and the tables are taken up again: those that 
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.options import KEEP
 from tailrace.spark.verify import verify
 from tools.applied import forget
 from tools.campaign.mirrored_checks import check_seqs, logged_seqs
+from tools.campaign.mirrored_here import mirrored, no_spark
 from tools.campaign.mirrored_lake import LakeReader, compare
 from tools.campaign.mirrored_poison import DATABASE, POISONS, Poison
 from tools.campaign.process import Wrong
@@ -30,12 +27,12 @@ from tools.dumps import dump_databases
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
+    from pathlib import Path
 
     from tailrace.spark import MirrorReport
     from tailrace.spark.manifest.manifest import Manifest
     from tools.servers import Server
 
-KEEP: Final = ("changelog", "current", "history")
 _HEALTHY: Final = 4
 
 
@@ -69,13 +66,8 @@ def run_poisoned(
 ) -> Poisoned:
     """Poison the tables of one lake, on a server of one's own."""
     report = Poisoned(server.name, format)
-    folder = Path(tempfile.mkdtemp(prefix="tailrace-poisoned-"))
-    try:
+    with report.in_folder(f"{server.name} {format}") as folder:
         _Run(server, format, folder, rng, report, rows).run(rounds)
-    except Wrong as error:
-        report.failures.append(f"{server.name} {format}: {error} (left in {folder})")
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
     return report
 
 
@@ -187,27 +179,11 @@ class _Run:
 
     def _land(self, retry: str | None = None) -> MirrorReport:
         """Mirror what is in the log, in this process; raises `Wrong` where that raises."""
-        stop = threading.Event()
-
-        def on_moment(moment: Any) -> None:
-            if moment.report is None:
-                stop.set()
-
         self._report.batches += 1
+        chosen = {"tables": f"{DATABASE}.*", "statements": "skip", "retry_tables": retry}
+        data, lake = self._server.data, self._lake
         try:
-            return mirror(
-                self._server.data,
-                self._lake,
-                format=self._format,
-                keep=KEEP,
-                tables=f"{DATABASE}.*",
-                statements="skip",
-                follow=True,
-                trigger=0.02,
-                stop=stop,
-                on_moment=on_moment,
-                retry_tables=retry,
-            )
+            return mirrored(data, lake, self._format, spark=None, keep=KEEP, **chosen)
         except Exception as error:
             raise Wrong(f"the mirror ended with {type(error).__name__}: {error}") from error
 
@@ -247,16 +223,13 @@ class _Run:
                 if name not in manifest.tables:
                     raise Wrong(f"nothing is said of {name}")
                 continue
-            rows = reader.current(name)
-            if rows is None:
-                raise Wrong(f"{name} is not in the lake")
-            compare(name, rows, dump)
+            compare(name, reader.current(name), dump)
             self._report.equal += 1
 
     def _check_verified(self) -> None:
         server = self._server
         url = f"mysql://root@{server.host}:{server.port}/?ssl_mode=DISABLED"
-        found = verify(url, self._lake, spark=_no_spark)
+        found = verify(url, self._lake, spark=no_spark)
         poisoned = {each.table: each for each in self._poisons}
         poisoned |= {f"{DATABASE}.{each.becomes}": each for each in self._poisons if each.becomes}
         for table in found.tables:
@@ -276,7 +249,3 @@ class _Run:
         reader = LakeReader(self._lake, self._format)
         for name, seqs in wanted.items():
             check_seqs(name, reader.changelog(name, ["_seq"]), seqs)
-
-
-def _no_spark() -> Any:
-    raise Wrong("what is small is done without Spark")

@@ -130,27 +130,29 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 def compare(
     name: str,
-    table: pa.Table,
-    expected: TableDump,
+    table: pa.Table | None,
+    expected: TableDump | None,
     *,
     image: str = "",
     optional: Collection[str] = (),
 ) -> None:
     """Raise `Wrong` where rows of a lake are not those that SELECT gave.
 
+    A table may be missing in the lake, on the server, or in both, where it has no rows.
     Of a changelog ``image`` is ``after.``: so ``_raw`` calls its columns. ``optional`` columns may
     be missing, of some rows too.
     """
+    rows, count = table.num_rows if table else 0, expected["count"] if expected else 0
+    if rows != count:
+        raise Wrong(f"{name} has {rows} rows, and {count} by SELECT")
+    if table is None or expected is None or not rows:
+        return
     places = [
         place
         for place, column in enumerate(expected["columns"])
         if column not in optional or _has_all(table, column)
     ]
     names, types = ([expected[each][at] for at in places] for each in ("columns", "types"))
-    if table.num_rows != expected["count"]:
-        raise Wrong(f"{name} has {table.num_rows} rows, and {expected['count']} by SELECT")
-    if not table.num_rows:
-        return
     binary = [column in expected["binary"] for column in names]
     raws = [dict(each or ()) for each in table.column("_raw").to_pylist()]
     columns = [_values(name, table, column) for column in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import struct
 import zlib
@@ -16,6 +17,7 @@ _PAYLOAD: Final = 40
 _TABLE_MAP: Final = 19
 _COMPRESSED: Final = range(166, 172)
 _ROWS: Final = frozenset({23, 24, 25, 30, 31, 32, 39})
+_RICH: Final = _ROWS | {_TABLE_MAP}
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _EXTREMES: Final = (0, 1, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 _WIDE: Final = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x40000000, 0x3FFFFFFF)
@@ -58,6 +60,43 @@ class Parsed:
 
 Mutation = Callable[[random.Random, bytes, bytes], bytes]
 """From a random source, a log and another log to a broken one."""
+Change = Callable[[random.Random, bytearray, int], None]
+"""Of one event, which ends in so many bytes of a checksum."""
+
+
+def _of_event(
+    choose: Callable[[random.Random, Parsed], int], *, size: bool = True
+) -> Callable[[Change], Mutation]:
+    """A mutation by a change of one event: its checksum follows, and with ``size`` its length."""
+
+    def decorate(change: Change) -> Mutation:
+        @functools.wraps(change)
+        def mutation(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+            parsed = Parsed.of(log)
+            index = choose(rng, parsed)
+            change(rng, parsed.events[index], parsed.tail)
+            parsed.seal(index, size=size)
+            return parsed.bytes()
+
+        return mutation
+
+    return decorate
+
+
+def _some_event(rng: random.Random, parsed: Parsed) -> int:
+    """Any event, those with rows and their table maps more often."""
+    rich = [n for n, event in enumerate(parsed.events) if event[4] in _RICH]
+    if rich and rng.random() < 0.8:
+        return rng.choice(rich)
+    return _any_event(rng, parsed)
+
+
+def _any_event(rng: random.Random, parsed: Parsed) -> int:
+    return rng.randrange(len(parsed.events))
+
+
+def _description(_rng: random.Random, _parsed: Parsed) -> int:
+    return 0
 
 
 def truncate(rng: random.Random, log: bytes, _other: bytes) -> bytes:
@@ -71,44 +110,32 @@ def flip(rng: random.Random, log: bytes, _other: bytes) -> bytes:
     return log[:at] + bytes([log[at] ^ rng.randint(1, 255)]) + log[at + 1 :]
 
 
-def flip_sealed(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+@_of_event(_some_event, size=False)
+def flip_sealed(rng: random.Random, event: bytearray, tail: int) -> None:
     """Change some bytes of an event and make its checksum anew."""
-    parsed = Parsed.of(log)
-    index = _some_event(rng, parsed)
-    event = parsed.events[index]
     for _ in range(rng.choice((1, 1, 2, 5))):
-        at = _place(rng, event, parsed.tail)
+        at = _place(rng, event, tail)
         event[at] = rng.choice(_EXTREMES) if rng.random() < 0.5 else rng.randrange(256)
-    parsed.seal(index, size=False)
-    return parsed.bytes()
 
 
-def extreme(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+@_of_event(_some_event, size=False)
+def extreme(rng: random.Random, event: bytearray, tail: int) -> None:
     """Put an extreme number of 2 to 8 bytes into an event."""
-    parsed = Parsed.of(log)
-    index = _some_event(rng, parsed)
-    event = parsed.events[index]
     width = rng.choice((2, 3, 4, 6, 8))
     value = rng.choice(_WIDE) if rng.random() < 0.6 else rng.choice((1, -1)) * rng.getrandbits(63)
-    at = _place(rng, event, parsed.tail)
+    at = _place(rng, event, tail)
     piece = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")[: len(event) - at]
     event[at : at + len(piece)] = piece
-    parsed.seal(index, size=False)
-    return parsed.bytes()
 
 
-def resize(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+@_of_event(_some_event)
+def resize(rng: random.Random, event: bytearray, tail: int) -> None:
     """Put bytes into an event or take some out; length and checksum follow."""
-    parsed = Parsed.of(log)
-    index = _some_event(rng, parsed)
-    event = parsed.events[index]
-    at, count = _place(rng, event, parsed.tail), rng.choice((1, 2, 4, 40))
+    at, count = _place(rng, event, tail), rng.choice((1, 2, 4, 40))
     if rng.random() < 0.5:
         event[at:at] = rng.choice((rng.randbytes(count), b"\xff" * count, bytes(count)))
     else:
-        del event[at : max(at, min(at + count, len(event) - parsed.tail))]
-    parsed.seal(index)
-    return parsed.bytes()
+        del event[at : max(at, min(at + count, len(event) - tail))]
 
 
 def reorder(rng: random.Random, log: bytes, other: bytes) -> bytes:
@@ -130,13 +157,10 @@ def reorder(rng: random.Random, log: bytes, other: bytes) -> bytes:
     return parsed.bytes()
 
 
-def retype(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+@_of_event(_some_event)
+def retype(rng: random.Random, event: bytearray, _tail: int) -> None:
     """Say that an event is of another type."""
-    parsed = Parsed.of(log)
-    index = _some_event(rng, parsed)
-    parsed.events[index][4] = rng.choice((*range(44), *range(160, 173), 255))
-    parsed.seal(index)
-    return parsed.bytes()
+    event[4] = rng.choice((*range(44), *range(160, 173), 255))
 
 
 def map_column(rng: random.Random, log: bytes, _other: bytes) -> bytes:
@@ -177,91 +201,50 @@ def inside(rng: random.Random, log: bytes, other: bytes) -> bytes:
     return parsed.bytes()
 
 
-def end(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+@_of_event(_any_event)
+def end(rng: random.Random, event: bytearray, tail: int) -> None:
     """Let an event end some bytes later or earlier; length and checksum follow."""
-    parsed = Parsed.of(log)
-    index = rng.randrange(len(parsed.events))
-    event = parsed.events[index]
-    last, count = len(event) - parsed.tail, rng.choice((1, 1, 2, 3, 4, 8, 17))
+    last, count = len(event) - tail, rng.choice((1, 1, 2, 3, 4, 8, 17))
     if rng.random() < 0.5:
         event[last:last] = rng.choice((rng.randbytes(count), bytes(count)))
     else:
         del event[max(last - count, _HEADER) : last]
-    parsed.seal(index)
-    return parsed.bytes()
 
 
-def field_of_any(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+@_of_event(_any_event, size=False)
+def field_of_any(rng: random.Random, event: bytearray, tail: int) -> None:
     """Change a byte near the begin of any event's body, where its fixed part is."""
-    parsed = Parsed.of(log)
-    index = rng.randrange(len(parsed.events))
-    event = parsed.events[index]
-    last = min(len(event) - parsed.tail, _HEADER + 60)
+    last = min(len(event) - tail, _HEADER + 60)
     if last > _HEADER:
         at = rng.randrange(_HEADER, last)
         value = rng.choice((rng.choice(_EXTREMES), rng.randrange(256), event[at] ^ 1))
         event[at] = value
-    parsed.seal(index, size=False)
-    return parsed.bytes()
 
 
-def form(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+@_of_event(_description, size=False)
+def form(rng: random.Random, event: bytearray, _tail: int) -> None:
     """Let the format description give a type another fixed part, or the log another version."""
-    parsed = Parsed.of(log)
-    event = parsed.events[0]
     first = _HEADER + 57
     codes = (
-        2,
-        2,
-        4,
-        5,
-        15,
-        16,
-        18,
-        19,
-        19,
-        *range(23, 27),
-        *range(30, 36),
-        39,
-        40,
-        *range(160, 172),
+        *(2, 2, 4, 5, 15, 16, 18, 19, 19, *range(23, 27), *range(30, 36)),
+        *(39, 40, *range(160, 172)),
     )
     at = first + rng.choice(codes) - 1
     if rng.random() < 0.2 or at >= len(event) - 5:
         at = rng.randrange(_HEADER, len(event) - 4)
     sizes = (
-        0,
-        4,
-        6,
-        6,
-        7,
-        8,
-        8,
-        9,
-        10,
-        10,
-        12,
-        13,
-        14,
-        16,
-        event[at] + 1 & 255,
-        event[at] - 1 & 255,
+        *(0, 4, 6, 6, 7, 8, 8, 9, 10, 10, 12, 13, 14, 16),
+        *(event[at] + 1 & 255, event[at] - 1 & 255),
     )
     event[at] = rng.choice(sizes)
-    parsed.seal(0, size=False)
-    return parsed.bytes()
 
 
-def flags(rng: random.Random, log: bytes, _other: bytes) -> bytes:
+@_of_event(_any_event, size=False)
+def flags(rng: random.Random, event: bytearray, tail: int) -> None:
     """Change an event's flags, in its header, or those of a rows event or GTID."""
-    parsed = Parsed.of(log)
-    index = rng.randrange(len(parsed.events))
-    event = parsed.events[index]
     at = rng.choice((17, 17, 18, 25, 25, 31, 19))
-    if at < len(event) - parsed.tail:
+    if at < len(event) - tail:
         event[at] ^= 1 << rng.randrange(8)
-    parsed.seal(index, size=False)
-    return parsed.bytes()
 
 
 def row_image(rng: random.Random, log: bytes, other: bytes) -> bytes:
@@ -335,16 +318,6 @@ def _broken_rows(rng: random.Random, event: bytearray, tail: int) -> bytearray:
     said = len(plain) if rng.random() < 0.8 else rng.choice(_WIDE)
     block = b"\x84" + struct.pack(">I", said) + zlib.compress(bytes(plain))
     return event[:at] + block + bytes(tail)
-
-
-def _some_event(rng: random.Random, parsed: Parsed) -> int:
-    """Any event, those with rows and their table maps more often."""
-    rich = [
-        n for n, event in enumerate(parsed.events) if event[4] in {19, 30, 31, 32, 23, 24, 25, 39}
-    ]
-    if rich and rng.random() < 0.8:
-        return rng.choice(rich)
-    return rng.randrange(len(parsed.events))
 
 
 def _place(rng: random.Random, event: bytearray, tail: int) -> int:

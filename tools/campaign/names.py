@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,13 +33,12 @@ from tailrace.spark.verify import verify
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 from tools.applied import differences, forget, gtid_mode
-from tools.campaign.report import Tries, on_servers
-from tools.campaign.second import client
+from tools.campaign.definitions import feed
+from tools.campaign.report import Tries
 from tools.dumps import quoted
 from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
 SIZES: Final = {"small": 10, "full": 2_000}
@@ -116,30 +114,22 @@ def _statements(rng: random.Random, codec: str) -> Iterator[str]:
 
 def _feed(rng: random.Random, target: Server, log: str, charset: str) -> str:
     """Let the target have what the log has; gives by which way."""
-    url = f"mysql://root@127.0.0.1:{target.port}/"
     way = rng.choice(("apply", "workers", "script", "commands"))
-    if way == "script":
-        script = "\n".join(tailrace.redo(log)).encode("utf-8", "surrogateescape")
-        argv = client(target, f"--default-character-set={charset}")
-        subprocess.run(argv, input=script, check=True, capture_output=True)
-    elif way == "commands":
-        with target.connect() as session, session.cursor() as cursor:
-            for command in tailrace.redo(log).commands():
-                cursor.execute(command)  # type: ignore[call-overload]
-    else:
-        workers, channel = 1 + (way == "workers"), rng.choice(("default", "канал", "丁"))
-        tailrace.apply(log, url, workers=workers, channel=channel)
-        if tailrace.apply(log, url, workers=workers, channel=channel).transactions:
-            raise AssertionError("the second call applied transactions again")
+    if way in {"script", "commands"}:
+        feed(way, target, log, options=[f"--default-character-set={charset}"])
+        return way
+    url = f"mysql://root@127.0.0.1:{target.port}/"
+    workers, channel = 1 + (way == "workers"), rng.choice(("default", "канал", "丁"))
+    tailrace.apply(log, url, workers=workers, channel=channel)
+    if tailrace.apply(log, url, workers=workers, channel=channel).transactions:
+        raise AssertionError("the second call applied transactions again")
     return way
 
 
 def _one(rng: random.Random, source: Server, target: Server) -> tuple[str, str]:
     """One try: its way, and what failed."""
     for server in (source, target):
-        forget(
-            server, *(str(name) for (name,) in server.query("SHOW DATABASES") if name not in _OWN)
-        )
+        forget(server, *_databases(server))
     target.execute("CREATE DATABASE victim")
     charset, codec = rng.choice(_CHARSETS)
     if not source.query("SHOW CHARACTER SET LIKE %s", (charset,)):
@@ -150,7 +140,7 @@ def _one(rng: random.Random, source: Server, target: Server) -> tuple[str, str]:
         for sql in _statements(rng, codec):
             with suppress(pymysql.err.MySQLError):
                 cursor.execute(sql.encode(codec))  # type: ignore[call-overload]
-    names = [str(name) for (name,) in source.query("SHOW DATABASES") if name not in _OWN]
+    names = _databases(source)
     source.disconnect()
     source.rotate()
     try:
@@ -181,7 +171,7 @@ def _alike(rng: random.Random) -> list[TableName]:
 
 def _tell_apart(rng: random.Random, source: Server, folder: Path) -> tuple[str, str]:
     """One try of such names: the lake's format, and what failed."""
-    forget(source, *(str(name) for (name,) in source.query("SHOW DATABASES") if name not in _OWN))
+    forget(source, *_databases(source))
     kind, names = rng.choice(FORMATS), []
     for name in _alike(rng):
         with suppress(pymysql.err.MySQLError):
@@ -229,7 +219,7 @@ def _fill(server: Server, number: int) -> None:
 
 def _any_case(rng: random.Random, server: Server, folder: Path) -> tuple[str, str]:
     """One try with names in any case; the server's ``lower_case_table_names``, and what failed."""
-    forget(server, *(str(name) for (name,) in server.query("SHOW DATABASES") if name not in _OWN))
+    forget(server, *_databases(server))
     ((lowers,),) = server.query("SELECT @@lower_case_table_names")
     tables = [(_in_case(rng, "shop"), _in_case(rng, rng.choice(_WORDS))) for _ in range(6)]
     url, kind = f"mysql://root@127.0.0.1:{server.port}/", rng.choice(FORMATS)
@@ -272,16 +262,19 @@ def _any_case(rng: random.Random, server: Server, folder: Path) -> tuple[str, st
 _OWN: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 
 
+def _databases(server: Server) -> list[str]:
+    return [str(name) for (name,) in server.query("SHOW DATABASES") if name not in _OWN]
+
+
 def run(name: str, count: int, seed: int) -> Tries:
     """So many tries on two servers of this name."""
-    report, began = Tries(seed), time.monotonic()
+    report = Tries(f"tries on {name}")
     with (
         Server(name, {"binlog_row_metadata": "FULL"}) as source,
         Server(name, server_id=2) as target,
     ):
         for server in (source, target):
-            if server.flavour == "mysql":
-                gtid_mode(server, "ON")
+            gtid_mode(server, "ON")
         for number in range(count):
             rng = random.Random(f"{name}-{seed}-{number}")
             if number % 5 == 0:
@@ -289,12 +282,8 @@ def run(name: str, count: int, seed: int) -> Tries:
                     outcome, failure = _tell_apart(rng, source, Path(folder))
             else:
                 outcome, failure = _one(rng, source, target)
-            report.tried += 1
-            report.outcomes[outcome] += 1
-            if failure:
-                report.failures.append(f"{name} {number}: {failure[:500]}")
+            report.take(number, outcome, failure)
         _lower_case(name, count, seed, report, source)
-    report.seconds = time.monotonic() - began
     return report
 
 
@@ -306,12 +295,4 @@ def _lower_case(name: str, count: int, seed: int, report: Tries, source: Server)
             rng = random.Random(f"{name}-{seed}-case-{number}")
             with TemporaryDirectory(prefix="tailrace-names-") as folder:
                 outcome, failure = _any_case(rng, (other, source)[number % 2], Path(folder))
-            report.tried += 1
-            report.outcomes[outcome] += 1
-            if failure:
-                report.failures.append(f"{name} case {number}: {failure[:500]}")
-
-
-def command(given: argparse.Namespace) -> int:
-    """Run it, and print the reports."""
-    return on_servers(run, "tries", given)
+            report.take(f"of case {number}", outcome, failure)

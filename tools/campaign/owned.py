@@ -14,21 +14,17 @@ import random
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import tailrace
 from tailrace.cli.reset import reset
 from tailrace.errors import TailraceError
 from tailrace.storage.purge import purge
 from tools.campaign.report import Tries
-
-if TYPE_CHECKING:
-    import argparse
 
 SIZES: Final = {"small": 60, "full": 2_000}
 """Folders."""
@@ -154,21 +150,8 @@ def _one(rng: random.Random) -> tuple[str, str]:
 
 def run(count: int, seed: int) -> Tries:
     """So many folders."""
-    report, began = Tries(seed), time.monotonic()
+    report = Tries("folders")
     for number in range(count):
-        try:
-            outcome, failure = _one(random.Random(f"{seed}-{number}"))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is looked for
-            outcome, failure = "another error", f"{type(error).__name__}: {error}"
-        report.tried += 1
-        report.outcomes[outcome] += 1
-        if failure:
-            report.failures.append(f"{number}: {failure[:700]}")
-    report.seconds = time.monotonic() - began
+        with report.noting(number):
+            report.take(number, *_one(random.Random(f"{seed}-{number}")))
     return report
-
-
-def command(given: argparse.Namespace) -> int:
-    """Run it, and print the report."""
-    report = run(given.size, given.seed)
-    return report.conclude(f"{report.tried} folders in {report.seconds:.0f} s")

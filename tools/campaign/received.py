@@ -16,7 +16,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from tailrace.storage import keyring
 from tools.campaign.process import TAILRACE, Process, Wrong
@@ -24,10 +24,6 @@ from tools.campaign.received_copy import Copy
 from tools.campaign.report import Report
 from tools.load import Load
 from tools.servers import NAMES, Server
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
 
 SERVERS: Final = NAMES
 PLACES: Final = (
@@ -80,21 +76,17 @@ class ReceivedReport(Report):
     columns: ClassVar = (
         f"Server | Receiver | Kills | {' | '.join(f'in {place}' for place in PLACES)} | Files | MB"
     )
+    counted: ClassVar = PLACES
     server: str
     case: Case
     places: Counter[str] = field(default_factory=Counter)
     files: int = 0
-    size: int = 0
-
-    def cells(self) -> list[object]:
-        places = [self.places[place] for place in PLACES]
-        counts = [self.places.total(), *places, self.files, round(self.size / 1e6)]
-        return [self.server, self.case, *counts]
+    megabytes: float = 0
 
 
-def run(name: str, size: Size, seed: int) -> tuple[list[ReceivedReport], Counter[str]]:
-    """All cases against one server; with what the load did to it."""
-    reports, counts = [], Counter[str]()
+def run(name: str, size: Size, seed: int) -> list[ReceivedReport]:
+    """All cases against one server."""
+    reports = []
     with (
         tempfile.TemporaryDirectory(prefix="tailrace-received-") as folder,
         Server(name, _OPTIONS) as server,
@@ -103,22 +95,14 @@ def run(name: str, size: Size, seed: int) -> tuple[list[ReceivedReport], Counter
             place = Path(folder) / str(number)
             place.mkdir()
             rng = random.Random(f"{seed}/{name}/{number}")
-            load = Load(
-                server,
-                seed=seed,
-                rate=size.rate,
-                large=size.large,
-                huge=0,
-                database=f"load_{number}",
-            )
-            with load:
+            base = f"load_{number}"
+            with Load(server, seed=seed, rate=size.rate, large=size.large, huge=0, database=base):
                 _wait_for_bytes(server, size.backlog)
                 reports.append(kill_receivers(server, case, place, rng))
-            counts += load.counts
             finish(server, reports[-1], place)
             shutil.rmtree(place)
             server.execute(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
-    return reports, counts
+    return reports
 
 
 def _wait_for_bytes(server: Server, wanted: int, seconds: float = 60) -> None:
@@ -168,7 +152,7 @@ def finish(server: Server, report: ReceivedReport, place: Path) -> None:
     finally:
         receiver.kill()
     report.files = len(receiver.copy.names())
-    report.size = receiver.copy.bytes_there()
+    report.megabytes = receiver.copy.bytes_there() / 1e6
 
 
 class _Receiver(Process):
@@ -259,8 +243,3 @@ class _Receiver(Process):
             with suppress(FileNotFoundError):
                 found.append((name, (self.copy.folder / name).stat().st_size))
         return found
-
-
-def reports(given: argparse.Namespace) -> Iterator[ReceivedReport]:
-    for name in given.server:
-        yield from run(name, given.size, given.seed)[0]

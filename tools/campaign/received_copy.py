@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from tools.campaign.live_files import description
 from tools.campaign.process import Wrong
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ MAGIC: Final = b"\xfebin"
 BESIDE: Final = frozenset({"binlog.index", "receiver.json", "receiver.lock"})
 """What lies in a copy's folder beside the logs."""
 _HEADER: Final = 512
-_IN_USE_AT: Final = 4 + 17
 _HEAD: Final = Struct("<4xB4xI6x").unpack_from
 """Of an event's header, the type and the length."""
 _HEAD_SIZE: Final = 19
@@ -54,9 +54,7 @@ def plain(raw: bytes, key: bytes) -> bytes:
 
 def without_in_use(raw: bytes) -> bytes:
     """A log's bytes without the flag that says that somebody writes it."""
-    if len(raw) <= _IN_USE_AT:
-        return raw
-    return raw[:_IN_USE_AT] + bytes((raw[_IN_USE_AT] & 0xFE,)) + raw[_IN_USE_AT + 1 :]
+    return raw[: len(MAGIC)] + description(raw[len(MAGIC) :])
 
 
 def borders(raw: bytes) -> dict[int, int]:

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import random
 import shutil
-import tempfile
-import threading
-import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 import pymysql
 
-from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.options import FORMATS
 from tools.applied import forget
+from tools.campaign.mirrored_here import mirrored
 from tools.campaign.mirrored_lake import LakeReader, compare
 from tools.campaign.process import Wrong
 from tools.campaign.report import Tries
@@ -32,14 +29,14 @@ from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from tailrace.spark.manifest.manifest import TableState
 
 SIZES: Final = {"small": 4, "full": 400}
 """Stories for each server."""
 SERVERS: Final = ONE_OF_EACH
-_FORMATS: Final = ("parquet", "delta", "iceberg")
 _DATABASE: Final = "renamed"
 _SELECTED: Final = ("orders", "items")
 _OTHERS: Final = ("other", "orders_v2", "_orders_x")
@@ -108,10 +105,6 @@ def _step(rng: random.Random) -> list[str]:
     ]
 
 
-def _no_spark() -> Any:
-    raise Wrong("what is small is done without Spark")
-
-
 class _Story:
     """One lake, and what a source does meanwhile."""
 
@@ -120,7 +113,7 @@ class _Story:
         self._rng = rng
         self._logs, self._lake = folder / "logs", folder / "lake"
         self._logs.mkdir()
-        self._format = rng.choice(_FORMATS)
+        self._format = rng.choice(FORMATS)
         pattern = rng.random() < 0.3
         names = [f"{_DATABASE}.{table}" for table in _SELECTED]
         self._tables = [f"{_DATABASE}.*"] if pattern else names
@@ -154,24 +147,7 @@ class _Story:
         self._server.connection.commit()
         log = self._server.rotate()
         shutil.copy(log, self._logs / log.name)
-        stop = threading.Event()
-
-        def on_moment(moment: Any) -> None:
-            if moment.report is None:
-                stop.set()
-
-        mirror(
-            self._logs,
-            self._lake,
-            tables=self._tables,
-            format=self._format,
-            keep=self._keep,
-            spark=_no_spark,
-            follow=True,
-            trigger=0.01,
-            stop=stop,
-            on_moment=on_moment,
-        )
+        mirrored(self._logs, self._lake, self._format, tables=self._tables, keep=self._keep)
         self._check()
 
     def _check(self) -> None:
@@ -184,14 +160,9 @@ class _Story:
             if state is not None and _is_aside(state):
                 self.aside += 1
                 continue
-            current = reader.current(name)
+            compare(name, reader.current(name), dump, optional=["w"])
             if dump is None or not dump["count"]:
-                if current is not None and current.num_rows:
-                    raise Wrong(f"{name} has {current.num_rows} rows, and none by SELECT")
                 continue
-            if current is None:
-                raise Wrong(f"{name} is not in the lake")
-            compare(name, current, dump, optional=["w"])
             if "history" in self._keep and (versions := reader.history(name)) is not None:
                 opened = versions.filter(pc.field("_is_current"))
                 compare(f"{name} history", opened, dump, optional=["w"])
@@ -225,31 +196,20 @@ def _is_aside(state: TableState) -> bool:
     return bool(state.states) or any(each is not None and each.refused for each in made)
 
 
-def run(server: Server, count: int, seed: int, only: Sequence[int] = ()) -> Tries:
+def run(server: Server, count: int, seed: int) -> Tries:
     """So many stories on a server of one's own."""
-    report, began = Tries(seed), time.monotonic()
-    for number in only or range(count):
-        folder = Path(tempfile.mkdtemp(prefix="tailrace-renamed-"))
-        story = _Story(server, folder, random.Random(f"{server.name}-{seed}-{number}"))
-        try:
+    report = Tries(f"stories on {server.name}")
+    for number in range(count):
+        with report.in_folder(f"{report.what} {number}") as folder:
+            story = _Story(server, folder, random.Random(f"{server.name}-{seed}-{number}"))
             story.run()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is looked for
-            what = f"{type(error).__name__}: {error!s:.500}"
-            report.failures.append(f"{server.name} {number}: {what} (left in {folder})")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+            report.outcomes["selected tables that are the server's"] += story.equal
+            report.outcomes["selected tables of which it is said why they are not"] += story.aside
         report.tried += 1
-        report.outcomes["selected tables that are the server's"] += story.equal
-        report.outcomes["selected tables of which it is said why they are not"] += story.aside
-    report.seconds = time.monotonic() - began
     return report
 
 
-def command(given: argparse.Namespace) -> int:
-    """Run it, and print the reports."""
-    status = 0
+def reports(given: argparse.Namespace) -> Iterator[Tries]:
     for name in given.server:
         with Server(name, {"binlog_row_metadata": "FULL"}) as server:
-            report = run(server, given.size, given.seed)
-        status |= report.conclude(f"{report.tried} stories on {name} in {report.seconds:.0f} s")
-    return status
+            yield run(server, given.size, given.seed)

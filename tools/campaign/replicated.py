@@ -14,7 +14,6 @@ import random
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,11 +24,10 @@ from tailrace.errors import SchemaError, TailraceError
 from tailrace.events import StatusVariable
 from tools.applied import ApplyFailed, as_relay_log, forget, gtid_mode
 from tools.campaign.definitions import feed
-from tools.campaign.report import Tries, on_servers
+from tools.campaign.report import REJECTED, Tries
 from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
 SIZES: Final = {"small": 8, "full": 1_000}
@@ -362,7 +360,7 @@ def _one(rng: random.Random, server: Server, kind: str, before: State) -> tuple[
             what += ", logged"
             _fresh(server)
             if log is None:
-                return "rejected by the source", ""
+                return REJECTED, ""
         else:
             log = _written(server, text, statements, Path(place))
         rejected = ""
@@ -404,10 +402,10 @@ def _different(found: State, wanted: State) -> str:
 
 def run(name: str, count: int, seed: int) -> Tries:
     """So many logs of each kind on a server of this name."""
-    report, began = Tries(seed), time.monotonic()
+    report = Tries(f"logs on {name}")
     with Server(name, {"relay_log": "relay"}, server_id=2) as server:
+        gtid_mode(server, "OFF_PERMISSIVE")
         if server.flavour == "mysql":
-            gtid_mode(server, "OFF_PERMISSIVE")
             server.execute("SET GLOBAL replica_parallel_workers = 1")
         server.execute("CREATE USER app@'127.0.0.1'")
         server.execute("GRANT ALL ON *.* TO app@'127.0.0.1'")
@@ -417,14 +415,6 @@ def run(name: str, count: int, seed: int) -> Tries:
             for number in range(count):
                 rng = random.Random(f"{name}-{seed}-{kind}-{number}")
                 outcome, failure = _one(rng, server, kind, before)
-                report.tried += outcome != "rejected by the source"
-                report.outcomes[f"{kind}: {outcome}"] += 1
-                if failure:
-                    report.failures.append(f"{name} {kind} {number}: {failure[:3000]}")
-    report.seconds = time.monotonic() - began
+                outcome = outcome if outcome == REJECTED else f"{kind}: {outcome}"
+                report.take(f"of {kind} {number}", outcome, failure)
     return report
-
-
-def command(given: argparse.Namespace) -> int:
-    """Run it, and print the reports."""
-    return on_servers(run, "logs", given)

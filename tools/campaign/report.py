@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import time
 import traceback
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from tools.campaign.workload import Recorded
+
+
+REJECTED: Final = "rejected by the source"
+"""The outcome of what is no try, since its source did not take it."""
 
 
 @dataclass
-class Report:
-    """What came of one part; subclasses count what was done. ``columns`` are the table's."""
+class Failures:
+    """What ought not to have come of a campaign."""
 
-    columns: ClassVar[str]
     failures: list[str] = field(default_factory=list, kw_only=True)
 
     @contextmanager
@@ -30,10 +38,34 @@ class Report:
             text = f"{what}: {type(error).__name__}: {error!s:.2000} ({where})"
             self.failures.append(text.encode("ascii", "backslashreplace").decode())
 
+    @contextmanager
+    def in_folder(self, what: object) -> Iterator[Path]:
+        """As `noting`, in a temporary folder that is left where it failed."""
+        folder = Path(tempfile.mkdtemp(prefix="tailrace-campaign-"))
+        with self.noting(f"{what} (left in {folder})"):
+            yield folder
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class Report(Failures):
+    """What came of one part; subclasses count what was done.
+
+    ``columns`` are the table's. A counter has its total and the numbers of ``counted`` there.
+    """
+
+    columns: ClassVar[str]
+    counted: ClassVar[Sequence[str]] = ()
+
     def cells(self) -> list[object]:
         """The cells of its row of the table, but for the last: the number of failures."""
-        found = [getattr(self, each.name) for each in fields(self) if each.name != "failures"]
-        return [f"{each:.0f}" if isinstance(each, float) else each for each in found]
+        found: list[object] = []
+        for value in (getattr(self, each.name) for each in fields(self) if each.name != "failures"):
+            if isinstance(value, Counter):
+                found += [value.total(), *(value[name] for name in self.counted)]
+            else:
+                found.append(f"{value:.1f}" if isinstance(value, float) else value)
+        return found
 
     def line(self) -> str:
         """Its row of the table."""
@@ -41,40 +73,53 @@ class Report:
 
 
 @dataclass
-class Tries:
-    """What came of a campaign that tries one thing with many random changes."""
+class SchemasReport(Report):
+    """What came of random schemas of a server."""
 
+    server: str
     seed: int
-    tried: int = 0
+    schemas: int = 0
+    tables: int = 0
+    rows: int = 0
+    types: Counter[str] = field(default_factory=Counter)
+    ways: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+
+    def count(self, recorded: Recorded) -> None:
+        """Take in one schema's size."""
+        self.schemas += 1
+        for table in recorded.tables.values():
+            self.tables += 1
+            self.rows += len(table.rows)
+            self.types.update(column.base for column in table.columns.values())
+
+
+@dataclass
+class Tries(Failures):
+    """What came of a campaign that tries one thing with many random changes; ``what`` they are."""
+
+    what: str
+    tried: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list, kw_only=True)
+    _began: float = field(default_factory=time.monotonic)
 
-    def conclude(self, says: str) -> int:
-        """Print it, after ``says``; gives the command's status."""
-        for failure in self.failures:
-            print(f"FAILED {failure}")
-        print(f"seed {self.seed}: {says}")
-        for outcome, number in sorted(self.outcomes.items()):
-            print(f"{number:8} {outcome}")
-        print(f"{len(self.failures)} failures")
-        return int(bool(self.failures))
+    def take(self, number: object, outcome: str, failure: str = "") -> None:
+        """Count a try by its outcome, and note its failure, if it is one."""
+        self.tried += outcome != REJECTED
+        self.outcomes[outcome] += 1
+        if failure:
+            self.failures.append(f"{self.what} {number}: {failure[:3000]}")
 
-
-def on_servers(run: Callable[[str, int, int], Tries], what: str, given: argparse.Namespace) -> int:
-    """Run a campaign with so many tries of ``what`` on each of the given servers, and print its
-    reports; gives the command's status.
-    """
-    status = 0
-    for name in given.server:
-        report = run(name, given.size, given.seed)
-        status |= report.conclude(f"{report.tried} {what} on {name} in {report.seconds:.0f} s")
-    return status
+    def line(self) -> str:
+        """The numbers of outcomes, a line for each, after those of tries and seconds."""
+        lines = [f"{self.tried} {self.what} in {time.monotonic() - self._began:.0f} s"]
+        lines += [f"{number:8} {outcome}" for outcome, number in sorted(self.outcomes.items())]
+        return "\n".join(lines)
 
 
-def conclude(reports: Sequence[Report], says: str) -> int:
+def conclude(reports: Sequence[Report | Tries], says: str) -> int:
     """Print a table of each kind of report, and ``says``; gives the command's status."""
-    for kind in dict.fromkeys(type(report) for report in reports):
+    for kind in dict.fromkeys(type(each) for each in reports if isinstance(each, Report)):
         head = f"{kind.columns} | Failures |"
         print(f"\n| {head}\n{'|---' * head.count('|')}|")
         for report in reports:

@@ -10,18 +10,16 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import tempfile
-import threading
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pymysql.err import MySQLError
 
 from tailrace.position import Position
-from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.options import FORMATS, KEEP
 from tools.applied import forget
+from tools.campaign.mirrored_here import mirrored
 from tools.campaign.mirrored_lake import LakeReader, compare
 from tools.campaign.process import Wrong
 from tools.campaign.report import Report
@@ -31,8 +29,7 @@ from tools.servers import ONE_OF_EACH, Server
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-
-    import pyarrow as pa
+    from pathlib import Path
 
     from tailrace.spark.manifest.manifest import TableState
     from tools.dumps import TableDump
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
 SIZES: Final = {"small": 3, "full": 200}
 """Logs for each server; each is taken by two lakes of a format."""
 SERVERS: Final = ONE_OF_EACH
-FORMATS: Final = ("parquet", "delta", "iceberg")
-KEEP: Final = ("changelog", "current", "history")
 _DATABASE: Final = "restarted"
 _TABLES: Final = ("a", "b", "c")
 _LATE: Final = 8
@@ -101,10 +96,8 @@ def run(server: Server, format_: str, logs: int, seed: int) -> Restarted:
     """Try so many logs on a server of one's own."""
     report = Restarted(server.name, format_)
     for number in range(logs):
-        folder = Path(tempfile.mkdtemp(prefix="tailrace-restarted-"))
-        with report.noting(f"{server.name} {format_} seed {seed} log {number} ({folder})"):
+        with report.in_folder(f"{server.name} {format_} seed {seed} log {number}") as folder:
             _Try(server, format_, folder, random.Random(f"{seed} {number}")).run(report)
-            shutil.rmtree(folder)
         report.logs += 1
     return report
 
@@ -137,12 +130,12 @@ class _Try:
             (self.folder / "logs").mkdir(exist_ok=True)
             log = server.rotate()
             shutil.copy(log, self.folder / "logs" / log.name)
-            self._land(several)
+            mirrored(self.folder / "logs", several, self.format, keep=KEEP)
             tables = LakeView.open(several).manifest.tables
             report.back += sum(tables[each].set_aside is None for each in was if each in tables)
             was = {name for name, each in tables.items() if each.set_aside is not None}
         one = self.folder / "one"
-        self._land(one)
+        mirrored(self.folder / "logs", one, self.format, keep=KEEP)
         try:
             self._compare(several, one, report)
         except Wrong as error:
@@ -181,25 +174,6 @@ class _Try:
         there = Position(log.name, log.stat().st_size)
         self.dumps.append((there, dump_databases(server, _DATABASE)))
 
-    def _land(self, lake: Path) -> None:
-        stop = threading.Event()
-
-        def on_moment(moment: Any) -> None:
-            if moment.report is None:
-                stop.set()
-
-        mirror(
-            self.folder / "logs",
-            lake,
-            spark=_no_spark,
-            keep=KEEP,
-            format=self.format,
-            follow=True,
-            trigger=0.001,
-            stop=stop,
-            on_moment=on_moment,
-        )
-
     def _compare(self, several: Path, one: Path, report: Restarted) -> None:
         found, wanted = (LakeView.open(lake).manifest.tables for lake in (several, one))
         readers = [LakeReader(lake, self.format) for lake in (several, one)]
@@ -235,22 +209,12 @@ class _Try:
         added = state.current.added if state is not None and state.current is not None else ()
         for number, dump in enumerate(reversed(dumps), 1):
             try:
-                _equal(name, rows, dump, [column for column, _, _ in added])
+                compare(name, rows, dump, optional=[column for column, _, _ in added])
                 break
             except Wrong:
                 if number == len(dumps):
                     raise
         report.equal += state is None or state.set_aside is None
-
-
-def _equal(name: str, rows: pa.Table | None, dump: TableDump | None, optional: list[str]) -> None:
-    if dump is None or not dump["count"]:
-        if rows is not None and rows.num_rows:
-            raise Wrong(f"{name} has {rows.num_rows} rows, and none on the server")
-    elif rows is None:
-        raise Wrong(f"{name} is not in the lake")
-    else:
-        compare(name, rows, dump, optional=optional)
 
 
 def _summary(state: TableState | None) -> object:
@@ -277,7 +241,3 @@ def _rows(reader: LakeReader, name: str, part: str) -> list[str]:
     found = [] if rows is None else rows.to_pylist()
     values = [{k.partition("__")[0]: v for k, v in row.items() if v is not None} for row in found]
     return sorted(repr(sorted(row.items())) for row in values)
-
-
-def _no_spark() -> Any:
-    raise Wrong("what is small is done without Spark")

@@ -31,7 +31,6 @@ from tools.campaign.report import Report
 from tools.servers import Server
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
 _TEXT: Final = """
@@ -232,7 +231,3 @@ def _item(rng: random.Random, depth: int) -> str:
     if kind < 0.97 and depth < 2:
         return f"{prefix}({_query(rng, depth + 1)})"
     return rng.choice(_ODD)
-
-
-def reports(given: argparse.Namespace) -> Iterator[SearchedReport]:
-    return run(given.size, given.seed)

@@ -33,16 +33,8 @@ NOT_LOGGED: Final = "SET SESSION sql_log_bin = 0"
 
 
 def client(server: Server, *options: str) -> list[str]:
-    """The argv of the server's own client."""
-    return [
-        *server.prefix.command("mariadb" if server.flavour == "mariadb" else "mysql", "mysql"),
-        *("--no-defaults", "--binary-mode", "--user=root"),
-        f"--character-sets-dir={server.prefix.share / 'charsets'}",
-        f"--socket={server.folder / 'socket'}",
-        f"--init-command={NOT_LOGGED}",
-        "--max-allowed-packet=1G",
-        *options,
-    ]
+    """The argv of the server's own client, whose session is not logged."""
+    return server.client(f"--init-command={NOT_LOGGED}", *options)
 
 
 def complaint(server: Server, lines: Iterable[str]) -> str:

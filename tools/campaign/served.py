@@ -17,7 +17,7 @@ from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import pymysql
 
@@ -26,10 +26,6 @@ from tools.applied.status import replica_status
 from tools.campaign.process import TAILRACE, Process, Wrong
 from tools.campaign.report import Report
 from tools.servers import NAMES, Server, free_port
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
 
 SERVERS: Final = NAMES
 VICTIMS: Final = ("source", "receiver", "replica by GTID", "replica by file", "primary")
@@ -98,15 +94,11 @@ class ServedReport(Report):
     """What came of one server."""
 
     columns: ClassVar = f"Server | Kills | {' | '.join(VICTIMS)} | Transactions | MB"
+    counted: ClassVar = VICTIMS
     server: str
     kills: Counter[str] = field(default_factory=Counter)
     transactions: int = 0
-    size: int = 0
-
-    def cells(self) -> list[object]:
-        counts = [self.kills[victim] for victim in VICTIMS]
-        cells = [self.server, self.kills.total(), *counts, self.transactions]
-        return [*cells, round(self.size / 1e6)]
+    megabytes: float = 0
 
 
 class Load:
@@ -195,9 +187,9 @@ class _Chain:
         stack.callback(self.source.kill)
 
     @property
-    def size(self) -> int:
-        """Bytes of the copy."""
-        return sum(path.stat().st_size for path in self._copy.glob("binlog.*[0-9]"))
+    def megabytes(self) -> float:
+        """The size of the copy."""
+        return sum(path.stat().st_size for path in self._copy.glob("binlog.*[0-9]")) / 1e6
 
     def start_receiver(self) -> None:
         url = f"mysql://root@127.0.0.1:{self.primary.port}/?ssl_mode=DISABLED&start=oldest"
@@ -310,10 +302,5 @@ def run(name: str, size: Size, seed: int) -> ServedReport:
             report.transactions = load.transactions
             chain.compare()
             chain.check()
-        report.size = chain.size
+        report.megabytes = chain.megabytes
     return report
-
-
-def reports(given: argparse.Namespace) -> Iterator[ServedReport]:
-    for name in given.server:
-        yield run(name, given.size, given.seed)

@@ -10,9 +10,8 @@ it is read, each row as it is given; the column path is `tailrace.columns.change
 from __future__ import annotations
 
 import random
-import time
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -289,9 +288,7 @@ def _marks(events: Iterator[Any]) -> set[Any]:
 class VerdictsReport(Tries):
     """What a comparison came to: how many logs, and those that differ."""
 
-    _began: float = field(default_factory=time.monotonic)
-
-    def take(self, objects: Verdict, kind: str | None, text: str) -> None:
+    def compared(self, objects: Verdict, kind: str | None, text: str) -> None:
         """Count a log by the object path's verdict; with ``kind``, as a difference of that kind."""
         self.tried += 1
         self.outcomes[objects.error or "accepted"] += 1
@@ -299,9 +296,8 @@ class VerdictsReport(Tries):
             self.outcomes[f"DIFFERENT: {kind}"] += 1
             self.failures.append(text)
             print(f"DIFFERENT {text}", flush=True)
-        self.seconds = time.monotonic() - self._began
         if self.tried % _SAYS_EVERY == 0:
-            print(f"{self.tried} broken logs in {self.seconds:.0f} s", flush=True)
+            print(self.line(), flush=True)
 
 
 def broken(seed: int, number: int) -> tuple[str, bytes, bool]:
@@ -328,7 +324,7 @@ def compare(seed: int, number: int) -> tuple[Verdict, Verdict, str]:
 
 def run(seed: int, count: int, *, first: int = 0) -> VerdictsReport:
     """Compare so many broken logs from ``first`` on."""
-    report = VerdictsReport(seed)
+    report = VerdictsReport("broken logs")
     for number in range(first, first + count):
         objects, columns, what = compare(seed, number)
         difference = objects.differs(columns)
@@ -337,5 +333,5 @@ def run(seed: int, count: int, *, first: int = 0) -> VerdictsReport:
             f"    objects: {objects.message or len(objects.rows)}\n"
             f"    columns: {columns.message or len(columns.rows)}"
         )
-        report.take(objects, difference, text)
+        report.compared(objects, difference, text)
     return report

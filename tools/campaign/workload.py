@@ -63,7 +63,6 @@ class Recorded:
     schema: str
     tables: dict[str, Selected] = field(default_factory=dict)
     statements: list[str] = field(default_factory=list)
-    refused: int = 0
 
 
 class Workload:
@@ -177,7 +176,6 @@ class Workload:
             try:
                 cursor.execute(sql)
             except pymysql.err.Error:  # a row too large, a key too long: make another
-                recorded.refused += 1
                 continue
             recorded.statements.append(sql)
             return table
@@ -188,7 +186,6 @@ class Workload:
             cursor.execute(sql)
         except pymysql.err.Error as error:  # duplicate keys and the like: part of life
             recorded.statements[-1] += f" -- {error}"
-            recorded.refused += 1
             return False
         return True
 

@@ -30,7 +30,7 @@ from tools.applied import (
     insert_files,
     replicate,
 )
-from tools.campaign.report import Report
+from tools.campaign.report import SchemasReport
 from tools.campaign.workload import Workload
 from tools.campaign.written_manner import Manner, Written, full_images, parse_again, write
 from tools.servers import NAMES, Server
@@ -49,35 +49,19 @@ _END: Final = "end_of_logs"
 
 
 @dataclass
-class WrittenReport(Report):
+class WrittenReport(SchemasReport):
     """What a campaign on one release came to."""
 
     columns: ClassVar = (
         "Server | Seed | Schemas | Tables | Types | Rows at the end | Written | Taken by | Seconds"
     )
-    version: str
-    seed: int
-    schemas: int = 0
-    tables: int = 0
-    rows: int = 0
-    types: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
-    ways: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
-
-    def count(self, recorded: Recorded) -> None:
-        """Take in one schema's size."""
-        self.schemas += 1
-        for table in recorded.tables.values():
-            self.tables += 1
-            self.rows += len(table.rows)
-            self.types.update(column.base for column in table.columns.values())
 
     def cells(self) -> list[object]:
         ways = ", ".join(f"{way} {count}" for way, count in sorted(self.ways.items()))
         written = ", ".join(f"{what} {count}" for what, count in sorted(self.counts.items()))
         counts = [self.schemas, self.tables, len(self.types), self.rows]
-        return [self.version, self.seed, *counts, written, ways, f"{self.seconds:.0f}"]
+        return [self.server, self.seed, *counts, written, ways, f"{self.seconds:.0f}"]
 
 
 @dataclass(frozen=True)
@@ -164,8 +148,7 @@ class Campaign:
         database = next(iter(recorded.tables)).partition(".")[0]
         databases = [database]
         forget(self.taker, database, _END)
-        if self.taker.flavour == "mysql":
-            gtid_mode(self.taker, "ON_PERMISSIVE")
+        gtid_mode(self.taker, "ON_PERMISSIVE")
         try:
             if way.startswith("served"):
                 databases += self._serve(recorded, manner, folder, by_gtid=way.endswith("GTID"))
@@ -243,7 +226,7 @@ class Campaign:
             forget(self.origin)
         insert_files(self.origin, files, alone=manner.form != "arrow")
         mode: GtidMode = "ON" if by_gtid else "ON_PERMISSIVE"
-        for server in (self.origin, self.taker) if mysql else ():
+        for server in (self.origin, self.taker):
             gtid_mode(server, mode)
         self._own("own_after")
         replicate(self.origin, self.taker, by_gtid=by_gtid)

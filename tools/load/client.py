@@ -43,7 +43,6 @@ class Plan:
     statements: bool
     flush: bool
     own: bool
-    compressed: bool = True
 
 
 class Client:
@@ -209,9 +208,8 @@ class Client:
         connections = self.counts["connections"]
         rng = random.Random(f"{self._seed}/{self.number}/connection {connections}")
         if self.mysql:
-            compressed = rng.random() < 0.3 and self.plan.compressed
             self.sql(
-                f"SET binlog_transaction_compression = {int(compressed)}, "
+                f"SET binlog_transaction_compression = {int(rng.random() < 0.3)}, "
                 f"binlog_rows_query_log_events = {int(rng.random() < 0.5)}"
             )
         else:

@@ -6,13 +6,14 @@ import http.client
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 from collections import Counter
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from tools.s3.build import available, program
 from tools.servers import ServersUnavailable, dies_with_parent, free_port
@@ -37,6 +38,7 @@ class LocalStore:
     """A server on the loopback with a folder of its own; a context manager."""
 
     host = "127.0.0.1"
+    ends_by = signal.SIGTERM
 
     def __init__(self) -> None:
         self._work = Path(tempfile.mkdtemp(prefix="tailrace-store-"))
@@ -55,6 +57,10 @@ class LocalStore:
     def own_environment(self) -> dict[str, str]:
         """The server's own environment variables."""
         return self.environment
+
+    def user(self) -> dict[str, Any]:
+        """As whom it runs: arguments of `subprocess.Popen`."""
+        return {}
 
     def answers(self) -> bool:
         """Whether it answers by now; may raise OSError or ServersUnavailable instead."""
@@ -75,7 +81,7 @@ class LocalStore:
     def stop(self, *, keep: bool = False) -> None:
         """End it, and remove its folder unless that is to be kept for another start."""
         if self._process:
-            self._process.terminate()
+            self._process.send_signal(self.ends_by)
             self._process.wait()
             self._process = None
         if not keep:
@@ -97,6 +103,7 @@ class LocalStore:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                **self.user(),
             )
 
     def _comes_up(self) -> bool:

@@ -312,6 +312,16 @@ class Server:
         """The running server's version, as it says itself."""
         return str(self.query("SELECT VERSION()")[0][0])
 
+    def client(self, *options: str) -> list[str]:
+        """The argv of the server's own client."""
+        program = "mariadb" if self.flavour == "mariadb" else "mysql"
+        return [
+            *(*self.prefix.command(program), "--no-defaults", "--binary-mode"),
+            *(f"--user={self.user}", f"--socket={self.folder / 'socket'}"),
+            f"--character-sets-dir={self.prefix.share / 'charsets'}",
+            *("--max-allowed-packet=1G", *options),
+        ]
+
     # --- binary logs -----------------------------------------------------------------------------
 
     def binlogs(self) -> list[Path]:

@@ -5,7 +5,6 @@ Each module of `MODULES` gives scenarios (`Scenario`), each of which runs in a p
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tools.campaign.hostile import indexes, lake, names, server
@@ -45,18 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", default="", help="only scenarios whose name has this text")
 
 
-def command(given: argparse.Namespace) -> int:
-    began = time.monotonic()
+def reports(given: argparse.Namespace) -> Iterator[Tries]:
+    report = Tries("scenarios")
     chosen = (each for each in scenarios(given.size, given.seed) if given.only in each.name)
     outcomes = [attempt(scenario) for scenario in chosen]
-    report = Tries(given.seed, len(outcomes), time.monotonic() - began)
     for each in outcomes:
-        report.outcomes[f"{each.name.partition(':')[0]}: {each.ended}"] += 1
-        if each.failure:
-            report.failures.append(f"{each.name}: {each.failure}")
+        report.take(each.name, f"{each.name.partition(':')[0]}: {each.ended}", each.failure)
     if outcomes:
         slowest = max(outcomes, key=lambda outcome: outcome.seconds)
         largest = max(outcomes, key=lambda outcome: outcome.megabytes)
         print(f"slowest: {slowest.seconds:.1f} s, {slowest.name}")
         print(f"largest: grew by {largest.megabytes} MB, {largest.name}")
-    return report.conclude(f"{report.tried} scenarios in {report.seconds:.0f} s")
+    yield report

@@ -21,15 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import TailraceError
-from tailrace.schema.table import Table
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.manifest import Manifest
+from tailrace.spark.options import FORMATS, KEEP
 from tailrace.spark.stream_offset import Offset
 from tailrace.spark.stream_saved import SavedIndices
-from tailrace.spark.tasks import Sealed, cause_of
 from tailrace.storage import find
-from tools.campaign.hostile.mirroring import mirrored
 from tools.campaign.hostile.scenario import Scenario, flipped, outside
+from tools.campaign.mirrored_here import mirrored
 from tools.campaign.process import ROOT
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 _GOLDEN: Final = ROOT / "tests" / "spark" / "lake" / "golden"
 _LOGS: Final = ROOT / "examples" / "shop" / "mariadb"
-FORMATS: Final = ("parquet", "delta", "iceberg")
 _COUNTS: Final = {"small": 4, "full": 150}
 """Mutations of each kind and format."""
 _SECONDS: Final = 60
@@ -93,8 +91,7 @@ def _read(lake: Path, _kind: str) -> None:
 
 
 def _mirror(lake: Path, kind: str) -> None:
-    keep = ["changelog", "current", "history"]
-    mirrored(Path("logs", "mariadb"), lake, kind, tables=["shop.*", "warehouse.stock"], keep=keep)
+    mirrored(Path("logs", "mariadb"), lake, kind, tables=["shop.*", "warehouse.stock"], keep=KEEP)
 
 
 def _manifest(lake: Path) -> Path:
@@ -119,36 +116,12 @@ def _command(there: Path) -> bytes:
     return pickle.dumps(Runs(f"touch {there}/ran"))
 
 
-def _evaluated(there: Path) -> bytes:
-    code = f"__import__('pathlib').Path('{there}/ran').touch()".encode()
-    return (
-        b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93X"
-        + len(code).to_bytes(4, "little")
-        + (code + b"\x85R.")
-    )
-
-
-def _decorated(_there: Path) -> bytes:
-    return b"\x80\x04\x8c\x17tailrace.schema.catalogue\x8c\x09dataclass\x93\x8c\x01x\x85R."
-
-
-def _dotted(_there: Path) -> bytes:
-    return b"\x80\x04\x8c\x19tailrace.schema.catalogue\x8c\x0creplace.__globals__\x93."
-
-
-def _table(_there: Path) -> bytes:
-    return pickle.dumps(Table.parse("CREATE TABLE a.b (c INT)"))
-
-
 def _deep(_there: Path) -> bytes:
     return b"\x80\x04" + b"]" * 100_000 + b"." * 3
 
 
-def _reserving(_there: Path) -> bytes:
-    return b"\x80\x04Nr\xff\xff\xff\x7f."
-
-
-_PAYLOADS: Final = (_command, _evaluated, _decorated, _dotted, _table, _deep, _reserving)
+_PAYLOADS: Final = (_command, _deep)
+"""Others are those of tests/schema/test_catalogue_json.py."""
 
 
 # --- what is mutated -----------------------------------------------------------------------------
@@ -294,7 +267,7 @@ def _catalogue(folder: Path) -> None:
     raise AssertionError("it was accepted")
 
 
-# --- streams and tasks ---------------------------------------------------------------------------
+# --- streams -------------------------------------------------------------------------------------
 
 
 def _index(folder: Path, seed: str) -> None:
@@ -316,16 +289,6 @@ def _offset(_folder: Path, seed: str) -> None:
     json.dumps(Offset.of(given).json())
 
 
-def _staged(folder: Path, name: str, content: bytes) -> None:
-    """A job, or a task's error, that is not of this run."""
-    sealed = Sealed(folder, bytes(32))
-    planted = content + pickle.dumps(Runs(f"touch {outside(folder)}/ran"))
-    (folder / name).write_bytes(planted)
-    if name.endswith(".error"):
-        raise cause_of(sealed, RuntimeError("a task failed"))
-    sealed.get(name)
-
-
 # --- all of them ---------------------------------------------------------------------------------
 
 
@@ -336,13 +299,10 @@ def scenarios(size: str, seed: int) -> Iterator[Scenario]:
     def of(name: str, run: Callable[[Path], None]) -> Scenario:
         return Scenario(name, run, seconds=_SECONDS)
 
-    for number, payload in enumerate(_PAYLOADS):
-        kinds = FORMATS if size == "full" else (FORMATS[number % 3],)
-        for kind in kinds:
-            yield of(
-                f"{kind} pickle {payload.__name__}", part(_planted, kind=kind, payload=payload)
-            )
     for kind in FORMATS:
+        for payload in _PAYLOADS:
+            run = part(_planted, kind=kind, payload=payload)
+            yield of(f"{kind} pickle {payload.__name__}", run)
         for name in _LINKS[kind]:
             yield of(f"{kind} link {name}", part(_linked, kind=kind, name=name))
         for number in range(_COUNTS[size]):
@@ -358,9 +318,6 @@ def scenarios(size: str, seed: int) -> Iterator[Scenario]:
     for name, target in (("zeros", "/dev/zero"), ("pipe", "")):
         yield of(f"manifest of {name}", part(_endless, kind="parquet", target=target))
     yield of("catalogue", _catalogue)
-    for name in ("0.job", "0.error"):
-        for content in (b"", bytes(32)):
-            yield of(f"staged {name} {len(content)}", part(_staged, name=name, content=content))
     for number in range(_COUNTS[size] * 2):
         yield of(f"index {number}", part(_index, seed=f"{seed}-{number}"))
         yield of(f"offset {number}", part(_offset, seed=f"{seed}-{number}"))

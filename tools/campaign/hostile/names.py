@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import tailrace
 from tailrace.constants import Flavour
@@ -16,11 +16,12 @@ from tailrace.errors import TailraceError
 from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.log_name import LogName
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.options import KEEP
 from tools.campaign.hostile.cli import said
 from tools.campaign.hostile.indexes import logs
-from tools.campaign.hostile.mirroring import mirrored
 from tools.campaign.hostile.naming import Names, NamingServer, events_of
 from tools.campaign.hostile.scenario import Scenario, command, outside
+from tools.campaign.mirrored_here import mirrored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -229,8 +230,7 @@ def _of_lakes(size: str) -> Iterator[Scenario]:
 def _landed_here(form: str, folder: Path) -> None:
     """A lake of tables with these names, made without Spark, whose start takes longer."""
     _write(folder / "logs" / "binlog.000001", "mysql", ["all"], _IN_A_LAKE)
-    options: dict[str, Any] = {"keep": ["current"], "statements": "skip"}
-    mirrored(folder / "logs", folder / "lake", form, **options)
+    mirrored(folder / "logs", folder / "lake", form, keep=["current"], statements="skip")
     made = LakeView.open(folder / "lake").manifest.tables
     assert len(made) == len(_IN_A_LAKE), sorted(made)
 
@@ -238,15 +238,6 @@ def _landed_here(form: str, folder: Path) -> None:
 def _landed(form: str, kinds: Sequence[str], names: Sequence[str], folder: Path) -> None:
     """A lake of tables with these names; another run goes on with it."""
     _write(folder / "logs" / "binlog.000001", "mysql", kinds, names)
-    keep = "changelog,current,history"
-    arguments: list[str | Path] = [
-        folder / "logs",
-        "--into",
-        folder / "lake",
-        "--format",
-        form,
-        "--keep",
-        keep,
-    ]
+    options = ("--format", form, "--keep", ",".join(KEEP), "--cores", "1", "--statements", "skip")
     for _ in range(2):
-        command("mirror", *arguments, "--cores", "1", "--statements", "skip")
+        command("mirror", folder / "logs", "--into", folder / "lake", *options)

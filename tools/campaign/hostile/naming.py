@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from tailrace.constants import EventFlag, EventType
+from tailrace.constants import EventType
 from tools.campaign.hostile.fake import END, FakeServer, event, rotate, split
+from tools.campaign.live_files import description
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tools.campaign.hostile.fake import Talk
-
-_FLAGS_AT: Final = 17
-"""Where a format description event has its flags."""
 
 
 @dataclass
@@ -70,7 +68,5 @@ class NamingServer(FakeServer):
 
 def events_of(log: bytes) -> list[bytes]:
     """The events of a log file as its server sends them: IN_USE cleared."""
-    events = split(log)
-    first = bytearray(events[0])
-    first[_FLAGS_AT] &= ~EventFlag.IN_USE & 0xFF
-    return [bytes(first), *events[1:]]
+    first, *events = split(log)
+    return [description(first), *events]
