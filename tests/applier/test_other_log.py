@@ -3,7 +3,6 @@
 import sqlite3
 import subprocess
 import sys
-import threading
 from contextlib import closing
 from socket import gethostname
 from zlib import crc32
@@ -23,6 +22,7 @@ from tailrace.live.driver import ServerAnswer
 from tailrace.log.sources import one_log
 from tailrace.position import Position
 from tailrace.storage import EventReader, find
+from tests.applier.test_follow import followed
 from tests.cases import each_case
 from tests.waiting import next_second, wait_for
 
@@ -96,22 +96,12 @@ def test_a_follower_knows_the_files_that_came_later(pair, kind, tmp_path):
     source, file = source_of(pair.source, kind), tmp_path / "applied.db"
     to = f"sqlite:///{file}"
     write(pair.source, "alpha")
-    streams = []
-    thread = threading.Thread(
-        target=tailrace.apply,
-        args=(source, to),
-        kwargs={"start": "oldest", "follow": True, "on_start": streams.append},
-    )
-    thread.start()
-    try:
+    with followed(source, to, start="oldest"):
         wait_for(lambda: rows(file) == ["alpha"])
         next_second()  # the next file has another mark
         pair.source.rotate()
         pair.source.execute("INSERT INTO a.a VALUES (2, 'beta')")
         wait_for(lambda: rows(file) == ["alpha", "beta"])
-    finally:
-        streams[0].stop()
-        thread.join()
     (log,) = find(pair.source.data / "binlog.000002")
     _, first = next(iter(EventReader(log.files[0])))
     ((name, mark),) = asked(file, 'SELECT resume_file, log_mark FROM "tailrace.applied"')
