@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
 
+import tailrace
 from tools.applied import forget, gtid_mode, same_tables
 from tools.postgres import Postgres, programs
 from tools.servers import ONE_OF_EACH
 
 if TYPE_CHECKING:
+    from tailrace.applier import Applied
     from tests.conftest import FreshServer
     from tools.servers import Server
 
@@ -42,6 +44,10 @@ class Pair:
         for sql in statements:
             self.source.execute(sql)
         return self.log()
+
+    def applied(self, *statements: str, **given: Any) -> Applied:
+        """Execute statements on the source, and apply its log; what came of that."""
+        return tailrace.apply(self.did(*statements), self.url, **given)
 
     def log(self) -> str:
         """The folder of the source's log, to its present end."""

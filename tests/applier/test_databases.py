@@ -14,13 +14,7 @@ import sqlalchemy as sa
 
 import tailrace
 from tailrace.applier import target_of
-from tailrace.errors import (
-    ConnectionLost,
-    SchemaError,
-    ServerError,
-    StatementChange,
-    UsageError,
-)
+from tailrace.errors import ConnectionLost, SchemaError, ServerError, StatementChange, UsageError
 
 LOGS = {"mysql": "shop.products", "mariadb": "warehouse.stock"}
 """The examples' logs, and the table of each that an ALTER TABLE changes."""
@@ -194,14 +188,12 @@ def log_of(server, tmp_path, statements):
 @pytest.fixture
 def logged(mysql97, tmp_path):
     """The log of some statements on MySQL."""
-    yield lambda *statements: log_of(mysql97, tmp_path, statements)
-    mysql97.disconnect()
+    return lambda *statements: log_of(mysql97, tmp_path, statements)
 
 
 @pytest.fixture
 def logged_by_mariadb(mariadb118, tmp_path):
-    yield lambda *statements: log_of(mariadb118, tmp_path, statements)
-    mariadb118.disconnect()
+    return lambda *statements: log_of(mariadb118, tmp_path, statements)
 
 
 def execute(url, *statements):
@@ -441,14 +433,10 @@ def test_names_that_are_none():
         ({"table": "tailrace."}, "the table of positions is DATABASE.NAME"),
         ({"channel": ""}, "a channel has a name of 1 to 40 characters"),
         ({"channel": "x\U0001d4b3"}, "no characters after U.FFFF"),  # error 3057 of MySQL
+        ({"to": "mysql+pymysql://root@127.0.0.1:1/d"}, "and not to mysql"),
     ):
         with pytest.raises(UsageError, match=error):
-            target_of("sqlite://", conflicts="stop", **given)
-
-
-def test_another_database_is_rejected_by_its_name():
-    with pytest.raises(UsageError, match="and not to mysql"):
-        target_of("mysql+pymysql://root@127.0.0.1:1/d", conflicts="stop")
+            target_of(**{"to": "sqlite://", "conflicts": "stop"} | given)
 
 
 @pytest.mark.slow

@@ -49,24 +49,28 @@ def load(server):
 
 
 @contextmanager
-def following(pair):
-    """The command, once it has applied some of the load."""
+def command(pair, start="oldest"):
+    """The command, which ends with the block."""
     source = f"mysql://root@127.0.0.1:{pair.source.port}/"
-    start = [] if pair.target.query("SHOW DATABASES LIKE 'tailrace'") else ["--start", "oldest"]
-    process = subprocess.Popen(
-        [*COMMAND, source, "--to", pair.url, *start],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    argv = [*COMMAND, source, "--to", pair.url, *(["--start", start] if start else [])]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(argv, **pipes, text=True)
     try:
-        before = applied(pair.target)
-        wait_for(lambda: process.poll() is not None or applied(pair.target) > before + 20)
-        assert process.poll() is None, process.communicate()
         yield process
     finally:
         process.kill()
         process.communicate()
+
+
+@contextmanager
+def following(pair):
+    """The command, once it has applied some of the load."""
+    continues = pair.target.query("SHOW DATABASES LIKE 'tailrace'")
+    with command(pair, None if continues else "oldest") as process:
+        before = applied(pair.target)
+        wait_for(lambda: process.poll() is not None or applied(pair.target) > before + 20)
+        assert process.poll() is None, process.communicate()
+        yield process
 
 
 def applied(server):
@@ -111,20 +115,16 @@ def test_a_target_that_crashes_ends_it_with_an_error_and_nothing_is_lost(pair):
 def test_a_target_that_is_gone_ends_an_applier_that_has_nothing_to_apply(pair):
     """Within seconds, with the error that it would have at the next transaction."""
     pair.source.execute("CREATE DATABASE d")
-    source = f"mysql://root@127.0.0.1:{pair.source.port}/"
-    process = subprocess.Popen(
-        [*COMMAND, source, "--to", pair.url, "--start", "oldest"], stderr=subprocess.PIPE, text=True
-    )
-    try:
+    with command(pair) as process:
         wait_for(lambda: pair.target.query("SHOW DATABASES LIKE 'd'"))
+        name = pair.url.rstrip("/")
         pair.target.kill()
-        _, err = process.communicate(timeout=DEADLINE)
+        try:
+            _, err = process.communicate(timeout=DEADLINE)
+        finally:
+            pair.target.start()
         assert process.returncode == 2
-        assert err.splitlines()[-1].startswith(f"tailrace: {pair.url.rstrip('/')}")
-    finally:
-        process.kill()
-        process.communicate()
-        pair.target.start()
+        assert err.splitlines()[-1].startswith(f"tailrace: {name}")
 
 
 def resumes(server):
@@ -138,14 +138,8 @@ def resumes(server):
 def test_where_a_follower_starts_is_noted_though_nothing_was_applied(pair):
     """It may be killed before the first transaction: the next call continues there."""
     pair.source.execute("CREATE DATABASE before_it")
-    source = f"mysql://root@127.0.0.1:{pair.source.port}/"
-    command = [*COMMAND, source, "--to", pair.url, "--start", "now"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
+    with command(pair, "now"):
         wait_for(lambda: resumes(pair.target))
-    finally:
-        process.kill()
-        process.wait()
     pair.source.execute("CREATE DATABASE after_it")
     tailrace.apply(pair.log(), pair.url)
     assert pair.target.query("SHOW DATABASES LIKE '%\\_it'") == [("after_it",)]

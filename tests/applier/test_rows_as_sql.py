@@ -73,14 +73,13 @@ def rows(server, table):
 @pytest.fixture
 def differing(pair):
     """A target that lacks rows which the source changes, in tables with and without a key."""
-    logs = pair.did(
+    pair.applied(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)",
         "CREATE TABLE d.n (a INT, b INT)",
         "INSERT INTO d.t VALUES (1, 1), (2, 2), (3, 3)",
         "INSERT INTO d.n VALUES (1, 1), (1, 1), (2, 2)",
     )
-    tailrace.apply(logs, pair.url)
     return pair
 
 
@@ -209,7 +208,7 @@ def test_statements_are_executed_with_the_settings_that_the_target_has(other):
     """Modes, time stamps that are rounded by one flavour only, collations, user variables."""
     server = other.source
     rounding = "TIME_TRUNCATE_FRACTIONAL" if server.flavour == "mysql" else "TIME_ROUND_FRACTIONAL"
-    logs = other.did(
+    other.applied(
         "CREATE DATABASE d",
         "USE d",
         "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(50), at DATETIME) ENGINE=InnoDB",
@@ -222,7 +221,6 @@ def test_statements_are_executed_with_the_settings_that_the_target_has(other):
         "INSERT INTO u SELECT a FROM t WHERE a = 'XY'",
         "SET SESSION binlog_format = 'ROW', sql_mode = DEFAULT",
     )
-    tailrace.apply(logs, other.url)
     assert rows(other.target, "d.t") == rows(server, "d.t")
     assert rows(other.target, "d.u") == rows(server, "d.u") == [("xy",)]
     seconds = [at.second for _, _, at in rows(server, "d.t")][::2]
@@ -258,7 +256,7 @@ def test_partial_json_is_a_document_in_mariadb(other):
     else:
         document = "JSON_OBJECT('a', CAST('2026-01-01' AS DATE), 'b', CAST(1.5 AS DECIMAL(9, 3)))"
         partial = ("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'",)
-    logs = other.did(
+    other.applied(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, j JSON)",
         "CREATE TABLE d.n (j JSON)",
@@ -268,7 +266,6 @@ def test_partial_json_is_a_document_in_mariadb(other):
         "UPDATE d.t SET j = JSON_SET(j, '$.a', 5, '$.c', 'new')",
         "DELETE FROM d.n WHERE j IS NOT NULL",
     )
-    tailrace.apply(logs, other.url)
     found = [(key, text and json.loads(text)) for key, text in rows(other.target, "d.t")]
     assert found == [(key, text and json.loads(text)) for key, text in rows(server, "d.t")]
     assert rows(other.target, "d.n") == [(None,)]
@@ -277,28 +274,26 @@ def test_partial_json_is_a_document_in_mariadb(other):
 def test_rows_that_are_sent_in_several_packets_are_found(other):
     """A change and the statement that looks whether it found its row are in one packet."""
     values = ", ".join(f"({number}, '')" for number in range(3000))
-    logs = other.did(
+    other.applied(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(100) NOT NULL)",
         f"INSERT INTO d.t VALUES {values}",
         "UPDATE d.t SET a = REPEAT('u', 100)",
         "DELETE FROM d.t WHERE id > 0",
     )
-    tailrace.apply(logs, other.url)
     assert rows(other.target, "d.t") == [(0, "u" * 100)]
 
 
 def test_user_variables_of_statements_have_collations_of_the_target(other):
     """As the session's, a variable's collation becomes the one of the same order."""
     mysql = other.source.flavour == "mysql"
-    logs = other.did(
+    other.applied(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(20) CHARACTER SET utf8mb4)",
         "SET SESSION binlog_format = 'STATEMENT'",
         f"SET @name = _utf8mb4 'müde' COLLATE utf8mb4_{'0900' if mysql else 'uca1400'}_as_ci",
         "INSERT INTO d.t VALUES (1, @name), (2, CONCAT(@name, '!'))",
     )
-    tailrace.apply(logs, other.url)
     assert rows(other.target, "d.t") == [(1, "müde"), (2, "müde!")]
 
 

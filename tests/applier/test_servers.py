@@ -23,10 +23,9 @@ from tailrace.gtid import GtidList, GtidSet
 from tests.applier.conftest import empty
 from tests.cases import each_case
 from tests.waiting import DEADLINE, wait_for
-from tools.applied import as_relay_log, gtid_mode
+from tools.applied import gtid_mode
 from tools.campaign.second import client, feed
 from tools.load import Load
-from tools.servers import ONE_OF_EACH
 
 COMMAND = (sys.executable, "-m", "tailrace", "apply")
 OPEN = (
@@ -110,7 +109,7 @@ def test_each_change_is_applied_once_though_the_applier_is_killed(pair):
 
 def test_a_statement_is_executed_with_all_that_it_reads_from_its_session(pair):
     """User variables, RAND(), LAST_INSERT_ID(), AUTO_INCREMENT, time, character set, sql_mode."""
-    logs = pair.did(
+    pair.applied(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(200) CHARACTER SET utf8mb4,"
         " b DOUBLE, c DATETIME(6), e BIGINT UNSIGNED, f DECIMAL(20, 5)) ENGINE=InnoDB",
@@ -130,13 +129,12 @@ def test_a_statement_is_executed_with_all_that_it_reads_from_its_session(pair):
         "INSERT INTO t (e) SELECT n FROM tmp",
         "DROP TEMPORARY TABLE tmp",
     )
-    tailrace.apply(logs, pair.url)
     pair.check("d")
 
 
 def test_a_statement_that_changes_several_tables(pair):
     """By a join, a trigger and foreign keys: its rows of all tables are applied."""
-    logs = pair.did(
+    pair.applied(
         "CREATE DATABASE d",
         "USE d",
         "CREATE TABLE a (id INT PRIMARY KEY, n INT) ENGINE=InnoDB",
@@ -153,7 +151,6 @@ def test_a_statement_that_changes_several_tables(pair):
         "INSERT INTO child VALUES (1, 1), (5, 5), (6, 6)",
         "DELETE FROM a WHERE id IN (5, 6)",
     )
-    tailrace.apply(logs, pair.url)
     pair.check("d")
 
 
@@ -257,11 +254,7 @@ def one_waits_for_a_row(pair, log, monkeypatch):
     monkeypatch.setattr("tailrace.applier.applier._IDLE", 300)  # then it takes what there is
     target = pair.target
     _, (locked, _), *_ = order(pair.source)
-    with (
-        target.connect() as holder,
-        holder.cursor() as cursor,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    with target.connect() as holder, holder.cursor() as cursor, ThreadPoolExecutor(1) as pool:
         cursor.execute("BEGIN")
         cursor.execute("SELECT * FROM d.t WHERE id = %s FOR UPDATE", (locked,))
         done = pool.submit(tailrace.apply, log, pair.url, workers=4)
@@ -344,12 +337,6 @@ def conflicting(pair):
     return pair
 
 
-def test_a_conflict_stops_with_an_error_that_names_it(conflicting):
-    with pytest.raises(ServerError, match=r"(?s)in the transaction .* ends at .*--conflicts"):
-        tailrace.apply(conflicting.log(), conflicting.url)
-    assert conflicting.target.query("SELECT * FROM d.t") == [(4, "other")]
-
-
 @pytest.fixture
 def without_gtids(pair):
     """A target that takes no GTIDs, where that can be."""
@@ -414,9 +401,13 @@ def test_nothing_after_a_transaction_that_failed_is_executed_though_it_was_sent(
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_conflicts_skip_leaves_what_the_target_has(conflicting, workers):
-    tailrace.apply(conflicting.log(), conflicting.url, conflicts="skip", workers=workers)
-    assert conflicting.target.query("SELECT * FROM d.t") == [(3, "three"), (4, "other")]
+def test_a_conflict_stops_with_an_error_that_names_it_or_is_skipped(conflicting, workers):
+    target, log, url = conflicting.target, conflicting.log(), conflicting.url
+    with pytest.raises(ServerError, match=r"(?s)in the transaction .* ends at .*--conflicts"):
+        tailrace.apply(log, url, workers=workers)
+    assert target.query("SELECT * FROM d.t") == [(4, "other")]
+    tailrace.apply(log, url, conflicts="skip", workers=workers)
+    assert target.query("SELECT * FROM d.t") == [(3, "three"), (4, "other")]
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -430,13 +421,13 @@ def test_the_position_is_kept_also_if_the_last_change_has_no_transaction(pair, c
     """Without ``start`` the next call continues there, and not at the oldest log."""
     pair.empty()
     server = pair.source
-    logs = pair.did(
+    pair.applied(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT)",
         "CREATE TABLE d.plain (id INT) ENGINE=MyISAM",
         "INSERT INTO d.t VALUES (1)",
+        channel="the copy",
     )
-    tailrace.apply(logs, pair.url, channel="the copy")
     start = server.binlogs()[-1].name
     server.execute(change)
     done = tailrace.apply(pair.log(), pair.url, start=start)
@@ -473,8 +464,7 @@ def test_what_follows_a_transaction_with_tables_of_both_kinds_is_applied(pair, f
 
 
 def test_the_error_for_a_column_of_another_type_names_the_table(pair):
-    logs = pair.did("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)")
-    tailrace.apply(logs, pair.url)
+    pair.applied("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)")
     pair.target.execute("ALTER TABLE d.t MODIFY a TINYINT")
     pair.source.execute("INSERT INTO d.t VALUES (1, 500)")
     with pytest.raises(ServerError, match=r"another type there than on the source, in d\.t"):
@@ -490,7 +480,7 @@ RIGHTS = {
 
 def test_the_rights_in_the_guide_are_needed_and_enough(pair):
     """Those on tables and databases, and the ones above; without BINLOG_ADMIN rows go as SQL."""
-    for sql in (
+    logs = pair.did(
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY, a VARCHAR(10), b DOUBLE)",
         "INSERT INTO d.t VALUES (1, 'é', NULL), (2, NULL, 0.5)",
@@ -500,10 +490,8 @@ def test_the_rights_in_the_guide_are_needed_and_enough(pair):
         "SET SESSION binlog_format = 'ROW'",
         "CREATE VIEW d.v AS SELECT * FROM d.t",
         "DELETE FROM d.t WHERE id = 1",
-    ):
-        pair.source.execute(sql)
-    pair.source.disconnect()
-    logs, target = pair.log(), pair.target
+    )
+    target = pair.target
     url = pair.url.replace("root@", "applier@")
     needed = RIGHTS[target.flavour]
     guide = Path("docs/guide/applying.md").read_text(encoding="utf-8")
@@ -528,23 +516,6 @@ def test_the_rights_in_the_guide_are_needed_and_enough(pair):
             with pytest.raises(ServerError, match=f"(?s){missing}"):
                 tailrace.apply(logs, url)
     target.execute("DROP USER applier")
-
-
-def test_only_the_tables_that_are_wanted_are_applied(pair):
-    logs = pair.did(
-        *(
-            sql
-            for name in ("wanted", "other")
-            for sql in (
-                f"CREATE DATABASE {name}",
-                f"CREATE TABLE {name}.t (id INT PRIMARY KEY) ENGINE=InnoDB",
-                f"INSERT INTO {name}.t VALUES (1)",
-            )
-        )
-    )
-    tailrace.apply(logs, pair.url, tables="wanted.*")
-    pair.check("wanted")
-    assert pair.target.query("SHOW DATABASES LIKE 'other'") == []
 
 
 def test_a_channel_has_one_applier_at_a_time(pair, monkeypatch):
@@ -664,8 +635,7 @@ def test_names_of_any_character_set_are_names(pair, charset, how):
 
 def test_a_position_that_cannot_be_noted_is_an_error(pair):
     """Else the next call applies all of it again."""
-    logs = pair.did("CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "INSERT INTO d.t VALUES (1)")
-    tailrace.apply(logs, pair.url)
+    pair.applied("CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "INSERT INTO d.t VALUES (1)")
     pair.source.execute("INSERT INTO d.t VALUES (2)")
     applier = Applier(target_of(pair.url, conflicts="stop"))
     pair.target.execute("DELETE FROM tailrace.applied")
@@ -697,52 +667,6 @@ def test_notes_that_were_logged_as_statements_are_notes_in_the_servers_log(pair,
         pair.target.execute(f"SET GLOBAL binlog_format = '{before}'")
 
 
-SEVERAL = [
-    "INSERT INTO d.t VALUES (1); DROP DATABASE victim",
-    "CREATE TABLE d.u (id INT); DROP DATABASE victim;",
-    "CREATE PROCEDURE d.p() BEGIN SELECT 1; SELECT 2; END; DROP DATABASE victim",
-    "CREATE TRIGGER d.tr BEFORE INSERT ON d.t FOR EACH ROW SET @a = 1; DROP DATABASE victim",
-]
-"""Real replicas reject these with a syntax error, and execute nothing of them."""
-ONE = [
-    "INSERT INTO d.t VALUES (1);",
-    "INSERT INTO d.t VALUES (1); -- ; DROP DATABASE victim",
-    "CREATE TABLE d.u (a VARCHAR(50) DEFAULT '; DROP DATABASE victim') /* ; */ ;;",
-    "CREATE PROCEDURE d.p() BEGIN IF 1 THEN SELECT 1; END IF; SELECT 2; END",
-    "CREATE TRIGGER d.tr BEFORE INSERT ON d.t FOR EACH ROW IF NEW.id THEN SET @a = 1; END IF",
-    "CREATE EVENT d.e ON SCHEDULE EVERY 1 YEAR DISABLE DO BEGIN DO 1; DO 2; END;",
-]
-
-
-@each_case("sql", SEVERAL + ONE)
-@each_case("way", ("apply", "script"))
-def test_an_event_of_several_statements_is_rejected(pair, tmp_path, sql, way):
-    empty(pair.target)
-    for each in ("CREATE DATABASE victim", "CREATE DATABASE d", "CREATE TABLE d.t (id INT)"):
-        pair.target.execute(each)
-    with (
-        tailrace.create(tmp_path / "log", flavour=pair.source.flavour, server_id=7) as log,
-        log.transaction() as transaction,
-    ):
-        transaction.query(sql, "d")
-    file = str(tmp_path / "log.000001")
-
-    def run():
-        if way == "apply":
-            tailrace.apply(file, pair.url, start="oldest")
-        else:
-            feed(pair.target, tailrace.redo(file))
-
-    if sql in SEVERAL:
-        with pytest.raises((ServerError, SchemaError)):
-            run()
-        assert pair.target.query("SELECT * FROM d.t") == []
-        assert pair.target.query("SHOW TABLES FROM d") == [("t",)]
-    else:
-        run()
-    assert pair.target.query("SHOW DATABASES LIKE 'victim'")
-
-
 TABLES = ("shop.a", "shop.b", "shop.p", "shop.own", "priv.c", "priv.d", "priv.p")
 IS_OF_OTHERS = "also concerns tables that are not selected"  # what the error says of a definition that is not cut
 DEFINITIONS = [
@@ -770,9 +694,12 @@ DEFINITIONS = [
 
 @pytest.mark.filterwarnings("ignore::tailrace.errors.NoSuchTable")
 @each_case(("sql", "rejected"), DEFINITIONS)
-@each_case("way", ("apply", "script", "raw", "sqlite"))
+@each_case("way", ("apply", "raw", "sqlite"))
 def test_a_definition_changes_no_table_that_is_not_selected(pair, tmp_path, sql, rejected, way):
-    """The target has tables of its own by the others' names, and ``shop.own`` is excluded."""
+    """The target has tables of its own by the others' names, and ``shop.own`` is excluded.
+
+    SQL that is fed with a selection: `tools.campaign.definitions`.
+    """
     pair.empty()
     parts = " (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (9))"
     for database in ("shop", "priv"):
@@ -790,8 +717,6 @@ def test_a_definition_changes_no_table_that_is_not_selected(pair, tmp_path, sql,
     def run():
         if way == "apply":
             tailrace.apply(log, pair.url, start="oldest", **chosen)
-        elif way == "script":
-            feed(pair.target, tailrace.redo(log, **chosen))
         elif way == "sqlite":
             tailrace.apply(log, f"sqlite:///{tmp_path / 'a.db'}", start="oldest", **chosen)
         else:
@@ -823,59 +748,6 @@ def names_of(server):
             " WHERE table_schema IN ('shop', 'priv')"
         )
     )
-
-
-EVENTS = [
-    "CREATE EVENT e0 ON SCHEDULE EVERY 1 HOUR DO DO 1",
-    "CREATE EVENT e1 ON SCHEDULE EVERY 1 HOUR ENABLE DO DO 1",
-    "CREATE EVENT e2 ON SCHEDULE EVERY 1 HOUR DISABLE COMMENT 'ENABLE DO x' DO DO 1",
-    "CREATE EVENT e3 ON SCHEDULE EVERY 1 HOUR DISABLE ON SLAVE DO DO 1",
-    """CREATE EVENT d.e4 ON SCHEDULE EVERY (1 + 1) HOUR STARTS NOW() + INTERVAL 1 HOUR
-    ON COMPLETION PRESERVE COMMENT 'c' DO BEGIN DO 1; DO 2; END""",
-    """/* ENABLE */ create definer=root@localhost event if not exists `do` on schedule at
-    '2037-01-01' on completion not preserve/* DO */do do 1;""",
-]
-ALTERED = [
-    "ENABLE",
-    "COMMENT 'é'",
-    "DISABLE",
-    "RENAME TO moved",
-    "DO DO 2",
-    "ON SCHEDULE EVERY 2 HOUR ON COMPLETION PRESERVE ENABLE COMMENT 'z' DO DO 3",
-]
-TOLD = (
-    "SELECT event_name, event_definition, status, event_comment, interval_value, on_completion,"
-    " definer FROM information_schema.events WHERE event_schema = 'd' ORDER BY event_name"
-)
-
-
-@pytest.mark.parametrize("name", ONE_OF_EACH)
-def test_events_have_the_status_that_a_replica_gives_them(fresh_server, name):
-    source = fresh_server(name)
-    target = fresh_server(name, {"relay_log": "relay"}, server_id=2)
-    source.execute("CREATE DATABASE d")
-    source.execute("SET sql_log_bin = 0")
-    source.execute("CREATE USER app@'127.0.0.1'")
-    source.execute("GRANT ALL ON *.* TO app@'127.0.0.1'")
-    source.disconnect()
-    with (
-        source.connect(user="app", charset="latin1", database="d") as session,
-        session.cursor() as cursor,
-    ):
-        for sql in EVENTS:
-            cursor.execute(sql)
-        for number, changed in enumerate(ALTERED):
-            cursor.execute(f"CREATE EVENT a{number} ON SCHEDULE EVERY 1 HOUR DISABLE DO DO 1")
-            cursor.execute(
-                f"ALTER {('', 'DEFINER=CURRENT_USER')[number % 2]} EVENT a{number} {changed}"
-            )
-    log = source.rotate()
-    as_relay_log(target, [log])
-    of_replica = target.query(TOLD)
-    assert {row[2] for row in of_replica} <= {"SLAVESIDE_DISABLED", "REPLICA_SIDE_DISABLED"}
-    empty(target)
-    tailrace.apply(str(log), f"mysql://root@127.0.0.1:{target.port}/")
-    assert target.query(TOLD) == of_replica
 
 
 STOPPED = [

@@ -41,12 +41,7 @@ def test_local_transactions_that_interleave_are_applied(pair):
         applier.flush()
         assert applier.applied.transactions == 4
     rows = pair.target.query("SELECT * FROM d.t ORDER BY id")
-    assert list(map(tuple, rows)) == [
-        (1, "ä"),
-        (2, "b"),
-        (3, "d"),
-        (6, "as a statement"),
-    ]
+    assert list(map(tuple, rows)) == [(1, "ä"), (2, "b"), (3, "d"), (6, "as a statement")]
 
 
 def test_close_applies_what_waits_and_raises_what_no_other_call_raised(pair):
@@ -109,10 +104,7 @@ def test_a_materialised_stream_gives_the_same_tables(pair):
         wait_for(lambda: load.counts["small"] > 30)
     data = materialised(pair.log())
     target = target_of(pair.url, conflicts="stop")
-    with (
-        generators.MaterialisedStream(io.BytesIO(data)) as stream,
-        Applier(target) as applier,
-    ):
+    with generators.MaterialisedStream(io.BytesIO(data)) as stream, Applier(target) as applier:
         applier.register(stream)
         stream.run()
         applier.flush()

@@ -4,13 +4,11 @@ import base64
 import hashlib
 import json
 import re
-import sys
 from html.parser import HTMLParser
 
 import pytest
 
 import tailrace
-from tailrace.cli import main
 from tailrace.cli.stat import stat as statistics_of
 from tailrace.log.statistics import Statistics
 from tailrace.report import page
@@ -68,20 +66,6 @@ class Read(HTMLParser):
         ]
 
 
-@pytest.fixture
-def stat(monkeypatch, capsys):
-    """stat(source, ...) gives status, stdout and stderr of the command."""
-
-    def stat(*arguments):
-        monkeypatch.setattr(sys, "argv", ["tailrace", "stat", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return ended.value.code, out, err
-
-    return stat
-
-
 @pytest.fixture(scope="module")
 def shop_page(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
@@ -127,8 +111,8 @@ def test_each_plot_has_a_text_and_a_table(shop_page):
     assert set(named) <= set(ids)
 
 
-def test_its_numbers_are_those_of_the_command(stat, shop_page):
-    found = json.loads(stat("--as", "json", SHOP)[1])
+def test_its_numbers_are_those_of_the_command(run, shop_page):
+    found = json.loads(run("stat", "--as", "json", SHOP).out)
     for name, counts in found["tables"].items():
         cells = [f"{counts[each]:,}" for each in ("inserts", "updates", "deletes")]
         assert (
@@ -164,9 +148,10 @@ def hostile_log(path):
     return path
 
 
-def test_hostile_names_stay_text(stat, tmp_path):
+def test_hostile_names_stay_text(run, tmp_path):
     log, html = hostile_log(tmp_path / "<i>.000001"), tmp_path / "report.html"
-    assert stat("--html", html, log)[:2] == (0, "")
+    done = run("stat", "--html", html, log)
+    assert (done.status, done.out) == (0, "")
     text = html.read_text(encoding="utf-8")
     read = check_safe(text)
     said = "".join(read.texts)
@@ -191,11 +176,11 @@ def test_a_log_of_many_tables_and_any_time():
     assert len(text) < 2_000_000
 
 
-def test_an_empty_log_and_several(stat, tmp_path):
+def test_an_empty_log_and_several(run, tmp_path):
     with made.log(tmp_path / "other.000001", "mariadb"):
         pass
     html = tmp_path / "report.html"
-    assert stat("--html", html, tmp_path / "other.000001", SHOP)[0] == 0
+    assert run("stat", "--html", html, tmp_path / "other.000001", SHOP).status == 0
     text = html.read_text(encoding="utf-8")
     read = check_safe(text)
     assert read.all("a", "href") == ["#main", "#log-1", "#log-2"]
@@ -203,7 +188,7 @@ def test_an_empty_log_and_several(stat, tmp_path):
     assert text.count("Changes over time</h2>") == 1  # the other has none
 
 
-def test_a_page_that_cannot_be_written(stat, tmp_path):
-    status, _, err = stat("--html", tmp_path, SHOP)
-    assert status == 2
-    assert "Is a directory" in err
+def test_a_page_that_cannot_be_written(run, tmp_path):
+    done = run("stat", "--html", tmp_path, SHOP)
+    assert done.status == 2
+    assert "Is a directory" in done.err

@@ -47,6 +47,13 @@ class Followed:
         hits = Index(self.folder).search(query, **options).hits
         return sorted((hit.table, hit.key, hit.copies) for hit in hits)
 
+    def matched(self, query, columns="t", table="shop.a"):
+        """Table and key of each row that MySQL's own index finds in boolean mode."""
+        rows = self.server.query(
+            f"SELECT id FROM {table} WHERE MATCH ({columns}) AGAINST (%s IN BOOLEAN MODE)", [query]
+        )
+        return sorted((table, key, 1) for key in rows)
+
     def soon(self, query, *expected):
         """Wait until a query finds that."""
         wait_for(lambda: self.found(query) == sorted(expected), lambda: self.found(query))
@@ -88,8 +95,8 @@ def running(fresh_server):
 
 @pytest.fixture
 def followed(running, tmp_path, request):
-    """A server with an empty database, and its index; parametrized by the server's name."""
-    server = running(request.param)
+    """A server with an empty database, and its index: a MySQL, or one that the test names."""
+    server = running(getattr(request, "param", "mysql-9.7"))
     server.disconnect()  # a session of the test before may be changed, or have locks
     server.execute("SET GLOBAL binlog_row_metadata = 'FULL'")
     return Followed(server, tmp_path / "index")

@@ -1,13 +1,11 @@
 """The full-text indexer of WL#3283 ("Full text search engine indexer reference implementation")."""
 
 import ast
-import io
 import json
 import re
 import shutil
 import subprocess
 import sys
-import tokenize
 from collections import Counter
 from itertools import product
 from pathlib import Path
@@ -22,6 +20,7 @@ from tailrace.search import Analyser, Index, Manifest, index, reader
 from tailrace.search.shard import JSON, IndexedTable, State, open_shard
 from tailrace.sql.fulltext import parse
 from tests.recorded import ROOT
+from tests.writing import made
 
 SHOP = str(ROOT / "examples" / "shop" / "mysql")
 EXPECTED = json.loads((ROOT / "examples" / "shop" / "expected.json").read_text(encoding="utf-8"))
@@ -44,15 +43,7 @@ def folded(tmp_path_factory):
         " strict varchar(99) character set utf8mb4 collate utf8mb4_bin,"
         " free varchar(99) character set utf8mb4 collate utf8mb4_0900_ai_ci)"
     )
-    with (
-        tailrace.create(
-            work / "binlog.000001",
-            flavour="mysql",
-            server_id=1,
-            server_uuid="896e7882-18fe-11ef-ab88-22222d34d411",
-        ) as log,
-        log.transaction() as transaction,
-    ):
+    with made.log(work / "binlog.000001", "mysql") as log, log.transaction() as transaction:
         rows = [("¼kilo Salz", ""), ("", "1/4kilo"), ("salz№pfeffer", ""), ("apple", "banana")]
         transaction.insert(
             table, [{"id": at, "strict": a, "free": b} for at, (a, b) in enumerate(rows, 1)]
@@ -178,8 +169,8 @@ def test_languages_reduce_words_to_their_stems(tmp_path):
 
 def test_stop_words_may_have_capitals_and_accents(tmp_path, run):
     words = ("--stop-words", "Would, ÁGAIN")
-    made = run("index", SHOP, "--tables", "shop.reviews", "--into", tmp_path / "i", *words)
-    assert made.status == 0
+    indexed = run("index", SHOP, "--tables", "shop.reviews", "--into", tmp_path / "i", *words)
+    assert indexed.status == 0
     found = Index(tmp_path / "i")
     assert [found.search(each).total for each in ("would", "again")] == [0, 0]
     assert found.search('"would buy"').total
@@ -295,27 +286,13 @@ def test_a_log_without_names_of_columns_is_an_error(tmp_path):
         index(f"{SHOP}/binlog.000002", tmp_path / "index")
 
 
-def lines_of_code(text):
-    """Those that are not empty, and no comments and docstrings."""
-    lines = {
-        line
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.string.strip() and token.type not in {tokenize.COMMENT, tokenize.ENDMARKER}
-        for line in range(token.start[0], token.end[0] + 1)
-    }
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            lines -= {*range(node.lineno, node.end_lineno + 1)}
-    return len(lines)
-
-
 def test_it_uses_public_names_only_and_stays_small():
     """The package is the example of how one builds on Tailrace; the page, of what on the index."""
     lines = 0
     of_search = set()
     for path in [*SEARCH.glob("**/*.py"), *SEARCH.with_name("search_page").glob("*.py")]:
         text = path.read_text(encoding="utf-8")
-        lines += lines_of_code(text) if SEARCH in path.parents else 0
+        lines += sum(map(bool, text.splitlines())) if SEARCH in path.parents else 0
         for node in ast.walk(ast.parse(text)):
             parts = []
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tailrace"):
@@ -325,19 +302,19 @@ def test_it_uses_public_names_only_and_stays_small():
             elif isinstance(node, ast.Attribute) and ast.unparse(node.value) not in {"self", "cls"}:
                 parts = [node.attr.removeprefix("__")]
             assert not [each for each in parts if each.startswith("_")], path
-    assert 500 < lines < 1500
+    assert 500 < lines < 2000
     assert of_search == {"tailrace.search.Hit", "tailrace.search.Index"}
 
 
 def test_the_commands(run, tmp_path):
     """One command to an index, one to a hit, as the README has them."""
     into = str(tmp_path / "found")
-    made = run("index", SHOP, "--tables", "shop.products,shop.reviews", "--into", into)
-    assert made.status == 0
+    indexed = run("index", SHOP, "--tables", "shop.products,shop.reviews", "--into", into)
+    assert indexed.status == 0
     assert [
-        line for line in made.err.splitlines() if "up to binlog.0" not in line
+        line for line in indexed.err.splitlines() if "up to binlog.0" not in line
     ] == []  # progress
-    assert made.out == "496 rows indexed in 1,168 transactions; up to binlog.000004:51043\n"
+    assert indexed.out == "496 rows indexed in 1,168 transactions; up to binlog.000004:51043\n"
     found = run("search", into, "+would* +again", "--limit", "1")
     assert found.status == 0
     assert re.match(r"shop\.reviews \d+  \d\.\d\d\n  body: .*would.*again.*\n", found.out)
@@ -357,11 +334,11 @@ def test_the_example_by_content_handlers_makes_the_same_index(tmp_path, shop):
     line = [sys.executable, str(ROOT / "examples/fulltext_index.py"), SHOP, str(tmp_path), "shop.*"]
     ran = subprocess.run(line, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    made = Index(tmp_path)
+    found = Index(tmp_path)
     for table in shop.tables:
-        rows = [sorted(json.dumps(hit.row) for hit in each.rows(table)) for each in (made, shop)]
+        rows = [sorted(json.dumps(hit.row) for hit in each.rows(table)) for each in (found, shop)]
         assert rows[0] == rows[1]
-    assert made.search("again").total == shop.search("again").total
+    assert found.search("again").total == shop.search("again").total
 
 
 def test_the_api_of_a_stream_of_items():

@@ -16,7 +16,9 @@ from tailrace.errors import StorageError, UsageError
 from tailrace.search import index
 from tailrace.search_page import server as module
 from tailrace.search_page.server import BEGINNINGS, CONNECTIONS, HITS, LONGEST, TABLES, PageServer
+from tailrace.writing.log import now_us
 from tests.waiting import DEADLINE, wait_for
+from tests.writing import made
 
 HOSTILE = [
     "<img src=x onerror=alert(1)> battery",
@@ -32,12 +34,7 @@ POLICY = (
 
 def log_of(path, tables):
     """A log with the rows of tables, in one transaction."""
-    with (
-        tailrace.create(
-            path, flavour="mysql", server_id=1, server_uuid="896e7882-18fe-11ef-ab88-22222d34d411"
-        ) as log,
-        log.transaction() as transaction,
-    ):
+    with made.log(path, "mysql", now=now_us) as log, log.transaction() as transaction:
         for name, texts in tables.items():
             columns = "id int primary key, note varchar(10000) character set utf8mb4"
             table = tailrace.Table.parse(f"create table {name} ({columns})")

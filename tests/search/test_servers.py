@@ -23,7 +23,6 @@ from tests.waiting import next_second, wait_for
 
 SERVERS = pytest.mark.parametrize("followed", ["mysql-9.7", "mariadb-11.8"], indirect=True)
 MARIADB = pytest.mark.parametrize("followed", ["mariadb-11.8"], indirect=True)
-MYSQL = pytest.mark.parametrize("followed", ["mysql-9.7"], indirect=True)
 A, B = "shop.a", "shop.b"
 
 
@@ -94,7 +93,6 @@ def test_every_call_knows_what_only_a_definition_says(followed, tmp_path):
     check(followed.folder)
 
 
-@MYSQL
 def test_phrases_are_in_one_column_and_near_words_may_be_in_two(followed):
     """As in MySQL's boolean mode, where the border of two columns counts as no word, not as one."""
     rows = [
@@ -110,20 +108,14 @@ def test_phrases_are_in_one_column_and_near_words_may_be_in_two(followed):
     )
     followed.index()
 
-    def there(query):
-        return followed.server.query(
-            "SELECT id FROM shop.a WHERE MATCH(x, y) AGAINST (%s IN BOOLEAN MODE)", [query]
-        )
-
     for query in ('"apple banana"', '"banana apple"', '"xxx apple"', '"apple banana" @9'):
-        assert followed.found(query) == [(A, (key,), 1) for (key,) in sorted(there(query))], query
+        assert followed.found(query) == followed.matched(query, "x, y"), query
     assert followed.found('"apple banana"') == [(A, (1,), 1), (A, (2,), 1)]
     for size in (2, 3, 4):
-        nearer = {key for (key,) in there(f'"apple banana" @{size}')}
-        assert {key for _, (key,), _ in followed.found(f'"apple banana" @{size + 1}')} == nearer
+        nearer = followed.matched(f'"apple banana" @{size}', "x, y")
+        assert followed.found(f'"apple banana" @{size + 1}') == nearer
 
 
-@MYSQL
 def test_near_words_of_rows_that_repeat_them(followed):
     """In any order, within the distance, wherever the row has them closest."""
     choose = random.Random(4)
@@ -137,14 +129,9 @@ def test_near_words_of_rows_that_repeat_them(followed):
     for words in ("aaa bbb", "aaa bbb ccc", "ddd bbb aaa ccc", "aaa bbb ccc ddd eee"):
         for distance in (2, 3, 4, 5, 6, 8, 12, 20):
             query = f'"{words}" @{distance}'
-            there = followed.server.query(
-                "SELECT id FROM shop.a WHERE MATCH(x) AGAINST (%s IN BOOLEAN MODE)", [query]
-            )
-            found = {hit.key for hit in Index(followed.folder).search(query, limit=200).hits}
-            assert found == {*there}, query
+            assert followed.found(query, limit=200) == followed.matched(query, "x"), query
 
 
-@MYSQL
 def test_it_is_followed_into_later_files_with_a_given_server_id(followed):
     """The mark of a new file is read by another connection, which has another id."""
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
@@ -178,7 +165,7 @@ def test_a_log_that_was_reset_is_an_error(followed):
     assert followed.found("alpha") == [(A, (1,), 1)]
 
 
-@pytest.mark.parametrize("followed", ["mariadb-11.8"], indirect=True)
+@MARIADB
 def test_hidden_columns_of_mariadb_are_no_part_of_a_row(followed):
     """It has one for a unique key of a long text; images of updates and deletes lack it."""
     followed.execute(
@@ -234,7 +221,6 @@ def test_accents_count_where_the_name_of_the_collation_says_so(followed):
 
 
 @pytest.mark.quick
-@MYSQL
 def test_an_index_follows_what_changes(followed):
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
     followed.execute("INSERT INTO shop.a VALUES (1, 'first row')")
@@ -256,7 +242,6 @@ def test_an_index_follows_what_changes(followed):
     assert not errors
 
 
-@MYSQL
 def test_a_table_that_gets_a_wanted_name_is_read(followed, tmp_path):
     """As tools do that change large tables: a copy takes the table's place."""
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
@@ -277,7 +262,6 @@ def test_a_table_that_gets_a_wanted_name_is_read(followed, tmp_path):
     assert len(Index(tmp_path / "both").search("more").hits) == 2
 
 
-@MYSQL
 def test_a_dropped_partition_is_dropped_from_the_index(followed, tmp_path):
     followed.execute(
         "CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT) PARTITION BY RANGE (id)"
@@ -294,7 +278,6 @@ def test_a_dropped_partition_is_dropped_from_the_index(followed, tmp_path):
         index(followed.server.data, tmp_path / "of_logs", tables="shop.*")
 
 
-@MYSQL
 def test_readers_see_whole_transactions(followed):
     """Each moves an amount from one row to the other: both have the same number at any time."""
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
@@ -319,7 +302,6 @@ def test_readers_see_whole_transactions(followed):
     assert not errors
 
 
-@MYSQL
 def test_a_log_without_whole_rows_is_an_error(followed):
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT, u TEXT)")
     followed.execute("INSERT INTO shop.a VALUES (1, 'word', 'more')")
@@ -365,7 +347,6 @@ def prepared_and_ended(followed, of, end):
         assert followed.found("row") == [*prepared, (A, ("same row",), 2)]
 
 
-@MYSQL
 def test_a_table_that_others_have_locked_is_an_error_that_names_it(followed):
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY)")
     other = followed.server.connect(autocommit=False)
@@ -378,7 +359,6 @@ def test_a_table_that_others_have_locked_is_an_error_that_names_it(followed):
             pass
 
 
-@MYSQL
 def test_one_process_writes_to_an_index(followed):
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
     followed.index()
@@ -504,7 +484,7 @@ def changed_later(followed, changes):
     assert {*Index(followed.folder).tables} == {*tables}, changes
 
 
-@pytest.mark.parametrize("followed", ["mariadb-11.8"], indirect=True)
+@MARIADB
 def test_the_history_of_a_table_with_system_versioning_is_not_found(followed):
     followed.execute(
         "CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT) WITH SYSTEM VERSIONING",
@@ -520,7 +500,6 @@ def test_the_history_of_a_table_with_system_versioning_is_not_found(followed):
     assert followed.found("changed third first second") == [(A, (1,), 1), (A, (3,), 1)]
 
 
-@MYSQL
 def test_a_kill_before_a_statements_position_is_known_repeats_nothing(followed, monkeypatch):
     """The effect of a statement is committed with the position after it."""
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
@@ -541,7 +520,6 @@ def test_a_kill_before_a_statements_position_is_known_repeats_nothing(followed, 
     assert committed[-1][1] == [B]
 
 
-@MYSQL
 def test_tables_that_the_user_may_not_see_are_an_error(followed):
     followed.execute("CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT)")
     followed.execute("CREATE USER other@'%' IDENTIFIED BY ''")
@@ -551,14 +529,12 @@ def test_tables_that_the_user_may_not_see_are_an_error(followed):
         followed.index()
 
 
-@MYSQL
 def test_a_log_without_names_of_columns_is_an_error_before_rows_are_read(followed):
     followed.execute("SET GLOBAL binlog_row_metadata = 'MINIMAL'")
     with pytest.raises(UsageError, match="binlog_row_metadata=FULL"):
         followed.index()
 
 
-@MYSQL
 def test_words_with_marks_are_found_as_by_mysql(followed):
     words = ["हिन्दी", "हिंदी", "தமிழ்", "مُحَمَّد", "שָׁלוֹם"]
     for number, collation in enumerate(("0900_ai_ci", "0900_as_ci", "bin")):
@@ -571,11 +547,8 @@ def test_words_with_marks_are_found_as_by_mysql(followed):
     followed.index()
     for number in range(3):
         for word in words:
-            query = (
-                f"SELECT id FROM shop.t{number} WHERE MATCH (t) AGAINST ('{word}' IN BOOLEAN MODE)"
-            )
-            there = [(f"shop.t{number}", (at,), 1) for (at,) in followed.server.query(query)]
-            assert followed.found(word, table=f"shop.t{number}") == sorted(there), (number, word)
+            table = f"shop.t{number}"
+            assert followed.found(word, table=table) == followed.matched(word, table=table), word
 
 
 CONVERTED = {
@@ -595,7 +568,6 @@ CONVERTED = {
 """Whether all values look the same after an ALTER TABLE, so that an index of files keeps them."""
 
 
-@MYSQL
 def test_rows_of_files_that_alter_converts_are_not_kept(followed, tmp_path):
     for number, clause in enumerate(CONVERTED):
         table = f"shop.t{number}"

@@ -53,3 +53,9 @@ def spark(request):
         running = session(2)
     yield running
     running.stop()
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def name(request):
+    """A format whose tables others write to, too."""
+    return request.param

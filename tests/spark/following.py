@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 
 import pyarrow as pa
@@ -10,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailrace.spark import mirror
-from tailrace.spark.lake.reading import LakeView
 from tests.spark.replay import differences
 from tests.waiting import DEADLINE, wait_for
 
@@ -30,29 +28,20 @@ def no_spark():
     raise AssertionError("what is small is done without Spark")
 
 
-class Follow:
-    """`mirror` with ``follow``; leaving the context stops it, and raises what it raised."""
+class InThread:
+    """A call that follows until an event is set; leaving the context stops it, and raises what it
+    raised.
+    """
 
-    def __init__(self, sources, lake, **options):
-        self.lake = lake
-        self.moments = []
+    def __init__(self, call):
         self.report = None
         self.error = None
         self._stop = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(sources, {"trigger": 0.2, **options}), daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, args=(call,), daemon=True)
 
-    def _run(self, sources, options):
+    def _run(self, call):
         try:
-            self.report = mirror(
-                sources,
-                self.lake,
-                follow=True,
-                stop=self._stop,
-                on_moment=self.moments.append,
-                **options,
-            )
+            self.report = call(self._stop)
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.error = error
 
@@ -70,8 +59,8 @@ class Follow:
         self._thread.join(DEADLINE)
         assert not self._thread.is_alive()
 
-    def wait_for(self, what):
-        """Wait until a condition holds; raises what ended the mirror."""
+    def wait_for(self, what, shown=""):
+        """Wait until a condition holds; raises what ended the call."""
 
         def met():
             is_alive = self._thread.is_alive()  # before: it says why, and then ends
@@ -80,7 +69,20 @@ class Follow:
             assert is_alive, "it ended by itself"
             return what()
 
-        wait_for(met, lambda: [(each.sources, each.seconds) for each in self.moments[-1:]])
+        wait_for(met, shown)
+
+
+class Follow(InThread):
+    """`mirror` with ``follow``."""
+
+    def __init__(self, sources, lake, **options):
+        self.lake = lake
+        self.moments = []
+        given = {"follow": True, "on_moment": self.moments.append, "trigger": 0.2, **options}
+        super().__init__(lambda stop: mirror(sources, lake, stop=stop, **given))
+
+    def wait_for(self, what):
+        super().wait_for(what, lambda: [(each.sources, each.seconds) for each in self.moments[-1:]])
 
     @property
     def held(self):
@@ -100,20 +102,6 @@ def caught_up(following, sources=1):
     return len(found) == sources and all(each.lag_bytes == 0 for each in found)
 
 
-def batches(following):
-    """How many batches had changes."""
-    return sum(each.report is not None and each.report.changes > 0 for each in following.moments)
-
-
-def loaded(lake):
-    """How many of the tables that all clients of a load change the lake has."""
-    if not LakeView.is_there(lake):
-        return 0
-    tables = LakeView.open(lake).manifest.tables
-    names = [name for name, table in tables.items() if table.current is not None]
-    return sum(re.match(r"random_load\.(?!own_)", name) is not None for name in names)
-
-
 def mark(server):
     """Insert a row; its value."""
     server.execute("CREATE DATABASE IF NOT EXISTS follow")
@@ -121,7 +109,6 @@ def mark(server):
         "CREATE TABLE IF NOT EXISTS follow.marks (n INT PRIMARY KEY AUTO_INCREMENT) ENGINE=InnoDB"
     )
     server.execute("INSERT INTO follow.marks VALUES (NULL)")
-    server.connection.commit()
     return server.query("SELECT MAX(n) FROM follow.marks")[0][0]
 
 

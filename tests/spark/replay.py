@@ -62,10 +62,9 @@ def tell(server, database, statements, folder, image="FULL"):
     server.execute(f"SET SESSION binlog_row_image = {image}")
     for statement in filter(str.strip, statements.split(";")):
         server.execute(statement)
-    server.connection.commit()
     server.execute("SET SESSION binlog_row_image = FULL")
     log = server.rotate()
-    folder.mkdir()
+    folder.mkdir(parents=True)
     shutil.copy(log, folder / log.name)
     return folder
 

@@ -1,8 +1,10 @@
-"""The streaming source: readers without Spark, and queries on it."""
+"""The streaming source: readers without Spark, and queries on it, whose driver may be killed."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+
+import psutil
 
 import tailrace
 from tailrace.spark.datasource import Options
@@ -64,3 +66,13 @@ def come(query, what):
         return what()
 
     wait_for(met, lambda: query.lastProgress)
+
+
+def kill(process):
+    """Kill a driver, and wait until its Java has noticed and ended: it may be writing until then."""
+    below = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+    java = [each for each in below if each.name() == "java"]
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(java, DEADLINE)
+    assert not alive

@@ -58,11 +58,7 @@ def test_a_server_whose_logs_are_purged(name, fresh_server, tmp_path):
     assert [text.partition(":")[0] for text in told] == [
         "shop.orders, shop.untouched are incomplete"
     ]
-    assert states(lake) == {
-        "shop.emptied": [],
-        "shop.later": [],
-        "shop.orders": ["incomplete"],
-    }
+    assert states(lake) == {"shop.emptied": [], "shop.later": [], "shop.orders": ["incomplete"]}
     notes = {table.name: table.notes for table in report.tables}
     assert any(
         "incomplete: its CREATE TABLE is not in the log" in each for each in notes["shop.orders"]

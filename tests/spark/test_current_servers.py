@@ -164,7 +164,6 @@ def test_current_states_and_histories_after_ddl(server, tmp_path):
     for story, image in product(STORIES, ("FULL", "MINIMAL")):
         case = f"{story} {image}"
         folder = tmp_path / case
-        folder.mkdir()
         logs = tell(server, DATABASE, STORIES[story], folder / "logs", image)
         wanted = dump_databases(server, DATABASE)
         full = image == "FULL" and server.name in FLAVOURS
@@ -189,7 +188,6 @@ def test_what_the_log_cannot_tell_is_refused(server, tmp_path):
     """That table alone, by its current state and by its history, which ends where it is not known."""
     for story, (statements, reason) in REFUSED.items():
         folder = tmp_path / story
-        folder.mkdir()
         other = "CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u VALUES (1);"
         more = "; INSERT INTO u VALUES (2); DELETE FROM u WHERE id = 1"
         logs = tell(server, DATABASE, other + statements + more, folder / "logs")

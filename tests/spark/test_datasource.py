@@ -9,7 +9,9 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.spark import register
 from tailrace.spark.datasource import Options, newest_schema
 from tailrace.table_name import TableName
+from tests.cli.damaged import damaged, sound
 from tests.spark.replay import SHOP, SHOP_TABLES
+from tests.spark.streaming import run_all
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +152,12 @@ def test_tables_of_the_catalogue(spark, binlog):
     finally:
         for name in made:
             spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_a_table_that_cannot_be_decoded_is_excluded(spark, binlog, tmp_path):
+    options = {"path": str(damaged(tmp_path / "mariadb")), "exclude": "a.b, stock"}
+    stream = spark.readStream.format("binlog").options(**options).load()
+    run_all(stream.writeStream.format("memory").queryName("kept"), tmp_path / "state")
+    for found in (binlog(**options), spark.table("kept")):
+        rows = found.groupBy("_db", "_table").count().collect()
+        assert {f"{row._db}.{row._table}": row["count"] for row in rows} == sound()

@@ -11,26 +11,11 @@ from tailrace.errors import ConnectionLost, LakeChanged, LogReset, TailraceError
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
 from tailrace.spark.memory import Tidy, give_back
-from tests.spark.following import (
-    BOTH,
-    LOAD,
-    Follow,
-    batches,
-    caught_up,
-    check,
-    mark,
-    no_spark,
-    read,
-    url_of,
-    values,
-)
+from tests.spark.following import Follow, caught_up, check, mark, no_spark, read, url_of, values
 from tests.spark.replay import SHOP, SHOP_TABLES
 from tests.waiting import wait_for
 from tools.dumps import dump_databases
-from tools.load import Load
 from tools.proxy import Proxy
-
-REASONS = ("primary key", "row", "column", "statement", "default", "changed from", "partition")
 
 
 def test_a_backlog_is_worked_off_in_steps(lake):
@@ -83,29 +68,6 @@ def test_lag_has_what_came_during_the_batch(source, tmp_path, monkeypatch):
     first = next(each for each in following.moments if each.batches == 1)
     assert first.sources[0].lag_bytes >= grown[0] > 0
     assert first.sources[0].lag_seconds > 0
-
-
-@BOTH
-def test_an_xa_transaction_holds_up_what_is_behind_it(source, lake):
-    source.execute("CREATE DATABASE IF NOT EXISTS held")
-    source.execute("CREATE TABLE IF NOT EXISTS held.t (a INT PRIMARY KEY) ENGINE=InnoDB")
-    with Follow(url_of(source), lake, tables=["held.t", "follow.marks"]) as following:
-        following.wait_for_mark(source)
-        with source.connect() as other, other.cursor() as cursor:
-            for value, end in ((1, "ROLLBACK"), (2, "COMMIT")):
-                cursor.execute(f"XA START 'x{value}'")
-                cursor.execute(f"INSERT INTO held.t VALUES ({value})")
-                cursor.execute(f"XA END 'x{value}'")
-                cursor.execute(f"XA PREPARE 'x{value}'")
-                behind = mark(source)
-                following.wait_for(lambda: following.held)
-                following.wait_for(lambda: following.moments[-1].sources[0].lag_bytes > 0)
-                assert behind not in values(lake, "follow.marks", "n")
-                cursor.execute(f"XA {end} 'x{value}'")
-                following.wait_for(lambda value=behind: value in values(lake, "follow.marks", "n"))
-                following.wait_for(lambda: following.held is None)
-    assert values(lake, "held.t", "a") == [2]
-    assert read(lake, "held.t", "changelog").column("_op").to_pylist() == ["insert"]
 
 
 def fails(following, error, match):
@@ -195,26 +157,6 @@ def test_others_that_keep_writing_to_the_lake_are_waited_for(source, lake, monke
     assert sorted(values(lake, "follow.marks", "n")) == rows
     inserted = [each["n"] for each in read(lake, "follow.marks", "changelog")["after"].to_pylist()]
     assert sorted(inserted) == rows
-
-
-@BOTH
-def test_under_load_stopped_and_gone_on_with(source, lake):
-    """The last one: logs of a load are more than a batch that needs no Spark."""
-    options = {"spark": no_spark, "statements": "skip"}
-    with Load(source, seed=1, **LOAD):
-        with Follow(url_of(source), lake, **options) as first:
-            first.wait_for(lambda: batches(first) >= 3)
-        assert first.report.changes > 0
-        second = Follow(url_of(source), lake, **options)
-        with second:
-            second.wait_for(lambda: batches(second) >= 3)
-    with Follow(url_of(source), lake, **options) as last:
-        last.wait_for_mark(source)
-    expected = dump_databases(source, "random_load", "follow")
-    assert check(lake, last.report, expected) >= 6
-    for table in last.report.tables:
-        reason = table.refused if table.set_aside is None else table.set_aside.reason
-        assert reason is None or any(each in reason for each in REASONS)
 
 
 CHUNK, CHUNKS = 64 << 10, 1600

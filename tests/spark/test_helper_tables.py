@@ -13,7 +13,7 @@ from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 from tests.cases import each_case
 from tests.spark.following import BOTH, no_spark, url_of
-from tests.spark.history.landing import FORMATS, land
+from tests.spark.history.landing import FORMATS, Logged, land
 from tools.campaign import renamed
 from tools.campaign.mirrored_lake import LakeReader, compare
 from tools.dumps import dump_databases
@@ -78,17 +78,13 @@ STORIES = {
 OWN_NAME = GHOST.format(cut_over=CUT_OVER).replace("_orders_gho", "orders_v2")
 
 
-class Story:
+class Story(Logged):
     """A server's table whose definition is changed so, and a lake of it."""
 
-    def __init__(self, server, folder, **options):
-        self.server, self.logs, self.lake = server, folder / "logs", folder / "lake"
-        self.options = {"tables": ["osc.orders"], "keep": ["changelog", "current", "history"]}
-        self.options |= options
-        self.logs.mkdir(parents=True)
-        server.execute("DROP DATABASE IF EXISTS osc")
-        server.rotate()
-        server.execute("CREATE DATABASE osc")
+    def __init__(self, server, folder, kind="parquet", **options):
+        wanted = {"tables": ["osc.orders"], "keep": ["changelog", "current", "history"]}
+        super().__init__(server, folder, kind, **(wanted | options))
+        self.begin("osc")
         server.execute("USE osc")
         for table in ("orders", "other"):
             server.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)")
@@ -99,16 +95,10 @@ class Story:
             if sql:
                 self.server.execute(sql)
             elif several:
-                self.land()
+                self.step()
                 if check:
                     self.check()
-        self.land()
-
-    def land(self):
-        self.server.connection.commit()
-        log = self.server.rotate()
-        (self.logs / log.name).write_bytes(log.read_bytes())
-        land(self.logs, self.lake, **self.options)
+        self.step()
 
     @property
     def tables(self):
@@ -116,7 +106,7 @@ class Story:
 
     def check(self):
         """The table is the server's, as it is now and by its history's open versions."""
-        reader = LakeReader(self.lake, self.options.get("format", "parquet"))
+        reader = LakeReader(self.lake, self.kind)
         wanted = dump_databases(self.server, "osc")["osc.orders"]
         versions = reader.history("osc.orders")
         compare("osc.orders", reader.current("osc.orders"), wanted)
@@ -130,10 +120,10 @@ def test_the_renamed_table_has_all_its_rows(source, tmp_path):
     for story, statements in STORIES.items():
         for several in (False, True):
             for format in FORMATS if several and story == "gh-ost" else FORMATS[:1]:  # noqa: A001
-                case = Story(source, tmp_path / f"{story} {several} {format}", format=format)
+                case = Story(source, tmp_path / f"{story} {several} {format}", format)
                 case.run(statements, several=several)
                 reader = case.check()
-                there = {name for name, state in case.tables.items() if not state.dropped}
+                there = set(case.states())
                 assert there == {"osc.orders"}, (story, several, format)
                 for name in case.tables.keys() - there:
                     for part in (reader.current, reader.history, reader.changelog):
@@ -154,14 +144,12 @@ def test_with_a_pattern_such_tables_do_not_stay(source, tmp_path):
 def test_a_table_that_gives_its_name_to_the_selected_one_is_not_kept(source, tmp_path):
     """Both change their names by a third, in one batch: only the selected one is in the lake."""
     case = Story(source, tmp_path)
-    for sql in (
+    case.step(
         "INSERT INTO osc.other VALUES (80, 8)",
         "RENAME TABLE osc.orders TO osc.third, osc.other TO osc.orders, osc.third TO osc.other",
-    ):
-        source.execute(sql)
-    case.land()
+    )
     case.check()
-    assert {name for name, state in case.tables.items() if not state.dropped} == {"osc.orders"}
+    assert set(case.states()) == {"osc.orders"}
 
 
 def test_a_copy_with_another_name(source, tmp_path):
@@ -204,7 +192,6 @@ def test_a_copy_of_one_shard_is_no_other_s(source, tmp_path):
         for part in parts:
             for sql in filter(None, map(str.strip, part.splitlines())):
                 source.execute(sql)
-            source.connection.commit()
             logs[shard].append(source.rotate())
     wanted = dump_databases(source, "osc")["osc.orders"]
     both, lake = [tmp_path / "a", tmp_path / "b"], tmp_path / "lake"

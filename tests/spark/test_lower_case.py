@@ -47,7 +47,6 @@ def lowering(request, fresh_server):
 def run(server, database, statements):
     for sql in statements:
         server.execute(sql.format(database))
-    server.connection.commit()
 
 
 def test_statements_reach_the_tables(lowering, tmp_path):

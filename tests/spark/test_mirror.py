@@ -1,14 +1,17 @@
 """`mirror` on Spark, against what the servers' own SELECT said when the logs were recorded."""
 
+import re
 import shutil
 
 import pytest
 
+from tailrace.cli.mirror.command import mirror as command
 from tailrace.columns import plan_splits
-from tailrace.errors import BadMagic, ChecksumMismatch, PipelineError, UsageError
+from tailrace.errors import BadMagic, ChecksumMismatch, PipelineError, TailraceError, UsageError
 from tailrace.spark import mirror
 from tailrace.spark.lake.open import format_of, open_store
 from tailrace.storage import find
+from tests.cli.damaged import damaged, sound
 from tests.spark.replay import SHOP, SHOP_TABLES, differences
 
 
@@ -189,3 +192,33 @@ def test_a_folder_that_an_earlier_tailrace_left_has_no_format(lake):
     (lake / "_tailrace" / "lock").touch()
     mirror(SHOP / "mysql", lake, format="delta", tables="shop.orders")
     assert format_of(lake) == "delta"
+
+
+def test_what_the_command_prints(spark, lake, capsys):
+    assert command(str(SHOP / "mysql"), into=lake, tables=("shop.reviews,orders",)) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[0].startswith(f"{lake}: 1,352 changes from 728.6 kB of logs, ")
+    assert lines[1].split() == ["table", "inserts", "updates", "deletes", "rows", "size", "s"]
+    assert lines[2].split()[:4] == ["shop.orders", "560", "537", "560"]
+    assert lines[3].split()[:4] == ["shop.reviews", "230", "25", "205"]
+    assert "tailrace: reading logs: " in err
+    assert re.findall("^tailrace: (.*): column names from the CREATE TABLE", err, re.MULTILINE) == [
+        "2 tables (shop.orders, shop.reviews)"
+    ]
+    command(str(SHOP / "mysql"), into=lake, tables=("shop.reviews", "orders"))
+    lines = capsys.readouterr().out.splitlines()
+    assert "nothing new" in lines[0]
+    assert lines[2].split()[:2] == ["shop.orders", "560"]
+
+
+def test_a_table_that_cannot_be_decoded_is_excluded(spark, lake, tmp_path):
+    logs = damaged(tmp_path / "mariadb")
+    with pytest.raises(TailraceError):
+        mirror(logs, tmp_path / "none", spark=spark)
+    report = mirror(logs, lake, spark=spark, exclude="stock")
+    assert {table.name: sum(table.changes.values()) for table in report.tables} == sound()
+    assert mirror(logs, lake, spark=spark, exclude=["stock"]).log_bytes == 0
+    assert mirror(logs, lake, spark=spark).log_bytes == 0
+    with pytest.raises(PipelineError, match=r"created without --tables, and --tables \* is given"):
+        mirror(logs, lake, spark=spark, tables="*")

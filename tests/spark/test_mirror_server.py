@@ -2,19 +2,12 @@
 
 import shutil
 import subprocess
-from contextlib import contextmanager
 from unittest import mock
 
 import pytest
 
 from tailrace.cli.mirror.command import mirror as command
-from tailrace.errors import (
-    GtidsAhead,
-    LogPurged,
-    PipelineError,
-    TailraceError,
-    UsageError,
-)
+from tailrace.errors import GtidsAhead, LogPurged, PipelineError, TailraceError, UsageError
 from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
@@ -25,8 +18,8 @@ from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.options import FORMATS
 from tailrace.spark.server_start import load
 from tailrace.spark.verify import verify
-from tailrace.spark.workers import Workers
 from tests.spark.following import FLAVOURS, Follow, read, url_of
+from tests.spark.history.landing import in_this_process
 from tests.waiting import purge
 
 WORK = (
@@ -363,9 +356,7 @@ def with_a_long_log(fresh_server):
     server.execute("INSERT INTO d.t VALUES (1), (2), (3)")
     for _ in range(TAKES >> 20):
         server.execute(f"INSERT INTO d.other (v) VALUES (REPEAT('x', {1 << 20}))")
-    server.connection.commit()
     server.execute("INSERT INTO d.t VALUES (4)")
-    server.connection.commit()
     assert sum(log.stat().st_size for log in server.binlogs()) > TAKES
     return server
 
@@ -375,11 +366,11 @@ def test_a_disk_that_does_not_hold_all_of_the_log(with_a_long_log, small_disk, f
     """The log is received in parts, each after the lake has taken the one before."""
     server, lake = with_a_long_log, small_disk / "lake"
     url = url_of(server)
-    if follow:
-        with without_spark(), Follow(url, lake, tables="d.t") as following:
-            following.wait_for(lambda: (lake / "d.t").exists() and len(current(lake)) == 4)
-    else:
-        with without_spark():
+    with in_this_process():
+        if follow:
+            with Follow(url, lake, tables="d.t") as following:
+                following.wait_for(lambda: (lake / "d.t").exists() and len(current(lake)) == 4)
+        else:
             mirror(url, lake, tables="d.t")
     assert current(lake) == [(1,), (2,), (3,), (4,)]
     copy = lake / "_tailrace" / "sources"
@@ -391,29 +382,13 @@ def test_a_disk_without_room(with_a_long_log, small_disk):
     server, lake = with_a_long_log, small_disk / "lake"
     url, ballast = url_of(server), small_disk / "ballast"
     ballast.write_bytes(bytes(DISK - (1 << 20)))
-    with without_spark(), pytest.raises(TailraceError, match=r"No space|no room") as caught:
+    with in_this_process(), pytest.raises(TailraceError, match=r"No space|no room") as caught:
         mirror(url, lake, tables="d.t")
     assert "receiver" not in str(caught.value)
     ballast.unlink()
-    with without_spark():
+    with in_this_process():
         mirror(url, lake, tables="d.t")
     assert current(lake) == [(1,), (2,), (3,), (4,)]
-
-
-@contextmanager
-def without_spark():
-    """Batches are done in this process, however much there is to read."""
-    real = Workers.__init__
-
-    def made(self, spark, **more):
-        real(self, spark, **{**more, "here": True})
-
-    with (
-        mock.patch.object(Workers, "__init__", made),
-        mock.patch.object(Workers, "session", return_value=None),
-        mock.patch.object(Workers, "start", return_value=None),
-    ):
-        yield
 
 
 def test_statements_that_are_skipped_are_reported(created_before, tmp_path, capsys):
@@ -427,7 +402,6 @@ def test_statements_that_are_skipped_are_reported(created_before, tmp_path, caps
     log = server.binlogs()[-1].name
     for value in (6, 7):
         server.execute(f"UPDATE d.st SET v = {value}")
-    server.connection.commit()
     server.execute("SET binlog_format = ROW")
     status = command(url, into=str(lake), statements="skip")
     told = capsys.readouterr().err
@@ -465,7 +439,6 @@ def test_names_with_characters_that_the_server_does_not_keep(source, tmp_path):
         with source.connect(charset="utf8mb4") as connection, connection.cursor() as cursor:
             for sql in batch:
                 cursor.execute(sql)
-            connection.commit()
         mirror(url, tmp_path / "lake", tables="named.*")
         assert verify(url, tmp_path / "lake").verdict == "equal"
     assert len(source.query("SHOW TABLES FROM named")) == 3

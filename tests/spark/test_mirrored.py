@@ -61,15 +61,15 @@ def rows(*values):
 
 def test_rows_that_are_not_as_select_said():
     compare("t", rows((2, None), (1, "one")), DUMP)
-    for what, wrong in {
-        "one is missing": rows((1, "one")),
-        "one is changed": rows((1, "one"), (2, "two")),
-        "one is twice": rows((1, "one"), (1, "one")),
-        "one too many": rows((1, "one"), (2, None), (3, None)),
-        "a column is missing": rows((1, "one"), (2, None)).drop_columns("name"),
-    }.items():
+    for wrong in (
+        rows((1, "one")),
+        rows((1, "one"), (2, "two")),
+        rows((1, "one"), (1, "one")),
+        rows((1, "one"), (2, None), (3, None)),
+        rows((1, "one"), (2, None)).drop_columns("name"),
+    ):
         with pytest.raises(Wrong):
-            pytest.fail(f"{what}: {compare('t', wrong, DUMP)}")
+            compare("t", wrong, DUMP)
 
 
 def test_a_column_that_goes_on_in_another_type():
@@ -81,19 +81,17 @@ def test_a_column_that_goes_on_in_another_type():
 
 
 def test_texts_are_kept_of_what_no_type_holds_alone():
-    texts = {"2024-02-31 10:00:00": False, "0000-01-01 00:00:00": False}
-    for text, wrong in {**texts, "2024-02-29 10:00:00.5": True}.items():
-        table = pa.table(
-            {
-                "id": [1],
-                "at": pa.array([None], pa.timestamp("us")),
-                "_raw": pa.array([[("at", text)]], RAW),
-            }
-        )
-        dump = DUMP | {"columns": ["id", "at"], "types": ["int", "datetime(1)"], "count": 1}
-        dump |= {"rows": [["1", text]]}
-        with pytest.raises(Wrong, match="_raw") if wrong else nullcontext():
-            compare("t", table, dump)
+    dump = DUMP | {"columns": ["id", "at"], "types": ["int", "datetime(1)"], "count": 1}
+    for text, outcome in {
+        "2024-02-31 10:00:00": nullcontext(),
+        "0000-01-01 00:00:00": nullcontext(),
+        "2024-02-29 10:00:00.5": pytest.raises(Wrong, match="_raw"),
+    }.items():
+        at, raw = pa.array([None], pa.timestamp("us")), pa.array([[("at", text)]], RAW)
+        with outcome:
+            compare(
+                "t", pa.table({"id": [1], "at": at, "_raw": raw}), dump | {"rows": [["1", text]]}
+            )
 
 
 def changes(*steps):
@@ -135,7 +133,7 @@ def test_changes_that_are_missing_or_there_twice():
     played(FIRST, *STEPS)
     for number in range(len(STEPS)):
         with pytest.raises(Wrong):
-            pytest.fail(f"{number}: {played(FIRST, *STEPS[:number], *STEPS[number + 1 :])}")
+            played(FIRST, *STEPS[:number], *STEPS[number + 1 :])
     for number in (0, 1, 2, 4, 5):
         with pytest.raises(Wrong):
-            pytest.fail(f"{number}: {played(FIRST, *STEPS[: number + 1], *STEPS[number:])}")
+            played(FIRST, *STEPS[: number + 1], *STEPS[number:])

@@ -71,10 +71,7 @@ def test_one_that_may_be_created_later(fresh_server, tmp_path):
     server.execute("INSERT INTO shop.orders VALUES (1)")
     told = []
     with Follow(
-        url_of(server),
-        tmp_path / "lake",
-        tables=["shop.orders", "shop.later"],
-        notice=told.append,
+        url_of(server), tmp_path / "lake", tables=["shop.orders", "shop.later"], notice=told.append
     ) as follow:
         follow.wait_for((tmp_path / "lake" / "shop.orders").exists)
         server.execute("CREATE TABLE shop.later (a INT PRIMARY KEY)")

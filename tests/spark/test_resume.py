@@ -9,12 +9,7 @@ from tailrace.columns import plan_splits
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import PipelineError
 from tailrace.position import Position
-from tailrace.spark.lake.resume import (
-    digests,
-    grown,
-    resume,
-    state_after,
-)
+from tailrace.spark.lake.resume import digests, grown, resume, state_after
 from tailrace.storage import find
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mariadb"

@@ -5,7 +5,6 @@ import random
 import shutil
 from collections import Counter
 from pathlib import Path
-from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -30,10 +29,17 @@ from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.lake.steps import MARK
-from tailrace.spark.workers import Workers
 from tests.cases import each_case
 from tests.spark.following import read, url_of
-from tests.spark.history.landing import READERS, failing, land, parquet_rows
+from tests.spark.history.landing import (
+    FORMATS,
+    READERS,
+    Logged,
+    failing,
+    in_this_process,
+    land,
+    parquet_rows,
+)
 from tests.spark.lake.test_foreign import two_tables
 from tests.spark.lake.test_killed import kills, seen
 from tests.spark.lake.test_tables import as_rows, expected
@@ -46,7 +52,7 @@ DATABASE = "aside"
 BAD, GOOD = f"{DATABASE}.bad", f"{DATABASE}.good"
 
 
-@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_tables_are_poisoned_in_many_ways(source, name):
     """The campaign's small size: all other tables are the server's after each batch."""
     report = run_poisoned(source, name, random.Random(1), rounds=1, rows=12)
@@ -60,15 +66,13 @@ def test_tables_are_poisoned_in_many_ways(source, name):
 # --- a story of two tables ------------------------------------------------------------------------
 
 
-class Story:
+class Story(Logged):
     """A server's table that is good, and one in whose folds something goes wrong."""
 
-    def __init__(self, server, logs):
-        self.server = server
-        self.logs = logs
+    def __init__(self, server, folder):
+        super().__init__(server, folder)
         server.execute("RESET BINARY LOGS AND GTIDS")
-        server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-        server.execute(f"CREATE DATABASE {DATABASE}")
+        self.begin(DATABASE)
         for name, column in ((BAD, "a_bad_column"), (GOOD, "n")):
             server.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, {column} INT)")
         self._next = 0
@@ -76,21 +80,15 @@ class Story:
 
     def change(self):
         """Rows come, change and go in both tables; the files that are closed then are copied."""
-        server, first = self.server, self._next
-        self._next += 10
+        first, self._next = self._next, self._next + 10
         for name in (BAD, GOOD):
             values = ", ".join(f"({number}, {number})" for number in range(first, self._next))
-            server.execute(f"INSERT INTO {name} VALUES {values}")
-            server.execute(f"UPDATE {name} SET id = id + 1000 WHERE id % 7 = 3 AND id < 1000")
-            server.execute(f"DELETE FROM {name} WHERE id % 5 = 1")
-        server.connection.commit()
-        self.rotate()
-
-    def rotate(self):
-        """The file of the log that is closed by that is copied."""
-        log = self.server.rotate()
-        self.logs.mkdir(exist_ok=True)
-        shutil.copy(log, self.logs / log.name)
+            self.say(
+                f"INSERT INTO {name} VALUES {values}",
+                f"UPDATE {name} SET id = id + 1000 WHERE id % 7 = 3 AND id < 1000",
+                f"DELETE FROM {name} WHERE id % 5 = 1",
+            )
+        self.take()
 
     def check(self, lake, *names):
         """The tables are what SELECT says."""
@@ -101,7 +99,7 @@ class Story:
 
 @pytest.fixture
 def story(source, tmp_path):
-    return Story(source, tmp_path / "logs")
+    return Story(source, tmp_path)
 
 
 def aside(lake):
@@ -181,7 +179,7 @@ def test_tables_that_stand_since_different_places(story, tmp_path, rename):
         else:
             story.server.execute(f"DROP TABLE {GOOD}")
             story.server.execute(f"RENAME TABLE {BAD} TO {GOOD}")
-        story.rotate()
+        story.take()
         found = land(story.logs, lake).set_aside
     assert found[GOOD].origins == (BAD,)
     assert found[GOOD].since != found[BAD].since
@@ -204,7 +202,7 @@ def test_a_table_that_took_over_rows_of_the_lake(story, tmp_path):
     with failing():
         story.server.execute(f"RENAME TABLE {BAD} TO {new}")
         story.server.execute(f"INSERT INTO {new} VALUES (5000, 1)")
-        story.rotate()
+        story.take()
         assert list(land(story.logs, lake, keep=keep).set_aside) == [new]
         found = land(story.logs, lake, keep=keep, retry_tables=new).set_aside
         assert "so it goes" in found[new].reason
@@ -256,7 +254,6 @@ def test_a_lake_that_begins_in_the_middle(story, tmp_path):
     lake, server = tmp_path / "lake", story.server
     for name in (BAD, GOOD):
         server.execute(f"DELETE FROM {name} WHERE id > 1")
-    server.connection.commit()
     end = server.binlogs()[-1]
     place = f"{end.name}:{end.stat().st_size}"
     story.change()
@@ -274,17 +271,7 @@ def test_a_lake_that_begins_in_the_middle(story, tmp_path):
 
 
 def run(url, lake, **options):
-    """One run, in this process."""
-    real = Workers.__init__
-
-    def here(self, spark, **more):
-        real(self, spark, **{**more, "here": True})
-
-    with (
-        mock.patch.object(Workers, "__init__", here),
-        mock.patch.object(Workers, "session", return_value=None),
-        mock.patch.object(Workers, "start", return_value=None),
-    ):
+    with in_this_process():
         return mirror(url, lake, **options)
 
 
@@ -331,7 +318,7 @@ def test_a_table_of_a_shard_is_renamed_while_it_stands_still(story, shards, tmp_
         story.change()
         shards()
         story.server.execute(f"RENAME TABLE {BAD} TO {new}")
-        story.rotate()
+        story.take()
         assert sorted(shards().set_aside) == [f"other/{BAD}", f"other/{new}"]
     assert aside(lake)[f"other/{new}"].origins == (f"other/{BAD}",)
     assert shards(retry_tables=f"{DATABASE}.*").set_aside == {}
@@ -409,19 +396,21 @@ def test_in_tasks_of_spark(story, lake, spark):
 # --- what a person sees ---------------------------------------------------------------------------
 
 
-def test_the_command_line(story, lake, capsys, monkeypatch):
-    monkeypatch.setattr("tailrace.spark.mirror", run_as)
+def test_the_command_line(story, lake, capsys):
+    def ran(**options):
+        with in_this_process():
+            return command(str(story.logs), into=str(lake), **options), capsys.readouterr().out
+
     with failing():
-        assert command(str(story.logs), into=str(lake)) == 1
-    out, _ = capsys.readouterr()
+        status, out = ran()
+    assert status == 1
     line = next(line for line in out.splitlines() if "set aside" in line)
     assert line.startswith(f"{BAD}: set aside since the log's begin: ZeroDivisionError")
-    assert command(str(story.logs), into=str(lake), fail_on_set_aside=False) == 0
-    assert "set aside" in capsys.readouterr().out
-    assert command(str(story.logs), into=str(lake)) == 1
-    capsys.readouterr()
-    assert command(str(story.logs), into=str(lake), retry_tables=(BAD,)) == 0
-    assert "set aside" not in capsys.readouterr().out
+    status, out = ran(fail_on_set_aside=False)
+    assert (status, "set aside" in out) == (0, True)
+    assert ran()[0] == 1
+    status, out = ran(retry_tables=(BAD,))
+    assert (status, "set aside" in out) == (0, False)
     story.check(lake, GOOD, BAD)
 
 
@@ -447,11 +436,6 @@ def test_rows_that_are_not_read_are_not_counted_which_is_said(story, tmp_path):
         said = "; its rows since then are not read, and not counted here"
         assert notes(tables[table])[0].endswith(said)
         assert not notes(tables[BAD])[0].endswith(said)
-
-
-def run_as(sources, into, *, spark=None, **more):
-    del spark
-    return run(sources, into, **more)
 
 
 def test_it_is_said_at_every_trigger(story, tmp_path, capsys):
@@ -521,54 +505,46 @@ RESTARTS = {
 KEPT = ["changelog", "current", "history"]
 
 
-@pytest.mark.parametrize("batches", ["one batch", "several"])
-@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("name", "batches"), [("parquet", "one batch"), *((name, "several") for name in FORMATS)]
+)
 def test_statements_end_states_and_bring_tables_back(source, tmp_path, name, batches):
     """Until then the rows stay that SELECT gave before; readers find the reason at the table."""
-    logs, lake = tmp_path / "logs", tmp_path / "lake"
-    source.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-    source.execute("DROP DATABASE IF EXISTS other")
-    source.execute("CREATE DATABASE other")
+    story = Logged(source, tmp_path, name, keep=KEPT, tables=f"{DATABASE}.*", incomplete="accept")
+    lake, columns = story.lake, "(id INT PRIMARY KEY, v DATETIME)"
     tables = {
         f"{DATABASE}.t{a}{b}": (end.replace("{n}", f"t{a}{b}"), restart)
         for a, end in enumerate(ENDS.values())
         for b, restart in enumerate(RESTARTS.values())
     }
-    columns = "(id INT PRIMARY KEY, v DATETIME)"
+    story.begin("other")
     for table in tables:
         source.execute(f"CREATE TABLE other.{table.partition('.')[2]} {columns}")
-    source.execute("RESET BINARY LOGS AND GTIDS")
-    source.execute(f"CREATE DATABASE {DATABASE}")
+    story.begin(DATABASE)
 
     def say(choose):
-        for table, story in tables.items():
-            for sql in choose(story).format(t=table).split("; "):
-                source.execute(sql)
-        source.connection.commit()
+        for table, each in tables.items():
+            story.say(*choose(each).format(t=table).split("; "))
 
     def take(*, whole=False):
-        logs.mkdir(exist_ok=True)
-        log = source.rotate()
-        shutil.copy(log, logs / log.name)
+        story.take()
         if batches == "several" or whole:
-            land(logs, lake, format=name, keep=KEPT, tables=f"{DATABASE}.*", incomplete="accept")
+            story.land()
 
     def selected():
         return {each: sorted(source.query(f"SELECT id, v FROM {each}")) for each in tables}
 
     def compare(wanted, ended):
         for table in tables:
-            rows = READERS[name](lake, table).select(["id", "v"]).to_pylist()
-            assert sorted(tuple(each.values()) for each in rows) == wanted[table]
+            assert story.rows(table, "id", "v") == sorted(wanted[table], key=str)
             history = READERS[name](lake, table, "history")
             assert history["_valid_to"].null_count == history.num_rows - ended
-        found = LakeView.open(lake).manifest.tables
+        found = story.states()
         return {table: found[table] for table in tables}
 
     for table in tables:
         source.execute(f"CREATE TABLE {table} {columns}")
         source.execute(f"INSERT INTO {table} VALUES (1, '2020-01-02 03:04:05'), (2, NULL)")
-    source.connection.commit()
     before = selected()
     take()
     say(lambda story: story[0])
@@ -591,87 +567,60 @@ def test_statements_end_states_and_bring_tables_back(source, tmp_path, name, bat
     assert [marks(name, lake, table) for table in tables] == [set()] * len(tables)
 
 
-@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_a_table_that_stands_still_is_renamed(source, tmp_path, name):
     """Its last state goes with it; its old name is another table's, or nobody's."""
-    logs, lake = tmp_path / "logs", tmp_path / "lake"
-    logs.mkdir()
-    source.execute("DROP DATABASE IF EXISTS osc")
-    source.rotate()
-    source.execute("CREATE DATABASE osc")
+    story = Logged(source, tmp_path, name, keep=KEPT)
+    story.begin("osc")
     for table in ("swapped", "plain"):
         source.execute(f"CREATE TABLE osc.{table} (id INT PRIMARY KEY, c VARCHAR(9))")
         source.execute(f"INSERT INTO osc.{table} VALUES (1, '1'), (2, '2')")
     source.execute("CREATE TABLE osc.new (id INT PRIMARY KEY, c INT)")
     source.execute("INSERT INTO osc.new VALUES (50, 5)")
 
-    def take(*statements):
-        for sql in statements:
-            source.execute(sql)
-        source.connection.commit()
-        shutil.copy(source.rotate(), logs)
-        land(logs, lake, format=name, keep=KEPT)
-        states = LakeView.open(lake).manifest.tables
-        there = {each: state for each, state in states.items() if not state.dropped}
-        rows = {each: READERS[name](lake, each).select(["id", "c"]).to_pylist() for each in there}
-        return there, {
-            each: sorted(map(tuple, map(dict.values, found))) for each, found in rows.items()
-        }
+    def rows():
+        return {each: story.rows(each, "id", "c") for each in story.states()}
 
-    modify = [f"ALTER TABLE osc.{table} MODIFY c INT" for table in ("swapped", "plain")]
-    last = take(*modify)[1]["osc.plain"]
-    there, rows = take(
+    story.step(*(f"ALTER TABLE osc.{table} MODIFY c INT" for table in ("swapped", "plain")))
+    last = rows()["osc.plain"]
+    story.step(
         "RENAME TABLE osc.swapped TO osc.old, osc.new TO osc.swapped, osc.plain TO osc.moved",
         "INSERT INTO osc.old VALUES (3, 3)",
         "INSERT INTO osc.swapped VALUES (51, 1)",
     )
-    assert rows == {"osc.old": last, "osc.moved": last, "osc.swapped": [(50, 5), (51, 1)]}
+    assert rows() == {"osc.old": last, "osc.moved": last, "osc.swapped": [(50, 5), (51, 1)]}
     for table, old in (("osc.old", "osc.swapped"), ("osc.moved", "osc.plain")):
-        status = there[table].set_aside
+        status = story.states()[table].set_aside
         assert f"it has rows of {old}, which is set aside" in status.reason
         assert "RENAME TABLE" in status.reason
         assert "truncates or recreates it" in status.needs
-    there, rows = take(
-        "TRUNCATE osc.old", "INSERT INTO osc.old VALUES (9, 9)", "DROP TABLE osc.moved"
-    )
-    assert [each.set_aside for each in there.values()] == [None, None]
-    assert rows == {"osc.old": [(9, 9)], "osc.swapped": [(50, 5), (51, 1)]}
-    versions = READERS[name](lake, "osc.plain", "history")
+    story.step("TRUNCATE osc.old", "INSERT INTO osc.old VALUES (9, 9)", "DROP TABLE osc.moved")
+    assert [each.set_aside for each in story.states().values()] == [None, None]
+    assert rows() == {"osc.old": [(9, 9)], "osc.swapped": [(50, 5), (51, 1)]}
+    versions = READERS[name](story.lake, "osc.plain", "history")
     assert sorted(versions["id"].to_pylist()) == [1, 2]
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["one", "both"])
-@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_tables_of_which_one_stands_still_change_their_names(source, tmp_path, name, both):
     """Its last state is under the other's name, with the position up to which it has all."""
-    logs, lake = tmp_path / "logs", tmp_path / "lake"
-    logs.mkdir()
-    source.execute("DROP DATABASE IF EXISTS osc")
-    source.rotate()
-    source.execute("CREATE DATABASE osc")
+    story = Logged(source, tmp_path, name, keep=["current"])
+    story.begin("osc")
     for table, number in (("a", 1), ("b", 7)):
         source.execute(f"CREATE TABLE osc.{table} (id INT PRIMARY KEY, c VARCHAR(9))")
         source.execute(f"INSERT INTO osc.{table} VALUES ({number}, '{number}')")
-
-    def take(*statements):
-        for sql in statements:
-            source.execute(sql)
-        source.connection.commit()
-        shutil.copy(source.rotate(), logs)
-        land(logs, lake, format=name, keep=["current"])
-        states = LakeView.open(lake).manifest.tables
-        there = [each for each, state in states.items() if not state.dropped]
-        rows = {each: READERS[name](lake, each).select(["id", "c"]).to_pylist() for each in there}
-        return {each: states[each].set_aside for each in there}, {
-            each: [tuple(row.values()) for row in found] for each, found in rows.items()
-        }
-
-    before = take(*[f"ALTER TABLE osc.{each} MODIFY c INT" for each in ("a", "b")[: 1 + both]])[0]
-    take("INSERT INTO osc.a VALUES (2, 2)")
-    asides, rows = take("RENAME TABLE osc.a TO osc.t, osc.b TO osc.a, osc.t TO osc.b")
-    assert rows == {"osc.a": [(7, "7")], "osc.b": [(1, "1")]}
-    assert asides["osc.b"].since == before["osc.a"].since
-    assert (asides["osc.a"] is not None) == both
+    story.step(*(f"ALTER TABLE osc.{each} MODIFY c INT" for each in ("a", "b")[: 1 + both]))
+    before = story.states()["osc.a"].set_aside
+    story.step("INSERT INTO osc.a VALUES (2, 2)")
+    story.step("RENAME TABLE osc.a TO osc.t, osc.b TO osc.a, osc.t TO osc.b")
+    states = story.states()
+    assert {each: story.rows(each, "id", "c") for each in states} == {
+        "osc.a": [(7, "7")],
+        "osc.b": [(1, "1")],
+    }
+    assert states["osc.b"].set_aside.since == before.since
+    assert (states["osc.a"].set_aside is not None) == both
 
 
 PARTS = "(id INT PRIMARY KEY) PARTITION BY RANGE(id) (PARTITION p0 VALUES LESS THAN (10))"
@@ -706,65 +655,49 @@ def test_statements_that_name_other_tables_or_fewer_columns_than_they_change(
 ):
     """What they may have changed stands still with its last rows; the rest is the server's."""
     options, made, tables, then, aside = QUIET[story]
-    source.execute("DROP DATABASE IF EXISTS osc")
-    source.execute("DROP DATABASE IF EXISTS other")
-    for each in ("osc", "other"):
-        source.execute(f"CREATE DATABASE {each}")
-    source.rotate()
-    for sql in made:
-        source.execute(sql)
+    logged = Logged(source, tmp_path, **options)
+    logged.begin("osc", "other")
+    logged.say(*made)
     for number, table in enumerate(tables):
         source.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY)")
         source.execute(f"INSERT INTO {table} VALUES ({5 + number})")
-    source.connection.commit()
 
     def selected():
         names = {*tables, *(each for each in aside if each != "osc.t")}
         return {each: sorted(source.query(f"SELECT * FROM {each}"), key=str) for each in names}
 
     before = selected()
-    for sql in (*then, "INSERT INTO osc.t VALUES (99)"):
-        source.execute(sql)
-    source.connection.commit()
+    logged.say(*then, "INSERT INTO osc.t VALUES (99)")
     now = selected()
-    (tmp_path / "logs").mkdir()
-    shutil.copy(source.rotate(), tmp_path / "logs")
+    logged.take()
     source.disconnect()
-    land(tmp_path / "logs", tmp_path / "lake", **options)
-    states = LakeView.open(tmp_path / "lake").manifest.tables
+    logged.land()
+    states = logged.states()
     assert {name for name, each in states.items() if each.set_aside is not None} == aside
     for name in states:
-        rows = READERS["parquet"](tmp_path / "lake", name)
-        columns = [each for each in rows.column_names if each in {"id", "v"}]
-        found = sorted((tuple(row.values()) for row in rows.select(columns).to_pylist()), key=str)
-        assert found == sorted((before if name in aside else now)[name], key=str), name
+        columns = ("id", "v") if name == "osc.n" else ("id",)
+        assert logged.rows(name, *columns) == (before if name in aside else now)[name], name
         assert not any(sql in str(states[name].set_aside) for sql in made)
 
 
 @pytest.mark.parametrize("source", ["mariadb-11.8"], indirect=True)
 def test_a_partition_becomes_a_table(source, tmp_path):
     """A new lake has it set aside: the log has none of its rows, and no CREATE TABLE."""
-    source.execute("CREATE OR REPLACE DATABASE osc")
-    source.rotate()
+    logged = Logged(source, tmp_path)
+    logged.begin("osc")
+    source.connection.select_db("osc")
     parts = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN (9))"
-    for sql in (
+    logged.step(
         f"CREATE TABLE osc.t (id INT PRIMARY KEY) {parts}",
         "INSERT INTO osc.t VALUES (1), (6)",
         "ALTER TABLE osc.t CONVERT PARTITION p TO TABLE u",
         "CREATE TABLE osc.other (id INT PRIMARY KEY)",
         *("INSERT INTO osc.other VALUES (7)", "INSERT INTO osc.u VALUES (3)"),
-    ):
-        source.connection.select_db("osc")
-        source.execute(sql)
-    source.connection.commit()
+    )
     source.disconnect()
-    (tmp_path / "logs").mkdir()
-    shutil.copy(source.rotate(), tmp_path / "logs")
-    land(tmp_path / "logs", tmp_path / "lake")
-    states = LakeView.open(tmp_path / "lake").manifest.tables
-    aside = {name for name, each in states.items() if each.set_aside is not None}
+    aside = {name for name, each in logged.states().items() if each.set_aside is not None}
     assert aside == {"osc.t", "osc.u"}
-    assert READERS["parquet"](tmp_path / "lake", "osc.other")["id"].to_pylist() == [7]
+    assert logged.rows("osc.other", "id") == [(7,)]
 
 
 def marks(name, lake, table):
@@ -794,29 +727,22 @@ def test_a_cut_reads_few_later_files_and_knows_what_they_roll_back(source, tmp_p
     scanned = []
     real = Scan.scan
     monkeypatch.setattr(Scan, "scan", lambda scan: (scanned.append(scan.log.name), real(scan))[1])
-    source.execute("DROP DATABASE IF EXISTS osc")
-    source.execute("CREATE DATABASE osc")
-    source.rotate()
-    for sql in (
+    logged = Logged(source, tmp_path)
+    logged.begin("osc")
+    logged.say(
         "CREATE TABLE osc.t (id INT PRIMARY KEY)",
         "CREATE TABLE osc.two (id INT PRIMARY KEY, e ENUM('1'))",
         "INSERT INTO osc.two VALUES (1, 1)",
         *("XA START 'x'", "INSERT INTO osc.t VALUES (66)", "XA END 'x'", "XA PREPARE 'x'"),
-    ):
-        source.execute(sql)
+    )
     source.disconnect()
     source.execute("ALTER TABLE osc.two MODIFY e INT")
-    (tmp_path / "logs").mkdir()
     for number in range(13):
-        source.execute(
-            "XA ROLLBACK 'x'" if number == 12 else f"INSERT INTO osc.t VALUES ({number})"
-        )
-        source.connection.commit()
-        shutil.copy(source.rotate(), tmp_path / "logs")
-    land(tmp_path / "logs", tmp_path / "lake", batch_bytes=1000)
-    assert LakeView.open(tmp_path / "lake").manifest.tables["osc.two"].set_aside is not None
-    rows = READERS["parquet"](tmp_path / "lake", "osc.t")
-    assert sorted(rows["id"].to_pylist()) == [row[0] for row in source.query("SELECT * FROM osc.t")]
+        logged.say("XA ROLLBACK 'x'" if number == 12 else f"INSERT INTO osc.t VALUES ({number})")
+        logged.take()
+    logged.land(batch_bytes=1000)
+    assert logged.states()["osc.two"].set_aside is not None
+    assert logged.rows("osc.t", "id") == sorted(source.query("SELECT * FROM osc.t"), key=str)
     assert len(scanned) < 2 * 13 + 4
 
 
@@ -871,37 +797,29 @@ RENAMED = {
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one batch", "several"])
-@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_a_table_is_renamed_around_what_ends_its_state(source, tmp_path, name, several):
     """Its last state is under the name that it has at the end, and its report, too."""
-    logs, lake = tmp_path / "logs", tmp_path / "lake"
-    logs.mkdir()
+    logged = Logged(source, tmp_path, name, keep=["current"])
     databases = [f"r{number}" for number in range(len(RENAMED))]
-    source.rotate()
+    logged.begin(*databases)
     for database in databases:
-        source.execute(f"DROP DATABASE IF EXISTS {database}")
-        source.execute(f"CREATE DATABASE {database}")
         source.execute(f"CREATE TABLE {database}.x (id INT PRIMARY KEY, v VARCHAR(9))")
         source.execute(f"INSERT INTO {database}.x VALUES (1, '012'), (2, '13')")
     stories = [story for story, _ in RENAMED.values()]
     for step in range(max(map(len, stories))):
         if several:
-            shutil.copy(source.rotate(), logs)
-            land(logs, lake, format=name, keep=["current"])
+            logged.step()
         for database, story in zip(databases, stories, strict=True):
             if step < len(story):
-                source.execute(story[step].format(database))
-        source.connection.commit()
-    shutil.copy(source.rotate(), logs)
-    land(logs, lake, format=name, keep=["current"])
-    states = LakeView.open(lake).manifest.tables
-    there = {each for each, state in states.items() if not state.dropped}
+                logged.say(story[step].format(database))
+    logged.step()
+    states = logged.states()
     ends = [end for _, end in RENAMED.values()]
     wanted = {f"{database}.{end}" for database, end in zip(databases, ends, strict=True)}
-    assert there & {f"{each}.{at}" for each in databases for at in "xowq"} == wanted
+    assert {each for each in states if each.partition(".")[0] in databases} == wanted
     for table in wanted:
-        rows = READERS[name](lake, table).select(["id", "v"]).to_pylist()
-        assert [tuple(each.values()) for each in rows] == LOST, table
+        assert logged.rows(table, "id", "v") == LOST, table
         assert states[table].set_aside is not None, table
     for database in databases:
         source.execute(f"DROP DATABASE {database}")

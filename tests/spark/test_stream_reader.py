@@ -228,27 +228,6 @@ def test_a_log_that_is_away_while_it_is_reset(reader, tmp_path, monkeypatch):
     assert len(looks) == 1
 
 
-def test_a_bucket(reader, bucket):
-    files = [Path(log.path) for log in find(SHOP / "mysql")[0].files]
-    for path in files[:2]:
-        bucket.put(f"logs/{path.name}", path)
-    url = f"{bucket.url}/logs"
-    offsets, batches = run(reader(url, maxBytesPerTrigger="60000"))
-    for path in files[2:]:
-        bucket.put(f"logs/{path.name}", path)
-    place = offsets[-1]
-    following = reader(url)
-    assert following.partitions(place, place) == []
-    end = following.latestOffset()
-    rest = read(following, place, end)
-    assert keys([*chain(*batches), *rest]) == expected(SHOP / "mysql")
-    assert [read(reader(url), *pair) for pair in pairwise(offsets)] == batches
-    bucket.remove(f"logs/{files[0].name}")
-    with pytest.raises(LogPurged, match="is gone"):
-        reader(url).latestOffset(offsets[1])
-    assert read(reader(url), place, end) == rest
-
-
 def test_starts(reader):
     folder = CORPUS / "mysql-9.7.several-tables"
     offsets, batches = run(reader(folder, maxTransactionsPerTrigger="1"))

@@ -11,7 +11,7 @@ from tailrace.spark import mirror, unnamed
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
 from tests.spark.following import FLAVOURS, Follow, read, url_of, values
-from tests.spark.test_set_aside import run_as
+from tests.spark.history.landing import in_this_process
 from tests.waiting import purge
 
 BOTH = pytest.mark.parametrize("server", FLAVOURS, indirect=True)
@@ -167,7 +167,7 @@ def test_taken_up_once_they_are_told(server, database, tmp_path):
         server.execute(f"DROP USER {host}")
 
 
-def test_killed_before_it_was_asked(server, database, lake, monkeypatch, capsys):
+def test_killed_before_it_was_asked(server, database, lake, capsys):
     kept = {"format": "delta", "keep": ["changelog", "current", "history"]}
     server.execute(ROWS.format(database))
     dies = mock.patch("tailrace.spark.once.take_up_named", side_effect=KeyboardInterrupt)
@@ -179,8 +179,8 @@ def test_killed_before_it_was_asked(server, database, lake, monkeypatch, capsys)
     lost = mock.patch.object(unnamed, "definitions_of", side_effect=ConnectionLost("gone"))
     with lost:  # and told, for the receiver had it before
         assert list(land(server, lake, database).set_aside) == [f"{database}.wide"]
-    monkeypatch.setattr("tailrace.spark.mirror", run_as)
-    assert command(url_of(server), into=str(lake)) == 0
+    with in_this_process():
+        assert command(url_of(server), into=str(lake)) == 0
     said = "".join(capsys.readouterr())
     assert f"{database}.wide: column names from the server's definition" in said
     assert "set aside" not in said

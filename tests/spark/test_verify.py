@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from itertools import product
 
 import pyarrow as pa
@@ -15,14 +16,8 @@ from tailrace.spark import mirror
 from tailrace.spark.tasks import Report
 from tailrace.spark.verify import verify
 from tailrace.spark.verify_digest import SideJob, look
-from tailrace.spark.verify_server import (
-    Range,
-    ServerColumn,
-    ServerTable,
-    columns_of,
-    reading,
-    rows,
-)
+from tailrace.spark.verify_report import TableVerdict, VerifyReport
+from tailrace.spark.verify_server import Range, ServerColumn, ServerTable, columns_of, reading, rows
 from tailrace.spark.verify_values import Values, checksums
 from tests.spark.following import BOTH, Follow, no_spark, url_of
 from tests.waiting import DEADLINE
@@ -30,6 +25,7 @@ from tools.campaign.hostile.fake import OK, FakeServer
 from tools.servers import NAMES
 
 DATABASE = "verified"
+verifying = import_module("tailrace.spark.verify")
 
 
 @pytest.fixture
@@ -39,8 +35,15 @@ def lake(source, tmp_path):
     return tmp_path / "lake"
 
 
+def create(source, name, columns="id INT PRIMARY KEY", *rows):
+    """A table of the database with rows; each as its values."""
+    source.execute(f"CREATE TABLE {DATABASE}.{name} ({columns})")
+    if rows:
+        values = ", ".join(f"({row})" for row in rows)
+        source.execute(f"INSERT INTO {DATABASE}.{name} VALUES {values}")
+
+
 def land(source, lake, **options):
-    source.connection.commit()
     with Follow(url_of(source), lake, tables=[f"{DATABASE}.*", "follow.*"], **options) as following:
         following.wait_for_mark(source)
 
@@ -50,7 +53,6 @@ def change_unlogged(source, *statements):
     source.execute("SET SESSION sql_log_bin = 0")
     for statement in statements:
         source.execute(statement)
-    source.connection.commit()
     source.execute("SET SESSION sql_log_bin = 1")
 
 
@@ -90,11 +92,7 @@ ROWS = (
 LETTERS = ", ".join("abcdefghijklmnopqrstuvwxyz")
 MARIADB = (
     ", uu UUID, i4 INET4, i6 INET6",
-    {
-        "uu": "'123e4567-e89b-12d3-a456-426655440000'",
-        "i4": "'10.0.0.1'",
-        "i6": "'::1'",
-    },
+    {"uu": "'123e4567-e89b-12d3-a456-426655440000'", "i4": "'10.0.0.1'", "i6": "'::1'"},
 )
 VECTOR = {"mysql": "STRING_TO_VECTOR('[1,-2.5,0.1]')", "mariadb": "VEC_FromText('[1,-2.5,0.1]')"}
 
@@ -124,21 +122,19 @@ def test_every_type(source, lake):
 
 
 KEYS = {
-    "number": ("id BIGINT UNSIGNED PRIMARY KEY, v INT", "(18446744073709551615 - {0}, {0})"),
-    "text": ("id VARCHAR(20) PRIMARY KEY, v INT", "(CONCAT('Ä', {0}, 'b '), {0})"),
-    "pair": ("a DATE, b DECIMAL(9,2), v INT, PRIMARY KEY (a, b)", "('2024-01-0{1}', {0}.5, {0})"),
-    "bytes": ("id VARBINARY(9) PRIMARY KEY, v INT", "(UNHEX(LPAD(HEX({0} * 5), 4, '0')), {0})"),
-    "named": ("e ENUM('z','a','m'), n INT, v INT, PRIMARY KEY (e, n)", "({1} % 3 + 1, {0}, {0})"),
-    "latin": ("id CHAR(8) CHARACTER SET latin1 PRIMARY KEY, v INT", "(CONCAT('é', {0}), {0})"),
+    "number": ("id BIGINT UNSIGNED PRIMARY KEY, v INT", "18446744073709551615 - {0}, {0}"),
+    "text": ("id VARCHAR(20) PRIMARY KEY, v INT", "CONCAT('Ä', {0}, 'b '), {0}"),
+    "pair": ("a DATE, b DECIMAL(9,2), v INT, PRIMARY KEY (a, b)", "'2024-01-0{1}', {0}.5, {0}"),
+    "bytes": ("id VARBINARY(9) PRIMARY KEY, v INT", "UNHEX(LPAD(HEX({0} * 5), 4, '0')), {0}"),
+    "named": ("e ENUM('z','a','m'), n INT, v INT, PRIMARY KEY (e, n)", "{1} % 3 + 1, {0}, {0}"),
+    "latin": ("id CHAR(8) CHARACTER SET latin1 PRIMARY KEY, v INT", "CONCAT('é', {0}), {0}"),
 }
 
 
 def test_rows_that_differ(source, lake):
     """In tables with keys of each kind, and more than are shown."""
     for key, (columns, row) in KEYS.items():
-        source.execute(f"CREATE TABLE {DATABASE}.{key} ({columns})")
-        rows = ", ".join(row.format(number, number % 9 + 1) for number in range(100))
-        source.execute(f"INSERT INTO {DATABASE}.{key} VALUES {rows}")
+        create(source, key, columns, *(row.format(n, n % 9 + 1) for n in range(100)))
     land(source, lake)
     report = check(source, lake, range_rows=7)
     assert report.verdict == "equal"
@@ -151,7 +147,7 @@ def test_rows_that_differ(source, lake):
             source,
             f"DELETE FROM {DATABASE}.{key} WHERE v IN (3, 50)",
             f"UPDATE {DATABASE}.{key} SET v = -1 WHERE v = 60",
-            f"INSERT INTO {DATABASE}.{key} VALUES {row.format(101, 1)}",
+            f"INSERT INTO {DATABASE}.{key} VALUES ({row.format(101, 1)})",
         )
     report = check(source, lake, range_rows=7)
     assert (report.verdict, report.transactions, len(report.tables)) == ("differs", 0, len(KEYS))
@@ -172,12 +168,10 @@ def test_rows_that_differ(source, lake):
 
 
 def test_tables_that_are_unlike(source, lake):
-    source.execute(f"CREATE TABLE {DATABASE}.good (id INT PRIMARY KEY)")
-    source.execute(f"CREATE TABLE {DATABASE}.keyless (id INT)")
-    source.execute(f"CREATE TABLE {DATABASE}.wider (id INT PRIMARY KEY, v SMALLINT)")
-    source.execute(f"CREATE TABLE {DATABASE}.more (id INT PRIMARY KEY)")
-    for name, row in {"good": 1, "keyless": 1, "wider": "1, 2", "more": 1}.items():
-        source.execute(f"INSERT INTO {DATABASE}.{name} VALUES ({row})")
+    create(source, "good", "id INT PRIMARY KEY", 1)
+    create(source, "keyless", "id INT", 1)
+    create(source, "wider", "id INT PRIMARY KEY, v SMALLINT", "1, 2")
+    create(source, "more", "id INT PRIMARY KEY", 1)
     land(source, lake)
     change_unlogged(
         source,
@@ -205,15 +199,13 @@ def test_tables_that_are_unlike(source, lake):
 
 
 def test_a_lake_that_is_behind(source, lake):
-    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1)")
+    create(source, "t", "id INT PRIMARY KEY", 1)
     land(source, lake)
     source.rotate()
     report = check(source, lake)
     assert (report.verdict, report.behind, report.transactions) == ("equal", 0, 0)
     for number in range(3):
         source.execute(f"INSERT INTO {DATABASE}.t VALUES ({number + 2})")
-        source.connection.commit()
     for wait in (None, 0.3):
         report = check(source, lake, wait=wait)
         assert (report.verdict, report.transactions) == ("unsure", 3)
@@ -231,11 +223,7 @@ def test_a_lake_that_is_behind(source, lake):
 
 
 def test_while_it_is_written_to(source, lake):
-    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v INT)")
-    source.execute(
-        f"INSERT INTO {DATABASE}.t VALUES " + ", ".join(f"({n}, 0)" for n in range(2000))
-    )
-    source.connection.commit()
+    create(source, "t", "id INT PRIMARY KEY, v INT", *(f"{n}, 0" for n in range(2000)))
     ending = threading.Event()
 
     def write():
@@ -250,7 +238,6 @@ def test_while_it_is_written_to(source, lake):
                 old = 1000 + number
                 cursor.execute(f"DELETE FROM {DATABASE}.t WHERE id = {old} AND id < 1900")
                 cursor.execute(f"INSERT INTO {DATABASE}.t VALUES ({old + 1000}, {number})")
-                connection.commit()
 
     thread = threading.Thread(target=write)
     with Follow(url_of(source), lake, tables=[f"{DATABASE}.*", "follow.*"]) as following:
@@ -272,14 +259,12 @@ def test_while_it_is_written_to(source, lake):
 @BOTH
 def test_the_year_0_and_a_float_that_is_printed_with_fewer_digits(source, lake):
     """A FLOAT that is declared with decimals keeps its values, whatever SELECT prints of them."""
-    source.execute(f"CREATE TABLE {DATABASE}.f (id INT PRIMARY KEY, f FLOAT)")
-    source.execute(f"INSERT INTO {DATABASE}.f VALUES (1, 0.1234567), (2, 123456.785)")
+    create(source, "f", "id INT PRIMARY KEY, f FLOAT", "1, 0.1234567", "2, 123456.785")
     source.execute(f"ALTER TABLE {DATABASE}.f MODIFY f FLOAT(9,2)")
     assert source.query(f"SELECT CAST(f AS CHAR) FROM {DATABASE}.f")[0][0] == "0.12"
     source.execute("SET SESSION sql_mode = ''")
-    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, d DATE, t DATETIME(6))")
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1, '0000-01-01', '0000-12-31 23:59:59.5')")
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES (2, '0001-01-01', '9999-12-31 23:59:59.9')")
+    rows = "1, '0000-01-01', '0000-12-31 23:59:59.5'", "2, '0001-01-01', '9999-12-31 23:59:59.9'"
+    create(source, "t", "id INT PRIMARY KEY, d DATE, t DATETIME(6)", *rows)
     land(source, lake)
     assert check(source, lake).verdict == "equal"
     change_unlogged(source, f"UPDATE {DATABASE}.t SET d = '2000-01-01'")
@@ -295,10 +280,9 @@ def test_text_that_is_not_utf8(source, lake):
     """Surrogates in keys and in values: rows are told apart by them, changed and deleted."""
     source.execute("SET SESSION sql_mode = ''")
     kind = "VARCHAR(9) CHARACTER SET ucs2 COLLATE ucs2_bin"
-    source.execute(f"CREATE TABLE {DATABASE}.t (k {kind}, v {kind}, n INT, PRIMARY KEY (k))")
     halves = [f"_ucs2 x'{code}'" for code in ("D83D", "DE00", "D83DDE00", "0041")]
-    for number, half in enumerate(halves):
-        source.execute(f"INSERT INTO {DATABASE}.t VALUES ({half}, {half}, {number})")
+    rows = (f"{half}, {half}, {number}" for number, half in enumerate(halves))
+    create(source, "t", f"k {kind}, v {kind}, n INT, PRIMARY KEY (k)", *rows)
     source.execute(f"UPDATE {DATABASE}.t SET n = 9, v = {halves[1]} WHERE n = 2")
     source.execute(f"UPDATE {DATABASE}.t SET k = _ucs2 x'DE01' WHERE n = 1")
     source.execute(f"DELETE FROM {DATABASE}.t WHERE n = 0")
@@ -316,14 +300,13 @@ def test_text_that_is_not_utf8(source, lake):
 
 def test_rows_of_many_megabytes(source, lake):
     """More than an answer may have that is held as a whole; a row, and rows together."""
-    for name in ("one", "three"):
-        source.execute(f"CREATE TABLE {DATABASE}.{name} (id INT PRIMARY KEY, v LONGTEXT)")
-    source.execute(f"CREATE TABLE {DATABASE}.many (id INT PRIMARY KEY, v VARCHAR(2000))")
-    source.execute(f"INSERT INTO {DATABASE}.one VALUES (1, REPEAT('q', 5000000))")
+    long = "id INT PRIMARY KEY, v LONGTEXT"
+    create(source, "one", long, "1, REPEAT('q', 5000000)")
+    create(source, "three", long)
     for number in range(9):
         source.execute(f"INSERT INTO {DATABASE}.three VALUES ({number}, REPEAT('w', 2000000))")
-    many = ", ".join(f"({number}, REPEAT('{number}', 400))" for number in range(4000))
-    source.execute(f"INSERT INTO {DATABASE}.many VALUES {many}")
+    many = (f"{number}, REPEAT('{number}', 400)" for number in range(4000))
+    create(source, "many", "id INT PRIMARY KEY, v VARCHAR(2000)", *many)
     land(source, lake)
     report = check(source, lake)
     assert (report.verdict, [table.lake_rows for table in report.tables]) == ("equal", [4000, 1, 9])
@@ -345,8 +328,7 @@ def test_rows_of_many_megabytes(source, lake):
 def test_a_table_that_cannot_be_read_stops_no_other(source, lake, monkeypatch):
     monkeypatch.setattr("tailrace.live.connect._ROW", 1000)
     for name, size in {"long": 2000, "short": 20}.items():
-        source.execute(f"CREATE TABLE {DATABASE}.{name} (id INT PRIMARY KEY, v TEXT)")
-        source.execute(f"INSERT INTO {DATABASE}.{name} VALUES (1, REPEAT('x', {size}))")
+        create(source, name, "id INT PRIMARY KEY, v TEXT", f"1, REPEAT('x', {size})")
     land(source, lake)
     report = check(source, lake)
     assert (report.verdict, report.unsure) == ("unsure", (f"{DATABASE}.long",))
@@ -356,9 +338,8 @@ def test_a_table_that_cannot_be_read_stops_no_other(source, lake, monkeypatch):
 
 
 def test_tables_that_are_not_there(source, lake):
-    source.execute(f"CREATE TABLE {DATABASE}.orders (id INT PRIMARY KEY)")
-    source.execute(f"CREATE TABLE {DATABASE}.vacant (id INT PRIMARY KEY)")
-    source.execute(f"INSERT INTO {DATABASE}.orders VALUES (1)")
+    create(source, "orders", "id INT PRIMARY KEY", 1)
+    create(source, "vacant")
     land(source, lake)
     url = url_of(source)
     with pytest.raises(PipelineError, match="no lake"):
@@ -383,8 +364,7 @@ def test_tables_that_are_not_there(source, lake):
 
 
 def test_a_key_that_is_twice_in_the_lake(source, lake):
-    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1), (2)")
+    create(source, "t", "id INT PRIMARY KEY", 1, 2)
     land(source, lake)
     (file,) = (lake / f"{DATABASE}.t" / "current").resolve().glob("*.parquet")
     rows = pq.read_table(file)
@@ -395,8 +375,7 @@ def test_a_key_that_is_twice_in_the_lake(source, lake):
 
 
 def test_the_command(source, lake, run):
-    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v VARCHAR(9))")
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1, 'a'), (2, NULL)")
+    create(source, "t", "id INT PRIMARY KEY, v VARCHAR(9)", "1, 'a'", "2, NULL")
     land(source, lake)
     command = ("verify", url_of(source), "--into", lake, "--tables", f"{DATABASE}.*")
     said = run(*command)
@@ -406,16 +385,13 @@ def test_the_command(source, lake, run):
     assert said.status == 1
     assert f"{DATABASE}.t id=2: v b on the server, NULL in the lake" in said.out
     source.execute(f"INSERT INTO {DATABASE}.t VALUES (3, '')")
-    source.connection.commit()
     said = run(*command)
     assert said.status == 2
     assert "the lake is behind the server" in said.err
 
 
 def test_a_lake_that_is_not_begun_is_waited_for(source, lake):
-    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1)")
-    source.connection.commit()
+    create(source, "t", "id INT PRIMARY KEY", 1)
     with pytest.raises(PipelineError, match="no lake"):
         check(source, lake)
     with ThreadPoolExecutor(1) as pool:
@@ -502,10 +478,7 @@ def test_keys_of_short_bytes_and_of_dates_that_the_calendar_lacks(source, lake):
     """A range ends at each of them; none is taken for another, and all tables are compared."""
     source.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
     for column, keys in ODD_KEYS.items():
-        name = column[0]
-        source.execute(f"CREATE TABLE {DATABASE}.{name} ({column} PRIMARY KEY, n INT)")
-        for key in keys:
-            source.execute(f"INSERT INTO {DATABASE}.{name} VALUES ({key}, 1)")
+        create(source, column[0], f"{column} PRIMARY KEY, n INT", *(f"{key}, 1" for key in keys))
     land(source, lake)
     report = check(source, lake, range_rows=1)
     assert (report.verdict, [table.doubled for table in report.tables]) == ("equal", [0] * 4)
@@ -515,3 +488,55 @@ def test_keys_of_short_bytes_and_of_dates_that_the_calendar_lacks(source, lake):
     change_unlogged(source, f"UPDATE {DATABASE}.d SET n = 2 WHERE d = '2020-02-30'")
     changed = {table.name[-1]: table.changed for table in check(source, lake, range_rows=1).tables}
     assert changed == {"b": 0, "d": 1, "t": 0, "v": 0}
+
+
+KINDS = {
+    "equal": TableVerdict("d.equal", 1, 1),
+    "incomplete": TableVerdict("d.part", reason="rows", compared=False, incomplete=True),
+    "aside": TableVerdict("d.aside", reason="it is set aside", compared=False),
+    "busy": TableVerdict("d.busy", 1, 1, changed=1, undecided=1),
+    "differs": TableVerdict("d.differs", 1, 1, changed=1),
+    "absent": TableVerdict("d.absent", reason="it is not in the lake"),
+}
+
+
+HEADLINES = (
+    ("", 0, "no table with rows to compare"),
+    ("equal", 0, "equal to the server"),
+    ("incomplete", 1, "has incomplete tables"),
+    ("equal incomplete", 1, "has incomplete tables; the others are equal to the server"),
+    ("aside", 2, "could not be found equal to the server"),
+    ("equal busy", 2, "could not be found equal to the server"),
+    (
+        "equal incomplete aside",
+        2,
+        "could not be found equal to the server, and has incomplete tables",
+    ),
+    ("incomplete busy", 2, "could not be found equal to the server, and has incomplete tables"),
+    ("equal differs", 1, "differs from the server"),
+    ("absent", 1, "differs from the server"),
+    ("differs incomplete", 1, "differs from the server, and has incomplete tables"),
+    (
+        "equal differs aside",
+        2,
+        "differs from the server; for other tables this could not be determined",
+    ),
+    (
+        "differs incomplete busy",
+        2,
+        (
+            "differs from the server, and has incomplete tables; for other tables this could"
+            " not be determined"
+        ),
+    ),
+)
+
+
+def test_the_headline_is_true_of_all_tables(run, monkeypatch):
+    for kinds, status, title in HEADLINES:
+        found = tuple(KINDS[kind] for kind in kinds.split())
+        report = VerifyReport(found, "binlog.000001:4", "binlog.000001:4", seconds={"all": 1.0})
+        monkeypatch.setattr(verifying, "verify", lambda *_, r=report, **__: r)
+        ran = run("verify", "mysql://u@h", "--into", "lake")
+        assert ran.status == status, kinds
+        assert f"lake: {title}, 1.0 s\n" in ran.out

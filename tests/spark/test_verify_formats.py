@@ -11,11 +11,10 @@ from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.parquet import hidden
 from tailrace.spark.verify import verify
-from tests.spark.following import BOTH, FLAVOURS, LOAD, Follow, batches, loaded, no_spark, url_of
+from tests.spark.following import BOTH, FLAVOURS, Follow, no_spark, url_of
 from tests.spark.history.landing import READERS
-from tests.spark.test_verify import DATABASE, change_unlogged, check
+from tests.spark.test_verify import DATABASE, change_unlogged, check, create
 from tests.waiting import DEADLINE
-from tools.load import Load
 
 
 @pytest.fixture
@@ -33,16 +32,13 @@ def begin(server):
 def test_other_formats_and_rows_that_are_hidden_beside_their_files(source, lake, kind, monkeypatch):
     monkeypatch.setattr(patching, "DEFAULT_PATCHES", Patches(least=0, share=1, together=2))
     table = f"{DATABASE}.t"
-    source.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, a TIME(3), b DATE, f FLOAT, v INT)")
-    rows = ", ".join(f"({n}, '{n}:00:01.5', '2024-01-31', {n} / 3, {n})" for n in range(200))
-    source.execute(f"INSERT INTO {table} VALUES {rows}")
-    source.connection.commit()
+    rows = (f"{n}, '{n}:00:01.5', '2024-01-31', {n} / 3, {n}" for n in range(200))
+    create(source, "t", "id INT PRIMARY KEY, a TIME(3), b DATE, f FLOAT, v INT", *rows)
     with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind):
         report = check(source, lake, wait=DEADLINE)
         assert (report.verdict, report.tables[0].lake_rows) == ("equal", 200)
         source.execute(f"UPDATE {table} SET v = -v WHERE id IN (3, 50, 199)")
         source.execute(f"DELETE FROM {table} WHERE id IN (4, 51)")
-        source.connection.commit()
         report = check(source, lake, wait=DEADLINE)
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 198)
     view = LakeView.open(lake)
@@ -86,15 +82,13 @@ def test_tables_that_others_updated(source, lake, kind):
     """They write files in types of their own, whose rows are as they were but for the change."""
     update = {"delta": delta_update, "iceberg": iceberg_update}[kind]
     source.execute("SET SESSION sql_mode = ''")
-    source.execute(f"CREATE TABLE {DATABASE}.t ({UPDATED})")
-    rows = ", ".join(
-        f"({n}, 's{n}', REPEAT('t', {n}), '[{n}]', 'b{n}', x'00ff', 'x', {n} / 3, '-{n}:00:01.5',"
+    rows = (
+        f"{n}, 's{n}', REPEAT('t', {n}), '[{n}]', 'b{n}', x'00ff', 'x', {n} / 3, '-{n}:00:01.5',"
         f" '{'0000-00-00' if n % 2 else '9999-12-31'}', '2038-01-19 03:14:07.999999',"
-        f" 18446744073709551615 - {n}, {n})"
+        f" 18446744073709551615 - {n}, {n}"
         for n in range(50)
     )
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
-    source.connection.commit()
+    create(source, "t", UPDATED, *rows)
     with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind):
         assert check(source, lake, wait=DEADLINE).verdict == "equal"
     update(lake, f"{DATABASE}.t")
@@ -103,7 +97,6 @@ def test_tables_that_others_updated(source, lake, kind):
     assert table.first[0].columns == ("n",)
     assert (table.first[0].server["n"], table.first[0].lake["n"]) == ("7", "8")
     source.execute(f"INSERT INTO {DATABASE}.t (id) VALUES (1000)")
-    source.connection.commit()
     with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"], format=kind):
         (table,) = check(source, lake, wait=DEADLINE).tables
     assert (table.reason, table.changed, table.extra, table.missing) == (None, 1, 0, 0)
@@ -115,10 +108,8 @@ def test_shards(running, tmp_path, kind):
     servers = [running(name) for name in FLAVOURS]
     for number, server in enumerate(servers):
         begin(server)
-        server.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, v INT)")
-        rows = ", ".join(f"({n}, {n + number})" for n in range(50 + number))
-        server.execute(f"INSERT INTO {DATABASE}.t VALUES {rows}")
-        server.connection.commit()
+        rows = (f"{n}, {n + number}" for n in range(50 + number))
+        create(server, "t", "id INT PRIMARY KEY, v INT", *rows)
     urls, lake = [url_of(server) for server in servers], tmp_path / "lake"
     tables = [f"{DATABASE}.*"]
 
@@ -130,7 +121,6 @@ def test_shards(running, tmp_path, kind):
     with Follow(urls, lake, tables=tables, format=kind, shards=True) as following:
         following.wait_for(begun)  # a first batch may be of one of them
         servers[0].execute(f"DELETE FROM {DATABASE}.t WHERE id = 1")
-        servers[0].connection.commit()
         reports = [verify(url, lake, spark=no_spark, wait=DEADLINE) for url in urls]
     assert [report.verdict for report in reports] == ["equal", "equal"]
     assert [report.tables[0].lake_rows for report in reports] == [49, 51]
@@ -145,13 +135,11 @@ def test_shards(running, tmp_path, kind):
 
 @BOTH
 def test_an_account_with_the_guides_grants_alone(source, lake):
-    source.execute(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
-    source.execute(f"INSERT INTO {DATABASE}.t VALUES (1)")
+    create(source, "t", "id INT PRIMARY KEY", 1)
     source.execute("CREATE USER IF NOT EXISTS lander")
     source.execute("GRANT REPLICATION SLAVE ON *.* TO lander")
     client = "REPLICATION CLIENT" if source.flavour == "mysql" else "BINLOG MONITOR"
     source.execute(f"GRANT {client} ON *.* TO lander")
-    source.connection.commit()
     url = url_of(source).replace("root@", "lander@")
     options = {"spark": no_spark, "tables": [f"{DATABASE}.*"]}
     with Follow(url, lake, **options):
@@ -161,37 +149,6 @@ def test_an_account_with_the_guides_grants_alone(source, lake):
         source.execute(f"GRANT SELECT ON {DATABASE}.* TO lander")
         report = verify(url, lake, wait=DEADLINE, **options)
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("mysql-9.7", "delta"), ("mariadb-11.8", "iceberg")],
-)
-def test_a_random_load(name, kind, fresh_server, tmp_path, monkeypatch):
-    monkeypatch.setattr(patching, "DEFAULT_PATCHES", Patches(least=0, share=1, together=2))
-    source = fresh_server(name, {"binlog_row_metadata": "FULL"})
-    lake = tmp_path / "lake"
-    url = url_of(source)
-    options = {"spark": no_spark, "statements": "skip", "format": kind}
-    patched = set()
-
-    def look(following):
-        """Which tables have rows beside their files now; whether there were some batches of most."""
-        if LakeView.is_there(lake):
-            for key, table in LakeView.open(lake).manifest.tables.items():
-                if table.current is not None and any(file.hidden for file in table.current.data):
-                    patched.add(key)
-        return patched and batches(following) >= 8 and loaded(lake) >= 5
-
-    with Load(source, seed=11, **LOAD), Follow(url, lake, **options) as following:
-        following.wait_for(lambda: look(following))
-    with Follow(url, lake, **options):
-        report = verify(url, lake, spark=no_spark, wait=DEADLINE)
-    compared = [table for table in report.tables if table.compared]
-    assert len(compared) >= 5
-    assert [(table.name, table.reason, table.first) for table in compared if table.reason] == []
-    assert [(table.name, table.first[:2]) for table in compared if table.differing] == []
-    assert sum(table.server_rows for table in compared) > 0
 
 
 def test_by_tasks_of_spark(mysql97, spark, tmp_path, monkeypatch):
@@ -208,7 +165,6 @@ def test_by_tasks_of_spark(mysql97, spark, tmp_path, monkeypatch):
         "DELETE FROM by_tasks.t WHERE id % 60 = 7",
     ):
         mysql97.execute(statement)
-        mysql97.connection.commit()
         mirror(url, lake, spark=spark, format="delta", tables=["by_tasks.*"], statements="skip")
     current = LakeView.open(lake).manifest.tables["by_tasks.t"].current
     assert current.rows == 295

@@ -14,13 +14,11 @@ from tailrace.spark.write_log import FOLDER, Part, assemble
 from tailrace.spark.write_rows import write_rows
 from tailrace.storage import find
 from tailrace.storage.local import LocalFolder
-from tests.conftest import _require
 from tests.recorded import ROOT
 from tests.spark.following import FLAVOURS
 from tests.spark.replay import differences
-from tools.applied import by_tool, forget, gtid_mode, insert_files, replicate
+from tools.applied import by_tool
 from tools.dumps import dump_databases
-from tools.servers import Server
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 CREATE = "CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(40), total DECIMAL(10,2))"
@@ -239,30 +237,7 @@ def test_a_log_that_is_open_is_left_alone(orders, tmp_path):
 
 # --- real servers ----------------------------------------------------------------------------------
 
-OPTIONS = {
-    "mysql": ["--gtid-mode=ON_PERMISSIVE", "--enforce-gtid-consistency=ON"],
-    "mariadb": [],
-}
-
-
-@pytest.fixture(scope="module", params=FLAVOURS)
-def release(request):
-    _require(request.param)
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def origin(release):
-    chosen = ["--relay-log=relay", *OPTIONS[release.partition("-")[0]]]
-    with Server(release, chosen, server_id=80) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def taker(release):
-    chosen = ["--relay-log=relay", *OPTIONS[release.partition("-")[0]]]
-    with Server(release, chosen, server_id=90) as running:
-        yield running
+OPTIONS = {"mysql": ["--gtid-mode=ON_PERMISSIVE", "--enforce-gtid-consistency=ON"], "mariadb": []}
 
 
 TYPES = """CREATE TABLE written.t (
@@ -284,14 +259,16 @@ FRAME = """
 """
 
 
-def test_servers_take_it(spark, origin, taker, tmp_path):
-    """By the flavour's own tool, and from an origin in whose logs it is put."""
+@pytest.mark.parametrize("name", FLAVOURS)
+def test_servers_take_it(spark, fresh_server, tmp_path, name):
+    """By the flavour's own tool; a replica takes what `tests/written` writes."""
+    server = fresh_server(name, OPTIONS[name.partition("-")[0]])
     rows = spark.sql(f"SELECT {FRAME} FROM range(0, 3000, 1, 4)")
     options = {
         "create": TYPES,
-        "flavour": origin.flavour,
+        "flavour": server.flavour,
         "server_id": 33,
-        **({"uuid": UUID} if origin.flavour == "mysql" else {"domain": 5}),
+        **({"uuid": UUID} if server.flavour == "mysql" else {"domain": 5}),
     }
     log = tmp_path / "log"
     save(rows, log, ddl="true", transactionRows=500, fileSize=100_000, **options)
@@ -308,15 +285,5 @@ def test_servers_take_it(spark, origin, taker, tmp_path):
         "_raw", pa.nulls(wanted.num_rows, pa.map_(pa.string(), pa.string()))
     )
     assert wanted.num_rows == 2850
-    for way in ("tool", "replica"):
-        for server in (origin, taker):
-            forget(server, "written", "end_of_logs")
-        if way == "tool":
-            by_tool(taker, paths)
-        else:
-            insert_files(origin, paths, alone=True)
-            if origin.flavour == "mysql":
-                gtid_mode(origin, "ON")
-                gtid_mode(taker, "ON")
-            replicate(origin, taker, by_gtid=True)
-        assert differences(wanted, dump_databases(taker, "written")["written.t"]) == [], way
+    by_tool(server, paths)
+    assert differences(wanted, dump_databases(server, "written")["written.t"]) == []

@@ -1,5 +1,6 @@
 """A mirror carries out what foreign keys do below the log: the lake is what SELECT gives."""
 
+import copy
 import random
 import shutil
 
@@ -74,8 +75,8 @@ class Story:
     def __init__(self, server, lake, kind="parquet", **options):
         self.server, self.lake, self.kind = server, lake, kind
         self.said = []
-        self.options = {"tables": f"{DATABASE}.*", "notice": self.said.append, **options}
-        self.first = {"format": kind, "cascades": "apply", "keep": ALL}
+        self.options = {"tables": f"{DATABASE}.*", "notice": self.said.append, "format": kind}
+        self.options |= {"cascades": "apply", "keep": ALL, **options}
         self.report = None
         server.execute("SET foreign_key_checks = 0")
         server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
@@ -88,11 +89,9 @@ class Story:
     def run(self, *statements):
         for sql in statements:
             self.server.execute(sql)
-        self.server.connection.commit()
 
     def land(self, **more):
-        self.report = land(self.server.data, self.lake, **self.options, **self.first, **more)
-        self.first = {}
+        self.report = land(self.server.data, self.lake, **self.options, **more)
         return self.report
 
     def rows(self, table, part="current"):
@@ -319,7 +318,7 @@ def test_text_of_which_it_is_not_known_what_it_is_equal_to(story):
 @pytest.mark.parametrize("keep", [ALL, ("current",)])
 def test_a_table_that_failed_is_taken_up(story, tmp_path, keep):
     """It gets what its parents' changes did meanwhile; and those that follow it wait for it."""
-    story.first["keep"] = keep
+    story.options["keep"] = keep
     story.run(*TABLES, *ROWS)
     story.land()
     with failing("v"):
@@ -339,9 +338,8 @@ def test_a_table_that_failed_is_taken_up(story, tmp_path, keep):
     story.check(parts=parts)
     if keep == ALL:
         made = sum(bool(row["_raw"]) for name in "cgs" for row in marked(story, name))
-        whole = Story.__new__(Story)
-        whole.__dict__ = story.__dict__ | {"lake": tmp_path / "whole"}
-        whole.first = {"cascades": "apply", "keep": ALL}
+        whole = copy.copy(story)
+        whole.lake = tmp_path / "whole"
         whole.land()
         assert made == sum(bool(row["_raw"]) for name in "cgs" for row in marked(whole, name))
 
@@ -380,22 +378,19 @@ def test_a_key_that_a_table_gets_while_it_stands_still(story):
 
 def test_shards(mariadb, tmp_path):
     """Keys hold inside of one source."""
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    for name in ("one", "two"):
+    logs, names = tmp_path / "logs", ("one", "two")
+    for name in names:
         story = Story(mariadb, tmp_path / "lake")
         story.run(*TABLES, *ROWS, *(WORK if name == "one" else ()))
         story.server.rotate()
-        (logs / name).mkdir()
+        (logs / name).mkdir(parents=True)
         for log in find(str(story.server.data))[0].files:
             shutil.copy(log.path, logs / name)
     report = land([logs / "one", logs / "two"], story.lake, cascades="apply", shards=True)
     assert report.set_aside == {}
     found = read(story.lake, f"{DATABASE}.c").to_pylist()
-    assert sorted(row["id"] for row in found if row["_source"] == "one") == [21, 40, 50]
-    assert sorted(row["id"] for row in found if row["_source"] == "two") == [
-        *(10, 11, 20, 30, 40, 50),
-    ]
+    ids = {name: sorted(row["id"] for row in found if row["_source"] == name) for name in names}
+    assert ids == {"one": [21, 40, 50], "two": [10, 11, 20, 30, 40, 50]}
 
 
 @pytest.mark.parametrize(("seed", "altering"), [(9, 0.0), (35, 0.0), (5, 0.06)])
@@ -412,7 +407,6 @@ def test_random_tables(story, mariadb, seed, altering):
                 work.alter()
             else:
                 work.step()
-        mariadb.connection.commit()
         report = story.land()
         assert report.set_aside == {}
         assert report.cascades == {}

@@ -76,11 +76,7 @@ def test_what_cannot_be_carried_out():
     for statements, options, why in (
         ((child,), {}, "the log does not tell the columns of shop.p"),
         ((parent, child), {"wanted": lambda name: name == "shop.c"}, "shop.p is not mirrored"),
-        (
-            (parent, child.replace("id INT PRIMARY KEY", "id INT")),
-            {},
-            "shop.c has no primary key",
-        ),
+        ((parent, child.replace("id INT PRIMARY KEY", "id INT")), {}, "shop.c has no primary key"),
         ((parent, f"{child} WITH SYSTEM VERSIONING"), {}, "shop.c is versioned, and keeps"),
         ((f"{parent} WITH SYSTEM VERSIONING", child), {}, "shop.p is versioned, and the log"),
         (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
+from contextlib import contextmanager
 from unittest import mock
 
 import pyarrow as pa
@@ -13,6 +15,8 @@ from deltalake import DeltaTable
 from tailrace.spark import mirror
 from tailrace.spark.current import jobs
 from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.workers import Workers
 from tests.spark.following import no_spark
 
 FORMATS = ("parquet", "delta", "iceberg")
@@ -38,6 +42,22 @@ def land(logs, lake, moments=None, **options):
         on_moment=on_moment,
         **options,
     )
+
+
+@contextmanager
+def in_this_process():
+    """Runs that end by themselves do without Spark, however much there is to read."""
+    real = Workers.__init__
+
+    def here(self, spark, **more):
+        real(self, spark, **{**more, "here": True})
+
+    with (
+        mock.patch.object(Workers, "__init__", here),
+        mock.patch.object(Workers, "session", return_value=None),
+        mock.patch.object(Workers, "start", return_value=None),
+    ):
+        yield
 
 
 def failing(column="a_bad_column", error=None, shard=None):
@@ -71,3 +91,45 @@ def iceberg_rows(lake, table, part="current"):
 
 READERS = {"parquet": parquet_rows, "delta": delta_rows, "iceberg": iceberg_rows}
 """Each format's own reader: pyarrow, delta-rs, pyiceberg."""
+
+
+class Logged:
+    """What a server's log has of some databases, copied file by file, and the lake made of that."""
+
+    def __init__(self, server, folder, kind="parquet", **options):
+        self.server, self.kind, self.options = server, kind, options
+        self.logs, self.lake = folder / "logs", folder / "lake"
+        self.logs.mkdir(parents=True)
+
+    def begin(self, *databases):
+        """Create empty databases: nothing that was before is in the copies."""
+        for each in databases:
+            self.server.execute(f"DROP DATABASE IF EXISTS {each}")
+        self.server.rotate()
+        self.say(*(f"CREATE DATABASE {each}" for each in databases))
+
+    def say(self, *statements):
+        for sql in statements:
+            self.server.execute(sql)
+
+    def take(self):
+        """Copy the log since the last time."""
+        shutil.copy(self.server.rotate(), self.logs)
+
+    def land(self, **more):
+        return land(self.logs, self.lake, format=self.kind, **self.options, **more)
+
+    def step(self, *statements):
+        """Statements, which are a batch of the lake."""
+        self.say(*statements)
+        self.take()
+        return self.land()
+
+    def states(self):
+        """The tables of the lake that are not dropped."""
+        tables = LakeView.open(self.lake).manifest.tables
+        return {name: state for name, state in tables.items() if not state.dropped}
+
+    def rows(self, table, *columns):
+        found = READERS[self.kind](self.lake, table).select(list(columns)).to_pylist()
+        return sorted((tuple(row.values()) for row in found), key=str)

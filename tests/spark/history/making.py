@@ -33,13 +33,12 @@ class Told:
         server.execute(f"USE {database}")
 
     def do(self, *statements):
-        """One transaction. MariaDB's log has seconds, so they are set."""
+        """Statements, each a transaction. MariaDB's log has seconds, so they are set."""
         if self.server.flavour == "mariadb":
             self.clock += 1
             self.server.execute(f"SET TIMESTAMP = {self.clock}")
         for statement in statements:
             self.server.execute(statement)
-        self.server.connection.commit()
 
     def note(self):
         """What SELECT says now. MySQL's commit times are its clock's."""

@@ -45,7 +45,7 @@ class Story(Told):
         self.log = self.copy_log(folder)
 
     def change(self):
-        """A transaction of a few changes of a table at random keys, often the same ones twice."""
+        """A few changes of a table at random keys, often the same ones twice."""
         tables = [row[0] for row in self.server.query("SHOW TABLES")]
         table = self.rng.choice(tables)
         columns = [row[0] for row in self.server.query(f"SHOW COLUMNS FROM {table}")]

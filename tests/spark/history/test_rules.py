@@ -5,8 +5,8 @@ import re
 import pyarrow as pa
 import pytest
 
-from tests.spark.history.landing import FORMATS, READERS, land
-from tests.spark.replay import differences, tell
+from tests.spark.history.landing import FORMATS, READERS, Logged
+from tests.spark.replay import differences
 from tools.dumps import dump_databases
 
 DATABASE, GONE = "ruled", "ruled_gone"
@@ -112,35 +112,38 @@ OTHERS = {
 }
 
 
-class Told:
+def split(text):
+    return filter(str.strip, text.split(";"))
+
+
+class Told(Logged):
     """All these statements on a server, and the lake that is made of their log."""
 
     def __init__(self, server, folder, kind):
-        self.lake, self.kind = folder / "lake", kind
-        server.execute(f"DROP DATABASE IF EXISTS {GONE}")
-        server.execute(f"CREATE DATABASE {GONE}")
-        told = {name: rule[0] for name, rule in RULES.items()} | OTHERS
-        statements = f"USE {GONE}; {BOTH.replace('@', '')} DROP DATABASE {GONE}; USE {DATABASE}"
-        for name, text in told.items():
-            statements += f"; {text.replace('@t', f't_{name}').replace('@u', f'u_{name}')}"
-        logs = tell(server, DATABASE, statements, folder / "logs")
-        keep = ["changelog", "current", "history"]
-        options = {"format": kind, "keep": keep, "tables": [f"{DATABASE}.*", f"{GONE}.*"]}
-        self.tables = {each.name: each for each in land(logs, self.lake, **options).tables}
+        names = [f"{DATABASE}.*", f"{GONE}.*"]
+        super().__init__(
+            server, folder, kind, keep=["changelog", "current", "history"], tables=names
+        )
+        self.begin(DATABASE, GONE)
+        self.say(f"USE {GONE}", *split(BOTH.replace("@", "")), f"DROP DATABASE {GONE}")
+        self.say(f"USE {DATABASE}")
+        for name, text in ({name: rule[0] for name, rule in RULES.items()} | OTHERS).items():
+            self.say(*split(text.replace("@t", f"t_{name}").replace("@u", f"u_{name}")))
+        self.tables = {each.name: each for each in self.step().tables}
         self.said = dump_databases(server, DATABASE)
 
-    def rows(self, part, table):
+    def part(self, part, table):
         """A table by its format's own reader."""
         name = table if "." in table else f"{DATABASE}.{table}"
         return READERS[self.kind](self.lake, name, part)
 
     def after(self, table, columns):
-        rows = self.rows("changelog", table).sort_by("_seq").column("after").to_pylist()
+        rows = self.part("changelog", table).sort_by("_seq").column("after").to_pylist()
         return [row and tuple(row[each] for each in columns.split()) for row in rows]
 
     def versions(self, table, columns):
         names = columns.split()
-        rows = self.rows("history", table)
+        rows = self.part("history", table)
         rows = rows.sort_by([("_seq", "ascending"), (names[0], "ascending")]).to_pylist()
         assert all(row["_is_current"] == (row["_valid_to"] is None) for row in rows)
         return [(*(row[each] for each in names), row["_is_current"]) for row in rows]
@@ -158,17 +161,17 @@ def test_the_rules(server, kind, tmp_path):
     assert "v was changed from double to varchar(20)" in refused[f"{DATABASE}.t_retyped"]
     for name, wanted in told.said.items():
         if name not in refused:
-            assert differences(told.rows("current", name), wanted) == [], name
+            assert differences(told.part("current", name), wanted) == [], name
     for name, (_, *rule) in RULES.items():
         columns, after, of_versions, versions = rule
         assert told.after(f"t_{name}", columns) == after, name
         assert told.versions(f"t_{name}", of_versions) == versions, name
     for name, (columns, versions) in OF_U.items():
         assert told.versions(f"u_{name}", columns) == versions, name
-    assert "v" not in told.rows("current", "t_dropped").schema.names
-    assert told.rows("current", "t_retyped_as_the_log_tells").schema.field("v").type == pa.string()
-    (image,) = (each for each in told.rows("changelog", "t_widened").schema if each.name == "after")
-    schemas = [told.rows(part, "t_widened").schema for part in ("current", "history")]
+    assert "v" not in told.part("current", "t_dropped").schema.names
+    assert told.part("current", "t_retyped_as_the_log_tells").schema.field("v").type == pa.string()
+    (image,) = (each for each in told.part("changelog", "t_widened").schema if each.name == "after")
+    schemas = [told.part(part, "t_widened").schema for part in ("current", "history")]
     for schema in (*schemas, pa.schema(image.type)):
         found = [schema.field(each).type for each in ("v", "x", "d")]
         assert found == [pa.int64(), pa.float64(), pa.decimal128(9, 2)]

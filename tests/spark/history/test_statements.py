@@ -11,10 +11,7 @@ from tests.spark.test_current_servers import DATABASE
 from tools.dumps import dump_databases
 
 STOPPED = {
-    "by its new type": (
-        "ALTER TABLE t MODIFY v VARCHAR(20)",
-        [(1, 1.5, 1, 3), (2, 2.5, 2, 3)],
-    ),
+    "by its new type": ("ALTER TABLE t MODIFY v VARCHAR(20)", [(1, 1.5, 1, 3), (2, 2.5, 2, 3)]),
     "by its statement": (
         "ALTER TABLE t DROP COLUMN id, ADD PRIMARY KEY (v)",
         [(1, 1.5, 1, 3), (2, 2.5, 2, 3)],
@@ -106,13 +103,11 @@ def test_a_rename_alone_in_its_batch(source, lake):
         source.execute("CREATE DATABASE renamed")
         source.execute("CREATE TABLE renamed.t (id INT PRIMARY KEY, v INT)")
         source.execute("INSERT INTO renamed.t VALUES (1, 1), (2, 2)")
-        source.connection.commit()
         following.wait_for_mark(source)
         source.execute("RENAME TABLE renamed.t TO renamed.u")
         following.wait_for_mark(source)
         assert read(lake, "renamed.u").num_rows == 2
         source.execute("UPDATE renamed.u SET v = 9 WHERE id = 2")
-        source.connection.commit()
         following.wait_for_mark(source)
     wanted = dump_databases(source, "renamed")["renamed.u"]
     assert differences(read(lake, "renamed.u"), wanted) == []

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
 
 from tailrace.spark.current.build import Built
 from tailrace.spark.parquet import hidden
 from tailrace.spark.parquet.footer import row_groups
 from tests.spark.history.landing import iceberg_rows
 from tests.spark.lake.making import COLUMNS, changes, made, name_of, row, state
+from tools.campaign.mirrored_lake import delta_rows
 
 NAME = "shop.orders"
 
 
-def delta_rows(lake, table):
-    """A table's rows by delta-rs' query engine, which knows deletion vectors."""
-    found = QueryBuilder().register("t", DeltaTable(str(lake / table)))
-    return pa.table(found.execute("SELECT * FROM t").read_all())
-
-
-READERS = {"delta": delta_rows, "iceberg": iceberg_rows}
+READERS = {"delta": lambda lake, table: delta_rows(lake / table), "iceberg": iceberg_rows}
 
 
 def patch(store, rows, gone=(), first=1000):

@@ -95,10 +95,7 @@ def test_files_that_others_compacted_are_buckets_again(tmp_path, name):
 
 def replacing(store):
     """A batch that writes one of two buckets, planned on what the store has now."""
-    known = (
-        store.manifest.tables["shop.orders"].current.files,
-        store.current_paths("shop.orders"),
-    )
+    known = (store.manifest.tables["shop.orders"].current.files, store.current_paths("shop.orders"))
     rows = [row(number) for number in range(10)]
     built = state(store.staging / "s", rows, COLUMNS, keep=(0,), known=known)
     files = {"shop.orders": [changes(store.staging / "c", rows, COLUMNS, 11)]}

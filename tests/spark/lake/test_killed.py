@@ -2,9 +2,6 @@
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,28 +20,6 @@ from tests.spark.lake.patching import NAME
 from tests.spark.lake.test_tables import as_rows, expected
 
 STEPS = ("hardlink_to", "symlink_to", "replace", "rename", "mkdir", "unlink", "write_text")
-CODE = """
-import os, signal, sys
-from tests.spark.lake.test_killed import crashing
-def kill():
-    os.kill(os.getpid(), signal.SIGKILL)
-print(crashing(sys.argv[1], sys.argv[2], int(sys.argv[3]), end=kill))
-"""
-
-
-def child(lake, name, fatal, _make=batch):
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, str(lake), name, str(fatal)],
-        cwd=Path(__file__).parents[3],
-        env={**os.environ, "PYTHONPATH": "src:."},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        return None
-    return int(done.stdout)
 
 
 def seen(lake, name):
@@ -58,33 +33,29 @@ class CrashError(BaseException):
     """Stands for the end of the process: nothing that it does afterwards has an effect."""
 
 
-def crash():
-    raise CrashError
-
-
 class Fatal:
     """Steps of which all fail from one on."""
 
-    def __init__(self, fatal, end=crash):
-        self.fatal, self.end = fatal, end
+    def __init__(self, fatal):
+        self.fatal = fatal
         self.count = 0
 
     def __call__(self, original):
         def step(*arguments, **options):
             if self.count >= self.fatal:
-                self.end()
+                raise CrashError
             self.count += 1
             return original(*arguments, **options)
 
         return step
 
 
-def crashing(lake, name, fatal, make=batch, end=crash):
+def crashing(lake, name, fatal, make):
     """A batch that ends before a step: in this process all steps fail from there on.
 
     Gives how many steps there were, or None if it ended before.
     """
-    dying = Fatal(fatal, end)
+    dying = Fatal(fatal)
     with pytest.MonkeyPatch.context() as patch:
         try:
             with open_store(lake, name) as store:
@@ -105,13 +76,13 @@ def crashing(lake, name, fatal, make=batch, end=crash):
     return dying.count
 
 
-def kills(lake, name, make=batch, end=crashing, stride=1):
+def kills(lake, name, make=batch, stride=1):
     """A batch ends before each of its steps, then is finished or done again, once.
 
     Gives how many batches are there, each time, and when all is done.
     """
     done, fatal, undone, finished = 1, 0, 0, 0
-    while (steps := end(lake, name, fatal, make)) is None:
+    while (steps := crashing(lake, name, fatal, make)) is None:
         with open_store(lake, name) as store:
             now = store.manifest.version
         assert now in {done, done + 1}
@@ -126,18 +97,10 @@ def kills(lake, name, make=batch, end=crashing, stride=1):
     yield done + 1
 
 
-@pytest.mark.parametrize(
-    ("name", "end", "stride"),
-    [
-        ("delta", crashing, 1),
-        ("iceberg", crashing, 1),
-        pytest.param("iceberg", child, 20, marks=pytest.mark.slow),
-    ],
-)
-def test_killed_at_each_step(tmp_path, name, end, stride):
-    """A process that is killed does as one in which all steps fail from there on."""
+def test_killed_at_each_step(tmp_path, name):
+    """Processes that are killed: `tools.campaign.mirrored`."""
     lake = begun(tmp_path, name)
-    for now in kills(lake, name, end=end, stride=stride):
+    for now in kills(lake, name):
         left = {each.name for each in (lake / "_tailrace").iterdir()}
         assert left <= {"batches", "lock", "now", "staging", "sources"}
         log, rows = seen(lake, name)
@@ -171,34 +134,3 @@ def test_killed_with_rows_beside_their_files(tmp_path, name):
         assert patching.names(patching.READERS[name](lake, NAME)) == rows
     if name == "delta":
         assert len(list((lake / NAME).glob(vectors.ANY_FILE))) > 1
-
-
-def test_a_prepared_batch_is_finished_by_who_comes_next(tmp_path, monkeypatch):
-    """Both of two tables' commits are lost but the first one's: only the other one is made."""
-    lake = begun(tmp_path, "delta")
-    with open_store(lake, "delta") as store:
-        commit = type(store._tables).commit
-        calls = []
-
-        def once(tables, step, number):
-            calls.append(step.table)
-            if len(calls) > 1:
-                raise KeyboardInterrupt
-            commit(tables, step, number)
-
-        monkeypatch.setattr(type(store._tables), "commit", once)
-        with pytest.raises(KeyboardInterrupt):
-            store.commit(batch(store, 1))
-        monkeypatch.undo()
-    versions = {
-        table: len(list((lake / table / "_delta_log").glob("*.json")))
-        for table in ("shop.orders", "shop.orders_changelog")
-    }
-    assert sorted(versions.values()) == [1, 2]
-    with open_store(lake, "delta") as store:
-        assert store.manifest.version == 2
-    for table in versions:
-        assert len(list((lake / table / "_delta_log").glob("*.json"))) == 2
-    log, rows = seen(lake, "delta")
-    assert log == list(range(1, 21))
-    assert rows == expected(range(20))

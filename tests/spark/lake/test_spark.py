@@ -14,10 +14,11 @@ from tailrace.spark.lake.open import open_store
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, reopened, row, state
 from tests.spark.lake.on_spark import ROWS
-from tests.spark.lake.patching import NAME, delta_rows, iceberg_rows, names, new, patch
+from tests.spark.lake.patching import NAME, iceberg_rows, names, new, patch
 from tests.spark.lake.patching import expected as wanted
 from tests.spark.lake.test_foreign import by_bucket
 from tests.waiting import DEADLINE
+from tools.campaign.mirrored_lake import delta_rows
 
 
 class Spark:
@@ -144,7 +145,7 @@ def test_spark_reads_and_writes_vectors(spark_of, lake):
     expect(stages["after delete"], ids, named)
     ids -= {2}
     expect(stages["after optimize"], ids, named)
-    assert sorted(delta_rows(lake, NAME)["id"].to_pylist()) == sorted(ids)
+    assert sorted(delta_rows(lake / NAME)["id"].to_pylist()) == sorted(ids)
 
 
 def expect(stage, ids, named):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 
 from tailrace.search import Index
 from tailrace.spark.search import index as on_spark
-from tests.waiting import wait_for
+from tests.spark.following import InThread
 
 QUERIES = ["red", "+red +car", "blue -car", "b*", '"slow red"', "müde", "+car +(red blue)", "lost"]
 WORDS = ["slow red car", "blue car", "red bicycle", "müde boat"]
@@ -26,7 +25,6 @@ def change(server, statements):
     """Carry statements out, and commit."""
     for each in statements:
         server.execute(each)
-    server.connection.commit()
 
 
 def rows_of(place):
@@ -51,37 +49,8 @@ def hits_of(place):
     }
 
 
-class Following:
-    """`on_spark` with ``follow`` in another thread; leaving the context stops it."""
+class Following(InThread):
+    """`on_spark` with ``follow``."""
 
     def __init__(self, *args, **options):
-        self.args, self.options = args, options
-        self.error = None
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self):
-        try:
-            on_spark(*self.args, follow=True, stop=self.stop, **self.options)
-        except BaseException as error:  # noqa: BLE001 - it is raised by `soon`
-            self.error = error
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, kind, *_):
-        self.stop.set()
-        self.thread.join()
-        if self.error is not None and kind is None:
-            raise self.error
-
-    def soon(self, met):
-        """Wait until it is true."""
-
-        def now():
-            if self.error is not None:
-                raise self.error
-            return met()
-
-        wait_for(now, every=0.1)
+        super().__init__(lambda stop: on_spark(*args, follow=True, stop=stop, **options))

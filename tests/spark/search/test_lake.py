@@ -50,7 +50,6 @@ def shop(fresh_server, request):
     for number in range(40):
         row = f"'k{number % 3}', {number}, '{WORDS[number % 4]}'"
         made.execute(f"INSERT INTO shop.pairs VALUES ({row})")
-    made.connection.commit()
     return made
 
 
@@ -137,10 +136,10 @@ def test_an_index_follows_a_lake(shop, tmp_path, run):
         on_spark(lake, into)
     shutil.rmtree(into)
     with Following(lake, into, exclude="shop.loose") as following:
-        following.soon((into / "index.json").exists)
+        following.wait_for((into / "index.json").exists)
         change(shop, ["INSERT INTO shop.things VALUES (7000, 'red again', '')"])
         mirror(shop.data, into=lake)
-        following.soon(lambda: Index(into).search("again").total == 1)
+        following.wait_for(lambda: Index(into).search("again").total == 1)
     done = run("index", lake, "--exclude", "shop.loose", "--into", into)
     assert (done.status, done.out[:14]) == (0, "0 rows indexed")
     for source in (lake, shop.data):

@@ -12,8 +12,8 @@ from tailrace.spark.datasource import register
 from tailrace.spark.search import build
 from tailrace.spark.search import index as on_spark
 from tests.spark.following import url_of
-from tests.spark.killing import kill
 from tests.spark.search.shop import Following, begin, change, hits_of, rows_of
+from tests.spark.streaming import kill
 from tests.waiting import wait_for
 
 SHARDS = 3
@@ -28,7 +28,6 @@ def shop(fresh_server, request):
     made.execute("CREATE TABLE shop.loose (name VARCHAR(99), about JSON)")
     for _ in range(3):
         made.execute("""INSERT INTO shop.loose VALUES ('red car', '{"colour": "blue"}')""")
-    made.connection.commit()
     return made
 
 
@@ -46,14 +45,11 @@ CHANGES = [
     "ALTER TABLE shop.things DROP COLUMN more",
     "CREATE TABLE shop.gone (id INT PRIMARY KEY, name TEXT)",
     "INSERT INTO shop.gone VALUES (1, 'red herring')",
-    "COMMIT",
     "RENAME TABLE shop.gone TO shop.kept",
     "CREATE TABLE shop.emptied (id INT PRIMARY KEY, name TEXT)",
     "INSERT INTO shop.emptied VALUES (1, 'red rag')",
-    "COMMIT",
     "TRUNCATE TABLE shop.emptied",
     "INSERT INTO shop.emptied VALUES (2, 'blue rag')",
-    "COMMIT",
 ]
 """Updates, deletes, changed keys, rows without a key, rollbacks and statements."""
 
@@ -73,11 +69,11 @@ def test_an_index_on_spark_equals_that_of_one_process(spark, shop, tmp_path):
     url, into, one = url_of(shop), tmp_path / "index", tmp_path / "one"
     index(url, one, tables="shop.*")  # both have the same rows by SELECT, and the same by the log
     with Following(url, into, shards=SHARDS, tables="shop.*", spark=spark) as following:
-        following.soon((into / "index.json").exists)
+        following.wait_for((into / "index.json").exists)
         assert sum(hit.copies for hit in Index(into).rows("shop.loose")) == 3
         change(shop, CHANGES)
         reader = Index(into)
-        following.soon(lambda: reader.refresh().search("+blue +rag").total)
+        following.wait_for(lambda: reader.refresh().search("+blue +rag").total)
     assert Index(into).search("herring").tables == {"shop.kept": 1}
     assert not Index(into).search("ghost").total
     index(url, one, tables="shop.*")
@@ -85,7 +81,6 @@ def test_an_index_on_spark_equals_that_of_one_process(spark, shop, tmp_path):
     assert len(Manifest.load(into).shards) == SHARDS
 
     shop.execute("INSERT INTO shop.things (id, name) VALUES (7000, 'red again')")
-    shop.connection.commit()
     on_spark(url, into, shards=SHARDS, tables="shop.*", spark=spark)
     on_spark(url, into, shards=SHARDS, tables="shop.*", spark=spark)
     index(url, one, tables="shop.*")
@@ -150,10 +145,8 @@ def test_an_xa_transaction_may_be_prepared_in_one_batch_and_end_in_another(
             cursor.execute("XA END 'x'")
             cursor.execute("XA PREPARE 'x'")
             shop.execute(f"INSERT INTO shop.things VALUES ({number + 10}, 'meanwhile', '')")
-            shop.connection.commit()
             cursor.execute(f"XA {end} 'x'")
     shop.execute("INSERT INTO shop.things VALUES (7020, 'last', '')")
-    shop.connection.commit()
 
     def progress(_done):
         opened = Index(into)
@@ -162,7 +155,7 @@ def test_an_xa_transaction_may_be_prepared_in_one_batch_and_end_in_another(
     with Following(
         log, into, shards=2, tables="shop.*", spark=spark, on_progress=progress
     ) as following:
-        following.soon(lambda: Index(into).search("last").total)
+        following.wait_for(lambda: Index(into).search("last").total)
     assert {(1, 0, 0), (1, 2, 0), (2, 2, 0), (2, 2, 1)} <= {*seen}
     index(log, one, tables="shop.*")
     check_equal(into, one)
@@ -204,7 +197,7 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(spark, shop, tmp_path
             for each in (number, number + 1):
                 shop.execute(f"INSERT INTO shop.things VALUES ({each}, 'pair {number}', '')")
             shop.execute("INSERT INTO shop.loose VALUES ('same', NULL)")
-            shop.connection.commit()
+            shop.execute("COMMIT")
             number += 2
 
     def position():
@@ -247,7 +240,6 @@ def test_an_index_in_an_object_store(spark, bucket, shop, tmp_path, monkeypatch)
     change(shop, CHANGES)
     on_spark(url, into, shards=2, tables="shop.*", spark=spark)
     shop.execute("INSERT INTO shop.things (id, name) VALUES (7000, 'red again')")
-    shop.connection.commit()
     on_spark(url, into, shards=2, tables="shop.*", spark=spark)
     index(url, one, tables="shop.*")
     check_equal(into, one)
