@@ -73,7 +73,7 @@ class Inflow:
         self._state = state
         self._series = series
         after: Position | None = None
-        known: Position | None = None
+        seen: Position | None = None
         if state is None:
             first = series.files[0]
             at_head = begin is None or begin == Position(first.name, len(MAGIC))
@@ -82,7 +82,7 @@ class Inflow:
             )
         else:
             _, after, catalogue = resume(series, state)
-            known = state.seen
+            seen = state.seen
         if lowers_names is not None:
             catalogue.lowers_names = lowers_names
         catalogue.given(given)
@@ -97,7 +97,7 @@ class Inflow:
             after = begin
             self._start = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
         self._planner = SplitPlanner(
-            catalogue, after, hold=hold, cascades=cascades, cuts=cuts, known=known
+            catalogue, after, hold=hold, cascades=cascades, cuts=cuts, seen=seen
         )
         self._waiting: deque[Split] = deque()
 
@@ -123,7 +123,7 @@ class Inflow:
 
     @property
     def seen(self) -> Position | None:
-        """How far the log is known."""
+        """Up to where the log was known when the splits were planned."""
         return self._planner.seen
 
     @property

@@ -28,7 +28,7 @@ class Taken:
     source of which a new lake has nothing yet, always said.
     """
     seen: Position | None = None
-    """How far the log was known when the splits were planned; of splits always said."""
+    """Up to where the log was known when the splits were planned; None only without splits."""
 
     @property
     def begin(self) -> Position:

@@ -115,14 +115,14 @@ class Rollbacks:
     ``ranges`` are those of rows events that were rolled back; for a compressed transaction, that of
     the payload event. ``unmatched`` is set where an XA transaction is rolled back whose prepare was
     not seen: it was prepared in another log, or in a payload that was not fed.
-    Rows before ``delivered`` were already given to the caller: rolling them back is an error. It is
-    none by a statement before ``seen``, up to where the log was known when these rows were given:
-    they were left out then.
+    Rows before ``delivered`` were already given to the caller: rolling them back is an error. A
+    statement before ``seen`` raises none: the log was known up to there when those rows were given,
+    and they were left out.
     """
 
     def __init__(self, delivered: Position | None = None, seen: Position | None = None) -> None:
         self.delivered = delivered
-        self._seen = seen
+        self.seen = seen
         self.ranges: list[Range] = []
         self.unmatched = False
         self._prepared: dict[XaName, tuple[Position, list[Range]]] = {}
@@ -137,7 +137,7 @@ class Rollbacks:
         known = len(self.ranges)
         here = _start_of(event)
         self._feed(event, parts, here)
-        if len(self.ranges) > known and (self._seen is None or here >= self._seen):
+        if len(self.ranges) > known and (self.seen is None or here >= self.seen):
             self._check(self.ranges[known:], here)
 
     def _check(self, ranges: list[Range], here: Position) -> None:
@@ -160,9 +160,11 @@ class Rollbacks:
             places = [place for place in places if not place < self.delivered]
         return min(places, default=None)
 
-    def deliver(self, end: Position) -> None:
-        """All up to ``end`` is delivered: ranges that were rolled back before it are dropped."""
-        self.delivered = end
+    def deliver(self, end: Position, seen: Position) -> None:
+        """All up to ``end`` is delivered, as the log up to ``seen`` says: ranges that were rolled
+        back before ``end`` are dropped.
+        """
+        self.delivered, self.seen = end, seen
         self.ranges = [each for each in self.ranges if not Position(each[0], each[1]) < end]
 
     def _feed(self, event: Event, parts: Mapping[str, int], here: Position) -> None:

@@ -118,10 +118,26 @@ def test_gone_on_with_in_the_middle_of_a_file(case, tmp_path):
         if first.file != all_of_it[0].file:
             break
         after = Position(first.file, first.start)
-        again = SplitPlanner(after=after, target_bytes=1, known=planner.seen).plan(series)
+        again = SplitPlanner(after=after, target_bytes=1, seen=planner.seen).plan(series)
         left = rows(again)
         assert left == expected[len(expected) - len(left) :]
         assert again[0].catalogue._tables == first.catalogue._tables
+
+
+def test_what_was_known_of_a_log_stays_known(tmp_path):
+    """Planned again in pieces, what rolls back rows is looked for as far as it was before."""
+    case = logs("mysql-9.7.ddl")
+    for number in range(1, 4):
+        (tmp_path / f"binlog.00000{number}").write_bytes(case[0].read_bytes())
+    (series,) = find(tmp_path)
+    planner = SplitPlanner(target_bytes=1)
+    first = planner.plan(series)[0]
+    again = SplitPlanner(after=Position(first.file, first.end), target_bytes=1, seen=planner.seen)
+    again.plan(series, enough=1)
+    assert again.seen == planner.seen
+    new = SplitPlanner(target_bytes=1)
+    new.plan(series, enough=1)
+    assert new.seen < planner.seen
 
 
 def test_a_log_that_just_begins(tmp_path):

@@ -37,7 +37,7 @@ class SplitPlanner:
     With ``hold`` they end before an in-doubt XA transaction (prepared, neither committed nor rolled
     back), also in a payload, as its rows may still be rolled back: `held` is its position.
     For ``cascades`` see `Scan`; ``cuts`` are positions at which splits begin, as there. The log was
-    `seen` up to ``known`` when the splits before ``after`` were planned.
+    known up to ``seen`` when the splits before ``after`` were planned.
     """
 
     def __init__(
@@ -49,15 +49,14 @@ class SplitPlanner:
         target_bytes: int | None = None,
         cascades: bool = False,
         cuts: Collection[Position] = (),
-        known: Position | None = None,
+        seen: Position | None = None,
     ) -> None:
         self._cascades = cascades
         self._cuts = cuts
         self._catalogue = catalogue.copy() if catalogue is not None else Catalogue()
         self._hold = hold
         self._target = target_bytes
-        self._known = known
-        self._rollbacks = Rollbacks(after, known)
+        self._rollbacks = Rollbacks(after, seen)
         self._scans: deque[Scan] = deque()
         self._ends: dict[str, int] = {}
 
@@ -78,9 +77,8 @@ class SplitPlanner:
 
     @property
     def seen(self) -> Position | None:
-        """Up to where the log is known: what rolls back rows of the splits, up to there."""
-        scan = self._scans[-1] if self._scans else None
-        return self._known if scan is None else Position(scan.log.name, scan.whole)
+        """Up to where the log was known when the splits were planned."""
+        return self._rollbacks.seen
 
     @property
     def held(self) -> Position | None:
@@ -90,13 +88,15 @@ class SplitPlanner:
     def plan(self, series: LogSeries, *, enough: int | None = None) -> list[Split]:
         """The splits of the new and whole transactions in the series.
 
-        With ``enough`` no further file is scanned once there are splits of that many bytes. Raises
+        With ``enough`` no further file is scanned once there are splits of that many bytes; but,
+        with ``hold``, up to where the log was known before: `seen` does not go back. Raises
         `BoundaryError` if rows that were already given were rolled back, `PipelineError` if the
         file that was scanned last is not in the series any more.
         """
         check_names(series)
         splits: list[Split] = []
         left = self._left(series)
+        seen = Position("", 0)
         for number, log in enumerate(left):
             if not self._scans or self._scans[-1].log.name != log.name:
                 target = self._target or self._share(left[number:])
@@ -107,11 +107,14 @@ class SplitPlanner:
             if self._rollbacks.unmatched:
                 self._look_into_payloads(series)
             splits += self._taken()
-            if enough is not None and sum(each.end - each.start for each in splits) >= enough:
+            seen, known = Position(log.name, scan.whole), self._rollbacks.seen
+            if enough is None or (self._hold and known is not None and seen < known):
+                continue
+            if sum(each.end - each.start for each in splits) >= enough:
                 break
         found = [replace(split, left_out=_left_out_in(self._rollbacks, split)) for split in splits]
         if found:
-            self._rollbacks.deliver(Position(found[-1].file, found[-1].end))
+            self._rollbacks.deliver(Position(found[-1].file, found[-1].end), seen)
         return found
 
     def _left(self, series: LogSeries) -> tuple[LogFile, ...]:
@@ -171,7 +174,7 @@ class SplitPlanner:
 
     def _look_into_payloads(self, series: LogSeries) -> None:
         """Look into payloads by the object path if that may be needed; the scan does not do it."""
-        found = Committed(self.end, self._known)
+        found = Committed(self.end, self.seen)
         found.feed_all(Log(series, verify_checksums=False, expand_payloads=False))
         self._rollbacks.ranges = found.rollbacks.ranges
         self._rollbacks.unmatched = False

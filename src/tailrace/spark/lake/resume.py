@@ -61,7 +61,7 @@ def state_after(
 ) -> SourceState | None:
     """How far a source is read once all ``splits`` of it are in the lake.
 
-    ``seen`` is how far the log was known when they were planned.
+    The log was known up to ``seen`` when they were planned.
     """
     if not splits:
         return before

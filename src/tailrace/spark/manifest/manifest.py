@@ -50,8 +50,8 @@ class SourceState:
     are digests of its first bytes and of those before ``offset``, by which it is known again.
     ``tables`` is the schema history up to where ``file`` begins (`tailrace.schema.catalogue_json`).
     ``followed`` are tables that are not selected, and that the lake has since their CREATE TABLE
-    (`tailrace.spark.helper_tables`). ``seen`` is how far the log was known then: what rolls back
-    rows before ``offset`` up to there was known (None: nothing after it was).
+    (`tailrace.spark.helper_tables`). ``seen`` is up to where the log was known when the batch
+    was planned: what is rolled back up to there was left out (None: in a lake of an earlier build).
     """
 
     file: str
