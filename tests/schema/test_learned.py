@@ -39,6 +39,12 @@ def run(catalogue, sql, offset, file="binlog.000002"):
     catalogue.apply_event(event, Flavour.MYSQL)
 
 
+def test_what_is_learned_of_a_later_place_stays():
+    """Also where reading begins earlier than that place."""
+    for place in (Position("binlog.000001", 4), END, Position("binlog.000003", 4)):
+        assert resolved(learned().as_of(place)) == resolved(learned())
+
+
 @each_case(
     ("flavour", "metadata"),
     [(Flavour.MYSQL, "minimal"), (Flavour.MARIADB, "minimal"), (Flavour.MARIADB, "none")],

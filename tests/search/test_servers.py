@@ -93,6 +93,44 @@ def test_every_call_knows_what_only_a_definition_says(followed, tmp_path):
     check(followed.folder)
 
 
+@MARIADB
+def test_definitions_that_changed_while_an_xa_transaction_was_prepared(followed, tmp_path):
+    """The next call reads from where it begins, with the definitions of where the last one ended."""
+    uuid = "123e4567-e89b-12d3-a456-426655440000"
+    sources = {followed.url: tmp_path / "server", str(followed.server.data): tmp_path / "files"}
+    followed.execute(
+        *("CREATE DATABASE other", "CREATE TABLE other.tpl (id INT PRIMARY KEY, u UUID)"),
+        "CREATE TABLE shop.x (id INT PRIMARY KEY)",
+        *(
+            "CREATE TABLE shop.a (id INT PRIMARY KEY, u BINARY(16))",
+            "INSERT INTO shop.a VALUES (1, 1)",
+        ),
+    )
+
+    def take():
+        for source, folder in sources.items():
+            index(source, folder, tables="shop.*")
+
+    take()
+    for each in ("XA START 'x'", "INSERT INTO shop.x VALUES (1)", "XA END 'x'", "XA PREPARE 'x'"):
+        followed.server.execute(each)
+    followed.server.disconnect()
+    followed.execute("DROP TABLE shop.a", "CREATE TABLE shop.a (id INT PRIMARY KEY, u UUID)")
+    followed.execute(f"INSERT INTO shop.a VALUES (2, '{uuid}')")
+    take()
+    followed.execute(f"INSERT INTO shop.a VALUES (1, '{uuid}')", "XA COMMIT 'x'")
+    followed.execute("CREATE TABLE shop.b LIKE other.tpl")  # not selected: the server is asked
+    followed.execute(f"INSERT INTO shop.b VALUES (1, '{uuid}')")
+    take()
+    for folder in sources.values():
+        rows = {}
+        for table in (A, B, "shop.x"):
+            hits = sorted(Index(folder).rows(table), key=lambda hit: hit.key)
+            rows[table] = [hit.row for hit in hits]
+        one, two = {"id": 1, "u": uuid}, {"id": 2, "u": uuid}
+        assert rows == {A: [one, two], B: [one], "shop.x": [{"id": 1}]}
+
+
 def test_phrases_are_in_one_column_and_near_words_may_be_in_two(followed):
     """As in MySQL's boolean mode, where the border of two columns counts as no word, not as one."""
     rows = [

@@ -139,7 +139,7 @@ def created_by(session: Session, table: TableName) -> str:
 
 
 def defined_by(created: str, table: TableName, flavour: Flavour) -> TableState:
-    """The definition in what `created_by` gave."""
+    """The definition in a CREATE TABLE (`created_by`)."""
     (state,) = parse(created, flavour)
     return replace(state, definition=replace(state.definition, database=table.database))
 

@@ -179,12 +179,14 @@ class Catalogue:
 
     def as_of(self, end: Position) -> Self:
         """A catalogue for a log that is read from an earlier place: from ``end`` on, tables are as
-        the statements until there defined them here.
+        the statements until there defined them here. What was learned later stays learned.
         """
         known = self.copy()
         known.settle(end)
         contents = known.contents()
+        defined = {(each.definition.database, each.definition.table) for each in contents.tables}
         learned = tuple(Learned(state, end) for state in contents.tables)
+        learned += known.without_learned(defined).contents().learned
         return self.of(
             Contents(
                 (),

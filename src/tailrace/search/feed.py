@@ -9,6 +9,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import TYPE_CHECKING, Final, Literal
 
+from tailrace.constants import Flavour
 from tailrace.errors import LogReset, SchemaError, UsageError
 from tailrace.live.transport import ServerTransport
 from tailrace.log.changes import Change, Logged
@@ -228,27 +229,29 @@ class Feed:
             if not waiting:
                 return first
 
-    def _learn(self, server: Server) -> None:
-        """Ask for the tables' definitions: reading begins after the statements that made them."""
-        from tailrace.live.tables import (  # noqa: PLC0415 - as above
-            connected,
-            definitions_of,
-            tables_of,
-        )
+    def _define(self, table: TableName, flavour: Flavour) -> None:
+        """Ask MariaDB for a table's definition if the log was not read from its CREATE TABLE on.
 
-        with connected(server) as connection:
-            tables = [name for name in tables_of(connection) if self._wants(*name)]
-        said = definitions_of(server, tables)
-        if said.end is not None:
-            for state in said.tables.values():
-                self._writer.learn(state, said.end)
+        Raises SchemaError if the server does not tell it.
+        """
+        from tailrace.live.tables import definitions_of  # noqa: PLC0415 - as above
+
+        is_told = flavour is not Flavour.MARIADB or self._writer.defines(table)
+        if self.server is None or is_told:
+            return
+        said = definitions_of(self.server, [table])
+        if said.end is None or table not in said.tables:
+            raise SchemaError(
+                f"{table}: MariaDB's log does not say which columns are UUID, INET or JSON, and the"
+                f" server does not tell its definition ({said.reasons[table]}): give its CREATE"
+                " TABLE (--schema), or leave it out (--exclude)"
+            )
+        self._writer.learn(said.tables[table], said.end)
 
     # --- the log ---------------------------------------------------------------------------------
 
     def run(self, reading: Items) -> None:
         """Take in all that is read."""
-        if self.server is not None and not self._writer.is_defined:
-            self._learn(self.server)
         self._writer.share_definitions(reading.definitions)
         ahead: Queue[CommittedItem | BaseException | None] = Queue(_AHEAD)
 
@@ -310,8 +313,10 @@ class Feed:
             return  # it is in the index, of an earlier call
         elif isinstance(item, Change):
             self._is_open = True
-            if not self._writer.takes_changes(item.schema, read):
+            table = item.event.table_map.full_name
+            if not self._writer.takes_changes(table, read):
                 return
+            self._define(table, item.event.form.flavour)
             schema = self._writer.schema_of(item.event)
             rows = [*iter(RowSet(item.event, schema))]  # a list of one asks for its length first
             self._writer.change(schema, rows)

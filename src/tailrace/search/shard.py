@@ -274,9 +274,7 @@ class ShardWriter:
         if saved is not None and self.state.read is not None:
             known = from_json(json.loads(bytes(saved["row"][0])))
             self._definitions = known.as_of(self.state.read)
-        self.is_defined = saved is not None
-        """Whether definitions were kept, or learned."""
-        self._is_redefined = False
+        self._is_redefined = saved is None
         self._schemas: dict[bytes, TableSchema] = {}
         self._plans: dict[int, _Plan] = {}
         self._copies: dict[str, int] = {}
@@ -286,23 +284,28 @@ class ShardWriter:
     # --- definitions ---------------------------------------------------------------------------
 
     def share_definitions(self, reading: Catalogue) -> None:
-        """Let what reads the log know the tables, and take over what it knows where it begins."""
+        """Let the reader know the tables, and take over what it knows where it begins."""
         reading.take_over(self._definitions)
-        self._redefine(reading.copy())
+        self._definitions = reading.copy()
+        if self.state.read is not None:  # the reader may begin earlier
+            self._definitions.settle(self.state.read)
+
+    def defines(self, table: TableName) -> bool:
+        """Whether a table's definition is known."""
+        return any(each is not None for each in self._definitions.definitions_of(*table))
 
     def learn(self, state: TableState, position: Position) -> None:
         """A table is defined like this at a position, by its server."""
         self._definitions.learn(Learned(state, position))
-        self._redefine(self._definitions)
+        self._redefined()
 
-    def _redefine(self, known: Catalogue) -> None:
-        self._definitions, self._is_redefined = known, True
-        self.is_defined = True
+    def _redefined(self) -> None:
+        self._is_redefined = True
         self._schemas.clear()
 
     def schema_of(self, event: RowsEvent) -> TableSchema:
-        """The schema of logged rows. What reads the log may lack it: that is ahead, and the table
-        may have come by a statement (``statement``) whose rows SELECT gave.
+        """The schema of logged rows, by the definitions at their place. The reader is ahead, and
+        does not know what SELECT or the server said meanwhile.
         """
         table = event.table_map
         if (found := self._schemas.get(table.body)) is None:
@@ -330,11 +333,11 @@ class ShardWriter:
             if row.after is not None:
                 self._put(plan, row.after)
 
-    def takes_changes(self, table: TableSchema, read: Position) -> bool:
+    def takes_changes(self, table: TableName, read: Position) -> bool:
         """Whether the log is needed for changes of a table up to a position: False if its rows
         were read by SELECT later.
         """
-        return not self._is_ahead(str(table.full_name), read)
+        return not self._is_ahead(str(table), read)
 
     def _is_ahead(self, name: str, read: Position) -> bool:
         """Whether the rows of a table are those of a later position."""
@@ -506,7 +509,7 @@ class ShardWriter:
         known.settle(Position(event.file or "", event.offset or 0))
         defined = known.copy() if alters else known
         if known.apply_event(event, event.form.flavour):
-            self._redefine(known)
+            self._redefined()
         for effect in effects:
             tables = {
                 name: each
