@@ -4,6 +4,9 @@ a replica executes too, small.
 
 import pytest
 
+import tailrace.log
+from tailrace.events import QueryEvent
+from tools.applied import as_relay_log
 from tools.campaign import applied, definitions, replicated
 from tools.servers import available
 
@@ -28,12 +31,23 @@ def test_definitions_that_name_several_tables():
         assert report.outcomes["as on the source"] > 5
 
 
-def test_statements_and_events_as_a_replica_executes_them():
-    """The campaign's small size."""
+def test_statements_and_events_as_a_replica_executes_them(monkeypatch):
+    """The campaign's small size, with a seed by which replicas execute ALTER EVENT, too."""
+    altered = []
+
+    def executed(server, files):
+        as_relay_log(server, files)
+        events = (event for file in files for event in tailrace.log.open(file))
+        texts = (event.sql for event in events if isinstance(event, QueryEvent))
+        altered.extend(sql for sql in texts if "ALTER" in sql)
+
+    monkeypatch.setattr(replicated, "as_relay_log", executed)
     for name in replicated.SERVERS:
         if reason := available(name):
             pytest.skip(reason)
-        report = replicated.run(name, replicated.SIZES["small"], seed=1)
+        altered.clear()
+        report = replicated.run(name, replicated.SIZES["small"], seed=5)
         assert report.failures == []
         assert report.outcomes["events: as a replica"] > 1
         assert report.outcomes["statements: as a replica"] > 1
+        assert len(altered) > 1, altered

@@ -9,6 +9,7 @@ from tailrace.columns.read import walk
 from tailrace.errors import LogError
 from tailrace.schema.user_schema import parse
 from tailrace.storage import find
+from tailrace.values.row import RowSet
 from tests.cases import each_case
 from tests.columns.oracle import assert_equal_paths
 from tests.columns.random_log import payload
@@ -16,6 +17,7 @@ from tests.events.made import raw_event
 from tests.recorded import CORPUS
 from tests.values.replay import since
 from tools.campaign.mutate import Parsed
+from tools.campaign.recording import rows_events
 from tools.campaign.witnesses import arrow_changes, json_changes, json_lines, typed_changes
 
 
@@ -105,6 +107,14 @@ def test_a_header_that_lies_about_its_length(tmp_path, size):
         plan_splits(made)
 
 
+ADDRESSES = """
+    ::12:3456 ::ffff:0:0 ::1.2.3.4 ::ffff ::1:0 ::2:3:4:5:6:7:8 0:0:0:0:0:fffe:1.2.3.4 0:0:1::
+    0:1:2:3:4:5:6:7 1:0:2:3:4:5:6:7 1:0:0:2:0:0:0:3 2001:db8:0:0:1:0:0:1 1:2:3:4:5:6:7:0
+    1:2:3:4:5:6:7:8 1:: ff00:: fe80::1:0
+"""
+"""Runs of zeros, also two of one length, and those that may be taken for an IPv4 address."""
+
+
 def test_set_names_and_inet6_as_the_server_prints_them(mariadb118):
     """An empty name that comes first has no comma; one zero group alone is left out, too."""
     with mariadb118.connect() as connection, connection.cursor() as cursor:
@@ -117,11 +127,15 @@ def test_set_names_and_inet6_as_the_server_prints_them(mariadb118):
         for number in range(8):
             address = f"{number % 2}:ffff:{number % 3}:2020:0:1:{number // 4}:1"
             cursor.execute(f"INSERT INTO s VALUES ({number}, {number}, '{address}')")
+        for number, address in enumerate(ADDRESSES.split(), 8):
+            cursor.execute(f"INSERT INTO s VALUES ({number}, NULL, '{address}')")
         cursor.execute("SELECT id, s, i FROM s")
         expected = {str(key): (names, address) for key, names, address in cursor.fetchall()}
     series = since(mariadb118, first)
     found = {after["id"]: (after["s"], after["i"]) for *_, after in arrow_changes(series, None, {})}
     assert found == expected
+    rows = [row.values for schema, event in rows_events(series) for row in RowSet(event, schema)]
+    assert {str(key): address for key, _, address in rows} == {k: i for k, (_, i) in found.items()}
 
 
 def test_members_that_a_character_set_cannot_hold():

@@ -171,6 +171,7 @@ def test_a_position_that_is_none(server):
         Position(file, end + 1000),
         Position(file, end + 1),
         Position("binlog.999999", 4),
+        Position("bimlog.000000", 4),  # by its number alone it could have been purged
     ):
         told = re.escape(f"{start} was requested")
         refused(source_of(server), ServerError, told, start=start)  # nothing was read before

@@ -2,6 +2,7 @@
 
 import socket
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -168,8 +169,9 @@ def test_the_server_shuts_down(fresh_server, name):
 # --- what no server sends ------------------------------------------------------------------------
 
 
+@contextmanager
 def fed(server, *packets):
-    """A stream that is sent these bytes in place of a server's; then the connection ends."""
+    """A stream that is sent these bytes in place of a server's, and is lost in the end."""
     connection = connect(server, ssl_disabled=True)
     ours, theirs = socket.socketpair()
     connection._sock.close()
@@ -182,8 +184,10 @@ def fed(server, *packets):
             theirs.recv(100)  # the command; what is not read would reset the connection
             theirs.sendall(b"".join(packets))
 
-    in_thread(send)
-    return stream
+    sending = in_thread(send)
+    yield stream
+    check_is_lost(stream)
+    ended(sending)
 
 
 @each_case(
@@ -197,20 +201,17 @@ def fed(server, *packets):
     ],
 )
 def test_what_is_no_record(mysql97, packet, what):
-    stream = fed(mysql97, packet)
-    with pytest.raises(MalformedPacket, match=what):
+    with fed(mysql97, packet) as stream, pytest.raises(MalformedPacket, match=what):
         stream.fetch()
-    check_is_lost(stream)
 
 
 @each_case("cut", [0, 2, 4, 10])
 def test_ended_in_mid_packet(mysql97, cut):
     event = bytes(19)
-    stream = fed(mysql97, frame(b"\0" + event), frame(b"\0" + event, 1)[:cut])
-    assert stream.fetch() == event
-    with pytest.raises(ConnectionLost, match="ended the connection without an error message"):
-        stream.fetch()
-    check_is_lost(stream)
+    with fed(mysql97, frame(b"\0" + event), frame(b"\0" + event, 1)[:cut]) as stream:
+        assert stream.fetch() == event
+        with pytest.raises(ConnectionLost, match="ended the connection without an error message"):
+            stream.fetch()
 
 
 # --- detach --------------------------------------------------------------------------------------

@@ -167,6 +167,7 @@ def test_fr1_4_mariadb_has_no_such_command(server, connection):
 WRONG = [
     ({"position": 3}, "position must lie between 4 and 4294967295, not 3"),
     ({"position": 1 << 32}, "past 4 GiB, and COM_BINLOG_DUMP has 32 bits for it: begin at an earl"),
+    ({"position": 1 << 64}, "position must lie"),
     ({"position": "4"}, "position is a whole number, not '4'"),
     ({"position": True}, "position is a whole number, not True"),
     ({"server_id": -1}, "server_id must lie between 0 and 4294967295"),

@@ -140,8 +140,13 @@ def test_the_store_is_away(source, bucket, monkeypatch):
 
 
 def test_a_copy_is_forgotten(source, bucket):
+    """Old files, by the size of all with the one that is just begun; or everything."""
     rotate(source)
-    run(source, bucket)
+    first, _ = source.binlogs()
+    limit = first.stat().st_size
+    receiver = Receiver(url_of(source), f"{bucket.url}/logs", follow=False, retain=f"{limit}B")
+    receiver.run()
+    assert receiver.purged == [first.name]
     receiver = Receiver(url_of(source), f"{bucket.url}/logs", follow=False)
     receiver.reset()
     assert there(bucket).listing() == {}

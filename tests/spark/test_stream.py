@@ -185,22 +185,26 @@ def landing(source, bucket):
     return receive
 
 
-def test_a_bucket(spark, source, landing, tmp_path):
+def test_a_bucket(spark, source, landing, bucket, tmp_path):
     """A batch, a stream and a mirror.
 
     These two continue inside a file that was in segments, and is one object or has more of them now.
+    A stream whose file is gone says so.
     """
     register(spark)
     found = []
+
+    def follow(url):
+        stream = spark.readStream.format("binlog").options(statements="skip")
+        stream = stream.option("index", str(tmp_path / "index")).load(url).writeStream
+        writer = stream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
+        run_all(writer, tmp_path / "checkpoint")
 
     def run():
         url, wanted = landing(), expected(source.data)
         read = spark.read.format("binlog").option("statements", "skip")
         assert sorted(keys(read.load(url).collect())) == wanted
-        stream = spark.readStream.format("binlog").options(statements="skip")
-        stream = stream.option("index", str(tmp_path / "index")).load(url).writeStream
-        writer = stream.foreachBatch(lambda frame, _: found.extend(frame.collect()))
-        run_all(writer, tmp_path / "checkpoint")
+        follow(url)
         assert sorted(keys(found)) == wanted
         mirror(url, tmp_path / "lake", tables="follow.marks", statements="skip")
         there = [number for (number,) in source.query("SELECT n FROM follow.marks ORDER BY n")]
@@ -214,3 +218,10 @@ def test_a_bucket(spark, source, landing, tmp_path):
     source.rotate()
     mark(source)
     run()
+    source.rotate()
+    mark(source)
+    url = landing()
+    for log in source.binlogs()[:-1]:
+        bucket.remove(f"logs/{log.name}")
+    with pytest.raises(StreamingQueryException, match=r"LogPurged: .* is gone"):
+        follow(url)

@@ -238,6 +238,14 @@ def test_a_definition_of_other_tables_names_these_only():
     wants = TableFilter.of("shop.*", "shop.own")
     for sql, names in (
         ("RENAME TABLE shop.a TO priv.e", "priv.e"),
+        ("RENAME TABLE priv.c TO shop.e, shop.a TO shop.f", "priv.c"),
+        ("ALTER TABLE shop.a RENAME TO priv.e", "priv.e"),
+        ("ALTER TABLE priv.c RENAME TO shop.e, ADD COLUMN n INT", "priv.c"),
+        ("CREATE TABLE shop.e LIKE priv.c", "priv.c"),
+        ("CREATE TABLE priv.e LIKE shop.a", "priv.e"),
+        ("ALTER TABLE shop.p EXCHANGE PARTITION p0 WITH TABLE priv.d", "priv.d"),
+        ("CREATE TABLE shop.e (id INT) ENGINE=MERGE UNION=(shop.b, priv.c)", "priv.c"),
+        ("CREATE TABLE priv.e (id INT) ENGINE=MERGE UNION (shop.b)", "priv.e"),
         ("DROP DATABASE shop", "shop[.][*]"),
     ):
         with pytest.raises(SchemaError, match=f"not selected [(]{names}[)]"):

@@ -96,6 +96,8 @@ def test_disk_writes_are_counted():
     assert (cache.disk_writes, cache.in_memory) == (1, 1)
     cache.write(bytes(250))
     assert (cache.disk_writes, cache.in_memory) == (3, 0)
+    cache.copy_to(other := BinlogCache(1000))
+    assert (other.disk_writes, copied(other)) == (0, copied(cache))
     cache.reset()
     cache.write(bytes(20))
     assert cache.disk_writes == 0

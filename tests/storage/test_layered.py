@@ -381,7 +381,7 @@ def test_a_folder_is_read_while_its_writer_compresses(kind, tmp_path):
     """All that was committed before is read each time; a follower reads it, too."""
     forget_memory("busy")
     folder = str(tmp_path / "busy") if kind == "disk" else "memory:busy"
-    committed, over, has_read = [0], threading.Event(), threading.Event()
+    committed, has_read = [0], threading.Event()
     seen = []
 
     def write():
@@ -392,7 +392,6 @@ def test_a_folder_is_read_while_its_writer_compresses(kind, tmp_path):
                 has_read.wait(DEADLINE)
             if not number % 3:
                 made.rotate()
-        over.set()
 
     def follow():
         with tailrace.open(folder, follow=True) as found:
@@ -402,15 +401,15 @@ def test_a_folder_is_read_while_its_writer_compresses(kind, tmp_path):
                     return
 
     with begin(folder, "mysql", layers="zstd") as made:
-        in_thread(write)
+        writing = in_thread(write)
         following = in_thread(follow)
-        while not over.is_set():
+        while not writing.done():
             least = committed[0]
             if least:
                 assert len(transactions_of(folder)) >= least
                 assert len({row["_gtid"] for row in rows(folder)}) >= least
                 has_read.set()
-        ended(following)
+        ended(writing, following)
     assert (len(seen), has_read.is_set()) == (120, True)
 
 

@@ -88,8 +88,7 @@ class Replica:
         self._stopped = True
         self.go.set()
         self.transmit.stop()
-        for each in self._threads:
-            each.exception(DEADLINE)
+        ended(*self._threads)
         self._socket.close()
 
 

@@ -153,7 +153,7 @@ def test_verify_finds_no_difference(spark, mariadb, tmp_path):
     options = {"spark": spark, "tables": f"{DATABASE}.*"}
     assert mirror(url, lake, cascades="apply", **options).cascades == {}
     story.run(*AGAIN)
-    assert command(url, into=str(lake), cascades="apply") == 0
+    assert command(url, into=str(lake)) == 0
     assert [each.name for each in verify(url, lake, spark=spark).tables if each.differing] == []
     with pytest.raises(PipelineError, match="with --cascades apply, and --cascades name is given"):
         mirror(url, lake, spark=spark, cascades="name")

@@ -84,7 +84,7 @@ def test_requests_are_by_the_block(bucket, tmp_path):
 
 
 def test_reading_at_random(bucket):
-    """Offsets and lengths of all kinds, also behind the end, against the bytes themselves."""
+    """Offsets and lengths of all kinds, also behind the end; a read that fails moves nothing."""
     chance = random.Random(11)
     content = chance.randbytes(3 * FIRST + 12345)
     bucket.put("binlog.000001", bytes(content))
@@ -107,6 +107,13 @@ def test_reading_at_random(bucket):
         assert bytes(view[:got]) == content[start : start + count]
     asked = bucket.asked()
     assert asked["get"] == 120
+    stream.seek(FIRST)
+    bucket.remove("binlog.000001")
+    with pytest.raises(StorageError, match="no such object"):
+        stream.read(10)
+    bucket.put("binlog.000001", content)
+    assert stream.tell() == FIRST
+    assert stream.read(10) == content[FIRST : FIRST + 10]
     check_far(stream)
     check_wrong_calls(stream)
     stream.close()
