@@ -43,6 +43,7 @@ class Plan:
     statements: bool
     flush: bool
     own: bool
+    compressed: bool = True
 
 
 class Client:
@@ -208,8 +209,9 @@ class Client:
         connections = self.counts["connections"]
         rng = random.Random(f"{self._seed}/{self.number}/connection {connections}")
         if self.mysql:
+            compressed = rng.random() < 0.3 and self.plan.compressed
             self.sql(
-                f"SET binlog_transaction_compression = {int(rng.random() < 0.3)}, "
+                f"SET binlog_transaction_compression = {int(compressed)}, "
                 f"binlog_rows_query_log_events = {int(rng.random() < 0.5)}"
             )
         else:

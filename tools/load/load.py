@@ -33,6 +33,7 @@ class Load:
     about how many bytes the largest have, which are rarer still (0: none). ``statements`` logs some
     changes as statements (with INTVAR, RAND and USER_VAR events). ``flush`` rotates the log at
     times. ``own`` makes tables, alters and drops them: a mirror has more and more of them.
+    ``compressed`` lets some of MySQL's clients write transaction payloads.
     """
 
     def __init__(
@@ -48,11 +49,12 @@ class Load:
         statements: bool = False,
         flush: bool = True,
         own: bool = True,
+        compressed: bool = True,
         database: str = "random_load",
     ) -> None:
         self.server = server
         self.seed = seed
-        self._plan = Plan(database, tables, large, huge, statements, flush, own)
+        self._plan = Plan(database, tables, large, huge, statements, flush, own, compressed)
         self._pause = clients / rate if rate else 0.0
         self._count = clients
         self._clients: list[Client] = []
