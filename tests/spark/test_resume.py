@@ -10,6 +10,7 @@ from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import PipelineError
 from tailrace.position import Position
 from tailrace.spark.lake.resume import digests, grown, resume, state_after
+from tailrace.spark.taken import Taken
 from tailrace.storage import find
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mariadb"
@@ -36,7 +37,7 @@ def logs(tmp_path):
 
 
 def read(series):
-    return state_after(series, None, plan_splits(series))
+    return state_after(Taken(series, plan_splits(series)), None)
 
 
 def test_a_log_that_grew(logs):
@@ -55,15 +56,15 @@ def test_a_log_that_grew(logs):
     assert catalogue.lookup("warehouse", "stock") is not None
     splits = SplitPlanner(catalogue, after).plan(series)
     assert [(each.start, each.end) for each in splits] == [(bounds[0], len(last))]
-    again = state_after(whole, state, splits)
+    again = state_after(Taken(whole, splits), state)
     assert again == read(whole)
 
 
 def test_nothing_new_keeps_the_state(logs):
     series = logs()
     state = read(series)
-    assert state_after(series, state, []) is state
-    assert state_after(series, None, []) is None
+    assert state_after(Taken(series, []), state) is state
+    assert state_after(Taken(series, []), None) is None
 
 
 def test_another_log(logs):

@@ -234,11 +234,11 @@ class Feed:
 
         Raises SchemaError if the server does not tell it.
         """
-        from tailrace.live.tables import definitions_of  # noqa: PLC0415 - as above
-
         is_told = flavour is not Flavour.MARIADB or self._writer.defines(table)
         if self.server is None or is_told:
             return
+        from tailrace.live.tables import definitions_of  # noqa: PLC0415 - with PyMySQL
+
         said = definitions_of(self.server, [table])
         if said.end is None or table not in said.tables:
             raise SchemaError(

@@ -441,7 +441,7 @@ class Batches:
             before = self._store.manifest.sources.get(name) if again.keys is None else None
             if again.keys is not None and not again.reached:
                 continue
-            state = state_after(each.series, before or each.begun, each.splits, each.seen)
+            state = state_after(each, before or each.begun)
             if state is not None and each.splits:
                 state = replace(state, followed=tuple(sorted(self._followed[name].still)))
             if state is not None and again.keys is None:

@@ -96,7 +96,6 @@ class SplitPlanner:
         check_names(series)
         splits: list[Split] = []
         left = self._left(series)
-        seen = Position("", 0)
         for number, log in enumerate(left):
             if not self._scans or self._scans[-1].log.name != log.name:
                 target = self._target or self._share(left[number:])
@@ -107,15 +106,19 @@ class SplitPlanner:
             if self._rollbacks.unmatched:
                 self._look_into_payloads(series)
             splits += self._taken()
-            seen, known = Position(log.name, scan.whole), self._rollbacks.seen
-            if enough is None or (self._hold and known is not None and seen < known):
+            if enough is None or (self._hold and self.seen is not None and self._here < self.seen):
                 continue
             if sum(each.end - each.start for each in splits) >= enough:
                 break
         found = [replace(split, left_out=_left_out_in(self._rollbacks, split)) for split in splits]
         if found:
-            self._rollbacks.deliver(Position(found[-1].file, found[-1].end), seen)
+            self._rollbacks.deliver(Position(found[-1].file, found[-1].end), self._here)
         return found
+
+    @property
+    def _here(self) -> Position:
+        """Where the last whole event ends that was scanned."""
+        return Position(self._scans[-1].log.name, self._scans[-1].whole)
 
     def _left(self, series: LogSeries) -> tuple[LogFile, ...]:
         """The files that are not finished, from the current one on."""

@@ -13,11 +13,9 @@ from tailrace.storage import LogSeries
 from tailrace.storage.head import lasting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tailrace.columns import Split
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.spark.taken import Taken
     from tailrace.storage import LogFile
 
 _DIGESTED: Final = 4096
@@ -53,16 +51,9 @@ def resume(series: LogSeries, state: SourceState) -> tuple[LogSeries, Position, 
     return LogSeries(series.name, left), state.position, catalogue
 
 
-def state_after(
-    series: LogSeries,
-    before: SourceState | None,
-    splits: Sequence[Split],
-    seen: Position | None = None,
-) -> SourceState | None:
-    """How far a source is read once all ``splits`` of it are in the lake.
-
-    The log was known up to ``seen`` when they were planned.
-    """
+def state_after(taken: Taken, before: SourceState | None) -> SourceState | None:
+    """How far a source is read once all that was taken from it is in the lake."""
+    series, splits = taken.series, taken.splits
     if not splits:
         return before
     last = splits[-1]
@@ -77,7 +68,7 @@ def state_after(
                 tables = to_json((first or last).catalogue)
             else:
                 tables = before.tables
-            return SourceState(log.name, last.end, sizes, head, tail, tables, seen=seen)
+            return SourceState(log.name, last.end, sizes, head, tail, tables, seen=taken.seen)
         sizes[log.name] = log.size
     raise PipelineError(f"source {series.name} has no file {last.file}, of which it has a split")
 
