@@ -114,10 +114,7 @@ def main() -> int:
             (each for each in lines if each.startswith(("FAILED", "ERROR"))), "nothing failed"
         )
         unnoticed += done.returncode == 0
-        print(
-            f"{each.feature}: {(failed or lines[-1:])[0][:120]} ({time.monotonic() - start:.0f} s)",
-            flush=True,
-        )
+        print(f"{each.feature}: {failed[:120]} ({time.monotonic() - start:.0f} s)", flush=True)
     return 1 if unnoticed else 0
 
 
