@@ -279,8 +279,9 @@ def run(url, lake, **options):
 def shards(story, tmp_path):
     """A function that mirrors the logs as those of two sources."""
 
-    def shards(**more):
-        shutil.copytree(story.logs, tmp_path / "other", dirs_exist_ok=True)
+    def shards(*, both=True, **more):
+        if both:
+            shutil.copytree(story.logs, tmp_path / "other", dirs_exist_ok=True)
         return land([story.logs, tmp_path / "other"], tmp_path / "lake", shards=True, **more)
 
     return shards
@@ -304,6 +305,8 @@ def test_of_shards_one_stands_still(story, shards, tmp_path, name):
     assert now["logs"] != before["logs"]
     assert now["other"] == before["other"]
     story.change()
+    assert list(shards(both=False, **options).set_aside) == [f"other/{BAD}"]
+    assert by_source(name, lake, BAD)["logs"] != now["logs"]
     assert list(shards(**options).set_aside) == [f"other/{BAD}"]
     assert shards(retry_tables=BAD, **options).set_aside == {}
     found = by_source(name, lake, BAD)

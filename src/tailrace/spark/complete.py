@@ -53,8 +53,8 @@ def statuses(
 ) -> dict[str, Status | None]:
     """What a batch makes of tables: that they are incomplete, or with None that they are no more.
 
-    ``fresh`` are the tables with changes, and those that got names from others, by the lake's key:
-    source, database, table. What the lake had as complete stays so.
+    ``fresh`` are the tables with changes, those that got names from others, and those that are set
+    aside, by the lake's key: source, database, table. What the lake had as complete stays so.
     """
     whole = {source: each.whole for source, each in taken.items() if each.splits}
     emptied = {source: _emptied(each) for source, each in taken.items()}
@@ -63,12 +63,13 @@ def statuses(
     found: dict[str, Status | None] = {}
     for key, (source, database, table) in fresh.items():
         known = manifest.tables.get(key)
-        fresh_here = source in whole and (known is None or known.dropped)
+        if source not in whole or not (known is None or known.dropped):
+            continue
         text = str(TableName(database, table))
         moved = text in exchanged[source]
         # only a history may be left of it, which is whole
         is_over = text in emptied[source] and text in gone[source]
-        if fresh_here and not (moved or is_over) and (database, table) not in whole[source]:
+        if not (moved or is_over) and (database, table) not in whole[source]:
             found[key] = _incomplete(manifest, taken, source)
     for key, known in manifest.tables.items():
         name = (known.database, known.table)
