@@ -199,11 +199,12 @@ def test_manifest_comes_back(tmp_path):
     assert Manifest.read(tmp_path) == manifest
 
 
-def test_a_manifest_that_is_damaged_or_of_a_later_layout(tmp_path):
+def test_a_manifest_that_is_damaged_or_of_another_layout(tmp_path):
     for content, says in (
-        *((text, "manifest") for text in ("", "{}", "[]", '{"layout": 1}')),
-        ('{"layout": 1, "version": 3}', "manifest"),
+        *((text, "manifest") for text in ("", "{}", "[]", '{"layout": 3}')),
+        ('{"layout": 3, "version": 3}', "manifest"),
         ('{"layout": 99}', "layout 99"),
+        ('{"layout": [3]}', r"layout \[3\]"),
     ):
         (tmp_path / "manifest.json").write_text(content)
         with pytest.raises(PipelineError, match=says):

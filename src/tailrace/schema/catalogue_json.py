@@ -13,13 +13,13 @@
      "learned": [{"end": "binlog.000003:1234", "table": {"database": "shop", ...}}],
      "begin": "binlog.000001:812", "lowers_names": true}
 
-Version 1 had no ``whole``: the tables with a definition are taken as whole. ``learned`` holds
-definitions queried from the server, with the end of its log at that time. ``begin`` is where rows
-are read from. With ``lowers_names`` the source has ``lower_case_table_names``.
+``learned`` holds definitions queried from the server, with the end of its log at that time.
+``begin`` is where rows are read from. With ``lowers_names`` the source has
+``lower_case_table_names``.
 
 Columns are in the order of their positions. Members with their default value (see the classes) are
-left out, and so are empty lists. Version 1 had no foreign keys. Every member is checked when it is
-read: the file may have been changed by others.
+left out, and so are empty lists. Every member is checked when it is read: the file may have been
+changed by others.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 VERSION: Final = 2
 """Incremented when `from_json` of an earlier release can no longer read the form."""
-FIRST_VERSION: Final = 1
-"""Without ``whole``; catalogues that were pickled earlier are read as this version."""
 _LARGEST: Final = 1 << 32
 
 _Read = dict[str, "Callable[[Any, str], Any]"]
@@ -74,18 +72,15 @@ def to_json(catalogue: Catalogue) -> dict[str, Any]:
 def from_json(value: Any) -> Catalogue:
     """The catalogue that `to_json` described; raises `SchemaError` for anything else."""
     found = _members(value, _CATALOGUE, "catalogue", needs=("version",))
-    if found["version"] not in {FIRST_VERSION, VERSION}:
+    if found["version"] != VERSION:
         raise SchemaError(
-            f"the schema history has version {found['version']}, this Tailrace reads up to "
-            f"{VERSION}: use the Tailrace that wrote it"
+            f"the schema history has version {found['version']}, and this Tailrace reads version"
+            f" {VERSION}: create what keeps it (a lake, an index) anew, or use the Tailrace that"
+            " wrote it"
         )
-    tables: tuple[TableState, ...] = found.get("tables", ())
-    whole = frozenset(found.get("whole", ()))
-    if found["version"] == FIRST_VERSION:
-        whole = frozenset((each.definition.database, each.definition.table) for each in tables)
     return Catalogue.of(
         Contents(
-            tables,
+            found.get("tables", ()),
             found.get("given", ()),
             {
                 (each["database"], each["table"]): each["reason"]
@@ -93,7 +88,7 @@ def from_json(value: Any) -> Catalogue:
             },
             found.get("databases", {}),
             frozenset(found.get("temporary", ())),
-            whole,
+            frozenset(found.get("whole", ())),
             found.get("from_first", False),
             found.get("learned", ()),
             found.get("begin"),

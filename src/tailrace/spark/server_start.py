@@ -53,7 +53,7 @@ def begin_of(source: Source, path: Path) -> tuple[Position | None, bool]:
     given = None if source.start is None else start_text(source.start)
     if path.exists():
         place, start = _load(path)
-        if given in {None, start} or start is None:
+        if given in {None, start}:
             return place, False
         forget(path)
     found = _found(source)
@@ -80,12 +80,12 @@ def load(path: Path) -> Position:
     return _load(path)[0]
 
 
-def _load(path: Path) -> tuple[Position, str | None]:
-    """The place, and the start in the URL; None where an earlier release did not write it."""
+def _load(path: Path) -> tuple[Position, str]:
+    """The place, and the start in the URL."""
     with reading_file(path, "where this lake begins (create a new lake)"):
         found = read_json(path)
-        file, offset, start = found["file"], found["offset"], found.get("start")
-        whole = type(file) is str and type(offset) is int and isinstance(start, str | None)
+        file, offset, start = found["file"], found["offset"], found["start"]
+        whole = type(file) is str and type(offset) is int and type(start) is str
         if found["version"] != _VERSION or not whole:
             raise ValueError("its version or its values are not ours")
         return Position(file, offset), start

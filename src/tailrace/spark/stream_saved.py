@@ -2,9 +2,7 @@
 
     index/binlog.000003.npz
 
-One that is missing, damaged or of another log is made again. Layout 2 had the schema history
-pickled, as lakes of layout 1 have it; it is still read, as every format that was kept on disk: a
-query that is restarted with a newer Tailrace need not go through all logs again.
+One that is missing, damaged, of another log or of another layout is made again.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ import numpy as np
 from tailrace.errors import GtidError, PipelineError, SchemaError
 from tailrace.gtid import Gtid
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.spark.stream_index import Array, FileIndex
 from tailrace.spark.stream_offset import mark_of
 
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from tailrace.storage import LogFile
 
 _LAYOUT: Final = 3
-_PICKLED: Final = 2
 _ARRAYS: Final = {
     "begins": ("<i8", None),
     "kinds": ("|u1", None),
@@ -77,11 +73,10 @@ class SavedIndices:
                     return None
             with np.load(path, allow_pickle=False) as kept:
                 said = json.loads(str(kept["said"]))
-                if said["layout"] not in {_PICKLED, _LAYOUT} or said["end"] != log.size:
+                if said["layout"] != _LAYOUT or said["end"] != log.size:
                     return None
                 if said["mark"] != mark_of(log, log.size):
                     return None
-                read = from_pickle if said["layout"] == _PICKLED else from_json
                 begins, kinds, gtids, inner = (
                     _array(kept[name], kind, width, log.size)
                     for name, (kind, width) in _ARRAYS.items()
@@ -94,7 +89,7 @@ class SavedIndices:
                     kinds,
                     gtids,
                     {int(at): Gtid.parse(gtid) for at, gtid in said["tagged"].items()},
-                    [(int(at), read(known)) for at, known in said["tables"]],
+                    [(int(at), from_json(known)) for at, known in said["tables"]],
                     [(int(start), int(end)) for start, end in said["undone"]],
                     said["end"],
                     inner,

@@ -1,155 +1,191 @@
-"""Lakes of earlier layouts: read, continued, and rewritten. ``golden`` was made by them."""
+"""Golden lakes and indexes of what commit 764da2c8 wrote: read, and continued (golden/README.md)."""
 
 import base64
 import json
+import lzma
 import shutil
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.schema.catalogue_json import to_json
+from tailrace.spark.lake import steps
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.manifest.manifest import LAYOUT, Manifest
+from tailrace.spark.manifest.manifest import LAYOUT
 from tailrace.spark.stream_index import IndexPlanner
 from tailrace.spark.stream_saved import SavedIndices
 from tailrace.storage import find
+from tailrace.table_name import TableName
 from tests.spark.following import Follow
-from tests.spark.history.landing import FORMATS, READERS
+from tests.spark.history.landing import FORMATS, parquet_rows
+from tests.spark.lake.patching import READERS
 from tests.spark.replay import SHOP, SHOP_TABLES, differences
 
 GOLDEN = Path(__file__).parent / "golden"
+ODD = GOLDEN / "odd.binlog.000001"
 STOCK = SHOP_TABLES["warehouse.stock"]
-READ = 11169
-"""Bytes of the second log that the lakes were made of."""
+ASIDE, PLAIN = TableName("co", "b d"), TableName("co", "x y")
+READ = {"mariadb/binlog.000002": 11169, "odd/binlog.000001": 2040}
+"""Bytes of each source's last log that the lakes were made of."""
 OPTIONS = {
-    "tables": ["shop.*", "warehouse.stock"],
+    "tables": ["shop.*", "warehouse.stock", "co.*"],
     "keep": ["changelog", "current", "history"],
     "spark": lambda: pytest.fail("Spark is not needed"),
 }
 
 
-LAYOUTS = (1, 2)
-
-
-@pytest.fixture(params=[f"{layout}.{name}" for layout in LAYOUTS for name in FORMATS])
+@pytest.fixture(params=FORMATS)
 def lake(request, tmp_path, monkeypatch):
-    """A lake of an earlier layout, and the folder of the logs it was made of, in the test's folder.
+    """A golden lake, and next to it the folder of the logs it was made of.
 
-    The path is that of the release that made it (Iceberg keeps whole ones).
+    The path is that of the run that made it (Iceberg keeps whole ones).
     """
-    with tarfile.open(GOLDEN / f"layout-{request.param}.tar.xz") as packed:
+    with tarfile.open(GOLDEN / f"layout-3.{request.param}.tar.xz") as packed:
         packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
         packed.extractall(tmp_path)
-    logs = tmp_path / "logs" / "mariadb"
-    logs.mkdir(parents=True)
-    shutil.copy(SHOP / "mariadb" / "binlog.000001", logs)
-    second = (SHOP / "mariadb" / "binlog.000002").read_bytes()
-    (logs / "binlog.000002").write_bytes(second[:READ])
     monkeypatch.chdir(tmp_path)
-    return Path("/proc/self/cwd", request.param.partition(".")[2])
+    for source in ("mariadb", "odd"):
+        Path("logs", source).mkdir(parents=True)
+    shutil.copy(SHOP / "mariadb" / "binlog.000001", "logs/mariadb")
+    second = SHOP / "mariadb" / "binlog.000002"
+    for name, path in zip(READ, (second, ODD), strict=True):
+        Path("logs", name).write_bytes(path.read_bytes()[: READ[name]])
+    return Path("/proc/self/cwd", request.param)
 
 
 def manifest(lake):
     return json.loads((lake / "_tailrace" / "now" / "manifest.json").read_text())
 
 
-def check_history(known):
-    """Which tables there are where the second log begins."""
-    assert known["version"] in {1, 2}
-    tables = {each["table"]: each for each in known["tables"]}
-    assert {"deliveries", "stock", "suppliers"} <= set(tables)
-    stock = tables["stock"]
-    assert stock["primary_key"] == STOCK["key"]
-    assert [each["name"] for each in stock["columns"]] == STOCK["columns"]
-
-
 def follow(lake, batches, **options):
     """Mirror until so many batches were looked for."""
-    with Follow(Path("logs", "mariadb"), lake, format=lake.name, **OPTIONS, **options) as run:
+    with Follow("logs", lake, format=lake.name, **OPTIONS, **options) as run:
         while len(run.moments) < batches and run.error is None:
             run._thread.join(0.01)
     return run
 
 
-def test_it_is_read_and_rewritten_by_the_next_run(lake):
-    """Who only reads rewrites nothing; a run does, also one that finds nothing new."""
+def rows(lake, name):
+    """The rows of a table as the format's own reader gives them."""
+    reader = READERS.get(lake.name, parquet_rows)  # those that know deleted rows
+    return reader(lake, LakeView.open(lake).manifest.tables[str(name)].folder)
+
+
+def texts(lake, name, column):
+    found = rows(lake, name)
+    return dict(zip(found["id"].to_pylist(), found[column].to_pylist(), strict=True))
+
+
+def check_as_made(lake):
+    """The lake has what it had when it was made: three tables, of which one is set aside."""
+    known = LakeView.open(lake).manifest
+    assert known.version == 2
+    assert set(known.tables) == {"warehouse.stock", str(ASIDE), str(PLAIN)}
+    assert dict(known.keys) == {str(ASIDE): ("id",), str(PLAIN): ("id",)}
+    aside = known.tables[str(ASIDE)].set_aside
+    assert (aside.since, set(aside.parts)) == ("binlog.000001:1178", {"current", "history"})
+    assert set(known.points["odd"]) == {aside.since}
+    stock = known.tables["warehouse.stock"].current
+    deleted = sum(file.rows - file.live for file in stock.data)
+    assert (stock.rows, deleted) == (360, 0 if lake.name == "parquet" else 12)
+    assert rows(lake, "warehouse.stock").num_rows == 360
+    assert texts(lake, PLAIN, "v") == {n: f"x y {n % 10}" for n in (1, 2, 10, 11, 12)}
+    assert texts(lake, ASIDE, "bad") == {n: f"b d {n}" for n in range(3)}
+
+
+def test_it_is_opened_and_read(lake):
     before = manifest(lake)
-    assert before["layout"] in LAYOUTS
-    view = LakeView.open(lake)
-    table = view.manifest.tables["warehouse.stock"]
-    assert table.folder == "warehouse.stock"
-    assert sum(part.num_rows for file in view.current(table) for part in file.rows(["sku"])) == 360
-    check_history(view.manifest.sources["mariadb"].tables)
-    assert manifest(lake) == before
-    read = READERS[lake.name](lake, "warehouse.stock")
+    assert before["layout"] == LAYOUT
+    assert list(before["tables"]) == ["co.b d", "co.x y", "warehouse.stock"]
+    assert before["sources"]["mariadb"]["tables"]["version"] == 2
+    check_as_made(lake)
     follow(lake, 1)
-    after = manifest(lake)
-    assert after["layout"] == LAYOUT
-    assert after["version"] == before["version"] == 1
-    check_history(after["sources"]["mariadb"]["tables"])
-    before["sources"]["mariadb"]["tables"] = after["sources"]["mariadb"]["tables"]
-    before["tables"]["warehouse.stock"] |= {"folder": "warehouse.stock", "states": []}
-    assert after == {"exclude": [], "points": {}, "cascades": "name"} | before | {"layout": LAYOUT}
-    assert READERS[lake.name](lake, "warehouse.stock").equals(read)
+    check_as_made(lake)
+    assert manifest(lake) == before
 
 
 def test_it_is_continued(lake):
-    """With the logs that came since, the lake is what the server's SELECT said."""
+    """With the logs that came since, and the table taken up again, all is what the sources have."""
     for number in (2, 3):
-        shutil.copy(SHOP / "mariadb" / f"binlog.00000{number}", Path("logs", "mariadb"))
-    follow(lake, 2)
-    assert differences(READERS[lake.name](lake, "warehouse.stock"), STOCK) == []
-    after = manifest(lake)
-    assert after["layout"] == LAYOUT
-    assert after["tables"]["warehouse.stock"]["folder"] == "warehouse.stock"
-    assert Manifest.read(lake / "_tailrace" / "now").sources["mariadb"].file == "binlog.000003"
-    changes = LakeView.open(lake).manifest.tables["warehouse.stock"]
-    assert changes.history is not None
-    assert sum(file.rows for file in changes.changelog) > 360
+        shutil.copy(SHOP / "mariadb" / f"binlog.00000{number}", "logs/mariadb")
+    shutil.copy(ODD, "logs/odd/binlog.000001")
+    run = follow(lake, 2, retry_tables=str(ASIDE))
+    assert run.report.set_aside == {}
+    assert differences(rows(lake, "warehouse.stock"), STOCK) == []
+    for name, column in ((PLAIN, "v"), (ASIDE, "bad")):
+        wanted = {n: f"{name.table} {n % 10}" for n in (1, 2, 11, 12, 20, 21, 22)}
+        assert texts(lake, name, column) == wanted
+    after = LakeView.open(lake).manifest
+    assert after.sources["mariadb"].file == "binlog.000003"
+    assert after.points == {}
+    assert set(manifest(lake)["tables"]) == {"warehouse.stock", str(ASIDE), str(PLAIN)}
+    for state in after.tables.values():
+        assert state.history.rows > state.current.rows
+        assert sum(file.rows for file in state.changelog) > state.current.rows
 
 
 def test_it_keeps_its_folders(lake):
     """Whatever a table would be called now: a name that a later layout would shorten, say."""
     path = lake / "_tailrace" / "now" / "manifest.json"
     content = json.loads(path.read_text())
-    table = content["tables"].pop("warehouse.stock")
     name = "x" * 240
-    kept = table.get("folder", f"warehouse.{name}")  # layout 1 did not say it
-    content["tables"][f"warehouse.{name}"] = table | {"table": name}
+    table = content["tables"].pop("warehouse.stock") | {"table": name}
+    content["tables"][f"warehouse.{name}"] = table
     path.write_text(json.dumps(content))
     with open_store(lake, lake.name) as store:
-        (state,) = store.manifest.tables.values()
-    assert state.folder == kept
+        state = store.manifest.tables[f"warehouse.{name}"]
+    assert state.folder == "warehouse.stock"
     assert state.parts.get("current", "warehouse.stock") == "warehouse.stock"
 
 
-@pytest.mark.parametrize("lake", ["1.delta", "2.iceberg"], indirect=True)
+@pytest.mark.parametrize("lake", ["delta", "iceberg"], indirect=True)
 def test_a_prepared_batch(lake):
-    """A process of that release died behind the first of a batch's commits: it is finished."""
-    (lake / "_tailrace" / "now").unlink()
+    """A process died after the first of a batch's commits: the batch is finished."""
+    now = lake / "_tailrace" / "now"
+    now.unlink()
+    now.symlink_to("batches/000001")
     follow(lake, 1)
-    assert manifest(lake)["layout"] == LAYOUT
-    assert LakeView.open(lake).manifest.version == 1
-    assert READERS[lake.name](lake, "warehouse.stock").num_rows == 360
+    check_as_made(lake)
 
 
-@pytest.mark.parametrize("lake", ["1.parquet", "2.delta"], indirect=True)
-def test_a_layout_to_come(lake):
-    path = lake / "_tailrace" / "now" / "manifest.json"
-    now = manifest(lake)["layout"]
-    path.write_text(path.read_text().replace(f'"layout": {now}', f'"layout": {LAYOUT + 1}'))
-    with pytest.raises(
-        PipelineError, match=f"layout {LAYOUT + 1}, and this Tailrace knows {LAYOUT}"
-    ):
-        follow(lake, 1)
+@pytest.mark.parametrize("layout", [1, 2, LAYOUT + 1, None, "3\n"])
+@pytest.mark.parametrize("lake", ["parquet", "delta"], indirect=True)
+def test_another_layout(lake, layout):
+    """It is rejected, in one line that says how to create the lake anew; nothing is rewritten."""
+    now = lake / "_tailrace" / "now"
+    files = {"manifest.json": (LAYOUT, now.resolve())}
+    if lake.name == "delta":
+        files["steps.json"] = (steps.LAYOUT, now.resolve())
+    for name, (known, folder) in files.items():
+        path = folder / name
+        whole = path.read_text()
+        if layout == known:
+            continue
+        path.write_text(json.dumps(json.loads(whole) | {"layout": layout}))
+        uses = [lambda path: follow(path, 1)]
+        if name == "manifest.json":
+            uses.append(LakeView.open)
+        else:  # the batch is to be finished
+            now.unlink()
+            now.symlink_to("batches/000001")
+        for use in uses:
+            with pytest.raises(PipelineError) as caught:
+                use(lake)
+            said = f"{name} has layout {layout!r}, and this Tailrace reads layout {known}: "
+            assert said in str(caught.value)
+            assert "mirror the logs into a new folder" in str(caught.value)
+            assert len(str(caught.value).splitlines()) == 1
+        assert json.loads(path.read_text())["layout"] == layout
+        path.write_text(whole)
 
 
 def put(content, path, value):
-    *outer, last = path.split()
+    *outer, last = [each.replace("_", " ") for each in path.split()]
     for name in outer:
         content = content[int(name) if name.isdigit() else name]
     content[last] = value
@@ -158,18 +194,6 @@ def put(content, path, value):
 def too_many_hidden(content):
     file = content["tables"]["warehouse.stock"]["current"]["files"][0]
     file["hidden"] = base64.b64encode(bytes(file["rows"] + 1)).decode()
-
-
-def a_status_of_another_release(content):
-    content["layout"], content["points"] = LAYOUT, {}
-    for table in content["tables"].values():
-        table["folder"] = "warehouse.stock"
-        table["states"] = [
-            {"kind": "x", "reason": "", "since": "", "needs": "", "parts": {}, "origins": []}
-            | {"batch": 0}
-        ]
-    for source in content["sources"].values():
-        source["tables"] = {"version": 1, "tables": []}
 
 
 NAMELESS = {"changelog": [{"name": None, "rows": 1, "size": 1, "memory": 1}]}
@@ -191,13 +215,14 @@ ALTERED = (
         "'_common_metadata' is no data file of a lake",
     ),
     (too_many_hidden, None, "the deleted rows of .* are none of its rows"),
-    (a_status_of_another_release, None, "a status is 'x'"),
+    ("tables co.b_d states 0 kind", "x", "a status is 'x'"),
+    ("points", {}, "what is known at 'binlog.000001:1178' is missing"),
     ("tables warehouse.stock table", "another", "it is called 'warehouse.another' there"),
     ("keep", ["a\nb", "current", "history"], "what is kept is 'a.*b'"),
 )
 
 
-@pytest.mark.parametrize("lake", ["1.parquet", "2.iceberg"], indirect=True)
+@pytest.mark.parametrize("lake", ["parquet", "iceberg"], indirect=True)
 def test_a_manifest_whose_parts_do_not_fit(lake):
     """It is rejected where it is read, by who reads and by who writes."""
     path = lake / "_tailrace" / "now" / "manifest.json"
@@ -213,7 +238,7 @@ def test_a_manifest_whose_parts_do_not_fit(lake):
             assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("lake", ["2.parquet"], indirect=True)
+@pytest.mark.parametrize("lake", ["parquet"], indirect=True)
 def test_a_data_file_without_a_column(lake):
     """The table is set aside, and the reason names the file."""
     (path,) = (lake / "_tailrace" / "now" / "warehouse.stock" / "current").glob("part-*")
@@ -227,15 +252,13 @@ def test_a_data_file_without_a_column(lake):
     assert "_raw" in state.set_aside.reason
 
 
-def without_whole(known):
-    """What a catalogue has, but for what version 1 of it did not."""
-    return {name: each for name, each in to_json(known).items() if name != "whole"}
-
-
-def test_an_index_of_layout_2(tmp_path):
+def test_an_index_of_layout_3(tmp_path):
+    """It is what this release makes of the log; one of another layout is made again."""
     (series,) = find(SHOP / "mariadb")
     log = series.files[0]
-    shutil.copy(GOLDEN / "index.layout-2.npz", tmp_path / f"{log.name}.npz")
+    path = tmp_path / f"{log.name}.npz"
+    golden = lzma.decompress((GOLDEN / "index.layout-3.npz.xz").read_bytes())
+    path.write_bytes(golden)
     kept = SavedIndices(tmp_path)
     planner = IndexPlanner()
     planner.look(series)
@@ -243,10 +266,16 @@ def test_an_index_of_layout_2(tmp_path):
     for _ in range(2):
         found = kept.load(log)
         assert found is not None
-        assert [(at, without_whole(known)) for at, known in found.tables] == [
-            (at, without_whole(known)) for at, known in made.tables
+        assert [(at, to_json(known)) for at, known in found.tables] == [
+            (at, to_json(known)) for at, known in made.tables
         ]
         assert found.begins.tolist() == made.begins.tolist()
         assert (found.end, found.left_out, found.tagged) == (made.end, made.left_out, made.tagged)
-        (tmp_path / f"{log.name}.npz").unlink()
+        path.unlink()
         kept.save(made)  # as this release keeps it, the second time
+    with np.load(path) as saved:
+        arrays = dict(saved)
+    for layout, is_read in ((3, True), (2, False), (4, False)):
+        said = json.loads(str(arrays["said"])) | {"layout": layout}
+        np.savez(path, **arrays | {"said": np.array(json.dumps(said))})
+        assert (kept.load(log) is not None) == is_read

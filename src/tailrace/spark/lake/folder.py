@@ -164,7 +164,7 @@ class LakeFolder(Closing):
         if not (self._inner / "now").is_symlink():
             return Manifest()
         folder = committed(self._inner)
-        manifest = Manifest.take_up(folder)
+        manifest = Manifest.read(folder)
         if manifest.version != int(folder.name):
             raise PipelineError(f"{folder} has the manifest of version {manifest.version}")
         return manifest

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
-from tailrace.errors import PipelineError
 from tailrace.spark.manifest.damage import reading_file
-from tailrace.spark.manifest.json_file import read_json
+from tailrace.spark.manifest.json_file import read_layout
 from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.on_disk import write_file
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 NAME: Final = "steps.json"
 LAYOUT: Final = 2
-"""Layout 1 was the list of steps alone."""
 APPLICATION: Final = "tailrace"
 """Under this name a table has the number of the last batch that it took."""
 MARK: Final = "tailrace.set_aside"
@@ -112,12 +110,7 @@ def read_steps(folder: Path) -> list[Step]:
     """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
     path = folder / NAME
     with reading_file(path, "what a batch does"):
-        content = read_json(path)
-        if isinstance(content, dict):
-            if content["layout"] != LAYOUT:
-                raise PipelineError(f"{path} has layout {content['layout']}: use a newer Tailrace")
-            content = content["steps"]
-        return [_step(each) for each in content]
+        return [_step(each) for each in read_layout(path, LAYOUT)["steps"]]
 
 
 def _step(value: dict[str, Any]) -> Step:

@@ -242,7 +242,7 @@ class TableStore(LakeFolder):
         rolled back, as if it had never been. In a later table they are overruled, which is an
         error that says so, with the batch done.
         """
-        manifest = Manifest.take_up(prepared)
+        manifest = Manifest.read(prepared)
         overruled: list[str] = []
         steps = read_steps(prepared)
         left = _waiting(manifest)

@@ -7,6 +7,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.errors import PipelineError
+from tailrace.printable import short_repr
 from tailrace.spark.manifest.paths import read_plain
 
 if TYPE_CHECKING:
@@ -23,6 +25,20 @@ _MARKS: Final = (b"[", b"{", b",")
 def read_json(path: Path) -> Any:
     """What a file has; raises OSError, ValueError, RecursionError, and `PipelineError` if large."""
     return parse(read_plain(path, LARGEST))
+
+
+def read_layout(path: Path, layout: int) -> dict[str, Any]:
+    """An object that has a number ``layout``; raises as `read_json`, and what looking into it does.
+
+    Raises `PipelineError` for another layout than the one given.
+    """
+    content: dict[str, Any] = read_json(path)
+    if content["layout"] != layout:
+        raise PipelineError(
+            f"{path} has layout {short_repr(content['layout'])}, and this Tailrace reads layout"
+            f" {layout}: mirror the logs into a new folder, or use the Tailrace that wrote this one"
+        )
+    return content
 
 
 def parse(content: bytes) -> Any:

@@ -1,9 +1,6 @@
 """What a lake's committed version holds, and how far each source was read: its manifest.
 
 One JSON file in the version's folder. It is read by us alone; the data files are plain Parquet.
-Layout 1 had the schema history of each source pickled, and no folders of tables; layout 2 did not
-know of tables that are set aside or incomplete. Both are read, and rewritten by whoever writes to
-the lake next (`Manifest.take_up`).
 """
 
 from __future__ import annotations
@@ -18,12 +15,10 @@ import pyarrow as pa
 from tailrace.errors import PipelineError
 from tailrace.position import Position
 from tailrace.printable import short_repr
-from tailrace.schema.catalogue_json import to_json
-from tailrace.schema.catalogue_pickle import from_pickle
 from tailrace.spark.manifest import consistent
 from tailrace.spark.manifest.damage import reading_file
-from tailrace.spark.manifest.json_file import read_json
-from tailrace.spark.manifest.names import check_plain, encoded_name
+from tailrace.spark.manifest.json_file import read_layout
+from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.on_disk import write_file
 from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tailrace.spark.parquet import hidden
@@ -36,9 +31,7 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.status import Kind
 
 LAYOUT: Final = 3
-"""Counted up when an older Tailrace could not read the lake any more."""
-_PICKLED: Final = 1
-_WITHOUT_STATUS: Final = 2
+"""Incremented when an older Tailrace could no longer read the lake."""
 NAME: Final = "manifest.json"
 
 
@@ -69,8 +62,8 @@ class SourceState:
         return Position(self.file, self.offset)
 
     @classmethod
-    def of(cls, value: dict[str, Any], layout: int) -> Self:
-        """As it stands in a manifest of the layout. Raises ValueError, TypeError, SchemaError."""
+    def of(cls, value: dict[str, Any]) -> Self:
+        """As it stands in a manifest. Raises ValueError, TypeError, SchemaError."""
         followed = tuple(TableName(*each) for each in value.get("followed", []))
         seen = Position.parse(_text(value["seen"], "a position")) if "seen" in value else None
         found = cls(**{**value, "followed": followed, "seen": seen})
@@ -84,8 +77,6 @@ class SourceState:
         for name, size in found.files.items():
             _text(name, "a log's name")
             _whole(size, "a log's size")
-        if layout == _PICKLED:
-            return replace(found, tables=to_json(from_pickle(_text(found.tables, "tables"))))
         if not isinstance(found.tables, dict):
             raise TypeError("the schema history is not a JSON object")
         return found
@@ -284,47 +275,29 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read a version's manifest; raises `PipelineError` where it is damaged or too new."""
-        return cls._read(folder)[0]
-
-    @classmethod
-    def take_up(cls, folder: Path) -> Self:
-        """As `read`, for who writes to the lake: an earlier layout is rewritten. Raises OSError."""
-        found, layout = cls._read(folder)
-        if layout != LAYOUT:
-            found.write(folder)
-        return found
-
-    @classmethod
-    def _read(cls, folder: Path) -> tuple[Self, int]:
+        """Read a version's manifest; raises `PipelineError` for damage and for another layout."""
         path = folder / NAME
         with reading_file(path, "a lake's manifest"):
-            content = read_json(path)
-            layout = content["layout"]
-            if layout not in {_PICKLED, _WITHOUT_STATUS, LAYOUT}:
-                raise PipelineError(
-                    f"{path}: the lake has layout {str(layout)[:20]}, and this Tailrace knows "
-                    f"{LAYOUT}: use the Tailrace that wrote it, or create a new lake"
-                )
+            content = read_layout(path, LAYOUT)
             found = cls(
                 _whole(content["version"], "version"),
                 None if content["patterns"] is None else _texts(content["patterns"]),
                 _texts(content["keep"]),
-                {name: SourceState.of(value, layout) for name, value in content["sources"].items()},
-                _tables(content["tables"], layout, shards=bool(content.get("shards"))),
-                _text(content.get("format", "parquet"), "format"),
-                _flag(content.get("shards", False), "shards"),
-                tuple((_key(name), _texts(key)) for name, key in content.get("keys", ())),
-                _text(content.get("update_mode", "copy-on-write"), "update_mode"),
-                _texts(content.get("exclude", [])),
+                {name: SourceState.of(value) for name, value in content["sources"].items()},
+                _tables(content["tables"], shards=bool(content["shards"])),
+                _text(content["format"], "format"),
+                _flag(content["shards"], "shards"),
+                tuple((_key(name), _texts(key)) for name, key in content["keys"]),
+                _text(content["update_mode"], "update_mode"),
+                _texts(content["exclude"]),
                 {
-                    source: {at: SourceState.of(value, layout) for at, value in each.items()}
-                    for source, each in (content["points"] if layout == LAYOUT else {}).items()
+                    source: {at: SourceState.of(value) for at, value in each.items()}
+                    for source, each in content["points"].items()
                 },
-                _text(content.get("cascades", "name"), "cascades"),
+                _text(content["cascades"], "cascades"),
             )
             consistent.check(found)
-        return found, layout
+        return found
 
 
 def _text(value: object, what: str) -> str:
@@ -392,16 +365,16 @@ def _places(values: list[Any]) -> tuple[DataFile | None, ...]:
 
 
 def _key(name: object) -> str:
-    """The table that a key was given for: earlier releases joined any two names by a dot."""
+    """The table that a key was given for. Earlier releases joined any two names by a dot."""
     return str(TableName.parse(_text(name, "a key")))
 
 
-def _tables(values: dict[str, Any], layout: int, *, shards: bool) -> dict[str, TableState]:
+def _tables(values: dict[str, Any], *, shards: bool) -> dict[str, TableState]:
     """The tables by key. Keys of earlier releases were joined by a dot, whatever the names.
 
     Raises `PipelineError` for one that can be two tables', which were one table in the lake then.
     """
-    states = {key: _table(value, layout) for key, value in values.items()}
+    states = {key: _table(value) for key, value in values.items()}
     keys: dict[str, str] = {}
     for key, state in states.items():
         inner = f"{state.source}/" if shards else ""
@@ -425,10 +398,9 @@ def _tables(values: dict[str, Any], layout: int, *, shards: bool) -> dict[str, T
     }
 
 
-def _table(value: dict[str, Any], layout: int) -> TableState:
-    current, history = value["current"], value.get("history")
+def _table(value: dict[str, Any]) -> TableState:
+    current, history = value["current"], value["history"]
     database, table = _text(value["database"], "a database"), _text(value["table"], "a table")
-    folder = encoded_name(database, table) if layout == _PICKLED else value["folder"]
     return TableState(
         database,
         table,
@@ -439,11 +411,11 @@ def _table(value: dict[str, Any], layout: int) -> TableState:
         None if current is None else _current(current),
         _flag(value["dropped"], "dropped"),
         None if history is None else _history(history),
-        {part: check_plain(name, "a table") for part, name in value.get("parts", {}).items()},
-        {part: _schema(text) for part, text in value.get("shapes", {}).items()},
-        {part: _files(files) for part, files in value.get("small", {}).items()},
-        check_plain(folder, "a table's folder"),
-        tuple(_status(each) for each in (value["states"] if layout == LAYOUT else ())),
+        {part: check_plain(name, "a table") for part, name in value["parts"].items()},
+        {part: _schema(text) for part, text in value["shapes"].items()},
+        {part: _files(files) for part, files in value["small"].items()},
+        check_plain(value["folder"], "a table's folder"),
+        tuple(_status(each) for each in value["states"]),
     )
 
 
@@ -456,15 +428,13 @@ def _status(value: dict[str, Any]) -> Status:
         {part: _text(since, "a position") for part, since in value["parts"].items()},
         _texts(value["origins"]),
         _whole(value["batch"], "a batch"),
-        _flag(value.get("unnamed", False), "unnamed"),
+        _flag(value["unnamed"], "unnamed"),
         _flag(value.get("ended", False), "ended"),
     )
 
 
 def _current(value: dict[str, Any]) -> Current:
-    return Current(
-        **_members(value), files=_places(value["files"]), tails=_files(value.get("tails", []))
-    )
+    return Current(**_members(value), files=_places(value["files"]), tails=_files(value["tails"]))
 
 
 def _history(value: dict[str, Any]) -> History:
@@ -472,7 +442,7 @@ def _history(value: dict[str, Any]) -> History:
         **_members(value),
         open=_places(value["open"]),
         closed=_files(value["closed"]),
-        gaps=_texts(value.get("gaps", [])),
+        gaps=_texts(value["gaps"]),
     )
 
 
@@ -485,7 +455,7 @@ def _members(value: dict[str, Any]) -> dict[str, Any]:
         "unseen": _whole(value["unseen"], "unseen"),
         "notes": _texts(value["notes"]),
         "unlogged": _texts(value["unlogged"]),
-        "added": tuple(_added(*each) for each in value.get("added", ())),
+        "added": tuple(_added(*each) for each in value["added"]),
     }
 
 

@@ -39,15 +39,10 @@ _DIGITS: Final = 16
 
 def folder_name(database: str, table: str) -> str:
     """The folder of a table as far as its name alone tells; no two names have the same."""
-    name = encoded_name(database, table)
+    name = f"{_encoded(database)}.{_encoded(table)}"
     if database and table and len(name.encode()) <= _MOST:
         return name
     return _digested(database, table)
-
-
-def encoded_name(database: str, table: str) -> str:
-    """The names encoded, and nothing else: how lakes of layout 1 call each table's folder."""
-    return f"{_encoded(database)}.{_encoded(table)}"
 
 
 def folded(name: str) -> str:
