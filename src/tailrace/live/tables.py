@@ -159,7 +159,8 @@ def created_by(session: Session, table: TableName) -> str:
     `print_in_full`.
     """
     sql = f"SHOW CREATE TABLE {quoted_table(*table)}"
-    return _NEXT.sub("", session.ask(sql, 2, needs="SELECT").text(1))
+    columns, end, options = session.ask(sql, 2, needs="SELECT").text(1).rpartition("\n)")
+    return columns + end + _NEXT.sub("", options)
 
 
 def defined_by(created: str, table: TableName, flavour: Flavour) -> TableState:
