@@ -7,9 +7,17 @@ import threading
 import psutil
 import pytest
 
-from tailrace.errors import ConnectionLost, LakeChanged, LogReset, TailraceError, UsageError
+from tailrace.errors import (
+    ConnectionLost,
+    LakeChanged,
+    LogPurged,
+    LogReset,
+    TailraceError,
+    UsageError,
+)
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
+from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.memory import Tidy, give_back
 from tests.spark.following import Follow, caught_up, check, mark, no_spark, read, url_of, values
 from tests.spark.replay import SHOP, SHOP_TABLES
@@ -119,6 +127,11 @@ def test_a_folder_whose_log_is_gone(lake, tmp_path):
         for path in [logs / "binlog.index", *sorted(logs.glob("binlog.0*"), reverse=True)[:2]]:
             path.unlink()
         fails(following, TailraceError, "is gone|No such file")  # of the log, or one that it opens
+    for path in logs.glob("binlog.0*"):
+        path.rename(logs / "binlog.000999")  # the lake's file was purged: nothing is retried
+    with Follow(logs, lake, tables=["shop.orders"]) as following:
+        fails(following, LogPurged, r"begin with binlog\.000999, .*create a new lake")
+    assert LakeView.open(lake).manifest.tables["shop.orders"].set_aside is None
     assert read(lake, "shop.orders") is not None
 
 

@@ -7,11 +7,13 @@ import pytest
 
 from tailrace.columns import plan_splits
 from tailrace.columns.read.planner import SplitPlanner
-from tailrace.errors import PipelineError
+from tailrace.errors import LogPurged, LogReset, PipelineError
 from tailrace.position import Position
-from tailrace.spark.lake.resume import digests, grown, resume, state_after
+from tailrace.spark.inflow import Inflow
+from tailrace.spark.lake.resume import grown, resume, state_after
 from tailrace.spark.taken import Taken
 from tailrace.storage import find
+from tailrace.storage.identity import digests
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mariadb"
 
@@ -68,18 +70,31 @@ def test_nothing_new_keeps_the_state(logs):
 
 
 def test_another_log(logs):
-    first, _, last = sorted(logs.content)
-    state = read(logs())
-    for name, change, message in (
-        (last, lambda data: data[:5000], "has 5000 bytes"),
-        (last, lambda data: data[:30] + b"?" + data[31:], "not those that were read"),
-        (last, lambda data: data[:-30] + b"?" + data[-29:], "not those that were read"),
-        (last, lambda _: None, "is gone"),
-        (first, lambda data: data[:1000], "it had 161876 bytes and has 1000"),
+    """At the start of a mirror and at each look of one that follows, the same errors."""
+    first, middle, last = sorted(logs.content)
+    whole = logs()
+    state, inner = read(whole), read(replace(whole, files=whole.files[:2]))
+    gone = dict.fromkeys((first, middle))
+    for kind, found, changed, message in (
+        (LogReset, state, {last: logs.content[last][:5000]}, "has 5000 bytes"),
+        (LogReset, state, {last: flipped(logs.content[last], 30)}, "not those that were read"),
+        (LogReset, state, {last: flipped(logs.content[last], -30)}, "not those that were read"),
+        (LogReset, state, {last: None}, f"{last} is gone.* are {first} to {middle}: they were res"),
+        (LogReset, state, {first: logs.content[first][:1000]}, "had 161876 bytes and has 1000"),
+        (LogPurged, inner, gone, f"{middle} is gone.* begin with {last}, .*create a new lake"),
     ):
-        series = logs(**{name: change(logs.content[name])})
-        with pytest.raises(PipelineError, match=message):
-            resume(series, state)
+        following = Inflow(logs(), found, (), hold=True)
+        series = logs(**changed)
+        with pytest.raises(kind, match=message):
+            resume(series, found)
+        with pytest.raises(kind, match=message):
+            following.look(series)
+
+
+def flipped(data, at):
+    changed = bytearray(data)
+    changed[at] ^= 1
+    return bytes(changed)
 
 
 def test_the_flag_is_passed_over_wherever_the_lake_ends(logs):

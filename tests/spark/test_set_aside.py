@@ -18,6 +18,8 @@ from tailrace.errors import (
     EventDecodeError,
     KeyMissing,
     LakeChanged,
+    LogPurged,
+    LogReset,
     OutOfMemory,
     PipelineError,
     UsageError,
@@ -218,7 +220,7 @@ def test_the_log_is_no_longer_there(story, lake):
     first, second = sorted(story.logs.iterdir())
     kept = first.read_bytes()
     first.unlink()
-    with pytest.raises(PipelineError, match=f"{BAD}: the log of source logs is no longer there"):
+    with pytest.raises(LogPurged, match=f"{BAD}: the log of source logs is no longer there"):
         land(story.logs, lake, retry_tables=BAD)
     assert land(story.logs, lake).set_aside.keys() == {BAD}
     first.write_bytes(kept)
@@ -365,6 +367,8 @@ THE_MIRRORS = (
     ImportError("numba"),
     ConnectionLost("x"),
     KeyMissing("x", key_id="1"),
+    LogPurged("x"),
+    LogReset("x"),
     LakeChanged("x"),
     KeyboardInterrupt(),
 )

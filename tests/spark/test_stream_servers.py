@@ -1,9 +1,12 @@
 """The streaming reader without Spark, over servers: restarts, purged and reset logs, starts."""
 
+from unittest import mock
+
 import pytest
 
-from tailrace.errors import LogReset, SchemaChanged, UsageError
-from tailrace.spark.datasource import BinlogDataSource
+from tailrace.errors import LogReset, PipelineError, SchemaChanged, UsageError
+from tailrace.spark import datasource
+from tailrace.spark.datasource import BinlogDataSource, Options, newest_schema
 from tailrace.storage import find
 from tests.spark.following import BOTH, mark, url_of
 from tests.spark.streaming import read_range, stream_reader
@@ -123,3 +126,34 @@ def test_a_table_that_gets_other_columns(source):
         reading = [some, begun("row"), begun("both"), *([ignoring] if change != "type" else [])]
         for each in reading:
             assert len(read_range(each, start, each.latestOffset())) == 3, change
+
+
+@BOTH
+def test_the_log_is_not_read_for_the_schema(source, tmp_path):
+    """Rows up to then may have other columns, and later rows may not."""
+    source.execute("CREATE DATABASE asked")
+    table = "asked.t"
+    source.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY AUTO_INCREMENT, u INT, v INT)")
+    source.execute(f"INSERT INTO {table} VALUES (1, 1, 1)")
+    source.execute(f"ALTER TABLE {table} DROP COLUMN u, ADD w VARCHAR(9)")
+    given = {"path": url_of(source), "tables": table, "spool": str(tmp_path / "spool")}
+    asked = BinlogDataSource(given)
+    with mock.patch.object(datasource, "changes", side_effect=AssertionError("the log is read")):
+        schema = asked.schema()
+        some, _ = newest_schema(Options.of(given | {"columns": "w"}))
+        with pytest.raises(PipelineError, match="has no column u"):
+            newest_schema(Options.of(given | {"columns": "u"}))
+    assert some.names[-1:] == ["w"]
+    assert schema.names[-3:] == ["id", "v", "w"]
+    reader = asked.streamReader(schema)
+    try:
+        start = reader.initialOffset()
+        source.execute(f"INSERT INTO {table} VALUES (2, 2, 'x')")
+        rows = read_range(reader, start, end := come(reader, start, 2))
+        assert [(row["id"], row["v"], row["w"]) for row in rows] == [(1, 1, None), (2, 2, "x")]
+        source.execute(f"ALTER TABLE {table} ADD more INT")
+        source.execute(f"INSERT INTO {table} VALUES (3, 3, 'y', 3)")
+        with pytest.raises(SchemaChanged, match="more is new"):
+            come(reader, end, 1)
+    finally:
+        reader.stop()

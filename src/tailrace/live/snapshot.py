@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from tailrace.values.row import Row
     from tailrace.values.schema import TableSchema
 
-_NEXT: Final = re.compile(r" AUTO_INCREMENT=\d+")
 _CHANGED: Final = frozenset({1049, 1054, 1146, 1412})
 """Errors for a database, a column or a table that is not there, and for a definition that is not
 the one of the transaction's snapshot.
@@ -115,7 +113,7 @@ def snapshot(source: Source, tables: Collection[TableName]) -> Iterator[Snapshot
                 except err.MySQLError as error:  # one was dropped or renamed since
                     if error.args[0] not in _CHANGED:
                         raise
-            created = {name: _created(session, name) for name in there}
+            created = {name: created_by(session, name) for name in there}
             position, flavour = session.end(), session.flavour
             _execute(reading, "SET SESSION time_zone = '+00:00', sql_mode = ''")
             _execute(reading, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -180,15 +178,10 @@ def _session(source: Source) -> Iterator[Session]:
         yield session
 
 
-def _created(session: Session, table: TableName) -> str:
-    """The CREATE TABLE of a table, without the next value of its AUTO_INCREMENT."""
-    return _NEXT.sub("", created_by(session, table))
-
-
 def _is_same(source: Source, table: TableName, created: str) -> bool:
     try:
         with _session(source) as session:
-            return _created(session, table) == created
+            return created_by(session, table) == created
     except ServerError as error:
         if error.code not in _CHANGED:
             raise

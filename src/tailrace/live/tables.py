@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.constants import Flavour
 from tailrace.errors import (
     AccessDenied,
     ConnectionLost,
@@ -27,7 +29,6 @@ from tailrace.table_name import TableName
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from tailrace.constants import Flavour
     from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
     from tailrace.position import Position
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tailrace.table_filter import TableFilter
 
 _SYSTEM: Final = ("mysql", "sys", "information_schema", "performance_schema")
+_NEXT: Final = re.compile(r" AUTO_INCREMENT=\d+")
 _NO_DATABASE: Final = 1049
 _NO_TABLE: Final = 1146
 _EVERYWHERE: Final = TableName("mysql", "db")
@@ -95,31 +97,51 @@ def tables_of(connection: ServerConnection) -> set[TableName]:
 class Definitions:
     """A server's answers about tables: their definitions, or why there is none.
 
-    Every statement that these definitions reflect is in the server's log before ``end``. Without
-    ``end`` there are no definitions.
+    The tables had these definitions when the server's log ended at ``end``. Without ``end`` there
+    are no definitions.
     """
 
     tables: Mapping[TableName, TableState]
     reasons: Mapping[TableName, str]
     end: Position | None = None
+    flavour: Flavour = Flavour.MYSQL
 
 
 def definitions_of(source: Source, tables: Collection[TableName]) -> Definitions:
     """The current definitions of tables on the first host. Raises what connecting raises."""
     found: dict[TableName, TableState] = {}
-    reasons: dict[TableName, str] = {}
     with Session.open(source, source.hosts[0], Identity()) as session:
         print_in_full(session)
-        for table in tables:
+        created, _ = _all_created(session, tables)
+        while True:
             try:
-                found[table] = defined_by(created_by(session, table), table, session.flavour)
-            except (ServerError, SchemaError) as error:
-                reasons[table] = printable(first_line(error))
+                end = session.end()
+            except ServerError as error:
+                return Definitions({}, dict.fromkeys(tables, printable(first_line(error))))
+            again, reasons = _all_created(session, tables)
+            if again == created:  # no statement changed one of them around that moment
+                break
+            created = again
+    for table, sql in created.items():
         try:
-            end = session.end()  # after the definitions: so their statements are before it
+            found[table] = defined_by(sql, table, session.flavour)
+        except SchemaError as error:
+            reasons[table] = printable(first_line(error))
+    return Definitions(found, reasons, end, session.flavour)
+
+
+def _all_created(
+    session: Session, tables: Collection[TableName]
+) -> tuple[dict[TableName, str], dict[TableName, str]]:
+    """Each table's CREATE TABLE, or why the server does not show it."""
+    created: dict[TableName, str] = {}
+    reasons: dict[TableName, str] = {}
+    for table in tables:
+        try:
+            created[table] = created_by(session, table)
         except ServerError as error:
-            return Definitions({}, dict.fromkeys(tables, printable(first_line(error))))
-    return Definitions(found, reasons, end)
+            reasons[table] = printable(first_line(error))
+    return created, reasons
 
 
 def print_in_full(session: Session) -> None:
@@ -133,9 +155,12 @@ def print_in_full(session: Session) -> None:
 
 
 def created_by(session: Session, table: TableName) -> str:
-    """The CREATE TABLE of a table; after `print_in_full`."""
+    """The CREATE TABLE of a table, without the next value of its AUTO_INCREMENT; after
+    `print_in_full`.
+    """
     sql = f"SHOW CREATE TABLE {quoted_table(*table)}"
-    return session.ask(sql, 2, needs="SELECT").text(1)
+    columns, end, options = session.ask(sql, 2, needs="SELECT").text(1).rpartition("\n)")
+    return columns + end + _NEXT.sub("", options)
 
 
 def defined_by(created: str, table: TableName, flavour: Flavour) -> TableState:

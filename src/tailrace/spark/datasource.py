@@ -28,11 +28,15 @@ from pyspark.sql.datasource import (
 from tailrace.columns import changes, plan_splits, read_split
 from tailrace.columns.arrays import table_of
 from tailrace.columns.types import plan_of
-from tailrace.errors import PipelineError, UsageError
+from tailrace.errors import ConnectionLost, PipelineError, SchemaError, ServerError, UsageError
 from tailrace.live.scheme import names_server
+from tailrace.live.snapshot import logs_names
+from tailrace.live.tables import definitions_of
 from tailrace.live.url import Source
+from tailrace.position import sequence_at
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.letter_case import lowered
+from tailrace.schema.table import Table
 from tailrace.schema.user_schema import load
 from tailrace.spark.filters import full_name, table_patterns, taken
 from tailrace.spark.reading import SplitPartition, read_changes
@@ -42,6 +46,8 @@ from tailrace.spark.stream_options import STREAMING, StreamOptions, choice, refu
 from tailrace.spark.types import spark_schema, wanted_schema
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter, split_patterns
+from tailrace.table_name import TableName
+from tailrace.values.resolve import resolve_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +60,7 @@ if TYPE_CHECKING:
     from tailrace.schema.letter_case import LowerCase
     from tailrace.spark.filters import Condition
     from tailrace.storage import LogSeries
-    from tailrace.values.schema import TableSchema
+    from tailrace.values.schema import Column, TableSchema
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _KNOWN: Final = frozenset(
@@ -236,7 +242,8 @@ class BinlogDataSource(DataSource):
     """
 
     _since: int | None = None
-    """The ``_seq`` up to which the table's columns were read; None where the user gave them."""
+    """The ``_seq`` from which on rows must have the table's columns; None where the user gave them.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -244,7 +251,7 @@ class BinlogDataSource(DataSource):
         return "binlog"
 
     def schema(self) -> StructType:
-        """All tables: the change record with JSON images. One table: its newest columns."""
+        """All tables: the change record with JSON images. One table: its columns of now."""
         kept = _of_catalogue(self.options)
         found, self._since = newest_schema(Options.of(kept or self.options))
         schema = spark_schema(found)
@@ -317,8 +324,8 @@ def _splits(options: Options) -> list[Split]:
 
 
 def newest_schema(options: Options) -> tuple[pa.Schema, int | None]:
-    """The schema of a read, as Arrow has it; of one table, that of its row with the second
-    result as ``_seq``.
+    """The schema of a read, as Arrow has it; of one table, with the ``_seq`` after which its rows
+    must have these columns.
 
     Raises `PipelineError` where the logs have no change of the table or it has no such column,
     UsageError where one of its columns has a name of ours.
@@ -337,7 +344,52 @@ def newest_schema(options: Options) -> tuple[pa.Schema, int | None]:
 
 
 def _columns(options: Options, table: str) -> tuple[pa.Schema, int]:
-    """A table's columns, as its newest row has them, and the ``_seq`` of that row."""
+    """A table's columns: as its server defines them, else as its newest row has them; and the
+    ``_seq`` after which its rows must have them.
+    """
+    columns, since = defined_columns(options, table) or newest_columns(options, table)
+    if options.columns is not None:
+        names = {column.name for column in columns}
+        if missing := [name for name in options.columns if name not in names]:
+            raise PipelineError(f"table {table} has no column {missing[0]}")
+        columns = tuple(column for column in columns if column.name in options.columns)
+    return arrow_schema(columns), since
+
+
+def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
+    """The columns of a table, with the types that their values are read as."""
+    return pa.schema([pa.field(column.name, plan_of(column).type) for column in columns])
+
+
+def defined_columns(options: Options, table: str) -> tuple[tuple[Column, ...], int] | None:
+    """A table's columns as its server defines them now, and the ``_seq`` where its log ends.
+
+    None where only rows tell what they are read as: if the log is in files, if the user gave
+    definitions, if the server cannot be asked, has no such table or does not log the names of
+    columns, and if the log describes a column in another way than its definition does (MariaDB's
+    UUID, INET and columns that only the log has).
+    """
+    if not names_server(options.path) or options.schema is not None:
+        return None
+    source, name = Source.parse(options.path), TableName.parse(table)
+    try:
+        if not logs_names(source):
+            return None
+        said = definitions_of(source, [name])
+        state = said.tables.get(name)
+        if said.end is None or state is None or state.hidden:
+            return None
+        made = Table.of(state.definition, said.flavour)
+    except (ConnectionLost, ServerError, SchemaError):  # reading the log says it, or does without
+        return None
+    logged = resolve_table(made.table_map(1), said.flavour).columns
+    if arrow_schema(logged) != arrow_schema(made.schema.columns):
+        return None
+    return logged, sequence_at(said.end)
+
+
+def newest_columns(options: Options, table: str) -> tuple[tuple[Column, ...], int]:
+    """A table's columns as its newest row has them, and the ``_seq`` of that row."""
     found: list[TableSchema] = []
     asked: dict[str, Any] = {
         "tables": table_patterns((), table),
@@ -361,13 +413,7 @@ def _columns(options: Options, table: str) -> tuple[pa.Schema, int]:
         raise PipelineError(f"{options.path} has no rows of table {table}")
     shape = _shape(table_of(newest.schema))  # a batch does not say all that the log says of it
     columns = next(each for each in reversed(found) if _shape(each) == shape).columns
-    if options.columns is not None:
-        names = {column.name for column in columns}
-        if missing := [name for name in options.columns if name not in names]:
-            raise PipelineError(f"table {table} has no column {missing[0]}")
-        columns = tuple(column for column in columns if column.name in options.columns)
-    schema = pa.schema([pa.field(column.name, plan_of(column).type) for column in columns])
-    return schema, int(newest.column("_seq")[newest.num_rows - 1].as_py())
+    return columns, int(newest.column("_seq")[newest.num_rows - 1].as_py())
 
 
 def _shape(table: TableSchema) -> list[tuple[Any, ...]]:

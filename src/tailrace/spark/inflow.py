@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.constants import MAGIC
-from tailrace.errors import PipelineError, StorageError
+from tailrace.errors import StorageError
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import to_json
 from tailrace.spark.complete import is_first
-from tailrace.spark.lake.resume import digests, resume
+from tailrace.spark.lake.resume import check_source, resume
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.spark.server_start import check_begin
 from tailrace.spark.taken import Taken
+from tailrace.storage.identity import digests
 from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
@@ -139,9 +140,11 @@ class Inflow:
     def look(self, series: LogSeries, *, enough: int | None = None) -> None:
         """Plan what is new in the series; with ``enough``, no more than some such batches.
 
-        Raises `PipelineError` where it is not the log that was read, and what reading it raises.
+        Raises `LogPurged`, `LogReset` where it is not the log that was read, and what reading it
+        raises.
         """
-        self._check(series)
+        if self._state is not None:
+            check_source(series, self._state)
         self._series = series
         if enough is None:
             self._waiting += self._planner.plan(series)
@@ -212,24 +215,6 @@ class Inflow:
             elif log.name == state.file:
                 count += max(size - state.offset, 0)
         return count
-
-    def _check(self, series: LogSeries) -> None:
-        """That the file in which the lake ends is the one that was read."""
-        state = self._state
-        if state is None:
-            return
-        log = next((log for log in series.files if log.name == state.file), None)
-        if log is None:
-            raise PipelineError(
-                f"source {self.name}: {state.file} is gone, which the lake has up to "
-                f"{state.offset}; what was written to it since is missing: bring the file back, or "
-                "create a new lake"
-            )
-        if log.size < state.offset or digests(log, state.offset) != (state.head, state.tail):
-            raise PipelineError(
-                f"{log.path} is not the log that the lake was made from, whose first "
-                f"{state.offset} bytes it has: create a new lake, or bring the log back"
-            )
 
 
 def settled(series: LogSeries, again: LogSeries) -> bool:

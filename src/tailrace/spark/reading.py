@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from tailrace.columns import read_split
 from tailrace.columns.arrays import table_of
-from tailrace.errors import SchemaChanged
+from tailrace.errors import PipelineError, SchemaChanged
 from tailrace.log.readable import statement_of
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.filters import matching, table_patterns
@@ -67,6 +67,7 @@ def read_changes(
         if not options.tables(*names):
             continue
         if options.table is not None:
+            _check_names(kept, options, target)
             last = int(kept.column("_seq")[kept.num_rows - 1].as_py())
             newer = since is not None and last > since
             yield _checked(kept, options, target) if newer else as_columns(kept, target)
@@ -77,6 +78,21 @@ def read_changes(
 def _warn(event: Event) -> None:
     """Note in the task's log that a change is missing."""
     _log.warning("%s:%s: skipped %s", event.file, event.offset, statement_of(event))
+
+
+def _check_names(batch: pa.RecordBatch, options: Options, target: pa.Schema) -> None:
+    """Raise `PipelineError` where the log does not name a table's columns and the target does."""
+    if batch.schema.metadata[b"tailrace.names"] != b"none":
+        return
+    there = {field.name for field in batch.schema.field("after").type}
+    asked = table_columns(target, options.images)
+    if asked and there.isdisjoint(asked):
+        place = f"{batch.column('_file')[0].as_py()}:{batch.column('_pos')[0].as_py()}"
+        raise PipelineError(
+            f"table {options.table}: the log does not name the columns of its rows from {place} on"
+            f" (binlog_row_metadata=MINIMAL), and columns such as {asked[0]} are asked for: give"
+            ' its CREATE TABLE by option("schema", …), or read from a later position'
+        )
 
 
 def _checked(batch: pa.RecordBatch, options: Options, target: pa.Schema) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC
-from tailrace.errors import LogPurged, PipelineError, UsageError
+from tailrace.errors import LogPurged, UsageError
 from tailrace.position import Position, sequence_at
 from tailrace.spark.batch import Again
 from tailrace.spark.cascade.build import parents
@@ -52,10 +52,6 @@ if TYPE_CHECKING:
 NO_ANSWERS: Final[Mapping[TableName, Answer]] = {}
 
 
-class LogGone(PipelineError):
-    """The log that a table needs is not there any more."""
-
-
 @dataclass(frozen=True)
 class _Group:
     """Tables of a source that are taken up together: they stand still since the same places."""
@@ -76,7 +72,7 @@ def take_up(
     """Take up the tables that are ``wanted``, as far as that is done.
 
     A table that fails again stays set aside, and the lake says why. Raises UsageError where no
-    table that is set aside is named, `PipelineError` where the log is no longer there.
+    table that is set aside is named, `LogPurged` where the log is no longer there.
     """
     manifest = store.manifest
     names = {key: manifest.tables[key].full_name for key in _asides(manifest)}
@@ -105,7 +101,7 @@ def take_up_named(
                 retry = _Retry(store, sources, batches, group, progress, by_name)
                 try:
                     retry.run()
-                except LogGone as error:
+                except LogPurged as error:
                     for key in group.keys:
                         names.give_up(key, error)
                 offers |= retry.offers
@@ -367,9 +363,9 @@ def _from(series: LogSeries, name: str) -> LogSeries | None:
     return LogSeries(series.name, series.files[names.index(name) :])
 
 
-def _gone(group: _Group, name: str) -> LogGone:
+def _gone(group: _Group, name: str) -> LogPurged:
     tables = ", ".join(sorted(group.keys))
-    return LogGone(
+    return LogPurged(
         f"{tables}: the log of source {group.source} is no longer there from {name} on, since when "
         "it was set aside: bring the files back (and give this source), or create a new lake"
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import LogPurged, LogReset, UsageError
+from tailrace.errors import LogReset, UsageError
 from tailrace.events import DecodeContext
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.stream_index import BEGIN, INNER_BYTES, IndexPlanner
 from tailrace.spark.stream_offset import Behind, Offset, mark_of
+from tailrace.storage.identity import check_read, file_read
 from tailrace.storage.reader import EventReader
 from tailrace.storage.streams.base import read_exactly
 from tailrace.transaction import BoundaryParser
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from tailrace.storage import LogFile, LogSeries
     from tailrace.values.schema import TableDefinition
 
+_REMEDY: Final = "copy the data again, and begin a new query with a checkpoint of its own"
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -35,34 +38,15 @@ class Limits:
     transactions: int | None = None
 
 
-def file_of(series: LogSeries, position: Position) -> LogFile:
-    """The file of a position that was read. Raises `LogPurged`, `LogReset` where it is gone."""
-    for log in series.files:
-        if log.name == position.file:
-            return log
-    first = Position(series.files[0].name, BEGIN)
-    text = f"{series.name}: {position.file} is gone, which was read up to {position.offset}; "
-    if position < first:
-        raise LogPurged(
-            f"{text}the logs begin with {first.file}, and what was written between is missing: copy"
-            " the data anew, and begin a new query with a checkpoint of its own"
-        )
-    raise LogReset(
-        f"{text}the logs end with {series.files[-1].name}: they were reset, or are another"
-        " server's. Begin a new query with a checkpoint of its own"
-    )
-
-
 def check(series: LogSeries, offset: Offset) -> None:
     """Raise `LogPurged`, `LogReset` where a log is not the one that was read up to an offset."""
-    log = file_of(series, offset.position)
     at = offset.position.offset
-    if log.size < at or (offset.mark and mark_of(log, at) != offset.mark):
-        raise LogReset(
-            f"{log.path} is not the log that was read up to {offset.position}: the logs were reset,"
-            " cut by a crash, or are another server's. Begin a new query with a checkpoint of its"
-            " own"
-        )
+    check_read(
+        series,
+        offset.position,
+        _REMEDY,
+        lambda log: not offset.mark or mark_of(log, at) == offset.mark,
+    )
 
 
 class Backlog:
@@ -100,7 +84,7 @@ class Backlog:
         """Go through what is new in the log from ``start`` on, until more than ``enough`` is known
         behind it. Raises `LogPurged`, `LogReset` where the log is not there any more.
         """
-        log = file_of(series, start)
+        log = file_read(series, start, _REMEDY)
         if self._planner is None or start.file not in self._files:
             self._begin(series, log)
         while not self._has(start, enough):
@@ -112,7 +96,7 @@ class Backlog:
 
         Raises `LogReset` where it does not come so far.
         """
-        log = file_of(series, start)
+        log = file_read(series, start, _REMEDY)
         if self._planner is None or start.file not in self._files:
             self._begin(series, log)
         while end.file not in self._files or self._files[end.file].end < end.offset:
@@ -170,7 +154,7 @@ class Backlog:
     def offset(self, series: LogSeries, position: Position, since: Position | None) -> Offset:
         """The offset that stands for a position."""
         index = self._files.get(position.file)
-        log = file_of(series, position)
+        log = file_read(series, position, _REMEDY)
         gtids = None if index is None else index.gtids_at(position.offset)
         return Offset(position, gtids, mark_of(log, position.offset), since)
 
@@ -196,7 +180,7 @@ class Backlog:
                 break
         if first is None:
             return None
-        log = file_of(series, first)
+        log = file_read(series, first, _REMEDY)
         later = series.files[series.files.index(log) :]
         total = sum(each.size for each in later) - first.offset
         with closing(log.open()) as file:
@@ -282,7 +266,7 @@ class Backlog:
             names = [log.name for log in series.files]
             part = replace(series, files=series.files[names.index(self._first) :])
         elif planner.last not in {log.name for log in series.files}:
-            file_of(series, Position(planner.last, BEGIN))
+            file_read(series, Position(planner.last, BEGIN), _REMEDY)
         planner.look(part, enough=1)
         self._files.update(planner.files)
         planner.let_go()

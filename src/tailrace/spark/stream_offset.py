@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from tailrace.constants import MAGIC
 from tailrace.errors import GtidError, PipelineError, UsageError
 from tailrace.position import Position
-from tailrace.spark.lake.resume import digests
+from tailrace.storage.identity import digests
 from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def mark_of(log: LogFile, offset: int) -> str:
     """A digest of a log's first event, and of its bytes before ``offset``; "" where not even that
     event is there.
 
-    Raises StorageError, and `PipelineError` where the log cannot be read up to there.
+    Raises StorageError where the log cannot be read up to there.
     """
     if log.size < _LENGTH_AT + 4:
         return ""

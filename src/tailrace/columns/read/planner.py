@@ -11,10 +11,11 @@ from tailrace.columns.read.blocks import Blocks
 from tailrace.columns.read.scan import Scan
 from tailrace.columns.read.split import Split, check_names, overlapping
 from tailrace.constants import EventFlag
-from tailrace.errors import LogError, PipelineError
+from tailrace.errors import LogError
 from tailrace.log.events import Log
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
+from tailrace.storage.identity import file_read
 from tailrace.transaction import State
 from tailrace.transaction.committed import TO_THE_END, Committed, Rollbacks
 from tailrace.transports import SeriesTransport
@@ -90,8 +91,8 @@ class SplitPlanner:
 
         With ``enough`` no further file is scanned once there are splits of that many bytes; but,
         with ``hold``, up to where the log was known before: `seen` does not go back. Raises
-        `BoundaryError` if rows that were already given were rolled back, `PipelineError` if the
-        file that was scanned last is not in the series any more.
+        `BoundaryError` if rows that were already given were rolled back, and `LogPurged` or
+        `LogReset` if the file that was scanned last is not in the series any more.
         """
         check_names(series)
         splits: list[Split] = []
@@ -122,19 +123,11 @@ class SplitPlanner:
 
     def _left(self, series: LogSeries) -> tuple[LogFile, ...]:
         """The files that are not finished, from the current one on."""
-        if self._scans:
-            name = self._scans[-1].log.name
-        elif self.end is not None:
-            name = self.end.file
-        else:
+        place = self._here if self._scans else self.end
+        if place is None:
             return series.files
-        names = [log.name for log in series.files]
-        if name not in names:
-            raise PipelineError(
-                f"source {series.name}: {name} is gone, which was not read to its end: bring the "
-                "file back, or create a new lake"
-            )
-        return series.files[names.index(name) :]
+        log = file_read(series, place, "bring the log's files back, or create a new lake")
+        return series.files[series.files.index(log) :]
 
     def _begin(self, log: LogFile) -> int:
         return self.end.offset if self.end is not None and self.end.file == log.name else 4
