@@ -83,20 +83,19 @@ def _batches(kind: str, rows: int, batches: int, each: int) -> list[tuple[float,
             for start in range(0, rows, _STEP):
                 with log.transaction() as trx:
                     trx.insert(table, _rows(kind, start, min(_STEP, rows - start)))
-        mirror(logs, lake, format="delta", keep=("current",))
-        for number in range(batches):
-            size = log_file.stat().st_size
-            with tailrace.append(logs) as log:
+            mirror(logs, lake, format="delta", keep=("current",))
+            for number in range(batches):
+                size = log_file.stat().st_size
                 for _ in range(each):
                     row = _rows(kind, rng.randrange(rows), 1)
                     changed = row.set_column(1, "customer", pa.array([number], pa.int32()))
                     with log.transaction() as trx:
                         trx.update(table, row, changed)
-            began, before = time.perf_counter(), _counted()
-            mirror(logs, lake)
-            took, after = time.perf_counter() - began, _counted()
-            read, written = (after[name] - before[name] for name in ("rchar", "wchar"))
-            found.append((took, read, written, log_file.stat().st_size - size))
+                began, before = time.perf_counter(), _counted()
+                mirror(logs, lake)
+                took, after = time.perf_counter() - began, _counted()
+                read, written = (after[name] - before[name] for name in ("rchar", "wchar"))
+                found.append((took, read, written, log_file.stat().st_size - size))
     return found
 
 
