@@ -7,6 +7,7 @@
 - visible: a row's way from the client's sending it to a reader of the lake, at a 1 s trigger
 - memory: of a mirror that follows a server under load
 - backlog: a log of some gigabytes, against the server's own replica that applies it
+- change: batches of one changed row, into tables of 1 to 16 million
 - merge: changes at random keys into a large table, against Spark's Delta MERGE
 
 Each part is a process of its own, and prints rows of a table in Markdown.
@@ -25,7 +26,7 @@ from typing import Final
 from benchmarks.pipeline_rows import HEADER, Options, Row
 from tools.servers import NAMES
 
-PARTS: Final = ("parquet", "cores", "visible", "memory", "backlog", "merge")
+PARTS: Final = ("parquet", "cores", "visible", "memory", "backlog", "change", "merge")
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _RATIO: Final = re.compile(r"mirror, (.+): (.+) x \((.+)\)")
 

@@ -21,7 +21,7 @@ from tests.spark.replay import rows_of, run
 COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
 KEY = ("b", "a")
 NAME = "shop.orders"
-LIMITS = Patches(least=0, share=1, together=2)
+LIMITS = Patches(least=0, share=1, together=2, small=0)
 
 
 class Table:
@@ -91,7 +91,14 @@ class Table:
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from([1 << 30, 2000, 300]),
-    st.sampled_from([LIMITS, Patches(0, 3, 3), Patches(0, 1, 2, changes=1), Patches(0, 2, 9)]),
+    st.sampled_from(
+        [
+            LIMITS,
+            Patches(0, 3, 3),
+            Patches(0, 1, 2, 0, changes=1, worn=0.001),
+            Patches(0, 2, 9, 0, worn=0.02),
+        ]
+    ),
 )
 def test_random_batches(seed, bucket_bytes, patches):
     folder, before = Path(tempfile.mkdtemp()), planning.BUCKET_BYTES
@@ -111,7 +118,7 @@ def test_random_batches(seed, bucket_bytes, patches):
 
 def test_few_changes_leave_all_files_and_add_one(tmp_path, monkeypatch):
     monkeypatch.setattr(planning, "BUCKET_BYTES", 500)
-    table = Table(Patches(least=0, share=2, together=4), random.Random(1), tmp_path)
+    table = Table(Patches(least=0, share=2, together=4, small=0), random.Random(1), tmp_path)
     first = table.begun(60)
     assert len(first.paths) > 2
     before = first.paths
@@ -124,6 +131,15 @@ def test_few_changes_leave_all_files_and_add_one(tmp_path, monkeypatch):
     assert built.paths[: len(before)] == before
     assert len(built.current.tails) == 1  # four of a size became one
     table.check(built)
+
+
+def test_a_small_tail_is_taken_into_the_next(tmp_path):
+    table = Table(Patches(least=0, share=2), random.Random(1), tmp_path)
+    table.begun(60)
+    for _ in range(4):
+        built = table.take([table.change() for _ in range(3)])
+        assert len(built.current.tails) == 1
+        table.check(built)
 
 
 def test_a_table_is_folded_when_a_share_of_it_is_beside(tmp_path, monkeypatch):
@@ -186,9 +202,30 @@ def test_tails_are_few_whatever_a_batch_has():
     for rows in (1, 3, 4, 5, 16, 1000):
         tails, written = [], 0
         for _ in range(300):
-            taken = swallowed(tails, rows, 4)
+            taken = swallowed(tails, rows, Patches(small=0))
             total = rows + sum(tail.rows for tail in tails[len(tails) - taken :])
             tails[len(tails) - taken :] = [DataFile("", total, 0, 0)]
             written += total
             assert len(tails) <= 16
         assert written <= rows * 300 * 6
+
+
+def test_a_file_is_rewritten_once_the_lists_of_its_deleted_rows_are_as_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "BUCKET_BYTES", 500)
+    table = Table(Patches(least=0, share=2, worn=0.001, spread=0), random.Random(6), tmp_path)
+    before = table.begun(60)
+    rewritten = 0
+    for _ in range(8):
+        built = table.take([table.change() for _ in range(2)])
+        table.check(built)
+        new = [
+            file
+            for file, path in zip(built.current.files, built.paths, strict=False)
+            if path not in before.paths and file is not None
+        ]
+        assert len(new) <= 1  # of a batch, so that none takes much longer than others
+        assert not any(file.hidden or file.spent for file in new)
+        rewritten += len(new)
+        before = built
+    assert rewritten > 3
+    assert any(file.spent for file in built.current.files if file is not None)

@@ -1,4 +1,8 @@
-"""Where the rows of some keys are in data files: by their key columns alone, in bulk."""
+"""Where the rows of some keys are in data files: by their key columns alone, in bulk.
+
+A key's hash selects the bucket's file. Rows in a file are in the order of their keys, so the bounds
+in its footer tell which row groups may have a key; only these groups' key columns are read.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,23 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.spark.current import raw
 from tailrace.spark.current.conform import conform
 from tailrace.spark.current.fold import key_columns
-from tailrace.spark.current.keys import dense, hashes
+from tailrace.spark.current.keys import buckets, dense, hashes
 from tailrace.spark.current.rows import RAW
-from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.parquet.footer import opened
 from tailrace.spark.parquet.hidden import NONE, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tailrace.spark.current.flat import Target
     from tailrace.spark.current.keys import Hashes
+    from tailrace.spark.current.pieces import Base
+    from tailrace.spark.parquet.footer import RowGroups
     from tailrace.spark.parquet.hidden import Rows
     from tailrace.spark.present import Bits
 
@@ -30,27 +37,30 @@ _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def find(
-    paths: Iterable[str], hidden: Mapping[str, str], touched: pa.Table, target: Target
+    base: Base, touched: pa.Table, target: Target, part: int = 0, parts: int = 1
 ) -> tuple[dict[str, Rows], pa.Table]:
-    """The numbers of the rows with touched keys in each file, and these rows' keys.
+    """The numbers of the rows with touched keys in each of the base's files, and these rows' keys.
 
-    ``hidden`` rows are passed over; files without any are left out of the first result. ``touched``
-    has the columns of the target's key (and their columns of texts, `raw.beside`), each key once.
+    The base has every ``parts``-th bucket file, from that of bucket ``part`` on. Its hidden rows
+    are passed over; files without any are left out of the first result. ``touched`` has the columns
+    of the target's key (and their columns of texts, `raw.beside`), each key once, of these buckets.
     """
     key = target.key
     sieve = _Sieve(touched, key)
     places: list[tuple[str, Rows]] = []
     passed: list[pa.Table] = []
-    for path in paths:
-        gone = load(hidden.get(path, NONE))
-        first = 0
-        for rows in _keys(path, target):
+    for path, wanted in _wanted(base, touched, key, part, parts):
+        gone: Rows | None = None
+        for first, rows in _keys(path, target, wanted):
             near = np.flatnonzero(sieve.passes(rows))
+            if not len(near):
+                continue
+            if gone is None:
+                gone = load(base.hidden.get(path, NONE))
             near = near[~np.isin(near + first, gone, assume_unique=True)]
             if len(near):
                 places.append((path, near + first))
                 passed.append(rows.take(pa.array(near)))
-            first += rows.num_rows
     if not passed:
         return {}, touched.slice(0, 0)
     rows = pa.concat_tables(passed, promote_options="default")
@@ -96,24 +106,59 @@ class _Sieve:
         return found
 
 
-def _keys(path: str, target: Target) -> Iterator[pa.Table]:
-    """The key's columns of a file, with their columns of texts, a row group at a time."""
+def _wanted(
+    base: Base, touched: pa.Table, key: Sequence[str], part: int, parts: int
+) -> Iterator[tuple[str, pa.Table]]:
+    """The files that may have touched keys, and which."""
+    if touched.num_rows:
+        places = buckets(key_columns([touched], key), parts * len(base.paths))
+        for number, path in enumerate(base.paths):
+            inside = np.flatnonzero(places == part + parts * number)
+            if path is not None and len(inside):
+                yield path, touched.take(pa.array(inside))
+        for path in base.tails:
+            yield path, touched
+
+
+def _keys(path: str, target: Target, wanted: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """The key's columns of a file, with their columns of texts, of the row groups that may have
+    wanted keys; and the number of the group's first row.
+    """
     key = target.key
-    texts: list[pa.Table] | None = None
-    for number, group in enumerate(row_groups(path, list(key))):
-        rows = pa.table(
-            {
-                name: conform(group.column(name), target.columns.field(name).type, name)
-                for name in key
-            }
-        )
-        if not any(rows.column(name).null_count for name in key):
-            yield rows
-            continue
-        if texts is None:  # a key's column is NULL only where no typed value says it
-            texts = list(row_groups(path, [RAW]))
-        whole = rows
-        for name, text in raw.texts(texts[number].column(RAW)).items():
-            if name in key:
-                whole = whole.append_column(raw.beside(name), pa.chunked_array([text]))
-        yield whole
+    with opened(path) as groups:
+        starts = np.cumsum([0, *groups.sizes]).tolist()
+        for number in _near(groups, target, wanted):
+            rows = _conformed(groups.read(number, key), target)
+            if any(rows.column(name).null_count for name in key):
+                # a key's column is NULL only where no typed value says it
+                found = raw.texts(groups.read(number, [RAW]).column(RAW))
+                for name, text in found.items():
+                    if name in key:
+                        rows = rows.append_column(raw.beside(name), pa.chunked_array([text]))
+            yield starts[number], rows
+
+
+def _conformed(rows: pa.Table, target: Target) -> pa.Table:
+    kinds = {name: target.columns.field(name).type for name in target.key}
+    return pa.table({name: conform(rows.column(name), kinds[name], name) for name in target.key})
+
+
+def _near(groups: RowGroups, target: Target, wanted: pa.Table) -> Iterator[int]:
+    """The row groups within whose bounds a wanted key is. Others do not have it: a NULL among a
+    group's values leaves it without bounds.
+    """
+    bounds = groups.bounds(target.key)
+    if bounds is None:
+        yield from range(len(groups.sizes))
+        return
+    least, most = (_conformed(each, target) for each in bounds)
+    for number in range(len(groups.sizes)):
+        near = wanted
+        for name in target.key:
+            low, high = least.column(name)[number], most.column(name)[number]
+            if low.is_valid and high.is_valid:
+                values = near.column(name)
+                inside = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+                near = near.filter(inside)
+        if near.num_rows:
+            yield number

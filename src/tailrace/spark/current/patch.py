@@ -20,7 +20,9 @@ from tailrace.spark.current.jobs import gathered, piece_entries, read_spill
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.pieces import base_rows
 from tailrace.spark.current.rows import empty_rows, write_rows
-from tailrace.spark.parquet import hidden
+from tailrace.spark.parquet.file import ParquetFile
+from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.parquet.hidden import NONE, dump, joined, load, without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +40,8 @@ class PatchJob:
 
     They are those of keys of one of some ``parts``, and the base's bucket files those that have
     such keys; its tails are all that there are. The rows of the last ``swallowed`` tails go into
-    the new one, ``out``. ``reads`` is about the bytes that it reads.
+    the new one, ``out``. Bucket files in ``rewrites`` are written again, each to the path there,
+    without their deleted rows. ``reads`` is about the bytes that it reads.
     """
 
     target: Target
@@ -50,14 +53,28 @@ class PatchJob:
     swallowed: int
     out: Path
     reads: int
+    rewrites: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A file that has the rows of another which are not deleted; without a path if there are none.
+
+    ``size`` is in bytes, as Parquet.
+    """
+
+    path: str | None
+    rows: int
+    size: int
 
 
 @dataclass(frozen=True)
 class Patched:
     """What a `PatchJob` made: a tail, without a path where there was no row to write.
 
-    ``hidden`` are the deleted rows, by the path of their file
-    (`parquet.hidden`); ``unseen`` and ``refused`` are as `Folded` has them.
+    ``hidden`` are the deleted rows, by the path of their file (`parquet.hidden`), ``rewritten`` the
+    files that took the place of others, by the path of these. ``unseen`` and ``refused`` are as
+    `Folded` has them.
     """
 
     path: str | None = None
@@ -65,6 +82,7 @@ class Patched:
     size: int = 0
     memory: int = 0
     hidden: Mapping[str, str] = field(default_factory=dict)
+    rewritten: Mapping[str, Rewritten] = field(default_factory=dict)
     unseen: int = 0
     seconds: float = 0.0
     refused: str | None = None
@@ -78,13 +96,29 @@ def patch(job: PatchJob, report: Report) -> Patched:
         size = memory = 0
         if rows.num_rows:
             size, memory = write_rows(rows, job.target, job.out, (*job.pieces, job.base))
+        gone = {path: dump(each) for path, each in found.items()}
+        rewritten = {path: _rewritten(job, path, gone) for path in job.rewrites}
     except RefusedError as error:
         return Patched(refused=str(error))
     report.final(1)
     path = str(job.out) if rows.num_rows else None
-    gone = {path: hidden.dump(each) for path, each in found.items()}
+    gone = {path: each for path, each in gone.items() if path not in rewritten}
     seconds = time.perf_counter() - start
-    return Patched(path, rows.num_rows, size, memory, gone, unseen, seconds)
+    return Patched(path, rows.num_rows, size, memory, gone, rewritten, unseen, seconds)
+
+
+def _rewritten(job: PatchJob, path: str, gone: Mapping[str, str]) -> Rewritten:
+    """Write a bucket's file again, without its deleted rows, a row group at a time."""
+    deleted = load(joined([job.base.hidden.get(path, NONE), gone.get(path, NONE)]))
+    out = ParquetFile(job.rewrites[path], bounded=job.target.key)
+    first = count = 0
+    for group in row_groups(path):
+        kept = without(group, first, deleted)
+        first += group.num_rows
+        count += kept.num_rows
+        if kept.num_rows:
+            out.write(kept.replace_schema_metadata())
+    return Rewritten(str(out.path), count, out.close()) if count else Rewritten(None, 0, 0)
 
 
 def _patched(job: PatchJob) -> tuple[pa.Table, dict[str, Rows], int]:
@@ -94,8 +128,7 @@ def _patched(job: PatchJob) -> tuple[pa.Table, dict[str, Rows], int]:
     changed = gathered(as_entries(empty_rows(target)), pieces, target)
     texts = [each for each in map(raw.beside, target.key) if each in changed.schema.names]
     touched = changed.select([*target.key, *texts])
-    paths = [path for path in (*base.paths, *base.tails) if path is not None]
-    found, keys = find(paths, base.hidden, touched, target)
+    found, keys = find(base, touched, target, job.part, job.parts)
     rows, unseen = alive(merge([as_entries(keys), changed], target.key, given=target.given))
     swallowed = base.tails[len(base.tails) - job.swallowed :]
     more = _swallowed_rows(job, swallowed, found)
@@ -111,7 +144,7 @@ def _swallowed_rows(
     both = dict(base.hidden)
     for path in tails:
         if path in found:
-            both[path] = hidden.joined([both.get(path, hidden.NONE), hidden.dump(found[path])])
+            both[path] = joined([both.get(path, NONE), dump(found[path])])
     for rows in base_rows(replace(base, hidden=both), job.target):
         if job.parts == 1:
             yield rows

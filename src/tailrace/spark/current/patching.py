@@ -1,22 +1,28 @@
 """When a table's changes are kept separately from its files, and the state that results.
 
 The rows of a bucket are the rows of its file that are not deleted, and rows of tails. Tails are
-files of newer rows, of any buckets. Each batch adds one, and small tails are compacted into larger
-ones, so that there are few. Once a share of the table's rows is deleted or in tails, the jobs of
-`tailrace.spark.current.jobs` rewrite its buckets.
+files of newer rows, of any buckets. Each batch adds one or replaces the last, and small tails are
+compacted into larger ones, so that there are few. Once a share of the table's rows is deleted or in
+tails, the jobs of `tailrace.spark.current.jobs` rewrite its buckets.
+
+A batch that deletes rows of a file writes the list of all its deleted rows. Once these lists have
+taken as many bytes as the file, it is rewritten without these rows: so both together cost at most
+twice what the best moment would, whatever the batches have.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from tailrace.spark.current.patch import PatchJob
+from tailrace.spark.current.rows import ROW_GROUP
 from tailrace.spark.manifest.manifest import Current, DataFile
 from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.spark.current.patch import Patched
@@ -29,18 +35,27 @@ if TYPE_CHECKING:
 class Patches:
     """Limits. A table of fewer than ``least`` bytes in memory is rewritten, which costs little.
 
-    One ``share``-th of a table's rows may be deleted or in tails. So many tails of about a size,
-    ``together``, become one. A job takes at most about ``changes`` bytes of changes, and looks for
-    their keys in ``table`` bytes of rows, both as they are in memory.
+    One ``share``-th of a table's rows may be in tails, or deleted. So many tails of about a size,
+    ``together``, become one; a tail of fewer than ``small`` bytes is always taken into the next, so
+    that a single change meets one file and one tail. A file is rewritten once the lists of its
+    deleted rows have taken ``worn`` times its own bytes. A batch rewrites one such file, and more
+    while they have at most ``spread`` times the bytes of its changes. A job takes at most about
+    ``changes`` bytes of changes, and looks for their keys in ``table`` bytes of rows, both as they
+    are in memory.
     """
 
-    least: int = 64 << 20
+    least: int = 256 << 10
     share: int = 10
     together: int = 4
+    small: int = 64 << 10
+    worn: float = 1
+    spread: int = 8
     changes: int = 32 << 20
     table: int = 4 << 30
 
 
+LISTED: Final = 2
+"""Bytes for each character of a list of deleted rows: the list itself, and the format's vector."""
 DEFAULT_PATCHES: Final = Patches()
 
 
@@ -55,9 +70,10 @@ def parts(plan: TablePlan, before: State | None, limits: Patches | None) -> int:
     newer = sum(file.rows for file in current.tails)
     if (max(stale, newer) + plan.changed) * limits.share > current.rows:
         return 0
+    searched = _searched_share(current.data, plan.changed) * plan.memory
     wanted = 1
     while wanted < plan.buckets and (
-        wanted * limits.changes < plan.fresh or wanted * limits.table < plan.memory
+        wanted * limits.changes < plan.fresh or wanted * limits.table < searched
     ):
         wanted *= 2
     return wanted
@@ -75,13 +91,20 @@ def jobs(
     if plan.base is None:
         return []
     base, current = plan.base, before[0]
-    taken = swallowed(current.tails, plan.changed, limits.together)
+    taken = swallowed(current.tails, plan.changed, limits)
+    worn = _worn(current, plan.fresh, limits)
     found = []
     for part in range(count):
         cut = tuple(spills.get(part, ()))
         if count > 1 and not cut and not taken:
             continue
+        own = range(part, len(current.files), count)
         files = [file for file in (*current.files[part::count], *current.tails) if file is not None]
+        rewrites = {
+            path: out.with_name(f"{out.name}-{part}-{bucket}.parquet")
+            for bucket in own
+            if bucket in worn and (path := base.paths[bucket]) is not None
+        }
         found.append(
             PatchJob(
                 plan.target,
@@ -92,31 +115,58 @@ def jobs(
                 count,
                 taken,
                 out.with_name(f"{out.name}-{part}.parquet"),
-                _key_bytes(plan, files) + plan.fresh // count,
+                _key_bytes(plan, files)
+                + plan.fresh // count
+                + sum(file.size for bucket in worn & {*own} if (file := current.files[bucket])),
+                rewrites,
             )
         )
     return found
 
 
+def _worn(current: Current, fresh: int, limits: Patches) -> set[int]:
+    """The buckets whose files this batch rewrites, those first whose deleted rows cost the most."""
+    found = [
+        (file.spent / max(file.size, 1), bucket, file.memory)
+        for bucket, file in enumerate(current.files)
+        if file is not None and file.spent > limits.worn * file.size
+    ]
+    chosen: set[int] = set()
+    room = fresh * limits.spread
+    for _, bucket, memory in sorted(found, reverse=True):
+        if chosen and memory > room:
+            break
+        chosen.add(bucket)
+        room -= memory
+    return chosen
+
+
 def _key_bytes(plan: TablePlan, files: Sequence[DataFile]) -> int:
-    """About the bytes that the key takes in files."""
-    return sum(file.size for file in files) * len(plan.target.key) // len(plan.target.columns)
+    """About the bytes that are read of the key in files."""
+    size = sum(file.size for file in files) * len(plan.target.key) // len(plan.target.columns)
+    return int(size * _searched_share(files, plan.changed))
 
 
-def swallowed(tails: Sequence[DataFile], rows: int, together: int) -> int:
+def _searched_share(files: Iterable[DataFile], changes: int) -> float:
+    """About the share of the row groups that may have the keys of changes (`finding`), at most."""
+    groups = sum(-(-file.rows // ROW_GROUP) for file in files)
+    return min(1.0, changes / max(groups, 1))
+
+
+def swallowed(tails: Sequence[DataFile], rows: int, limits: Patches) -> int:
     """How many of the last tails become one with a new one of so many rows."""
     taken = 0
-    while True:
-        level = _level(rows, together)
-        run = 0
-        for tail in reversed(tails[: len(tails) - taken]):
-            if _level(tail.live, together) > level:
-                break
-            run += 1
-        if run < together - 1:
-            return taken
-        rows += sum(tail.live for tail in tails[len(tails) - taken - run : len(tails) - taken])
+    while rest := tails[: len(tails) - taken]:
+        level = _level(rows, limits.together)
+        same = takewhile(lambda tail: _level(tail.live, limits.together) <= level, reversed(rest))  # noqa: B023 - it is run at once
+        run = len(list(same))
+        if run < limits.together - 1:
+            run = int(rest[-1].size < limits.small)
+        if not run:
+            break
+        rows += sum(tail.live for tail in rest[-run:])
         taken += run
+    return taken
 
 
 def _level(rows: int, together: int) -> int:
@@ -157,11 +207,17 @@ def patched(before: State, jobs: Sequence[PatchJob], results: Sequence[Patched])
 def _without(
     file: DataFile | None, path: str | None, results: Sequence[Patched]
 ) -> tuple[DataFile | None, str | None]:
-    """A file with all its rows that are hidden now; none where no row counts any more."""
+    """A file with all its rows that are hidden now, or the one that took its place; none where no
+    row counts any more.
+    """
     if file is None or path is None:
         return None, None
+    if new := next((each.rewritten[path] for each in results if path in each.rewritten), None):
+        memory = file.memory * new.rows // max(file.rows, 1)
+        return DataFile("", new.rows, new.size, memory) if new.rows else None, new.path
     more = [result.hidden[path] for result in results if path in result.hidden]
     if not more:
         return file, path
-    now = replace(file, hidden=hidden.joined([file.hidden, *more]))
+    listed = hidden.joined([file.hidden, *more])
+    now = replace(file, hidden=listed, spent=file.spent + LISTED * len(listed))
     return (now, path) if now.live else (None, None)

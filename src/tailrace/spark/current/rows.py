@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tailrace.spark.current.flat import Target
     from tailrace.spark.current.pieces import Base, Piece
 
-ROW_GROUP: Final = 1 << 18
+ROW_GROUP: Final = 1 << 17
+"""Rows of a group: what is read of a key column to find one row (`finding`)."""
 RAW: Final = "_raw"
 SHARD: Final = "_source"
 CURRENT_FIELDS: Final[Mapping[str, str]] = {STAMP: STAMP, SEQ: SEQ}
@@ -63,7 +64,7 @@ def write_rows(
     columns[RAW] = pa.chunked_array([raw.as_map(rows.num_rows, texts)])
     table = pa.table(columns)
     order = pc.sort_indices(table, [(name, "ascending") for name in target.key])
-    file = ParquetFile(path)
+    file = ParquetFile(path, bounded=target.key)
     for start in range(0, max(table.num_rows, 1), ROW_GROUP):
         file.write(table.take(order.slice(start, ROW_GROUP)))
     return file.close(), table.nbytes

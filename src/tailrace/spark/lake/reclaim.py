@@ -280,7 +280,7 @@ def _under_own_names(
 def _put(rows: pa.Table, order: list[tuple[str, str]], path: Path) -> DataFile:
     """A file of rows in an order."""
     rows = rows.take(pc.sort_indices(rows, order))
-    file = ParquetFile(path)
+    file = ParquetFile(path, bounded=[name for name, _ in order])
     for start in range(0, max(rows.num_rows, 1), ROW_GROUP):
         file.write(rows.slice(start, ROW_GROUP))
     return DataFile("", rows.num_rows, file.close(), rows.nbytes)

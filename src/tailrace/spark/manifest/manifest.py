@@ -87,7 +87,8 @@ class DataFile:
     """A data file of a table, by its name in the table's folder; ``memory``: bytes as Arrow.
 
     ``rows`` is how many it has; those that ``hidden`` names (`parquet.hidden`) do not
-    count: only files of a current state have any.
+    count: only files of a current state have any. ``spent`` is the bytes that the lists of them
+    have taken so far, batch by batch (`tailrace.spark.current.patching`).
     """
 
     name: str
@@ -95,6 +96,7 @@ class DataFile:
     size: int
     memory: int
     hidden: str = hidden.NONE
+    spent: int = 0
 
     @classmethod
     def of(cls, value: dict[str, Any]) -> Self:
@@ -102,7 +104,7 @@ class DataFile:
         found = cls(**value)
         if found.name != "":
             check_plain(found.name, "a data file's name")
-        for number in (found.rows, found.size, found.memory):
+        for number in (found.rows, found.size, found.memory, found.spent):
             _whole(number, "a data file's figure")
         _text(found.hidden, "the deleted rows of a file")
         return found
@@ -341,8 +343,9 @@ def _plain(value: Any) -> Any:
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
-    if isinstance(value, DataFile) and not value.hidden:
-        return {name: each for name, each in vars(value).items() if name != "hidden"}
+    if isinstance(value, DataFile):
+        rest = {} if value.hidden else {"hidden", "spent"}
+        return {name: each for name, each in vars(value).items() if name not in rest}
     if isinstance(value, SourceState):
         return {name: _plain(each) for name, each in vars(value).items() if each not in ((), None)}
     if isinstance(value, Position):

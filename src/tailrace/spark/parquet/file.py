@@ -3,7 +3,7 @@
 Measured with batches of a 12-column table on one core (docs/design/lake.md): dictionaries on all
 columns, as is pyarrow's default, cost half as much again as on few-valued columns only, and make
 larger files; zstd at level 1 takes a third of snappy's size for little time; smallest and largest
-values of text columns cost a tenth, and no one prunes by them.
+values of text columns cost a tenth, so only the columns that rows are sorted by have them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tailrace.printable import one_line
 from tailrace.spark.types import ROW_METADATA, spark_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 _ALWAYS_FEW: Final = frozenset({"_op", "_db", "_table", "_file", "_server_id", "_source"})
@@ -37,11 +37,13 @@ _GTIDS_REPEAT: Final = 4
 class ParquetFile:
     """A Parquet file in the making; settings are chosen by the first rows written.
 
-    Each `write` makes one row group. Raises `PipelineError` where the file cannot be written.
+    Each `write` makes one row group. The footer has the smallest and largest value of ``bounded``
+    columns, even of texts. Raises `PipelineError` where the file cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, bounded: Collection[str] = ()) -> None:
         self.path = path
+        self._bounded = bounded
         self._writer: pq.ParquetWriter | None = None
         self._texts: list[str] = []
 
@@ -51,7 +53,7 @@ class ParquetFile:
             if self._writer is None:
                 self._texts = _as_text(rows)
                 rows = self._prepared(rows)
-                self._writer = _open(self.path, rows)
+                self._writer = _open(self.path, rows, self._bounded)
             else:
                 rows = self._prepared(rows)
             self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
@@ -87,13 +89,14 @@ def _spark_json(schema: pa.Schema) -> bytes:
     return spark_json(schema).encode()
 
 
-def _open(path: Path, rows: pa.Table) -> pq.ParquetWriter:
+def _open(path: Path, rows: pa.Table, bounded: Collection[str]) -> pq.ParquetWriter:
     few = set(_ALWAYS_FEW)
     ranged: list[str] = []
     for leaf, arrow in _leaves(rows.schema):
+        is_text = pa.types.is_string(arrow) or pa.types.is_binary(arrow)
         if pa.types.is_dictionary(arrow):
             few.add(leaf)
-        elif not (pa.types.is_string(arrow) or pa.types.is_binary(arrow)):
+        elif leaf in bounded or not is_text:
             ranged.append(leaf)
     if rows.num_rows >= _SAMPLED_ROWS:
         few |= _few_valued(rows)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -58,27 +59,83 @@ def make_plain(path: Path) -> None:
             file.write(_HIDDEN)
 
 
+class RowGroups:
+    """A file's row groups, in the types in which they were written.
+
+    Those of a file that another engine wrote come in our types as far as the file itself tells.
+    """
+
+    def __init__(self, file: pq.ParquetFile) -> None:
+        self._file = file
+        self._written = _written(file)
+        self.sizes = [file.metadata.row_group(each).num_rows for each in range(file.num_row_groups)]
+        """Rows of each group."""
+
+    def read(self, number: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """A group's rows."""
+        names = None if columns is None else list(columns)
+        rows = self._file.read_row_group(number, columns=names, use_threads=False)
+        return as_written(rows, self._written)
+
+    def bounds(self, columns: Sequence[str]) -> tuple[pa.Table, pa.Table] | None:
+        """The least and the greatest values of columns: tables with a row for each group.
+
+        NULL where a group has NULLs, or where the footer does not record its values. None if it
+        records nothing that is of use. A text's bounds may be cut, so that they need not be values.
+        """
+        least: dict[str, pa.Array] = {}
+        most: dict[str, pa.Array] = {}
+        try:
+            for name in columns:
+                found = self._statistics(name)
+                kind = self._file.schema_arrow.field(name).type
+                least[name] = pa.array([None if each is None else each.min for each in found], kind)
+                most[name] = pa.array([None if each is None else each.max for each in found], kind)
+            low, high = pa.table(least), pa.table(most)
+            return as_written(low, self._written), as_written(high, self._written)
+        except (KeyError, ValueError, TypeError, NotImplementedError, OverflowError):
+            return None
+
+    def _statistics(self, column: str) -> list[pq.Statistics | None]:
+        """Of each group; None if they do not bound all its values."""
+        metadata = self._file.metadata
+        places = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+        found = [
+            metadata.row_group(number).column(places[column]).statistics
+            for number in range(metadata.num_row_groups)
+        ]
+        return [
+            each
+            if each is not None and each.has_min_max and each.has_null_count and not each.null_count
+            else None
+            for each in found
+        ]
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[RowGroups]:
+    """Open a file; its errors are `PipelineError`s."""
+    try:
+        with _opened(path) as file:
+            yield RowGroups(file)
+    except (OSError, pa.ArrowException) as error:
+        raise PipelineError(f"cannot read {path}, a file of the lake: {error}") from error
+
+
 def row_groups(
     path: str, columns: Sequence[str] | None = None, *, back: bool = True
 ) -> Iterator[pa.Table]:
-    """A file's row groups, in the types in which they were written; raises `PipelineError`.
+    """The rows of a file's row groups, one after the other; raises `PipelineError`.
 
-    Those of a file that another engine wrote come in our types as far as the file itself tells.
     With ``back`` columns that were given other names (`renamed`) have their own.
     """
-    try:
-        with _opened(path) as file:
-            written = _written(file)
-            names = None if columns is None else list(columns)
-            for number in range(file.num_row_groups):
-                rows = file.read_row_group(number, columns=names, use_threads=False)
-                rows = as_written(rows, written)
-                if back and _RENAMED in (rows.schema.metadata or {}):
-                    own = json.loads(rows.schema.metadata[_RENAMED])
-                    rows = rows.rename_columns([own.get(each, each) for each in rows.schema.names])
-                yield rows
-    except (OSError, pa.ArrowException) as error:
-        raise PipelineError(f"cannot read {path}, a file of the lake: {error}") from error
+    with opened(path) as groups:
+        for number in range(len(groups.sizes)):
+            rows = groups.read(number, columns)
+            if back and _RENAMED in (rows.schema.metadata or {}):
+                own = json.loads(rows.schema.metadata[_RENAMED])
+                rows = rows.rename_columns([own.get(each, each) for each in rows.schema.names])
+            yield rows
 
 
 def written_schema(path: Path) -> pa.Schema:
