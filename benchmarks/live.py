@@ -6,7 +6,8 @@ as objects, by `tailrace.rows` and by mysql-replication. The server has one core
 another; connections are without TLS, but for the row that says so.
 
 ``--transaction MB`` compares something else: one transaction of that size, read by position and by
-GTID, in turn.
+GTID, in turn. So does ``--receive``: a log of 300 MB copied to disk by `tailrace.receive` and by
+``mysqlbinlog --raw``, which never syncs; the ratio is of copies that are synced once, at their end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import statistics
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +30,7 @@ from tailrace.columns.live.unframe import unframe
 from tailrace.live.chunks import END, Chunk, FileBegin
 from tailrace.live.feed import Feed
 from tailrace.live.url import Source
+from tailrace.replication.receiver import Receiver
 from tailrace.wire.commands import BinlogDump, DumpFlag
 from tools.servers import Server, binlog_tool
 
@@ -51,6 +54,13 @@ _OPTIONS: Final = {
     },
 }
 _ROWS: Final = {"bulk": 1_000_000, "single": 60_000}
+_RECEIVED_ROWS: Final = {
+    "mysql-9.7": {"bulk": 2_500_000, "single": 500_000},
+    "mariadb-11.8": {"bulk": 2_500_000, "single": 300_000},
+}
+"""Rows in 300 MB."""
+_SYNCED_AT_END: Final = 86400.0
+"""Seconds between syncs that leave only the one at the end."""
 _INCUMBENT_ROWS: Final = 10_000
 _ROW_SIZE: Final = 8240
 """Bytes of a rows event of the log ``even``."""
@@ -135,6 +145,17 @@ class _Log:
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             return self._tool("--raw", f"--result-file={folder}/")
 
+    def tool_copy(self, folder: Path, *, sync: bool) -> None:
+        self._tool("--raw", f"--result-file={folder}/")
+        if sync:
+            with (folder / self.path.name).open("rb") as file:
+                os.fsync(file.fileno())
+
+    def receive(self, folder: Path, sync: str | float) -> None:
+        done = Receiver(self.source(), folder, sync=sync).run()
+        if done.received < self.size - 1000:
+            raise RuntimeError(f"{done.received} bytes of {self.size}")
+
     def _tool(self, *options: str) -> float:
         name = self.server.name
         ssl = "--ssl-mode=DISABLED" if self.server.flavour == "mysql" else "--skip-ssl"
@@ -194,8 +215,11 @@ def command(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--rows", action="store_true", help="rows in three ways, and nothing else")
     parser.add_argument("--transaction", type=int, metavar="MB", help="one transaction, two ways")
+    parser.add_argument("--receive", action="store_true", help="copies, and nothing else")
     options = parser.parse_args(arguments)
-    if options.transaction:
+    if options.receive:
+        _receive(rounds=3 if options.quick else 9)
+    elif options.transaction:
         _transaction(options.transaction, rounds=3 if options.quick else 5)
     else:
         run(quick=options.quick, rows_only=options.rows)
@@ -222,6 +246,46 @@ def _transaction(megabytes: int, rounds: int) -> None:
                             at.wall.append(time.perf_counter() - wall)
                             at.cpu.append(time.process_time() - cpu)
                 _compared(contender, *times)
+
+
+def _receive(rounds: int) -> None:
+    """Print how fast logs are copied, and the ratio to mysqlbinlog at equal syncing, by round."""
+    cores = sorted(os.sched_getaffinity(0))
+    for name, options in _OPTIONS.items():
+        for kind, rows in _RECEIVED_ROWS[name].items():
+            os.sched_setaffinity(0, cores)
+            with Server(name, options) as server:
+                logs.fill(server, kind, rows)
+                _place(server, cores)
+                log = _Log(server, kind)
+                ways: dict[str, Callable[[Path], None]] = {
+                    "mysqlbinlog --raw, synced": partial(log.tool_copy, sync=True),
+                    "mysqlbinlog --raw": partial(log.tool_copy, sync=False),
+                    "receive, synced at the end": partial(log.receive, sync=_SYNCED_AT_END),
+                    "receive": partial(log.receive, sync="group"),
+                }
+                found = {way: _Times() for way in ways}
+                for number in range(rounds + 1):
+                    for way, copy in ways.items():
+                        with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+                            os.sync()
+                            wall = time.perf_counter()
+                            copy(Path(folder))
+                            if number:
+                                found[way].wall.append(time.perf_counter() - wall)
+                print(f"\n{name}, {kind}: {log.size / 1e6:.0f} MB; medians of {rounds} rounds")
+                for way, times in found.items():
+                    _copied(way, log.size, times.wall, found["mysqlbinlog --raw, synced"].wall)
+
+
+def _copied(way: str, size: int, walls: list[float], base: list[float]) -> None:
+    seconds = statistics.median(walls)
+    ratios = sorted(theirs / ours for ours, theirs in zip(walls, base, strict=True))
+    print(
+        f"  {way:26} {seconds:7.3f} s {size / seconds / 1e6:7.0f} MB/s"
+        f" {statistics.median(ratios):5.2f} of mysqlbinlog's speed, synced"
+        f" ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    )
 
 
 def _compared(contender: str, position: _Times, gtid: _Times) -> None:

@@ -1,9 +1,10 @@
-"""Durations: with a unit everywhere, a bare number is seconds."""
+"""Durations and sizes: with a unit everywhere; a bare number is seconds, or bytes."""
 
 import pytest
 
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
+from tailrace.sizes import bytes_of
 from tests.cases import each_case
 
 
@@ -48,3 +49,20 @@ def test_bounds(given, message):
     with pytest.raises(UsageError) as raised:
         seconds_of(given, "retry", least=0.01)
     assert str(raised.value) == message
+
+
+@each_case(
+    ("given", "size"),
+    [("20GB", 20 * 10**9), ("1.5 kB", 1500), ("64MiB", 64 << 20), ("7", 7), (7, 7), ("2b", 2)],
+)
+def test_sizes(given, size):
+    assert bytes_of(given, "size") == size
+
+
+@each_case("given", ["", "0", "0.4", "-1", "much", "5s", "1e9", None])
+def test_what_is_no_size(given):
+    with pytest.raises(UsageError) as raised:
+        bytes_of(given, "--spool-limit")
+    assert str(raised.value) == (
+        f"--spool-limit is a size such as 500MB, 20GB or 64MiB, not {str(given)!r}"
+    )

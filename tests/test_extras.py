@@ -127,6 +127,23 @@ def test_a_command(hidden, command, extra, tmp_path):
     assert line.endswith(f"which is not installed: {hint(extra)}")
 
 
+@pytest.mark.parametrize("hidden", ["llvmlite", "numba"])
+def test_a_receiver_needs_no_kernel(hidden, tmp_path):
+    """Nor does the cache have one."""
+    code = """
+from array import array
+from tailrace.replication import unframe
+unframe.SMALL = 1
+event = bytes(9) + (19).to_bytes(4, "little") + bytes(6)
+data = bytearray(((20).to_bytes(3, "little") + bytes(2) + event) * 2)
+made = unframe.GrowingUnframe()
+for _ in range(2):
+    state = array("q", [0, len(data), 0, 0, 4, 0, 0])
+    print(made(memoryview(bytearray(data)), array("q", bytes(64)), state), state[5])
+"""
+    assert without(hidden, code, cache=tmp_path).stdout.split() == ["0", "2"] * 2
+
+
 @pytest.mark.parametrize("command", ["log", "stat"])
 def test_files_are_read_without_any(command, tmp_path):
     code = f"sys.argv[1:] = [{command!r}, {LOG!r}]\nfrom tailrace.__main__ import main\nmain()"

@@ -180,6 +180,8 @@ FILES = {
     "mirror logs --into lake --keys shop.t=a --keep changelog": "a key is for current and history: a changelog needs none",
     "mirror logs --into lake --trigger 1s": "--trigger goes with --follow: without it there is one batch",
     "mirror logs --into lake --trigger never": f"--trigger {DURATION}, not 'never'",
+    "mirror logs --into lake --spool-limit 1GB": "a spool limit is for servers: files are read where they are",
+    "mirror mysql://root@db1/ --into lake --spool-limit big": "the spool limit is a size such as 500MB, 20GB or 64MiB, not 'big'",
     "mirror logs --into lake --cores 0": "--cores 0: give a number of cores from 1 on",
     "mirror logs --into full": "{here}/full is not empty and no lake: give a new or empty folder for --into",
     "mirror logs --into lake --update-mode copy": "--update-mode copy: give merge-on-read or copy-on-write",

@@ -17,8 +17,9 @@ from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.options import FORMATS
 from tailrace.spark.server_start import load
+from tailrace.spark.servers import Room
 from tailrace.spark.verify import verify
-from tests.spark.following import FLAVOURS, Follow, read, url_of
+from tests.spark.following import FLAVOURS, Follow, read, url_of, values
 from tests.spark.history.landing import in_this_process
 from tests.waiting import purge
 
@@ -378,6 +379,89 @@ def test_a_disk_that_does_not_hold_all_of_the_log(with_a_long_log, small_disk, f
     assert current(lake) == [(1,), (2,), (3,), (4,)]
     copy = lake / "_tailrace" / "sources"
     assert sum(log.stat().st_size for log in copy.rglob("*binlog.0*")) < DISK // 2
+
+
+LIMIT = 1_000_000
+
+
+@pytest.fixture
+def most_received(monkeypatch):
+    """The most bytes that a spool had, in a list."""
+    most = [0]
+
+    def took(room, count, took=Room.took):
+        copies = room._folder.rglob("*binlog.0*")
+        most[0] = max(most[0], sum(log.stat().st_size for log in copies))
+        return took(room, count)
+
+    monkeypatch.setattr(Room, "took", took)
+    return most
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_spool_with_a_limit(with_a_long_log, tmp_path, follow, most_received):
+    """Each transaction is larger. It has a chunk of the stream more, its last transaction's rest,
+    and the last file.
+    """
+    server, lake = with_a_long_log, tmp_path / "lake"
+    options = {"tables": "d.t", "spool_limit": f"{LIMIT}B"}
+    with in_this_process():
+        if follow:
+            with Follow(url_of(server), lake, **options) as following:
+                following.wait_for(lambda: (lake / "d.t").exists() and len(current(lake)) == 4)
+        else:
+            mirror(url_of(server), lake, **options)
+    assert current(lake) == [(1,), (2,), (3,), (4,)]
+    assert 1 << 20 < most_received[0] < LIMIT + (4 << 20) + (1 << 20) + (2 << 20) < TAKES // 4
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_an_in_doubt_transaction_that_holds_more_than_the_limit(fresh_server, tmp_path, follow):
+    """Nothing after it can be taken: it is received all the same, until the transaction ends.
+
+    And so is the beginning of a file in which a new lake begins late.
+    """
+    server, lake = fresh_server("mysql-9.7"), tmp_path / "lake"
+    options = {"tables": "d.t", "spool_limit": LIMIT}
+    server.execute("CREATE DATABASE d")
+    server.execute("CREATE TABLE d.t (a INT PRIMARY KEY)")
+    server.execute("CREATE TABLE d.other (a INT PRIMARY KEY, v MEDIUMBLOB)")
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("XA START 'x'")
+        cursor.execute("INSERT INTO d.t VALUES (0)")
+        cursor.execute("XA END 'x'")
+        cursor.execute("XA PREPARE 'x'")
+        for number in range(6):  # what is left to Spark is larger
+            server.execute(f"INSERT INTO d.other VALUES ({number}, REPEAT('x', {1 << 20}))")
+        server.execute("INSERT INTO d.t VALUES (1)")
+
+        def received():
+            copies = (lake / "_tailrace" / "sources").rglob("*binlog.0*")
+            return sum(log.stat().st_size for log in copies) >= 6 << 20
+
+        with in_this_process():
+            if follow:
+                with Follow(url_of(server), lake, **options) as following:
+                    following.wait_for(received)
+                    following.wait_for(lambda: following.held is not None)
+                    cursor.execute("XA COMMIT 'x'")
+                    following.wait_for(lambda: (lake / "d.t").exists() and len(current(lake)) == 2)
+            else:
+                assert mirror(url_of(server), lake, **options).held
+                assert received()
+                cursor.execute("XA COMMIT 'x'")
+                assert not mirror(url_of(server), lake, **options).held
+    assert current(lake) == [(0,), (1,)]
+    begin = "{}:{}".format(*server.end())
+    server.execute("INSERT INTO d.t VALUES (2)")
+    url, late = url_of(server, f"ssl_mode=DISABLED&position={begin}"), tmp_path / "late"
+    with in_this_process():
+        if follow:
+            with Follow(url, late, incomplete="accept", **options) as following:
+                following.wait_for(lambda: values(late, "d.t", "a") == [2])
+        else:
+            mirror(url, late, incomplete="accept", **options)
+    assert current(late) == [(2,)]
 
 
 def test_a_disk_without_room(with_a_long_log, small_disk):

@@ -265,6 +265,10 @@ def test_options_that_make_no_sense(reader):
         reader("mysql://root@127.0.0.1:1/").initialOffset()
     with pytest.raises(UsageError, match="spool is for servers"):
         reader(SHOP / "mysql", spool="/x").initialOffset()
+    with pytest.raises(UsageError, match="spoolLimit is for servers"):
+        reader(SHOP / "mysql", spoolLimit="1GB").initialOffset()
+    with pytest.raises(UsageError, match="option spoolLimit is a size"):
+        reader(SHOP / "mysql", spoolLimit="all")
     batch = BinlogDataSource({"path": str(SHOP), "start": "now"})
     with pytest.raises(UsageError, match=r"is for spark\.readStream"):
         batch.reader(batch.schema())

@@ -7,6 +7,7 @@ import pytest
 from tailrace.errors import LogReset, PipelineError, SchemaChanged, UsageError
 from tailrace.spark import datasource
 from tailrace.spark.datasource import BinlogDataSource, Options, newest_schema
+from tailrace.spark.stream import BASES
 from tailrace.storage import find
 from tests.spark.following import BOTH, mark, url_of
 from tests.spark.streaming import read_range, stream_reader
@@ -86,6 +87,82 @@ def test_a_copy_is_of_one_query(reader, source):
     second = reader()
     with pytest.raises(UsageError, match="a folder of its own"):
         second.initialOffset()
+
+
+LARGE = 8
+"""Transactions of a MiB in the log before a query begins, and after."""
+MOST = 500_000 + (4 << 20) + (1 << 20) + (1 << 20)
+"""What a spool of 500 kB has: a chunk more, the rest of a transaction, and the last file."""
+
+
+@pytest.fixture
+def limited(reader, fresh_server):
+    """A server, and a function that makes a reader of it, with a limit, and one that fills it."""
+    gtids = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
+    server = fresh_server("mysql-9.7", {"max_binlog_size": 1 << 20, **gtids})
+    server.execute("CREATE DATABASE follow")
+    server.execute("CREATE TABLE follow.large (n INT PRIMARY KEY AUTO_INCREMENT, v MEDIUMBLOB)")
+
+    def fill():
+        for _ in range(LARGE):
+            server.execute("INSERT INTO follow.large (v) VALUES (REPEAT('x', 1 << 20))")
+
+    def query(**options):
+        return reader(path=url_of(server), spoolLimit="500kB", **options)
+
+    return server, query, fill
+
+
+@pytest.mark.parametrize("start", ["oldest", "now", "gtids"])
+def test_a_spool_with_a_limit(limited, tmp_path, capsys, start):
+    """Its files are deleted batch by batch. Where a query begins is found out beyond the limit."""
+    server, query, fill = limited
+    gtids = server.query("SELECT @@gtid_executed")[0][0]
+    fill()
+    stream = query(start=gtids if start == "gtids" else start)
+    place = first = stream.initialOffset()
+    fill()
+    rows = LARGE if start == "now" else 2 * LARGE
+    sizes, batches = [], []
+    while sum(batches) < rows:
+
+        def come(place=place):
+            end = stream.latestOffset(None if start == "oldest" and place == first else place)
+            return end if end != place else None
+
+        end = wait_for(come)
+        batches.append(len(read_range(stream, place, end)))
+        stream.commit(end)
+        place = end
+        if start == "oldest" or len(batches) > 1:
+            sizes.append(
+                sum(each.stat().st_size for each in (tmp_path / "spool").glob("binlog.0*"))
+            )
+    assert sum(batches) == rows
+    assert max(sizes) < MOST < rows << 20
+    assert ("spoolLimit" in capsys.readouterr().err) == (start == "oldest" and not BASES)
+
+
+def test_an_in_doubt_transaction_that_holds_more_than_the_limit(limited, tmp_path):
+    """The first batch, which waits for what the server has by now, and each later one."""
+    server, query, fill = limited
+    ((gtids,),) = server.query("SELECT @@gtid_executed")
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("XA START 'x'")
+        cursor.execute("INSERT INTO follow.large (v) VALUES ('')")
+        cursor.execute("XA END 'x'")
+        cursor.execute("XA PREPARE 'x'")
+        fill()
+        stream = query(start=gtids)
+        place = stream.initialOffset()
+        fill()
+        assert stream.latestOffset() == place
+        files = (tmp_path / "spool").glob("binlog.0*")
+        assert sum(each.stat().st_size for each in files) > 2 * LARGE << 20
+        fill()
+        assert stream.latestOffset(place) == place
+        cursor.execute("XA COMMIT 'x'")
+    assert len(read_range(stream, place, come(stream, place, 3 * LARGE + 1))) == 3 * LARGE + 1
 
 
 CHANGES = {

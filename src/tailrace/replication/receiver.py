@@ -38,6 +38,7 @@ from tailrace.replication.progress import Meter, SourceEnd
 from tailrace.replication.retain import Retention
 from tailrace.replication.start import Follows, begin_of
 from tailrace.replication.state import STATE_NAME, ReceiverState
+from tailrace.replication.unframe import GrowingUnframe
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.objects.folder import Contested
 
@@ -131,6 +132,7 @@ class Receiver:
             open_folder, into, encrypt=encrypt, keyring=keyring, key_id=key_id, layers=layers
         )
         self._first = SyncFirst()
+        self._unframe = GrowingUnframe()
         self._delegate: RelayIoDelegate | None = None
         if observers:
             self._delegate = RelayIoDelegate([self._first])
@@ -297,6 +299,7 @@ class Receiver:
             start=start,
             follow=self._follow,
             delegate=self._delegate,
+            unframe=self._unframe,
             expected=expected,
             identity=identity,
         )

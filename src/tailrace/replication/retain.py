@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.durations import UNITS
 from tailrace.errors import StorageError, UsageError
+from tailrace.sizes import UNITS as SIZES
 
 if TYPE_CHECKING:
     from tailrace.storage.index import LogIndex
     from tailrace.storage.store import WritableStore
 
-_BYTES: Final = {
-    **{unit: 1000**n for n, unit in enumerate(("b", "kb", "mb", "gb", "tb"))},
-    **{unit: 1024**n for n, unit in enumerate(("kib", "mib", "gib", "tib"), 1)},
-}
 _FORM: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", re.ASCII)
 
 
@@ -38,8 +35,8 @@ class Retention:
         number = float(match[1]) if match else 0.0
         if match and number > 0 and match[2] in UNITS:
             return cls(seconds=number * UNITS[match[2]])
-        if number > 0 and unit in _BYTES:
-            return cls(size=int(number * _BYTES[unit]))
+        if number > 0 and unit in SIZES:
+            return cls(size=int(number * SIZES[unit]))
         raise UsageError(f"retain: {text!r} is neither an age (30d, 12h) nor a size (500GB, 64MiB)")
 
     def apply(self, index: LogIndex, folder: WritableStore) -> list[str]:

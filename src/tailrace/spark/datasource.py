@@ -230,7 +230,8 @@ class BinlogDataSource(DataSource):
     - ``start``: ``oldest`` (default), ``now``, a position (``binlog.000003:1234``), a set of GTIDs
       after which it begins, or a time (``2026-11-21T12:00:00Z``).
     - ``maxBytesPerTrigger``, ``maxTransactionsPerTrigger``: the most that a batch takes.
-    - ``spool``: one for each query.
+    - ``spool``: one for each query. ``spoolLimit``: how much of the log is received before a batch
+      has it, in bytes or as ``20GB`` (default). Receiving pauses there and resumes.
     - ``schemaChange``: of one table's stream, what to do once the table gets other columns than
       those with which the query began: ``error`` (default) ends the query, and after a restart it
       has the new ones; ``ignore`` continues without new columns.

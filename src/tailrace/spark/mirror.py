@@ -17,6 +17,7 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source
 from tailrace.schema.letter_case import lowered, lowers_names
 from tailrace.schema.user_schema import load
+from tailrace.sizes import bytes_of
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches
 from tailrace.spark.cascade.naming import Cascades
@@ -26,7 +27,7 @@ from tailrace.spark.lake.open import format_of, open_store
 from tailrace.spark.once import Once
 from tailrace.spark.options import FORMATS, Options, check_format, check_lake
 from tailrace.spark.retry import take_up
-from tailrace.spark.servers import apart
+from tailrace.spark.servers import SPOOL_LIMIT, apart
 from tailrace.spark.sources import Sources
 from tailrace.spark.unnamed import AskedNames
 from tailrace.spark.wanted import WantedTables
@@ -74,6 +75,7 @@ def mirror(
     on_moment: Callable[[Moment], None] | None = None,
     notice: Callable[[str], None] | None = None,
     lower_case_table_names: LowerCase = None,
+    spool_limit: int | str | None = None,
 ) -> MirrorReport:
     """Bring a lake up to the end of binary logs; a run that finds nothing new changes nothing.
 
@@ -105,6 +107,10 @@ def mirror(
       (docs/design/cascades.md).
     - ``lower_case_table_names``: that of the server that wrote the logs. A server is asked, and a
       lake knows it of its sources. Logs show it in most cases; what they leave open is an error.
+
+    - ``spool_limit``: how much of servers' logs is received and not yet in the lake, in bytes or as
+      text (``20GB``, the default). Receiving pauses there and resumes. A file is deleted when the
+      lake has all of it, so the disk holds a log file more.
 
     ``format``, ``keep``, ``tables``, ``exclude``, ``keys``, ``shards``, ``update_mode`` and
     ``cascades`` are fixed when a lake is created: they need not be given again.
@@ -156,6 +162,9 @@ def mirror(
     if batch_bytes < 1:
         raise UsageError(f"batches of {batch_bytes} bytes: give a number from 1 on")
     files, servers = apart([sources] if isinstance(sources, str | Path | Source) else sources)
+    if spool_limit is not None and not servers:
+        raise UsageError("a spool limit is for servers: files are read where they are")
+    limit = SPOOL_LIMIT if spool_limit is None else bytes_of(spool_limit, "the spool limit")
     given = [] if schema is None else list(load(schema))
     tell = progress or _quiet
     starts = (spark is None or callable(spark)) and not fit.is_submitted()
@@ -174,6 +183,7 @@ def mirror(
         given,
         notice or _no_notice,
         lowers_names(lower_case_table_names),
+        limit,
     )
     with open_store(into, kind) as store, inputs, inputs.beginning(store):
         retried = None if retry_tables is None else TableFilter.of(retry_tables)

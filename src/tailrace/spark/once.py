@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _ROUNDS: Final = 2
 """Batches of a run: a second one where the log grew while a server was asked. There are more where
-the disk has no room for all of a server's log at once.
+there is no room for all of a server's log at once.
 """
 
 
@@ -64,8 +64,8 @@ class Once:
                 totals.add(taken_up)
             if sources.partly:
                 sources.keep_from(store, logs)
-                if store.manifest.sources == before and sources.room is not None:
-                    raise sources.room.error()
+                sources.receive_on(stuck=store.manifest.sources == before)
+                held = {}  # the next round has more of the log
                 continue
             rounds += 1
             if not self.names.waits(store.manifest):

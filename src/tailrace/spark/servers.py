@@ -3,8 +3,8 @@
     lake/_tailrace/sources/db1.example.org_3306/binlog.000017 ...    a byte copy (`Receiver`)
 
 Each run continues the copy, after a crash too. Files that the lake has whole are deleted once it
-was committed. If the copy was lost, it is recreated from the file where the lake ends. Where the
-disk is small, only so much is received that the lake can take it, then more (`Room`).
+was committed. If the copy was lost, it is recreated from the file where the lake ends. Only so much
+is received that the lake can take it, and no more than the spool's limit, then more (`Room`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
+SPOOL_LIMIT: Final = 20_000_000_000
+"""Bytes of servers' logs that are received and not taken, by default."""
 _ODD: Final = re.compile(r"[^A-Za-z0-9.-]+")
 _REPORT_SECONDS: Final = 0.5
 _END_SECONDS: Final = 30.0
@@ -50,17 +52,23 @@ _PAUSE_SECONDS: Final = 0.1
 
 
 class Room:
-    """How much more of servers' logs the disk holds.
+    """How much more of servers' logs may be received.
 
-    What the lake makes of a log takes about as many bytes as the log, at most, and the log can only
-    be deleted after that. So what is received and not yet in the lake (``waiting``, in bytes) may
-    take half of what is free, and a little in any case. Threads may share it.
+    What is received and not yet taken (``waiting``, in bytes) may have ``limit`` bytes; what nobody
+    can take yet does not count (`hold`).
+
+    What a lake makes of a log takes about as many bytes as the log, at most, and the log can only
+    be deleted after that. So in a lake's ``folder``, what waits may take half of what is free, and
+    a little in any case. None: no lake is made on that disk. Threads may share it.
     """
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, limit: int, folder: Path | None = None) -> None:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        self._limit = limit
         self._folder = folder
         self._lock = threading.Lock()
+        self._held = 0
         self.waiting = 0
         self.was_full = False
         """Whether `took` ever said so."""
@@ -69,26 +77,42 @@ class Room:
         """Count bytes that were received; whether that is enough for now."""
         with self._lock:
             self.waiting += count
-        self.was_full = self.was_full or self.is_full
-        return self.is_full
+        is_full = self.is_full
+        self.was_full = self.was_full or is_full
+        return is_full
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more is to be received before the lake has some of it."""
-        return self.waiting >= _LEAST_WAITING and self._free < self.waiting + _LEAST_FREE
+        """Whether nothing more is to be received before some of it was taken."""
+        return self.waiting - self._held >= self._limit or not self._fits()
 
-    @property
-    def _free(self) -> int:
-        return shutil.disk_usage(self._folder).free
+    def _fits(self) -> bool:
+        """Whether the disk has room for more."""
+        if self._folder is None or self.waiting < _LEAST_WAITING:
+            return True
+        return shutil.disk_usage(self._folder).free >= self.waiting + _LEAST_FREE
 
-    def error(self) -> PipelineError:
-        """That the lake has all that it can take, and still there is no room for more."""
-        return PipelineError(
-            f"{self._folder}: no room for more of the server's log: {size(self._free)} are free on"
-            f" this disk, {size(self.waiting)} of the log wait to be taken into the lake. The last"
-            " log file must be here whole, and the lake takes as much again: free some space and"
-            " run it again (smaller log files, by max_binlog_size on the source, need less)"
-        )
+    def took_out(self, waiting: int) -> None:
+        """Some of it was taken; so much is left."""
+        self.waiting, self._held = waiting, 0
+
+    def hold(self, *, stuck: bool = True) -> None:
+        """Nothing of what waits can be taken, as its transaction has not ended or is in-doubt:
+        receive on, up to the limit again.
+
+        Raises PipelineError where the disk is full, if everything is ``stuck``.
+        """
+        if self._fits():
+            self._held = self.waiting
+        elif stuck and self._folder is not None:
+            free = shutil.disk_usage(self._folder).free
+            raise PipelineError(
+                f"{self._folder}: no room for more of the server's log: {size(free)} are free on"
+                f" this disk, {size(self.waiting)} of the log wait to be taken into the lake. The"
+                " last log file must be here whole, and the lake takes as much again: free some"
+                " space and run it again (smaller log files, by max_binlog_size on the source, need"
+                " less)"
+            )
 
 
 @dataclass(frozen=True)
@@ -170,12 +194,10 @@ class Received:
 
     A broken connection is made again, as long as the source's ``retry`` says; where the lake has
     something of the source already and ``retry`` is not said, so is one that was never made. While
-    there is no ``room``, nothing is received; None: there is enough.
+    there is no ``room``, nothing is received.
     """
 
-    def __init__(
-        self, logs: ServerLogs, state: SourceState | None, room: Room | None = None
-    ) -> None:
+    def __init__(self, logs: ServerLogs, state: SourceState | None, room: Room) -> None:
         if state is not None and logs.source.retry is None:
             logs = replace(logs, source=replace(logs.source, retry_first=True))
         self.logs = logs
@@ -233,13 +255,13 @@ class Received:
             retain=self._kept,
             on_progress=self._note,
             every=_REPORT_SECONDS,
-            full=None if self._room is None else self._room.took,
+            full=self._room.took,
         )
 
     def _run(self) -> None:
         try:
             while not self._closing.is_set():
-                if self._room is not None and self._room.is_full:
+                if self._room.is_full:
                     with self._pausing:
                         self.paused = True
                     self._closing.wait(_PAUSE_SECONDS)

@@ -20,7 +20,7 @@ from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
 from tailrace.spark.inflow import Inflow, settled
 from tailrace.spark.server_start import SUFFIX, begin_of, forget
-from tailrace.spark.servers import Received, Room, ServerLogs
+from tailrace.spark.servers import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.spark.unnamed import first_needed
 from tailrace.storage import find_all
 
@@ -56,6 +56,7 @@ class Sources(Closing):
         given: Given,
         notice: Callable[[str], None] = lambda _text: None,
         lowers_names: bool | None = None,
+        spool_limit: int = SPOOL_LIMIT,
     ) -> None:
         if keyring is not None and not files:
             raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
@@ -64,6 +65,7 @@ class Sources(Closing):
         self._keyring = keyring
         self._given = given
         self._lowers_names = lowers_names
+        self._spool_limit = spool_limit
         self._notice = notice
         self._cases: dict[str, bool] = {}
         """Whether servers put names into lower case, as they said or the lake knows."""
@@ -122,11 +124,14 @@ class Sources(Closing):
         return None if logs is None or not logs.folder.is_dir() else logs.series()
 
     def receive(self, store: LakeStore, progress: Progress | None) -> list[ServerLogs]:
-        """Receive what servers have by now; their copies are among `found` then."""
+        """Receive what servers have by now, as far as there is room; their copies are among `found`
+        then.
+        """
         logs = [self._logs(store, source) for source in self._servers]
         self.found = [one for one in self.found if one.name not in self._live]  # a second time
         states = store.manifest.sources
-        self.room, self.partly = (room := Room(store.sources)), False
+        self.room = room = self.room or Room(self._spool_limit, store.sources)
+        self.partly = room.was_full = False
         room.waiting = sum(each.waiting(states.get(each.name)) for each in logs)
         for each in logs:
             if room.is_full and each.waiting(states.get(each.name)):
@@ -140,14 +145,16 @@ class Sources(Closing):
         return logs
 
     def plan(self, store: LakeStore) -> None:
-        """Plan all that was found."""
+        """Plan all that was found, unless a new lake begins after what there was room for."""
         for series in self.found:
+            if self.partly and not self._has_begin(series):
+                continue
             hold = series.name in self._live or is_written(series.files[-1])
             self._inflow(series, store, hold=hold).look(series)
 
     def follow(self, store: LakeStore) -> None:
         """Begin to receive what servers have."""
-        self.room = room = Room(store.sources)
+        self.room = room = Room(self._spool_limit, store.sources)
         for source in self._servers:
             logs = self._logs(store, source)
             if logs.name in self.received or any(logs.name == one.name for one in self.found):
@@ -161,16 +168,15 @@ class Sources(Closing):
 
         Raises what ended a receiver, and what looking at a source raises.
         """
-        # first: what is here by then is seen
-        paused = bool(self.received) and all(each.paused for each in self.received.values())
+        paused = [each.paused for each in self.received.values()]  # what is here by then is seen
         series = self._settled() if self._files else []
         series += [one for each in self.received.values() if (one := each.look()) is not None]
         for one in filter(self._has_begin, _distinct(series)):
             inflow = self.inflows.get(one.name) or self._inflow(one, store, hold=True)
             inflow.look(one, enough=enough)
         waits = any(inflow.waiting for inflow in self.inflows.values())
-        if paused and not waits and self.room is not None and self.room.is_full:
-            raise self.room.error()  # nobody would make room
+        if any(paused) and not waits and self.room is not None and self.room.is_full:
+            self.room.hold(stuck=all(paused))  # nobody would make room
 
     @property
     def caught_up(self) -> bool:
@@ -217,9 +223,18 @@ class Sources(Closing):
                 self.received[name].committed(_kept(manifest, state, self.received[name].logs))
         if self.room is not None:
             states = manifest.sources
-            self.room.waiting = sum(
-                each.logs.waiting(states.get(name)) for name, each in self.received.items()
+            self.room.took_out(
+                sum(each.logs.waiting(states.get(name)) for name, each in self.received.items())
             )
+
+    def receive_on(self, *, stuck: bool) -> None:
+        """What was received was taken, or it is ``stuck``: then the next `receive` exceeds the
+        spool's limit. Raises PipelineError where the disk is full.
+        """
+        if self.room is not None and stuck:
+            self.room.hold()
+        else:
+            self.room = None
 
     def keep_from(self, store: LakeStore, logs: Sequence[ServerLogs]) -> None:
         """Delete what the lake has whole of servers' logs."""

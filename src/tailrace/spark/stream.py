@@ -51,6 +51,10 @@ _ONE_BATCH = (
     "tailrace: with trigger(availableNow=True) Spark before 4.2 takes one batch of"
     " maxBytesPerTrigger and maxTransactionsPerTrigger and ends: leave these options out there"
 )
+_FULL = (
+    "tailrace: the server has more than option spoolLimit allows at once: with"
+    " trigger(availableNow=True) Spark before 4.2 takes one batch of it and ends"
+)
 
 
 class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
@@ -99,11 +103,19 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             given = self.initialOffset()
         first = Offset.of(given)
         position = first.position
-        series = self._opened.upto_now(position) if fresh else self._opened.look(position)
-        check(series, first)
-        limits = self._limits(limit)
-        self._known.look(series, position, limits)
-        end = self._known.cut(position, limits)
+        log, limits = self._opened, self._limits(limit)
+        while True:
+            was_full = log.is_full  # what is here by then is seen
+            series = log.upto_now(position, limited=True) if fresh else log.look(position)
+            check(series, first)
+            self._known.look(series, position, limits)
+            end = self._known.cut(position, limits)
+            if end != position or not log.is_full:
+                break
+            if was_full:
+                log.receive_on(position)
+        if fresh and log.is_full and not BASES:
+            print(_FULL, file=sys.stderr, flush=True)  # noqa: T201 - as above
         if self._until is not None:
             end = min(end, max(self._until, position))
         if end == position:

@@ -16,7 +16,7 @@ from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
 from tailrace.spark.manifest.manifest import SourceState
-from tailrace.spark.servers import Received, ServerLogs
+from tailrace.spark.servers import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.spark.stream_saved import SavedIndices
 from tailrace.storage import find
 
@@ -39,11 +39,18 @@ class StreamLog(Protocol):
 
     start: Start | None
 
+    @property
+    def is_full(self) -> bool:
+        """Whether receiving pauses, until a batch is finished or `receive_on` is called."""
+
+    def receive_on(self, place: Position | None) -> None:
+        """Nothing that is here after a place can be read: receive more all the same."""
+
     def look(self, place: Position | None) -> LogSeries:
         """Its files as they are by now; ``place`` is how far the query has read it, if it has."""
 
-    def upto_now(self, place: Position | None) -> LogSeries:
-        """As `look`, with all that its server has by now."""
+    def upto_now(self, place: Position | None, *, limited: bool = False) -> LogSeries:
+        """As `look`, with all that its server has by now, or if ``limited`` what the spool may."""
 
     def now(self) -> Position | None:
         """Where the server's log ends now; None where only the files say that."""
@@ -64,8 +71,9 @@ class StreamLog(Protocol):
 def open_log(path: str, keyring: str | None, options: StreamOptions) -> StreamLog:
     """The log that a path or a server's URL means. Raises UsageError."""
     if not names_server(path):
-        if options.spool is not None:
-            raise UsageError("option spool is for servers: files are read where they are")
+        if options.spool is not None or options.spool_limit is not None:
+            name = "spoolLimit" if options.spool is None else "spool"
+            raise UsageError(f"option {name} is for servers: files are read where they are")
         return FileLog(path, keyring, options.start)
     if keyring is not None:
         raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
@@ -76,11 +84,14 @@ def open_log(path: str, keyring: str | None, options: StreamOptions) -> StreamLo
         )
     source = Source.parse(path)
     start = one_start(source.start, options.start, source.name)
-    return ServerLog(replace(source, start=start), Path(options.spool))
+    limit = options.spool_limit or SPOOL_LIMIT
+    return ServerLog(replace(source, start=start), Path(options.spool), limit)
 
 
 class FileLog:
     """A log in a folder or an object store, that a server or a receiver writes to."""
+
+    is_full = False
 
     def __init__(self, path: str, keyring: str | None, start: Start | None) -> None:
         self.start = start
@@ -110,7 +121,10 @@ class FileLog:
                     raise
             time.sleep(_LOOK_SECONDS)
 
-    upto_now = look
+    def upto_now(self, place: Position | None, *, limited: bool = False) -> LogSeries:
+        """As `look`."""
+        del limited
+        return self.look(place)
 
     def now(self) -> None:
         """The files say it."""
@@ -118,6 +132,9 @@ class FileLog:
 
     def check_oldest(self) -> None:
         """The first file is the oldest: there is nothing to check."""
+
+    def receive_on(self, place: Position | None) -> None:
+        """Others write it."""
 
     def committed(self, place: Position) -> None:
         """Files that are not ours stay."""
@@ -151,13 +168,30 @@ class FileLog:
 class ServerLog:
     """A server's log, received into a folder by a thread from the first look on."""
 
-    def __init__(self, source: Source, folder: Path) -> None:
+    def __init__(self, source: Source, folder: Path, limit: int) -> None:
         self.start = source.start
         if self.start != "now" and not isinstance(self.start, Position):
             source = replace(source, start=None)
         self._source = source
         self._logs = ServerLogs(self._source, folder)
+        self._room = Room(limit)
         self._received: Received | None = None
+
+    def _receive(self, place: Position | None) -> Received:
+        state = _state(place)
+        self._room.took_out(self._logs.waiting(state))
+        return Received(self._logs, state, self._room)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether receiving pauses at the spool's limit."""
+        return self._received is not None and self._received.paused and self._room.is_full
+
+    def receive_on(self, place: Position | None) -> None:
+        """Receive as much as the limit after the place, or after what is here."""
+        self._room.took_out(self._logs.waiting(_state(place)))
+        if self._room.is_full:
+            self._room.hold()
 
     def look(self, place: Position | None) -> LogSeries:
         """What has been copied by now; waits for the first of it.
@@ -165,7 +199,7 @@ class ServerLog:
         Raises what ended the receiver, and StorageError where another query has the folder.
         """
         if self._received is None:
-            self._received = Received(self._logs, _state(place))
+            self._received = self._receive(place)
         end = time.monotonic() + _LOCK_SECONDS
         while True:
             try:
@@ -175,20 +209,26 @@ class ServerLog:
                     raise
                 time.sleep(_LOOK_SECONDS)
                 self._received.close()
-                self._received = Received(self._logs, _state(place))
+                self._received = self._receive(place)
                 continue
             if series is not None:
                 return series
             time.sleep(_LOOK_SECONDS)
 
-    def upto_now(self, place: Position | None) -> LogSeries:
-        """Waits until all is copied that the server has by now."""
+    def upto_now(self, place: Position | None, *, limited: bool = False) -> LogSeries:
+        """Waits until all is copied that the server has by now, or if ``limited`` until it pauses.
+
+        Otherwise the spool exceeds its limit: before it is known where to begin, nothing is read.
+        """
         end = self.now()
         while True:
+            is_full = self.is_full  # what is here by then is seen
             series = self.look(place)
             last = series.files[-1]
-            if Position(last.name, last.size) >= end:
+            if Position(last.name, last.size) >= end or (limited and is_full):
                 return series
+            if is_full:
+                self.receive_on(place)
             time.sleep(_LOOK_SECONDS)
 
     def now(self) -> Position:
@@ -211,6 +251,7 @@ class ServerLog:
         """Files before that of the place are deleted as the next is created."""
         if self._received is not None and (state := _state(place)) is not None:
             self._received.committed(state)
+            self._room.took_out(self._logs.waiting(state))
 
     def saved(self, folder: str | None) -> SavedIndices:
         """Next to the copy."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tailrace.errors import UsageError
 from tailrace.selection import start_of
+from tailrace.sizes import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from tailrace.selection import Start
 
 STREAMING: Final = frozenset(
-    {"start", "maxbytespertrigger", "maxtransactionspertrigger", "spool", "index", "schemachange"}
+    {"start", "maxbytespertrigger", "maxtransactionspertrigger", "spool", "spoollimit", "index"}
+    | {"schemachange"}
 )
 """Their names, in lower case."""
 
@@ -30,6 +32,7 @@ class StreamOptions:
     max_bytes: int | None = None
     max_transactions: int | None = None
     spool: str | None = None
+    spool_limit: int | None = None
     index: str | None = None
     schema_change: Literal["error", "ignore"] = "error"
 
@@ -37,11 +40,13 @@ class StreamOptions:
     def of(cls, given: Mapping[str, str]) -> StreamOptions:
         """Understand what was given to ``.option(…)``; raises UsageError."""
         options = {name.lower(): value for name, value in given.items()}
+        limit = options.get("spoollimit")
         return cls(
             start_of(options.get("start"), "option start"),
             _count(options, "maxBytesPerTrigger"),
             _count(options, "maxTransactionsPerTrigger"),
             options.get("spool"),
+            None if limit is None else bytes_of(limit, "option spoolLimit"),
             options.get("index"),
             choice(options, "schemaChange", ("error", "ignore")),
         )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tailrace.columns.frames import unframe as unframe_words
 from tailrace.columns.live.unframe import unframe as by_kernel
 from tailrace.constants import EventFlag, EventType
+from tailrace.replication import unframe as of_receivers
 from tailrace.wire import unframe as wire
 
 
@@ -83,3 +84,15 @@ def test_packets_of_all_kinds(headers, offset, gap, draw):
     end = draw.draw(st.sampled_from([len(data), max(gap, len(data) - 1)]))
     room = draw.draw(st.sampled_from([0, 2, 20]))
     assert_same(data + b"\0", [gap, end, 0, 0, offset, 0, 0], room=room)
+
+
+def test_a_receiver_begins_in_python(monkeypatch):
+    """And continues with the kernel once that pays; what it makes of the bytes does not change."""
+    event = bytes(4) + b"\x02" + bytes(4) + (40).to_bytes(4, "little") + bytes(27)
+    data = bytes(packet(event)) * 3 + b"\0"
+    state = [0, len(data), 0, 0, 4, 0, 0]
+    monkeypatch.setattr(of_receivers, "SMALL", 2 * 3 * len(event))
+    unframe = of_receivers.GrowingUnframe()
+    for expected in (wire.unframe, by_kernel, by_kernel):
+        assert run(unframe, data, state, 8) == run(wire.unframe, data, state, 8)
+        assert unframe._unframe is expected

@@ -166,6 +166,16 @@ def mirror(
             "by default.",
         ),
     ] = None,
+    spool_limit: Annotated[
+        str | None,
+        Parameter(
+            name="--spool-limit",
+            metavar="SIZE",
+            group=READING,
+            help="How much of servers' logs is received before the lake has it; ``20GB`` by "
+            "default. Receiving pauses there and resumes.",
+        ),
+    ] = None,
     schema: SchemaFile = None,
     lower_case_table_names: LowerCaseNames = None,
     keyring: KeyringFile = None,
@@ -210,6 +220,7 @@ def mirror(
         shards=shards,
         update_mode=update_mode,
         cascades=cascades,
+        spool_limit=spool_limit,
         retry_tables=patterns(retry_tables) or None,
         incomplete=incomplete,
     )
