@@ -41,7 +41,7 @@ def find(
 ) -> tuple[dict[str, Rows], pa.Table]:
     """The numbers of the rows with touched keys in each of the base's files, and these rows' keys.
 
-    The base has every ``parts``-th bucket file, from that of bucket ``part`` on. Its hidden rows
+    The base has every ``parts``-th bucket file, from that of bucket ``part`` on. Its deleted rows
     are passed over; files without any are left out of the first result. ``touched`` has the columns
     of the target's key (and their columns of texts, `raw.beside`), each key once, of these buckets.
     """
