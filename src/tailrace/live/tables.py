@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _SYSTEM: Final = ("mysql", "sys", "information_schema", "performance_schema")
 _NEXT: Final = re.compile(r" AUTO_INCREMENT=\d+")
+_TRIES: Final = 5
 _NO_DATABASE: Final = 1049
 _NO_TABLE: Final = 1146
 _EVERYWHERE: Final = TableName("mysql", "db")
@@ -112,17 +113,20 @@ def definitions_of(source: Source, tables: Collection[TableName]) -> Definitions
     found: dict[TableName, TableState] = {}
     with Session.open(source, source.hosts[0], Identity()) as session:
         print_in_full(session)
-        created, _ = _all_created(session, tables)
-        while True:
+        now, _ = _all_created(session, tables)
+        for _ in range(_TRIES):
+            created = now
             try:
                 end = session.end()
             except ServerError as error:
                 return Definitions({}, dict.fromkeys(tables, printable(first_line(error))))
-            again, reasons = _all_created(session, tables)
-            if again == created:  # no statement changed one of them around that moment
+            now, reasons = _all_created(session, tables)
+            if now == created:  # no statement changed one of them around that moment
                 break
-            created = again
-    for table, sql in created.items():
+    for table, sql in now.items():
+        if created.get(table) != sql:
+            reasons[table] = "statements keep changing it"
+            continue
         try:
             found[table] = defined_by(sql, table, session.flavour)
         except SchemaError as error:

@@ -75,8 +75,7 @@ def from_json(value: Any) -> Catalogue:
     if found["version"] != VERSION:
         raise SchemaError(
             f"the schema history has version {found['version']}, and this Tailrace reads version"
-            f" {VERSION}: create what keeps it (a lake, an index) anew, or use the Tailrace that"
-            " wrote it"
+            f" {VERSION}: recreate the lake or index, or use the Tailrace that wrote it"
         )
     return Catalogue.of(
         Contents(

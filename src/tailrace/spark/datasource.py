@@ -243,8 +243,7 @@ class BinlogDataSource(DataSource):
     """
 
     _since: int | None = None
-    """The ``_seq`` from which on rows must have the table's columns; None where the user gave them.
-    """
+    """The ``_seq`` after which rows must have the table's columns; None if the user gave them."""
 
     @classmethod
     def name(cls) -> str:
@@ -252,7 +251,7 @@ class BinlogDataSource(DataSource):
         return "binlog"
 
     def schema(self) -> StructType:
-        """All tables: the change record with JSON images. One table: its columns of now."""
+        """All tables: the change record with JSON images. One table: its current columns."""
         kept = _of_catalogue(self.options)
         found, self._since = newest_schema(Options.of(kept or self.options))
         schema = spark_schema(found)
@@ -381,7 +380,11 @@ def defined_columns(options: Options, table: str) -> tuple[tuple[Column, ...], i
         if said.end is None or state is None or state.hidden:
             return None
         made = Table.of(state.definition, said.flavour)
-    except (ConnectionLost, ServerError, SchemaError):  # reading the log says it, or does without
+    except (
+        ConnectionLost,
+        ServerError,
+        SchemaError,
+    ):  # reading the log raises it, or does not need it
         return None
     logged = resolve_table(made.table_map(1), said.flavour).columns
     if arrow_schema(logged) != arrow_schema(made.schema.columns):

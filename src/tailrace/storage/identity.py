@@ -1,4 +1,4 @@
-"""Whether a log is still the one that was read: the one answer for logs in files."""
+"""Whether a log in files is still the one that was read, for the mirror and the stream."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ def digests(log: LogFile, offset: int) -> tuple[str, str]:
 def file_read(series: LogSeries, place: Position, remedy: str) -> LogFile:
     """The file in which reading ended, at ``place``; ``remedy`` says what to do without it.
 
-    Raises `LogPurged` where the file is gone and was older than all that are there, and `LogReset`
-    where it is gone otherwise.
+    Raises `LogPurged` if the missing file precedes the oldest one present, else `LogReset`.
     """
     for log in series.files:
         if log.name == place.file:

@@ -60,7 +60,8 @@ class Table:
         """A batch of changes; the state behind it."""
         self.batches += 1
         place = self.folder / str(self.batches)
-        rows = batch(changes, COLUMNS, key=KEY, start=self.batches * 100)
+        key = self.rng.choice([KEY, KEY[::-1]])  # ALTER TABLE: the primary key in another order
+        rows = batch(changes, COLUMNS, key=key, start=self.batches * 100)
         files = {NAME: changelog(place / "log", rows, group_rows=4)}
         source = SourceChanges([], files, self.committed)
         built = build([source], run, place, patches=self.patches)[NAME]

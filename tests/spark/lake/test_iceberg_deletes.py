@@ -7,6 +7,9 @@ import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFileContent, ManifestContent
 
+import tailrace
+from tailrace.spark import mirror
+from tailrace.spark.current import rows as current_rows
 from tailrace.spark.current.build import Built
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.iceberg_deletes import read_deletes, taken_up, write_deletes
@@ -123,3 +126,22 @@ def test_a_delete_file_takes_up_those_that_are_not_larger():
     assert gone == ["other", "small", "large"]
     assert {name: len(each) for name, each in found.items()} == {"a": 9, "b": 7}
     assert taken_up({}, there, {"a", "b"}) == ({}, ["other"])
+
+
+def test_readers_skip_no_file_by_the_bounds_of_texts(tmp_path, monkeypatch):
+    """Parquet has no bounds of a row group with a text over 4,096 bytes: then no file has any."""
+    monkeypatch.setattr(current_rows, "ROW_GROUP", 2)
+    created = "CREATE TABLE shop.t (k TEXT NOT NULL, PRIMARY KEY (k(100)))"
+    table = tailrace.Table.parse(created, flavour="mysql")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    with (
+        tailrace.create(logs / "binlog.000001", flavour="mysql", server_id=1) as log,
+        log.transaction() as trx,
+    ):
+        trx.query(created, database="shop")
+        trx.insert(table, [("a",), ("b",), ("c",), ("d" * 5000,)])
+    mirror(logs, tmp_path / "lake", format="iceberg", keep=("current",))
+    found = own_catalog(tmp_path / "lake").load_table("shop.t")
+    for kept, count in (("k = 'c'", 1), ("k > 'b'", 2), ("k = 'a'", 1)):
+        assert found.scan(row_filter=kept).to_arrow().num_rows == count

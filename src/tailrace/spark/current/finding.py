@@ -144,8 +144,8 @@ def _conformed(rows: pa.Table, target: Target) -> pa.Table:
 
 
 def _near(groups: RowGroups, target: Target, wanted: pa.Table) -> Iterator[int]:
-    """The row groups within whose bounds a wanted key is. Others do not have it: a NULL among a
-    group's values leaves it without bounds.
+    """The row groups whose bounds include a wanted key; other groups cannot contain one. A NULL
+    among a group's values leaves it without bounds.
     """
     bounds = groups.bounds(target.key)
     if bounds is None:

@@ -6,8 +6,8 @@ compacted into larger ones, so that there are few. Once a share of the table's r
 tails, the jobs of `tailrace.spark.current.jobs` rewrite its buckets.
 
 A batch that deletes rows of a file writes the list of all its deleted rows. Once these lists have
-taken as many bytes as the file, it is rewritten without these rows: so both together cost at most
-twice what the best moment would, whatever the batches have.
+taken as many bytes as a bucket's file, it is rewritten without these rows: so both together cost at
+most twice what the best moment would, for any sequence of batches.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Patches:
     least: int = 256 << 10
     share: int = 10
     together: int = 4
-    small: int = 64 << 10
+    small: int = 16 << 10
     worn: float = 1
     spread: int = 8
     changes: int = 32 << 20

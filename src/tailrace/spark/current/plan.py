@@ -101,12 +101,14 @@ def plan_table(
         raise RefusedError(_no_key([file for _, file in found]))
     _check_key(target.columns, target.key)
     _check_names(target, ours if shard is None else (*ours, SHARD))
-    pieces = tuple(_pieces(life, found, target))
     base, reshaped = None, False
     if known is not None and not (found and not any(known[1])):  # no rows have no shape
         base = _base(life, known, target)
+        if set(base.key) == set(target.key):  # its buckets are of hashes in that order
+            target = replace(target, key=base.key)
         same = all(source == Source(name) for name, source in base.sources.items())
         reshaped = not (same and known[0].columns.equals(target.columns))
+    pieces = tuple(_pieces(life, found, target))
     partial = any(file.partial for _, file in found)
     origins = (*pieces, *((base,) if base else ()))
     one_key = all(each.key == target.key for each in origins)
@@ -257,13 +259,12 @@ def _base(life: Life, known: tuple[Current, tuple[str | None, ...]], target: Tar
     current, paths = known
     alterations = [_added_before(current), *(done for _, done in life.alterations)]
     sources = sources_for(target.columns, current.columns, alterations)
-    key = _renamed_key(current.key, sources)
     buckets = len(current.files)
     files = zip(current.places, paths, strict=True)
     return Base(
         paths[:buckets],
         sources,
-        target.key if set(key) == set(target.key) else key,
+        _renamed_key(current.key, sources),
         tails=tuple(path for path in paths[buckets:] if path is not None),
         hidden={path: file.hidden for file, path in files if file and path and file.hidden},
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import (
+    MetricModeTypes,
+    MetricsMode,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -13,6 +16,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
+from pyiceberg.types import BinaryType, StringType
 
 from tailrace.spark.lake.iceberg_names import BACK
 
@@ -20,6 +24,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyiceberg.table.metadata import TableMetadata
+
+
+_COUNTS: Final = MetricsMode(MetricModeTypes.COUNTS)
+_TEXTS: Final = (StringType, BinaryType)
+"""No bounds of these: Parquet leaves out those of a row group with a value over 4,096 bytes, and
+pyiceberg then takes the other groups' as those of the file. Readers would skip rows that fit.
+"""
 
 
 class DataFiles:
@@ -35,7 +46,10 @@ class DataFiles:
             for field in schema.fields
         ]
         called = Schema(*fields, schema_id=schema.schema_id)
-        self._plan = compute_statistics_plan(called, metadata.properties)
+        self._plan = {
+            number: replace(each, mode=_COUNTS) if isinstance(each.iceberg_type, _TEXTS) else each
+            for number, each in compute_statistics_plan(called, metadata.properties).items()
+        }
         self._columns = parquet_path_to_id_mapping(called)
 
     def entry(self, path: Path, uri: str) -> DataFile:

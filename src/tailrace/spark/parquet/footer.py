@@ -80,8 +80,8 @@ class RowGroups:
     def bounds(self, columns: Sequence[str]) -> tuple[pa.Table, pa.Table] | None:
         """The least and the greatest values of columns: tables with a row for each group.
 
-        NULL where a group has NULLs, or where the footer does not record its values. None if it
-        records nothing that is of use. A text's bounds may be cut, so that they need not be values.
+        NULL where a group has NULLs, or no statistics. None if the footer has no usable ones. A
+        text's bounds may be cut, so that they need not be values.
         """
         least: dict[str, pa.Array] = {}
         most: dict[str, pa.Array] = {}
