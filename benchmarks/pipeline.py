@@ -8,6 +8,7 @@
 - memory: of a mirror that follows a server under load
 - backlog: a log of some gigabytes, against the server's own replica that applies it
 - merge: changes at random keys into a large table, against Spark's Delta MERGE
+- small: one change in each of 300 small tables, in one batch
 
 Each part is a process of its own, and prints rows of a table in Markdown.
 """
@@ -25,7 +26,7 @@ from typing import Final
 from benchmarks.pipeline_rows import HEADER, Options, Row
 from tools.servers import NAMES
 
-PARTS: Final = ("parquet", "cores", "visible", "memory", "backlog", "merge")
+PARTS: Final = ("parquet", "cores", "visible", "memory", "backlog", "merge", "small")
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _RATIO: Final = re.compile(r"mirror, (.+): (.+) x \((.+)\)")
 
