@@ -9,6 +9,7 @@
 - backlog: a log of some gigabytes, against the server's own replica that applies it
 - change: batches of one changed row, into tables of 1 to 16 million
 - merge: changes at random keys into a large table, against Spark's Delta MERGE
+- small: one change in each of 300 small tables, in one batch
 
 Each part is a process of its own, and prints rows of a table in Markdown.
 """
@@ -26,7 +27,7 @@ from typing import Final
 from benchmarks.pipeline_rows import HEADER, Options, Row
 from tools.servers import NAMES
 
-PARTS: Final = ("parquet", "cores", "visible", "memory", "backlog", "change", "merge")
+PARTS: Final = ("parquet", "cores", "visible", "memory", "backlog", "change", "merge", "small")
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _RATIO: Final = re.compile(r"mirror, (.+): (.+) x \((.+)\)")
 

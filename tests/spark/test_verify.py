@@ -172,6 +172,8 @@ def test_tables_that_are_unlike(source, lake):
     create(source, "keyless", "id INT", 1)
     create(source, "wider", "id INT PRIMARY KEY, v SMALLINT", "1, 2")
     create(source, "more", "id INT PRIMARY KEY", 1)
+    create(source, "added", "id INT PRIMARY KEY", 1)
+    source.execute(f"ALTER TABLE {DATABASE}.added ADD w INT")
     land(source, lake)
     change_unlogged(
         source,
@@ -185,6 +187,11 @@ def test_tables_that_are_unlike(source, lake):
     report = check(source, lake)
     reasons = {table.name.partition(".")[2]: table.reason for table in report.tables}
     assert reasons.pop("good") is None
+    assert reasons.pop("added") is None
+    (added,) = [each for each in report.tables if each.name.endswith(".added")]
+    assert added.notes == (
+        "column w comes into the lake with the first row that has it, and is not compared",
+    )
     assert reasons.pop("more") == "column w is not in the lake"
     assert reasons.pop("new") == "it is not in the lake"
     assert "it has no primary key" in reasons.pop("keyless")

@@ -111,12 +111,17 @@ def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
     server = {each.name: each for each in columns_of(connection, state.database, state.table)}
     lake = current.columns
     left_out = [each for each in current.unlogged if each in server]
+    added = [name for name, _, _ in current.added if name in server]
     notes = tuple(f"column {each} is not in the log, and so not compared" for each in left_out)
+    notes += tuple(
+        f"column {each} comes into the lake with the first row that has it, and is not compared"
+        for each in added
+    )
     unlike = [f"column {each} is not on the server" for each in lake.names if each not in server]
     unlike += [
         f"column {each} is not in the lake"
         for each in server
-        if each not in lake.names and each not in left_out
+        if each not in {*lake.names, *left_out, *added}
     ]
     if unlike:
         return Candidate(name, state, reason="; ".join(unlike), notes=notes)

@@ -120,6 +120,20 @@ def test_others_while_a_batch_is_made(tmp_path, name):
     assert as_rows(READERS[name](lake, "shop.orders")) == expected(range(20))
 
 
+@pytest.mark.parametrize("removed", [(1,), (0, 1)])
+def test_others_whose_log_entries_are_gone(tmp_path, removed):
+    """A checkpoint has what they did."""
+    lake = begun(tmp_path, "delta")
+    with reopened(lake, "delta") as store:
+        delta_delete(lake, "shop.orders", 3)
+        delta_delete(lake, "shop.orders", 4)
+        DeltaTable(str(lake / "shop.orders")).create_checkpoint()
+        for version in removed:
+            (lake / "shop.orders" / "_delta_log" / f"{version:020}.json").unlink()
+        store.refresh()
+        assert by_bucket(store) == [0, 1, 2, 5, 6, 7, 8, 9]
+
+
 def test_others_to_a_changelog_while_a_batch_is_made(tmp_path, name):
     """They are welcome to: a batch only adds to it."""
     lake = begun(tmp_path, name)

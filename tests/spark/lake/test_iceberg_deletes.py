@@ -55,7 +55,7 @@ def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):
             assert seen(lake) == expected(rows)
             fresh = state(store.staging / "x", [row(each) for each in rows], COLUMNS)
         assert delete_files(lake) == []
-        assert store._tables.deleted(NAME) == {}
+        assert store._tables.content(NAME).deleted == {}
 
 
 def test_rows_that_count_again(tmp_path):
@@ -81,12 +81,12 @@ def test_a_file_that_comes_back_has_its_own_rows_hidden(tmp_path):
     lake = begun(tmp_path, "iceberg")
     with open_store(lake, "iceberg") as store:
         store.commit(patch(store, [], gone=[1, 2]))
-        known = hidden_of(store.manifest, NAME)
+        known = hidden_of(store.manifest)[NAME]
         (last,) = (each for each in read_steps(now(lake)) if each.table == NAME)
         own_catalog(lake).load_table(NAME).delete("id >= 0")
         assert seen(lake) == []
         store._tables.commit(replace(last, adds=(), hidden=known, base=None), 3)
-        assert store._tables.deleted(NAME) == known
+        assert store._tables.content(NAME).deleted == known
     assert seen(lake) == expected([0, *range(3, 10)])
 
 

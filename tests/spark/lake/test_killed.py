@@ -125,7 +125,7 @@ def test_killed_with_rows_beside_their_files(tmp_path, name):
     lake = begun(tmp_path, name, rows=ROWS)
     for now in kills(lake, name, work):
         with open_store(lake, name) as store:
-            assert store._tables.deleted(NAME) == hidden_of(store.manifest, NAME)
+            assert store._tables.content(NAME).deleted == hidden_of(store.manifest)[NAME]
             store.refresh()
             assert store.manifest.version == now
         gone = range(1000 + GONE, 1000 + now * GONE)

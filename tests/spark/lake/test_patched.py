@@ -46,15 +46,15 @@ def test_rows_are_replaced_beside_their_files(tmp_path, name):
     assert seen(lake, name) == expected(rows, [3, 5, 21])
     with reopened(lake, name) as store:
         assert store.manifest.version == 3
-        assert store._tables.deleted(NAME) == hidden_of(store.manifest, NAME)
-        assert store._tables.deleted(NAME)
+        assert store._tables.content(NAME).deleted == hidden_of(store.manifest)[NAME]
+        assert store._tables.content(NAME).deleted
         store.commit(patch(store, [], gone=[0, 21]))
         assert seen(lake, name) == expected(rows[1:-1], [3, 5])
         built = state(store.staging / "x", [row(each) for each in range(4)], COLUMNS)
         store.commit(made({}, {NAME: built}, 2000))
         store.refresh()
         assert store.manifest.version == 5
-        assert store._tables.deleted(NAME) == {}
+        assert store._tables.content(NAME).deleted == {}
     assert seen(lake, name) == expected(range(4))
 
 
@@ -78,7 +78,7 @@ def test_many_batches_one_behind_the_other(tmp_path, name):
         with reopened(lake, name) as store:
             assert store.manifest.version == number - 99
             store.commit(patch(store, new(again, number), gone=[gone]))
-            assert store._tables.deleted(NAME) == hidden_of(store.manifest, NAME)
+            assert store._tables.content(NAME).deleted == hidden_of(store.manifest)[NAME]
             assert store.manifest.tables[NAME].current.rows == 40
         rows = (rows - {gone}) | {number}
         renamed |= {again, number}
@@ -132,7 +132,7 @@ def test_large_vectors_are_in_one_file_and_old_ones_go(tmp_path):
         store.refresh()
         assert store.manifest.version == 3
         tables = DeltaTables(lake)
-        assert tables.deleted(NAME) == hidden_of(store.manifest, NAME)
+        assert tables.content(NAME).deleted == hidden_of(store.manifest)[NAME]
         old = time.time() - 7200
         for each in files:
             os.utime(each, (old, old))
@@ -154,7 +154,7 @@ def test_large_vectors_are_in_one_file_and_old_ones_go(tmp_path):
     assert first not in now
     assert now
     assert [key for key, _ in seen(lake, "delta")] == sorted({*left, 1})
-    assert DeltaTables(lake).deleted(NAME)
+    assert DeltaTables(lake).content(NAME).deleted
 
 
 def test_vacuum_by_others_leaves_what_is_needed(tmp_path):
@@ -197,7 +197,7 @@ def test_a_vector_that_others_added_is_not_ours(tmp_path):
         store.commit(patch(store, new(3)))
     log = sorted((lake / NAME / "_delta_log").glob("*.json"))
     (mine,) = [each["add"] for each in actions(lake, 1) if "deletionVector" in each.get("add", {})]
-    rows = hidden.load(DeltaTables(lake).deleted(NAME)[mine["path"]])
+    rows = hidden.load(DeltaTables(lake).content(NAME).deleted[mine["path"]])
     more = vectors.write({"x": np.union1d(rows, [rows[0] + 1])}, lake / NAME, "x")["x"]
     gone = {"path": mine["path"], "deletionTimestamp": 1, "dataChange": True}
     lines = [

@@ -17,7 +17,7 @@ from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake import delta_log as log
 from tailrace.spark.lake.delta_files import DeltaFiles, remove_vectors
 from tailrace.spark.lake.statistics import statistics
-from tailrace.spark.lake.steps import APPLICATION, MARK
+from tailrace.spark.lake.steps import APPLICATION, MARK, Content
 from tailrace.spark.lake.vectors import write
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.paths import within
@@ -54,6 +54,8 @@ _CHECKPOINT: Final = 20
 _ENCODED: Final = re.compile("%[0-9A-Fa-f]{2}")
 _VACUUM_SECONDS: Final = 600.0
 
+_Stamp = tuple[tuple[int, int, int], tuple[int, int, int] | None]
+
 
 class DeltaTables:
     """Delta tables in the folders of a lake.
@@ -71,6 +73,8 @@ class DeltaTables:
             )
         self.top = path
         self._open: dict[str, DeltaTable] = {}
+        self._seen: dict[str, _Stamp | None] = {}
+        self._paths: dict[str, tuple[int, frozenset[str]]] = {}
         self._tidied: dict[str, float] = {}
         self._logs: dict[str, DeltaFiles] = {}
 
@@ -82,20 +86,24 @@ class DeltaTables:
         """The table's folder; its data files are right in it."""
         return self.top / table
 
-    def files(self, table: str) -> frozenset[str]:
-        """The paths of the table's files, below its folder or whole."""
+    def content(self, table: str) -> Content | None:
+        """The table's version; its files' paths, below its folder or whole; deleted rows."""
         found = self._now(table)
-        return frozenset() if found is None else frozenset(_paths(found))
+        if found is None:
+            return None
+        return Content(str(found.version()), self._files(table, found), self._deleted(table, found))
 
-    def mark(self, table: str) -> str | None:
-        """The table's version."""
-        found = self._now(table)
-        return None if found is None else str(found.version())
+    def _files(self, name: str, table: DeltaTable) -> frozenset[str]:
+        version, files = self._paths.get(name, (-1, frozenset[str]()))
+        if version != table.version():
+            paths = pa.table(table.get_add_actions())["path"].to_pylist()
+            files = frozenset(unquote(path) for path in paths)
+            self._paths[name] = table.version(), files
+        return files
 
-    def deleted(self, table: str) -> Mapping[str, str]:
+    def _deleted(self, name: str, table: DeltaTable) -> Mapping[str, str]:
         """The rows that deletion vectors hide, by file."""
-        found = self._now(table)
-        return {} if found is None or not _has_vectors(found) else self._log(table).deleted(found)
+        return self._log(name).deleted(table) if _has_vectors(table) else {}
 
     def _log(self, table: str) -> DeltaFiles:
         return self._logs.setdefault(table, DeltaFiles(self.folder(table)))
@@ -121,17 +129,17 @@ class DeltaTables:
     def _checkpoint(self, table: str) -> int:
         """The version of the table's last checkpoint; -1 before the first."""
         try:
-            content = read_json(self.folder(table) / log.LOG / "_last_checkpoint")
+            content = read_json(self.folder(table) / log.LOG / log.LAST)
             return int(content["version"])
         except FileNotFoundError:
             return -1
 
     def _actions(self, table: DeltaTable | None, step: Step, batch: int) -> list[dict[str, Any]]:
-        there: list[str] = []
+        there: Collection[str] = ()
         if table is not None and (step.goes is not None or step.merges):
-            there = _paths(table)  # else all stay, and there may be very many
+            there = self._files(step.table, table)  # else all stay, and there may be very many
         adds, gone = step.changes(there)
-        deleted = self.deleted(step.table)
+        deleted = {} if table is None else self._deleted(step.table, table)
         altered = {
             name
             for name in set(step.stays) - adds
@@ -256,25 +264,48 @@ class DeltaTables:
 
     def _now(self, table: str) -> DeltaTable | None:
         """The table as it is now; None where there is none yet."""
-        within(self.top, self.folder(table) / log.LOG)
+        folder = self.folder(table)
+        within(self.top, folder / log.LOG)
         try:
-            if (known := self._open.get(table)) is not None:
-                known.update_incremental()
-                return known
-            if not (self.folder(table) / log.LOG).is_dir():
-                return None
-            found = self._open[table] = DeltaTable(str(self.folder(table)))
+            if (found := self._open.get(table)) is None:
+                if not (folder / log.LOG).is_dir():
+                    return None
+                found = self._open[table] = DeltaTable(str(folder))
+            else:
+                now = _stamp(folder, found.version())
+                if now is not None and now == self._seen.get(table):
+                    return found
+                found.update_incremental()
         except TableNotFoundError:
             return None
+        self._seen[table] = _stamp(folder, found.version())
         return found
+
+
+def _stamp(folder: Path, version: int) -> _Stamp | None:
+    """What stays the same as long as the table in a folder has no newer version than this.
+
+    None where it has one, or may have one. Listing the log, as delta-rs does, takes as much longer
+    as it has versions. Who removes a version's file first makes a checkpoint of a newer version,
+    and notes it in ``_last_checkpoint``.
+    """
+    path = folder / log.LOG
+    if _identity(path / f"{version + 1:020}.json") is not None:
+        return None
+    known = _identity(path / f"{version:020}.json")
+    return None if known is None else (known, _identity(path / log.LAST))
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _has_vectors(table: DeltaTable) -> bool:
     return log.VECTORS in (table.protocol().reader_features or ())
-
-
-def _paths(table: DeltaTable) -> list[str]:
-    return [unquote(path) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
 
 
 def _changed(table: DeltaTable, columns: pa.Schema) -> str | None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import vectors
-from tailrace.spark.lake.delta_log import LOG
+from tailrace.spark.lake.delta_log import LAST, LOG
 from tailrace.spark.manifest.json_file import LARGEST, check_size, parse, read_json
 from tailrace.spark.manifest.paths import read_plain
 from tailrace.spark.parquet import hidden
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Action = dict[str, Any]
 
-_LAST: Final = "_last_checkpoint"
 _OLD_SECONDS: Final = 3600.0
 
 
@@ -109,7 +108,7 @@ class DeltaFiles:
 
     def _last(self) -> int | None:
         try:
-            return int(read_json(self._folder / LOG / _LAST)["version"])
+            return int(read_json(self._folder / LOG / LAST)["version"])
         except FileNotFoundError:
             return None
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.vectors import Descriptor
 
 LOG: Final = "_delta_log"
+LAST: Final = "_last_checkpoint"
 
 READER_FEATURES: Final = ("timestampNtz",)
 WRITER_FEATURES: Final = ("appendOnly", "invariants", "timestampNtz")

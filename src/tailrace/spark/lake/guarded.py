@@ -15,12 +15,12 @@ from tailrace.printable import first_line, printable
 from tailrace.spark.manifest.damage import DAMAGE, damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     import pyarrow as pa
 
-    from tailrace.spark.lake.steps import Step, Tables
+    from tailrace.spark.lake.steps import Content, Step, Tables
 
 
 class Guarded:
@@ -43,20 +43,10 @@ class Guarded:
         """Where the table's data files are."""
         return self._tables.folder(table)
 
-    def mark(self, table: str) -> str | None:
-        """What each commit that changes the table's rows changes too."""
+    def content(self, table: str) -> Content | None:
+        """What the table has now."""
         with self._table(table):
-            return self._tables.mark(table)
-
-    def files(self, table: str) -> frozenset[str]:
-        """The data files that the table has now."""
-        with self._table(table):
-            return self._tables.files(table)
-
-    def deleted(self, table: str) -> Mapping[str, str]:
-        """The deleted rows of each of the table's files now."""
-        with self._table(table):
-            return self._tables.deleted(table)
+            return self._tables.content(table)
 
     def commit(self, step: Step, batch: int) -> None:
         """Make a step seen."""

@@ -20,13 +20,14 @@ from tailrace.spark.lake.iceberg_commit import BATCH, commit
 from tailrace.spark.lake.iceberg_names import allowed
 from tailrace.spark.lake.iceberg_paths import local, location
 from tailrace.spark.lake.iceberg_schema import evolved
-from tailrace.spark.lake.iceberg_state import Memory, State
+from tailrace.spark.lake.iceberg_state import Memory
 from tailrace.spark.lake.iceberg_tidy import AGE, AGE_MS, MOST, SNAPSHOTS
+from tailrace.spark.lake.steps import Content
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.parquet.footer import as_written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
@@ -87,22 +88,18 @@ class IcebergTables:
         """The folder of the table's data files."""
         return self.top / table / "data"
 
-    def mark(self, table: str) -> str | None:
-        """The table's current snapshot."""
-        found = self._load(table)
-        return None if found is None else str(found.metadata.current_snapshot_id)
+    def content(self, table: str) -> Content | None:
+        """The table's current snapshot; its files, relative to its folder or whole; deleted rows.
 
-    def files(self, table: str) -> frozenset[str]:
-        """The table's files, relative to its folder or whole."""
-        return frozenset(self._state(table).files)
-
-    def deleted(self, table: str) -> Mapping[str, str]:
-        """The rows that delete files hide, by data file.
-
-        Where Tailrace cannot read of which files and rows, an entry says so that no file has.
+        If Tailrace cannot read which rows of which files are deleted, one more entry, which no file
+        has, says so.
         """
-        state = self._state(table)
-        return state.hidden if state.known else {**state.hidden, "": "?"}
+        found = self._load(table)
+        if found is None:
+            return None
+        state = self._remembered(table, found).state(found)
+        deleted = state.hidden if state.known else {**state.hidden, "": "?"}
+        return Content(str(found.metadata.current_snapshot_id), frozenset(state.files), deleted)
 
     def commit(self, step: Step, batch: int) -> None:
         """A snapshot of the table with the step's files, its columns and its batch."""
@@ -182,8 +179,3 @@ class IcebergTables:
         if known is None:
             known = self._memory[name] = Memory(table.io, self.top / name)
         return known
-
-    def _state(self, name: str) -> State:
-        """What the table has now."""
-        table = self._load(name)
-        return State() if table is None else self._remembered(name, table).state(table)

@@ -16,7 +16,7 @@ from pyiceberg.table.update import (
     _update_table_metadata_log,
 )
 from pyiceberg.utils.config import Config
-from sqlalchemy import URL
+from sqlalchemy import URL, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from tailrace.errors import PipelineError, UsageError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
-    from pyiceberg.catalog.sql import IcebergTables
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -38,6 +37,10 @@ if TYPE_CHECKING:
 
 NAME: Final = "lake"
 """What a lake's own catalogue is called; a reader has to give that."""
+_PLACE: Final = text(
+    "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog "
+    "AND table_namespace = :namespace AND table_name = :name"
+)
 
 
 @dataclass(frozen=True)
@@ -106,21 +109,23 @@ def own_catalog(path: Path) -> Catalog:
 class _OwnCatalog(SqlCatalog):
     """pyiceberg's, which reads each metadata file once, and copies none: they never change.
 
-    A batch asks for a table some times, and what has all its snapshots is not read quickly, and
-    copied even less so.
+    A batch asks for a table some times, and SQLAlchemy's objects of rows cost more than one value.
     """
 
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
         self._tables: dict[str, Table] = {}
 
-    def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
-        place = orm_table.metadata_location
-        known = self._tables.get(f"{orm_table.table_namespace}.{orm_table.table_name}")
-        if known is not None and known.metadata_location == place:
-            return Table(known.name(), known.metadata, place, known.io, self)
-        found = super()._convert_orm_to_iceberg(orm_table)
-        self._tables[".".join(found.name())] = found
+    def load_table(self, identifier: str | Identifier) -> Table:
+        name = self.identifier_to_tuple(identifier)
+        known = self._tables.get(".".join(name))
+        if known is not None:
+            row = {"catalog": self.name, "namespace": ".".join(name[:-1]), "name": name[-1]}
+            with self.engine.connect() as connection:
+                place = connection.scalar(_PLACE, row)
+            if place == known.metadata_location:
+                return Table(known.name(), known.metadata, place, known.io, self)
+        found = self._tables[".".join(name)] = super().load_table(identifier)
         return found
 
     def _update_and_stage_table(

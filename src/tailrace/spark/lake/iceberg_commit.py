@@ -22,7 +22,6 @@ from pyiceberg.table.update import (
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg_deletes import joined, taken_up, write_deletes
 from tailrace.spark.lake.iceberg_paths import local
-from tailrace.spark.lake.iceberg_schema import schema_updates
 from tailrace.spark.lake.iceberg_snapshot import Snapshots
 from tailrace.spark.lake.iceberg_state import State, data_folder
 from tailrace.spark.lake.iceberg_tidy import left_by, outdated
@@ -54,7 +53,7 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> None:
     """
     metadata = table.metadata
     _check(step.table, metadata)
-    schema, updates = schema_updates(metadata, step.schema)
+    schema, updates = memory.schema(metadata, step)
     # of a table that only grows all files stay, and there may be very many
     state = memory.state(table) if step.goes is not None or step.merges else State()
     files = memory.data_files(metadata, schema)

@@ -9,6 +9,8 @@ from pyiceberg.manifest import DataFileContent, FileFormat
 
 from tailrace.spark.lake.iceberg_deletes import Deletes, joined
 from tailrace.spark.lake.iceberg_files import DataFiles
+from tailrace.spark.lake.iceberg_names import MAPPING
+from tailrace.spark.lake.iceberg_schema import schema_updates
 from tailrace.spark.lake.iceberg_snapshot import Manifests
 from tailrace.spark.lake.iceberg_tidy import Leftovers
 from tailrace.spark.parquet import hidden
@@ -16,13 +18,16 @@ from tailrace.spark.parquet import hidden
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from uuid import UUID
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
 
+    from tailrace.spark.lake.steps import Step
     from tailrace.spark.parquet.hidden import Rows
 
 
@@ -60,6 +65,17 @@ class Memory:
         self._deletes = Deletes()
         self._state: State | None = None
         self._files: DataFiles | None = None
+        self._fits: tuple[UUID, int, str | None, str] | None = None
+
+    def schema(self, metadata: TableMetadata, step: Step) -> tuple[Schema, list[TableUpdate]]:
+        """The schema of the table after a step, and what gives it that (`schema_updates`)."""
+        named = metadata.properties.get(MAPPING)
+        now = (metadata.table_uuid, metadata.current_schema_id, named, step.columns)
+        if self._fits == now:
+            return metadata.schema(), []
+        schema, updates = schema_updates(metadata, step.schema)
+        self._fits = None if updates else now
+        return schema, updates
 
     def data_files(self, metadata: TableMetadata, schema: Schema) -> DataFiles:
         """What makes entries of data files in the columns of a schema."""

@@ -96,10 +96,12 @@ class LakeView:
         if self.manifest.format != "parquet":
             part = table.parts["current"]
             tables = self._tables()
-            folder, gone = tables.folder(part), tables.deleted(part)
+            folder, now = tables.folder(part), tables.content(part)
+            if now is None:
+                return []
             return [
-                LakeFile(str(folder / name), gone.get(name, ""))
-                for name in sorted(tables.files(part))
+                LakeFile(str(folder / name), now.deleted.get(name, ""))
+                for name in sorted(now.files)
             ]
         folder = self.path / INNER / "versions" / f"{self.manifest.version:06}"
         folder = within(folder, folder / table.folder / "current")

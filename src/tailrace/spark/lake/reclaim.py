@@ -31,9 +31,9 @@ from tailrace.spark.parquet.footer import as_written
 from tailrace.spark.parquet.shapes import merged, plain_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from tailrace.spark.lake.steps import Tables
+    from tailrace.spark.lake.steps import Content, Tables
     from tailrace.spark.manifest.manifest import Current, Manifest, TableState
 
     Failed = dict[str, Exception]
@@ -43,7 +43,7 @@ _OPEN: Final = "_is_current"
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """What is kept of a table in one of the lake's, for all sources that have it."""
 
     table: str
@@ -75,28 +75,20 @@ class _Part:
         failure(error)
         failed.update(dict.fromkeys(self.states, error))
 
-    def is_altered(self, tables: Tables, before: Manifest, failed: Failed) -> bool:
-        """As `altered`; False where the table cannot be read, which is noted."""
-        try:
-            return self.altered(tables, before)
-        except PipelineError as error:
-            self.fail(error, failed)
-            return False
-
-    def altered(self, tables: Tables, before: Manifest) -> bool:
+    def is_altered(self, now: Content | None, hidden: Mapping[str, str], top: Path) -> bool:
         """Whether the table's rows are in other files than ours, or others of them are hidden.
 
-        Raises `PipelineError` where the table is gone, or cannot be read.
+        ``hidden`` are those that are to be. Raises `PipelineError` where the table is gone.
         """
-        there = tables.files(self.table)
-        if not there and self.expected() and tables.mark(self.table) is None:
-            raise PipelineError(f"table {self.table} is gone from {tables.top}: bring it back")
+        expected = self.expected()
+        if now is None:
+            if expected:
+                raise PipelineError(f"table {self.table} is gone from {top}: bring it back")
+            return False
+        there: Collection[str] = now.files
         if self.part == "history":
-            there = frozenset(each for each in there if not each.startswith("closed-"))
-        if there != self.expected():
-            return True
-        wanted = hidden_of(before, self.table) if self.part == "current" else {}
-        return dict(tables.deleted(self.table)) != wanted
+            there = {each for each in there if not each.startswith("closed-")}
+        return there != expected or now.deleted != (hidden if self.part == "current" else {})
 
 
 def reclaim(
@@ -107,8 +99,7 @@ def reclaim(
     Tables that cannot be read, or made ours, go to ``failed``. Where that is all of them, the error
     is raised: the lake is damaged as a whole, or what it is in.
     """
-    marks = marked(tables, before, failed)
-    found = [part for part in _parts(before, failed) if part.is_altered(tables, before, failed)]
+    marks, found = look(tables, before, failed)
     _check_failed(before, failed)
     states = dict(before.tables)
     steps: list[Step] = []
@@ -155,28 +146,29 @@ def _check_failed(before: Manifest, failed: Failed) -> None:
         raise next(iter(failed.values()))
 
 
-def marked(tables: Tables, manifest: Manifest, failed: Failed) -> dict[str, str | None]:
-    """The marks of the tables that have current states and histories, by table.
+def look(
+    tables: Tables, manifest: Manifest, failed: Failed
+) -> tuple[dict[str, str | None], list[Part]]:
+    """The marks of the tables that have current states and histories, and those of these tables
+    that others have written to since we did.
 
-    Tables that cannot be read go to ``failed``, here and in `altered`.
+    Whoever writes to a table later changes its mark. Tables that cannot be read go to ``failed``.
     """
-    marks = {}
+    marks: dict[str, str | None] = {}
+    found: list[Part] = []
+    hidden = hidden_of(manifest)
     for part in _parts(manifest, failed):
         try:
-            marks[part.table] = tables.mark(part.table)
+            now = tables.content(part.table)
+            marks[part.table] = None if now is None else now.mark
+            if part.is_altered(now, hidden.get(part.table, {}), tables.top):
+                found.append(part)
         except PipelineError as error:
             part.fail(error, failed)
-    return marks
+    return marks, [part for part in found if not failed.keys() & part.states.keys()]
 
 
-def altered(tables: Tables, manifest: Manifest, failed: Failed) -> str | None:
-    """A table with a current state or a history that others have written to since we did."""
-    parts = list(_parts(manifest, failed))
-    found = [part.table for part in parts if part.is_altered(tables, manifest, failed)]
-    return next(iter(found), None)
-
-
-def _parts(before: Manifest, failed: Failed) -> Iterator[_Part]:
+def _parts(before: Manifest, failed: Failed) -> Iterator[Part]:
     """What is kept of the tables that have not failed, and do not stand still."""
     found: dict[tuple[str, str], dict[str, TableState]] = {}
     for key, state in before.tables.items():
@@ -188,7 +180,7 @@ def _parts(before: Manifest, failed: Failed) -> Iterator[_Part]:
         if all(each is not None and part in each.parts for each in asides):
             continue
         if not failed.keys() & states.keys():
-            yield _Part(table, part, states)
+            yield Part(table, part, states)
 
 
 def _with(
@@ -205,7 +197,7 @@ def _with(
 _Written = list[tuple[str, DataFile | None, Path]]
 
 
-def _written(tables: Tables, part: _Part, folder: Path, shards: bool) -> dict[str, _Written]:
+def _written(tables: Tables, part: Part, folder: Path, shards: bool) -> dict[str, _Written]:
     """The table's rows in new files: by source, bucket by bucket, and closed versions last."""
     columns = state_schema(part.states, part.part, shards)
     spills: dict[tuple[str, int], _Spill] = {}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
+from collections import defaultdict
 from dataclasses import asdict, dataclass, field, replace
-from json import JSONEncoder
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
@@ -43,7 +44,7 @@ class Step:
     Of the other files those whose names begin with ``goes`` go, but for those that ``stays`` names;
     where ``goes`` is None, all stay. ``columns`` is a schema, serialised. ``hidden`` names the
     deleted rows of each file that has any after the step. They are not on disk with the step, since
-    the manifest of its batch has them (`hidden_of`). ``base`` is the table's mark (`Tables.mark`)
+    the manifest of its batch has them (`hidden_of`). ``base`` is the table's mark (`Content`)
     for which the step was planned, where no commit of others may come between. ``properties`` are
     those of the commit; of these the table keeps `MARK`, which an empty text removes.
     """
@@ -103,7 +104,7 @@ def write_steps(folder: Path, steps: Sequence[Step]) -> None:
         "layout": LAYOUT,
         "steps": [asdict(replace(step, hidden={})) for step in steps],
     }
-    write_file(folder / NAME, JSONEncoder().iterencode(content))
+    write_file(folder / NAME, [json.dumps(content)])
 
 
 def read_steps(folder: Path) -> list[Step]:
@@ -137,15 +138,29 @@ def _names(values: list[Any]) -> tuple[str, ...]:
     return tuple(check_plain(each, "a file") for each in values)
 
 
-def hidden_of(manifest: Manifest, table: str) -> dict[str, str]:
-    """The deleted rows of a lake's table, by file, as the manifest has them."""
-    return {
-        file.name: file.hidden
-        for state in manifest.tables.values()
-        if state.parts.get("current") == table and state.current is not None
-        for file in state.current.data
-        if file.hidden
-    }
+def hidden_of(manifest: Manifest) -> Mapping[str, dict[str, str]]:
+    """The deleted rows of each of a lake's tables, by file, as the manifest has them."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for state in manifest.tables.values():
+        if state.current is not None and (table := state.parts.get("current")) is not None:
+            found[table].update(
+                {each.name: each.hidden for each in state.current.data if each.hidden}
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a lake's table has at a moment.
+
+    Each commit that changes the table's rows changes the ``mark``. ``files`` are its data files,
+    relative to its folder. ``deleted`` has the deleted rows of each file that has any, whoever
+    deleted them (`parquet.hidden`).
+    """
+
+    mark: str
+    files: frozenset[str]
+    deleted: Mapping[str, str]
 
 
 class Tables(Protocol):
@@ -164,17 +179,8 @@ class Tables(Protocol):
     def folder(self, table: str) -> Path:
         """Where the table's data files are; it need not be there."""
 
-    def mark(self, table: str) -> str | None:
-        """What each commit that changes the table's rows changes too; None without a table."""
-
-    def files(self, table: str) -> frozenset[str]:
-        """The data files that the table has now, relative to its folder; none without a table."""
-
-    def deleted(self, table: str) -> Mapping[str, str]:
-        """The deleted rows of each of the table's files, whoever deleted them (`parquet.hidden`).
-
-        Files have the names that `files` gives them; one that has all its rows is left out.
-        """
+    def content(self, table: str) -> Content | None:
+        """What the table has now; None without a table."""
 
     def commit(self, step: Step, batch: int) -> None:
         """Make a step seen, with the batch's number, in one commit; done before, do nothing.

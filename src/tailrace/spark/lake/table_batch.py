@@ -274,8 +274,12 @@ class TableBatch:
         """The state with the small files that a part has now; the last are compacted if due."""
         small = state.small.get(part, ())
         if fresh and (last := due(small)):
-            there, touched = self.tables.files(table), self.tables.deleted(table)
-            if gone := [each for each in small if each.name not in there or each.name in touched]:
+            now = self.tables.content(table)
+            if gone := [
+                each
+                for each in small
+                if now is None or each.name not in now.files or each.name in now.deleted
+            ]:
                 small = tuple(each for each in small if each not in gone)
             else:
                 kind = "part" if part == "changelog" else "closed"

@@ -19,9 +19,9 @@ docs/design/formats.md says what readers see.
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 from dataclasses import replace
-from json import JSONEncoder
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +30,7 @@ from tailrace.spark.failure import check_writable, failure
 from tailrace.spark.lake.asides import Asides, points, since, waiting
 from tailrace.spark.lake.folder import LakeFolder, failed
 from tailrace.spark.lake.guarded import Guarded
-from tailrace.spark.lake.reclaim import altered, marked, reclaim
+from tailrace.spark.lake.reclaim import look, reclaim
 from tailrace.spark.lake.steps import hidden_of, read_steps, write_steps
 from tailrace.spark.lake.table_batch import plan
 from tailrace.spark.manifest.damage import reading_file
@@ -76,7 +76,7 @@ class TableStore(LakeFolder):
         self._undo()
         if (prepared := self._batch(self.manifest.version + 1)).exists():
             with contextlib.suppress(LakeChanged):  # then it is made again, after what others did
-                self._finish(prepared)
+                self._finish(prepared, Manifest.read(prepared), read_steps(prepared))
         self._clean()
 
     def _batch(self, number: int) -> Path:
@@ -133,14 +133,13 @@ class TableStore(LakeFolder):
         """
         made = replace(made, asides=made.asides_of(self.manifest))
         failed: dict[str, Exception] = {}
-        marks = marked(self._tables, self.manifest, failed)
-        table = altered(self._tables, self.manifest, failed)
+        marks, altered = look(self._tables, self.manifest, failed)
         for key, error in failed.items():
             made.asides_of(self.manifest).fail_state(key, self.manifest.tables[key], failure(error))
-        if table is not None:
+        if altered:
             raise LakeChanged(
-                f"{self.label}: others have written to {table} while a batch was made for it: "
-                "nothing of the batch is in the lake; run again"
+                f"{self.label}: others have written to {altered[0].table} while a batch was made "
+                "for it: nothing of the batch is in the lake; run again"
             )
         manifest, batch = plan(self._tables, self.staging, self.manifest, made, self._format)
         steps = [replace(step, base=marks.get(step.table)) for step in batch.steps]
@@ -163,7 +162,7 @@ class TableStore(LakeFolder):
             to_disk([*temporary.iterdir(), temporary])
             temporary.rename(prepared)
             to_disk([prepared.parent])
-            self._finish(prepared)
+            self._finish(prepared, manifest, steps)
         except OSError as error:
             raise failed(self.path, error) from error
         self._clean_after()
@@ -179,7 +178,7 @@ class TableStore(LakeFolder):
         if not moves:
             return manifest, steps
         content = {"version": manifest.version, "files": [str(move.target) for move in moves]}
-        write_file(self._making, JSONEncoder().iterencode(content))
+        write_file(self._making, [json.dumps(content)])
         to_disk([self._inner])
         by_folder: dict[Path, list[Move]] = {}
         for move in moves:
@@ -232,7 +231,7 @@ class TableStore(LakeFolder):
         manifest = replace(manifest, tables=tables, points=known)
         return manifest, [step for step in steps if step.table not in gone]
 
-    def _finish(self, prepared: Path) -> None:
+    def _finish(self, prepared: Path, manifest: Manifest, steps: Sequence[Step]) -> None:
         """Do what a prepared batch does, as far as it is not done, and call it the last one.
 
         A table that cannot take its part is set aside: its steps are kept, and done once it is
@@ -242,17 +241,15 @@ class TableStore(LakeFolder):
         rolled back, as if it had never been. In a later table they are overruled, which is an
         error that says so, with the batch done.
         """
-        manifest = Manifest.read(prepared)
         overruled: list[str] = []
-        steps = read_steps(prepared)
-        left = _waiting(manifest)
+        left, hidden = _waiting(manifest), hidden_of(manifest)
         failed: dict[str, Exception] = {}
         taken = 0
         for step in steps:
             if step.table in left:
                 continue
             marks = step.only_marks  # then no row of the table is touched
-            wanted = step if marks else replace(step, hidden=hidden_of(manifest, step.table))
+            wanted = step if marks else replace(step, hidden=hidden[step.table])
             try:
                 self._tables.commit(wanted, manifest.version)
                 taken += 1
@@ -293,7 +290,7 @@ class TableStore(LakeFolder):
         others = {name for state in manifest.tables.values() for name in state.parts.values()}
         for name in sorted(others - failed.keys() - _waiting(manifest).keys()):
             with contextlib.suppress(PipelineError):
-                self._tables.mark(name)
+                self._tables.content(name)
                 break
         else:
             raise next(iter(failed.values()))
@@ -323,6 +320,7 @@ class TableStore(LakeFolder):
         Nothing of it is in the manifest: they are still set aside.
         """
         failed: dict[str, Failure] = {}
+        hidden = hidden_of(self.manifest)
         for key in keys:
             state = self.manifest.tables[key]
             status = state.set_aside
@@ -331,7 +329,7 @@ class TableStore(LakeFolder):
             try:
                 for step in read_steps(self._rest / f"{status.batch:06}"):
                     if step.table in state.parts.values():
-                        wanted = replace(step, hidden=hidden_of(self.manifest, step.table))
+                        wanted = replace(step, hidden=hidden[step.table])
                         self._tables.commit(replace(wanted, base=None), status.batch)
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[key] = failure(error)

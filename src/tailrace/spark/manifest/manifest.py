@@ -6,8 +6,8 @@ One JSON file in the version's folder. It is read by us alone; the data files ar
 from __future__ import annotations
 
 import base64
+import json
 from dataclasses import dataclass, field, replace
-from json import JSONEncoder
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
@@ -273,7 +273,7 @@ class Manifest:
                 f"{error}; this is a mistake of Tailrace's, please report it"
             ) from error
         content = {"layout": LAYOUT, **_plain(self)}
-        write_file(folder / NAME, JSONEncoder(indent=1).iterencode(content))
+        write_file(folder / NAME, [json.dumps(content)])
 
     @classmethod
     def read(cls, folder: Path) -> Self:
