@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -22,7 +23,7 @@ def bytes_of(given: object, name: str) -> int:
     """
     found = _FORM.fullmatch(str(given).strip())
     unit = UNITS.get(found[2].lower() or "b") if found is not None else None
-    count = int(float(found[1]) * unit) if found is not None and unit is not None else 0
-    if not count:
+    count = float(found[1]) * unit if found is not None and unit is not None else 0
+    if not 1 <= count < math.inf:
         raise UsageError(f"{name} is a size such as 500MB, 20GB or 64MiB, not {str(given)[:40]!r}")
-    return count
+    return int(count)

@@ -58,8 +58,8 @@ def test_every_member_has_a_place():
 @each_case(
     ("damage", "where"),
     [
-        ({"version": 1}, "version 1, and this Tailrace reads version 2: create what keeps it"),
-        ({"version": 3}, "version 3, and this Tailrace reads version 2: create what keeps it"),
+        ({"version": 1}, "version 1, and this Tailrace reads version 2: recreate the lake"),
+        ({"version": 3}, "version 3, and this Tailrace reads version 2: recreate the lake"),
         ({"version": True}, "catalogue.version"),
         ({"more": 1}, "'more'"),
         ({"tables": [{"database": "a", "table": "b"}]}, r"tables\[0\] has no columns"),

@@ -46,6 +46,6 @@ def _by_kernel() -> Unframe:
         from tailrace.columns.native import kernel  # noqa: PLC0415
 
         kernel("unframe")
-    except ImportError:  # MissingExtra is one
+    except Exception:  # noqa: BLE001 - without the extra, or with a library that does not load
         return in_python
     return unframe

@@ -64,7 +64,7 @@ class Once:
                 totals.add(taken_up)
             if sources.partly:
                 sources.keep_from(store, logs)
-                sources.receive_on(stuck=store.manifest.sources == before)
+                sources.receive_on(before, store.manifest.sources)
                 held = {}  # the next round has more of the log
                 continue
             rounds += 1

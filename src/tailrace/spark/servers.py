@@ -94,7 +94,8 @@ class Room:
 
     def took_out(self, waiting: int) -> None:
         """Some of it was taken; so much is left."""
-        self.waiting, self._held = waiting, 0
+        with self._lock:
+            self.waiting, self._held = waiting, 0
 
     def hold(self, *, stuck: bool = True) -> None:
         """Nothing of what waits can be taken, as its transaction has not ended or is in-doubt:
@@ -103,7 +104,8 @@ class Room:
         Raises PipelineError where the disk is full, if everything is ``stuck``.
         """
         if self._fits():
-            self._held = self.waiting
+            with self._lock:
+                self._held = self.waiting
         elif stuck and self._folder is not None:
             free = shutil.disk_usage(self._folder).free
             raise PipelineError(

@@ -168,15 +168,20 @@ class Sources(Closing):
 
         Raises what ended a receiver, and what looking at a source raises.
         """
-        paused = [each.paused for each in self.received.values()]  # what is here by then is seen
+        # what is here by then is seen
+        paused = {name: each.paused for name, each in self.received.items()}
         series = self._settled() if self._files else []
         series += [one for each in self.received.values() if (one := each.look()) is not None]
         for one in filter(self._has_begin, _distinct(series)):
             inflow = self.inflows.get(one.name) or self._inflow(one, store, hold=True)
             inflow.look(one, enough=enough)
-        waits = any(inflow.waiting for inflow in self.inflows.values())
-        if any(paused) and not waits and self.room is not None and self.room.is_full:
-            self.room.hold(stuck=all(paused))  # nobody would make room
+        stuck = [each and not self._waits(name) for name, each in paused.items()]
+        if any(stuck) and self.room is not None and self.room.is_full:
+            self.room.hold(stuck=all(stuck))  # nobody would make room for these
+
+    def _waits(self, name: str) -> bool:
+        """Whether something of a source can be taken."""
+        return name in self.inflows and bool(self.inflows[name].waiting)
 
     @property
     def caught_up(self) -> bool:
@@ -227,12 +232,15 @@ class Sources(Closing):
                 sum(each.logs.waiting(states.get(name)) for name, each in self.received.items())
             )
 
-    def receive_on(self, *, stuck: bool) -> None:
-        """What was received was taken, or it is ``stuck``: then the next `receive` exceeds the
-        spool's limit. Raises PipelineError where the disk is full.
+    def receive_on(self, before: Mapping[str, SourceState], now: Mapping[str, SourceState]) -> None:
+        """A batch has brought the sources from one place to another. If nothing could be taken of a
+        server's log, the next `receive` exceeds the spool's limit.
+
+        Raises PipelineError if the disk is full, and nothing could be taken at all.
         """
+        stuck = any(before.get(name) == now.get(name) for name in self._live)
         if self.room is not None and stuck:
-            self.room.hold()
+            self.room.hold(stuck=before == now)
         else:
             self.room = None
 

@@ -1,5 +1,7 @@
 """Others write to a lake's tables between batches: it is noticed, kept, and gone on with."""
 
+import shutil
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -132,6 +134,26 @@ def test_others_whose_log_entries_are_gone(tmp_path, removed):
             (lake / "shop.orders" / "_delta_log" / f"{version:020}.json").unlink()
         store.refresh()
         assert by_bucket(store) == [0, 1, 2, 5, 6, 7, 8, 9]
+
+
+def test_a_folder_that_is_restored_from_a_copy(tmp_path):
+    """Its versions are older ones then, also where a copy of a Delta table had been opened."""
+    lake, copy = begun(tmp_path, "delta"), tmp_path / "copy"
+    shutil.copytree(lake / "shop.orders", copy)
+    tables = DeltaTables(lake)
+    before = tables.content("shop.orders")
+    for key in (3, 4):
+        delta_delete(lake, "shop.orders", key)
+        assert tables.content("shop.orders") != before
+    shutil.rmtree(lake / "shop.orders")
+    assert tables.content("shop.orders") is None
+    shutil.copytree(copy, lake / "shop.orders")
+    assert tables.content("shop.orders") == before
+    delta_delete(lake, "shop.orders", 5)
+    changed = tables.content("shop.orders")
+    shutil.rmtree(lake / "shop.orders")
+    shutil.copytree(copy, lake / "shop.orders")
+    assert tables.content("shop.orders") == before != changed
 
 
 def test_others_to_a_changelog_while_a_batch_is_made(tmp_path, name):

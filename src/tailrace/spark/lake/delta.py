@@ -262,6 +262,11 @@ class DeltaTables:
             found.vacuum(dry_run=False)
             remove_vectors(self.folder(table), found.version())
 
+    def _forget(self, table: str) -> None:
+        """The next look reads the table's log from its begin."""
+        for known in (self._open, self._seen, self._paths, self._logs):
+            known.pop(table, None)
+
     def _now(self, table: str) -> DeltaTable | None:
         """The table as it is now; None where there is none yet."""
         folder = self.folder(table)
@@ -272,10 +277,14 @@ class DeltaTables:
                     return None
                 found = self._open[table] = DeltaTable(str(folder))
             else:
-                now = _stamp(folder, found.version())
-                if now is not None and now == self._seen.get(table):
+                seen, now = self._seen.get(table), _stamp(folder, found.version())
+                if now is not None and now == seen:
                     return found
-                found.update_incremental()
+                if seen is None or seen[0] == _identity(_entry(folder, found.version())):
+                    found.update_incremental()
+                else:  # the folder was restored or recreated: its version may be an older one
+                    self._forget(table)
+                    return self._now(table)
         except TableNotFoundError:
             return None
         self._seen[table] = _stamp(folder, found.version())
@@ -289,11 +298,14 @@ def _stamp(folder: Path, version: int) -> _Stamp | None:
     as it has versions. Who removes a version's file first makes a checkpoint of a newer version,
     and notes it in ``_last_checkpoint``.
     """
-    path = folder / log.LOG
-    if _identity(path / f"{version + 1:020}.json") is not None:
+    if _identity(_entry(folder, version + 1)) is not None:
         return None
-    known = _identity(path / f"{version:020}.json")
-    return None if known is None else (known, _identity(path / log.LAST))
+    known = _identity(_entry(folder, version))
+    return None if known is None else (known, _identity(folder / log.LOG / log.LAST))
+
+
+def _entry(folder: Path, version: int) -> Path:
+    return folder / log.LOG / f"{version:020}.json"
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

@@ -249,7 +249,7 @@ class TableStore(LakeFolder):
             if step.table in left:
                 continue
             marks = step.only_marks  # then no row of the table is touched
-            wanted = step if marks else replace(step, hidden=hidden[step.table])
+            wanted = step if marks else replace(step, hidden=hidden.get(step.table, {}))
             try:
                 self._tables.commit(wanted, manifest.version)
                 taken += 1
@@ -329,7 +329,7 @@ class TableStore(LakeFolder):
             try:
                 for step in read_steps(self._rest / f"{status.batch:06}"):
                     if step.table in state.parts.values():
-                        wanted = replace(step, hidden=hidden[step.table])
+                        wanted = replace(step, hidden=hidden.get(step.table, {}))
                         self._tables.commit(replace(wanted, base=None), status.batch)
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[key] = failure(error)
