@@ -79,6 +79,7 @@ def written(rows_, target, path, manner):
         footer.make_plain(Path(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manner", ["ours", "plain", "foreign"])
 def test_all_rows_of_touched_keys_are_found(tmp_path, manner):
     rng = random.Random(7)
