@@ -95,6 +95,9 @@ def all_same_as_source(url, log, cases):
     return applied
 
 
+@pytest.mark.parametrize(
+    "url", [pytest.param("sqlite", marks=pytest.mark.quick), "postgresql"], indirect=True
+)
 def test_the_whole_log_of_the_example_is_applied_once(url):
     mysql = ("mysql", "weight_grams")
     flavour, added = mysql if url.startswith("sqlite") else ("mariadb", "locked")

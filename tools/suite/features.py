@@ -46,8 +46,8 @@ BREAKS: Final = (
     Break(
         "a lake of Iceberg",
         "spark/lake/iceberg_commit.py",
-        "table._do_commit(tuple(updates), requirements)  # noqa: SLF001 - as its transactions do",
-        "table._do_commit(tuple(updates[:-1]), requirements)  # noqa: SLF001",
+        "come = [*(files.entry(folder / name, top + name) for name in sorted(adds)), *come]",
+        "come = [*(files.entry(folder / name, top + name) for name in sorted(adds)[1:]), *come]",
     ),
     Break(
         "the Spark source",
@@ -57,9 +57,9 @@ BREAKS: Final = (
     ),
     Break(
         "reading a running server",
-        "live/dump_connection.py",
-        "data = read_exactly(self._reader, size, self.name, self.socket.gettimeout())",
-        "data = read_exactly(self._reader, size - 1, self.name, self.socket.gettimeout())",
+        "live/chunks.py",
+        "yield file, offset + start, data[start:end]",
+        "yield file, offset + start, data[start : end - 1]",
     ),
     Break(
         "the receiver",
