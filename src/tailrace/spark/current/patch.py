@@ -20,6 +20,7 @@ from tailrace.spark.current.jobs import gathered, piece_entries, read_spill
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.pieces import base_rows
 from tailrace.spark.current.rows import empty_rows, write_rows
+from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.parquet.hidden import NONE, dump, joined, load, without
@@ -57,24 +58,12 @@ class PatchJob:
 
 
 @dataclass(frozen=True)
-class Rewritten:
-    """A file that has the rows of another which are not deleted; without a path if there are none.
-
-    ``size`` is in bytes, as Parquet.
-    """
-
-    path: str | None
-    rows: int
-    size: int
-
-
-@dataclass(frozen=True)
 class Patched:
     """What a `PatchJob` made: a tail, without a path where there was no row to write.
 
     ``hidden`` are the deleted rows, by the path of their file (`parquet.hidden`), ``rewritten`` the
-    files that took the place of others, by the path of these. ``unseen`` and ``refused`` are as
-    `Folded` has them.
+    files that took the place of others and their paths, by the path of these; None where no row is
+    left. ``unseen`` and ``refused`` are as `Folded` has them.
     """
 
     path: str | None = None
@@ -82,7 +71,7 @@ class Patched:
     size: int = 0
     memory: int = 0
     hidden: Mapping[str, str] = field(default_factory=dict)
-    rewritten: Mapping[str, Rewritten] = field(default_factory=dict)
+    rewritten: Mapping[str, tuple[DataFile | None, str | None]] = field(default_factory=dict)
     unseen: int = 0
     seconds: float = 0.0
     refused: str | None = None
@@ -107,18 +96,21 @@ def patch(job: PatchJob, report: Report) -> Patched:
     return Patched(path, rows.num_rows, size, memory, gone, rewritten, unseen, seconds)
 
 
-def _rewritten(job: PatchJob, path: str, gone: Mapping[str, str]) -> Rewritten:
+def _rewritten(
+    job: PatchJob, path: str, gone: Mapping[str, str]
+) -> tuple[DataFile | None, str | None]:
     """Write a bucket's file again, without its deleted rows, a row group at a time."""
     deleted = load(joined([job.base.hidden.get(path, NONE), gone.get(path, NONE)]))
     out = ParquetFile(job.rewrites[path], bounded=job.target.key)
-    first = count = 0
+    first = count = memory = 0
     for group in row_groups(path):
         kept = without(group, first, deleted)
         first += group.num_rows
         count += kept.num_rows
+        memory += kept.nbytes
         if kept.num_rows:
             out.write(kept.replace_schema_metadata())
-    return Rewritten(str(out.path), count, out.close()) if count else Rewritten(None, 0, 0)
+    return (DataFile("", count, out.close(), memory), str(out.path)) if count else (None, None)
 
 
 def _patched(job: PatchJob) -> tuple[pa.Table, dict[str, Rows], int]:

@@ -13,7 +13,6 @@ most twice what the best moment would, for any sequence of batches.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from tailrace.spark.current.patch import PatchJob
@@ -98,12 +97,12 @@ def jobs(
         cut = tuple(spills.get(part, ()))
         if count > 1 and not cut and not taken:
             continue
-        own = range(part, len(current.files), count)
         files = [file for file in (*current.files[part::count], *current.tails) if file is not None]
+        due = [bucket for bucket in worn if bucket % count == part]
         rewrites = {
             path: out.with_name(f"{out.name}-{part}-{bucket}.parquet")
-            for bucket in own
-            if bucket in worn and (path := base.paths[bucket]) is not None
+            for bucket in due
+            if (path := base.paths[bucket]) is not None
         }
         found.append(
             PatchJob(
@@ -115,29 +114,29 @@ def jobs(
                 count,
                 taken,
                 out.with_name(f"{out.name}-{part}.parquet"),
-                _key_bytes(plan, files)
-                + plan.fresh // count
-                + sum(file.size for bucket in worn & {*own} if (file := current.files[bucket])),
+                _key_bytes(plan, files) + plan.fresh // count + sum(worn[bucket] for bucket in due),
                 rewrites,
             )
         )
     return found
 
 
-def _worn(current: Current, fresh: int, limits: Patches) -> set[int]:
-    """The buckets whose files this batch rewrites, those first whose deleted rows cost the most."""
+def _worn(current: Current, fresh: int, limits: Patches) -> dict[int, int]:
+    """The buckets whose files this batch rewrites, and these files' bytes. The files whose deleted
+    rows have cost the most, in proportion, come first.
+    """
     found = [
-        (file.spent / max(file.size, 1), bucket, file.memory)
+        (file.spent / max(file.size, 1), bucket, file)
         for bucket, file in enumerate(current.files)
         if file is not None and file.spent > limits.worn * file.size
     ]
-    chosen: set[int] = set()
+    chosen: dict[int, int] = {}
     room = fresh * limits.spread
-    for _, bucket, memory in sorted(found, reverse=True):
-        if chosen and memory > room:
+    for _, bucket, file in sorted(found, key=lambda each: each[:2], reverse=True):
+        if chosen and file.memory > room:
             break
-        chosen.add(bucket)
-        room -= memory
+        chosen[bucket] = file.size
+        room -= file.memory
     return chosen
 
 
@@ -158,8 +157,8 @@ def swallowed(tails: Sequence[DataFile], rows: int, limits: Patches) -> int:
     taken = 0
     while rest := tails[: len(tails) - taken]:
         level = _level(rows, limits.together)
-        same = takewhile(lambda tail: _level(tail.live, limits.together) <= level, reversed(rest))  # noqa: B023 - it is run at once
-        run = len(list(same))
+        levels = (_level(tail.live, limits.together) for tail in reversed(rest))
+        run = next((number for number, each in enumerate(levels) if each > level), len(rest))
         if run < limits.together - 1:
             run = int(rest[-1].size < limits.small)
         if not run:
@@ -212,9 +211,9 @@ def _without(
     """
     if file is None or path is None:
         return None, None
-    if new := next((each.rewritten[path] for each in results if path in each.rewritten), None):
-        memory = file.memory * new.rows // max(file.rows, 1)
-        return DataFile("", new.rows, new.size, memory) if new.rows else None, new.path
+    for result in results:
+        if path in result.rewritten:
+            return result.rewritten[path]
     more = [result.hidden[path] for result in results if path in result.hidden]
     if not more:
         return file, path
