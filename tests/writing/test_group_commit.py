@@ -13,6 +13,7 @@ import time
 import pytest
 
 import tailrace
+from tailrace.constants import EventType
 from tailrace.errors import StorageError
 from tailrace.events import XidEvent
 from tailrace.observers import LogStorageFlag, LogStorageObserver, TransactionObserver
@@ -31,6 +32,7 @@ class Syncs:
 
     def __init__(self):
         self.count = self.durable = self.writes = 0
+        self.written = self.synced = 0  # transactions
         self.first = lambda: None
         self.first_write = lambda: None
         self.before_cut = lambda: None
@@ -71,6 +73,7 @@ class Watched:
             self._syncs.writes += 1
             self._syncs.first_write()
             self._lower.write(data)
+            self._syncs.written += transactions_in(data)
         finally:
             self._alone.release()
 
@@ -84,9 +87,18 @@ class Watched:
             self._syncs.count += 1
             self._syncs.first()
             self._lower.sync()
-            self._syncs.durable = self._lower.size
+            self._syncs.durable, self._syncs.synced = self._lower.size, self._syncs.written
         finally:
             self._alone.release()
+
+
+def transactions_in(data):
+    """How many transactions end in whole events."""
+    count = at = 0
+    while at < len(data):
+        count += data[at + 4] == EventType.XID
+        at += int.from_bytes(data[at + 9 : at + 13], "little")
+    return count
 
 
 def commit(out, number):
@@ -106,15 +118,18 @@ def given_out(out):
 @both
 @each_case("sync", ["transaction", "none"])
 def test_one_sync_is_for_all_that_wait_and_a_commit_returns_after_its_own(tmp_path, flavour, sync):
-    """And one write if nothing is synced. Each waits here until all clients wait for it."""
+    """And one write if nothing is synced. Each waits here until all clients wait for the next."""
     disk, path, lock = Disk(tmp_path), tmp_path / "binlog.000001", threading.Lock()
     late = []
-    returned, running = 0, CLIENTS
+    running = CLIENTS
     with log(disk, flavour, sync=sync) as out:
         writes, syncs = disk.syncs.writes, disk.syncs.count
 
         def all_wait():
-            wait_for(lambda: given_out(out) - returned >= running, every=0.001)
+            wait_for(lambda: given_out(out) - done() >= running, every=0.001)
+
+        def done():
+            return disk.syncs.synced if sync == "transaction" else disk.syncs.written
 
         if sync == "transaction":
             disk.syncs.first = all_wait
@@ -122,14 +137,12 @@ def test_one_sync_is_for_all_that_wait_and_a_commit_returns_after_its_own(tmp_pa
             disk.syncs.first_write = all_wait
 
         def client(first):
-            nonlocal returned, running
+            nonlocal running
             for number in range(first, first + 25):
                 position = commit(out, number).position
                 there = disk.syncs.durable if sync == "transaction" else path.stat().st_size
                 if position.offset > there:
                     late.append((position, there))
-                with lock:
-                    returned += 1
             with lock:
                 running -= 1
 
