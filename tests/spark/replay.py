@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
 from tailrace.spark.current.build import SourceChanges, build
-from tailrace.spark.parquet import hidden
+from tailrace.spark.parquet.deleted import NO_ROWS, joined
 from tailrace.spark.splits import SplitJob, write_split
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter
@@ -85,10 +86,43 @@ def current_states(source, folder, statements="skip", *, keys=None, patches=None
             place.mkdir(parents=True)
             files = change_files(some, place / "changelog", statements)
             committed = {name: (each.current, each.paths) for name, each in built.items()}
-            changes = SourceChanges(some, files, committed)
-            built = build([changes], run, place, keys or {}, patches)
+            changes = SourceChanges(some, files, committed, deleted=deleted_in(built))
+            built = with_deleted(built, build([changes], run, place, keys or {}, patches))
         states |= built
     return states
+
+
+@dataclass(frozen=True)
+class Given:
+    """Deleted rows of a file, as a lake's table would have them."""
+
+    rows: object
+
+    @property
+    def count(self):
+        return len(self.rows)
+
+    def read(self):
+        return self.rows
+
+
+def deleted_in(built):
+    """What gives the deleted rows of a table's files, after `with_deleted`."""
+    return lambda name: {path: Given(rows) for path, rows in built[name].deleted.items()}
+
+
+def with_deleted(before, built):
+    """States with all deleted rows of their files: those of the batch, and those before it."""
+    known = {path: rows for each in before.values() for path, rows in each.deleted.items()}
+    found = {}
+    for name, each in built.items():
+        both = {
+            path: joined(known.get(path, NO_ROWS), each.deleted.get(path, NO_ROWS))
+            for path in each.paths
+        }
+        deleted = {path: rows for path, rows in both.items() if len(rows)}
+        found[name] = replace(each, deleted=deleted)
+    return found
 
 
 batches = partial(current_states, statements="error", every=True)
@@ -104,12 +138,13 @@ def check_rows(rows, wanted, case):
 
 
 def rows_of(built):
-    """The rows of a current state that count, as one table."""
+    """The live rows of a current state, as one table."""
     found = []
     for file, path in zip(built.current.places, built.paths, strict=True):
         if path is not None:
             rows = pq.read_table(path)
-            gone = set(hidden.load(file.hidden).tolist())
+            gone = set(built.deleted.get(path, NO_ROWS).tolist())
+            assert len(gone) == file.deleted
             kept = [at for at in range(rows.num_rows) if at not in gone]
             found.append(rows.take(pa.array(kept, pa.int64())))
     return pa.concat_tables(found)

@@ -1,4 +1,4 @@
-"""`verify` of lakes of each format, with rows hidden beside their files, and of shards."""
+"""`verify` of lakes of each format, with deleted rows next to their files, and of shards."""
 
 import pyarrow.compute as pc
 import pytest
@@ -9,7 +9,6 @@ from tailrace.spark.current import patching
 from tailrace.spark.current.patching import Patches
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.parquet import hidden
 from tailrace.spark.verify import verify
 from tests.spark.following import BOTH, FLAVOURS, Follow, no_spark, url_of
 from tests.spark.history.landing import READERS
@@ -29,7 +28,9 @@ def begin(server):
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_other_formats_and_rows_that_are_hidden_beside_their_files(source, lake, kind, monkeypatch):
+def test_other_formats_and_rows_that_are_deleted_next_to_their_files(
+    source, lake, kind, monkeypatch
+):
     monkeypatch.setattr(patching, "DEFAULT_PATCHES", Patches(least=0, share=1, together=2))
     table = f"{DATABASE}.t"
     rows = (f"{n}, '{n}:00:01.5', '2024-01-31', {n} / 3, {n}" for n in range(200))
@@ -43,7 +44,7 @@ def test_other_formats_and_rows_that_are_hidden_beside_their_files(source, lake,
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 198)
     view = LakeView.open(lake)
     files = view.current(view.manifest.tables[table])
-    assert sum(hidden.count(file.hidden) for file in files) == 5
+    assert sum(file.deleted.count for file in files if file.deleted) == 5
     change_unlogged(
         source,
         f"UPDATE {table} SET v = 3 WHERE id = 3",
@@ -169,7 +170,7 @@ def test_by_tasks_of_spark(mysql97, spark, tmp_path, monkeypatch):
     current = LakeView.open(lake).manifest.tables["by_tasks.t"].current
     assert current.rows == 295
     assert len(current.tails) == 1
-    assert sum(hidden.count(file.hidden) for file in current.data) == 6 + 4  # 7 was in the tail
+    assert sum(file.deleted for file in current.data) == 6 + 4  # 7 was in the tail
     monkeypatch.setattr("tailrace.spark.workers.SMALL_BYTES", 0)
     report = verify(url, lake, spark=spark, tables=["by_tasks.*"], range_rows=100)
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 295)

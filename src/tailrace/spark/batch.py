@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.manifest import Current, History, Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
     from tailrace.spark.options import Options
+    from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.report import MirrorReport, SkippedStatements
     from tailrace.spark.splits import Written
     from tailrace.spark.taken import Taken
@@ -851,8 +852,12 @@ class Batches:
                     if self._store.manifest.tables[key].source == source
                 ),
                 wanted=partial(self._wanted, source),
+                deleted=partial(self._deleted, source),
             )
         return found
+
+    def _deleted(self, source: str, name: str) -> Mapping[str, DeletedRows]:
+        return self._store.deleted(self._key(source, name))
 
     def _left(
         self, taken: Mapping[str, Taken], asides: Asides, again: Again

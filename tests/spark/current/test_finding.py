@@ -17,7 +17,8 @@ from tailrace.spark.current.flat import Target
 from tailrace.spark.current.fold import key_columns
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.pieces import Base
-from tailrace.spark.parquet import footer, hidden
+from tailrace.spark.parquet import footer
+from tests.spark.replay import Given
 
 EARLY, DAY, LATE = (
     dt.datetime.fromisoformat(each)
@@ -99,11 +100,11 @@ def test_all_rows_of_touched_keys_are_found(tmp_path, manner):
             for bucket, path in enumerate(paths):
                 written(every.filter(pa.array(places == bucket)), target, path, manner)
             written(every, target, tail, manner)
-        gone = {paths[0]: hidden.dump(np.array([0]))}
+        gone = {paths[0]: Given(np.array([0]))}
         for count in (2, len(every)):
             touched = every.take(pa.array(rng.sample(range(len(every)), count)))
             for deleted in ({}, gone):
-                base = Base(tuple(paths), {}, key, tails=(tail,), hidden=deleted)
+                base = Base(tuple(paths), {}, key, tails=(tail,), deleted=deleted)
                 found = plain(*finding.find(base, touched, target))
                 with mock.patch.object(finding, "_near", all_groups):
                     assert found == plain(*finding.find(base, touched, target))

@@ -95,7 +95,7 @@ def test_a_key_with_zero_dates_stays_in_its_bucket(mysql97, tmp_path, monkeypatc
         assert len(built.paths) > 1
         assert differences(rows_of(built), wanted) == []
         assert built.current.unseen == 0
-        assert any(file.hidden for file in built.current.data) == bool(patches)
+        assert any(file.deleted for file in built.current.data) == bool(patches)
 
 
 DAYS = pa.array([1, None, 2, None, 1], pa.date32())

@@ -14,9 +14,9 @@ import tailrace.spark.current.plan as planning
 from tailrace.spark.current.build import SourceChanges, build
 from tailrace.spark.current.patching import Patches, swallowed
 from tailrace.spark.manifest.manifest import DataFile
-from tailrace.spark.parquet import hidden
+from tailrace.spark.parquet.deleted import NO_ROWS
 from tests.spark.batches import batch, changelog
-from tests.spark.replay import rows_of, run
+from tests.spark.replay import deleted_in, rows_of, run, with_deleted
 
 COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
 KEY = ("b", "a")
@@ -32,7 +32,7 @@ class Table:
         self.rng = rng
         self.folder = folder
         self.rows = {}
-        self.committed = {}
+        self.committed, self.built = {}, {}
         self.batches = 0
 
     def key(self):
@@ -63,8 +63,10 @@ class Table:
         key = self.rng.choice([KEY, KEY[::-1]])  # ALTER TABLE: the primary key in another order
         rows = batch(changes, COLUMNS, key=key, start=self.batches * 100)
         files = {NAME: changelog(place / "log", rows, group_rows=4)}
-        source = SourceChanges([], files, self.committed)
-        built = build([source], run, place, patches=self.patches)[NAME]
+        source = SourceChanges([], files, self.committed, deleted=deleted_in(self.built))
+        made = build([source], run, place, patches=self.patches)
+        self.built = with_deleted(self.built, made)
+        built = self.built[NAME]
         assert built.current.refused is None, built.current.refused
         self.committed = {NAME: (built.current, built.paths)}
         return built
@@ -85,7 +87,8 @@ class Table:
         for file, path in zip(built.current.places, built.paths, strict=True):
             if file is not None:
                 assert pq.read_metadata(path).num_rows == file.rows
-                assert all(0 <= each < file.rows for each in hidden.load(file.hidden).tolist())
+                deleted = built.deleted.get(path, NO_ROWS).tolist()
+                assert all(0 <= each < file.rows for each in deleted)
 
 
 @settings(max_examples=12, deadline=None)
@@ -151,7 +154,7 @@ def test_a_table_is_folded_when_a_share_of_it_is_beside(tmp_path, monkeypatch):
     for _ in range(30):
         built = table.take([table.change() for _ in range(3)])
         table.check(built)
-        beside = sum(hidden.count(file.hidden) for file in built.current.data)
+        beside = sum(file.deleted for file in built.current.data)
         assert beside <= 60 / 4 + 2 * 3
         folds += not built.current.tails
     assert 3 <= folds <= 10
@@ -162,7 +165,7 @@ def test_a_small_table_stays_plain(tmp_path):
     table.begun(60)
     built = table.take([table.change() for _ in range(3)])
     assert built.current.tails == ()
-    assert not any(file.hidden for file in built.current.data)
+    assert not any(file.deleted for file in built.current.data)
 
 
 def test_files_of_which_nothing_counts_are_left_out(tmp_path, monkeypatch):
@@ -211,7 +214,7 @@ def test_tails_are_few_whatever_a_batch_has():
         assert written <= rows * 300 * 6
 
 
-def test_a_file_is_rewritten_once_the_lists_of_its_deleted_rows_are_as_long(tmp_path, monkeypatch):
+def test_a_file_is_rewritten_once_its_deletion_vectors_took_as_many_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(planning, "BUCKET_BYTES", 500)
     table = Table(Patches(least=0, share=2, worn=0.001, spread=0), random.Random(6), tmp_path)
     before = table.begun(60)
@@ -225,7 +228,7 @@ def test_a_file_is_rewritten_once_the_lists_of_its_deleted_rows_are_as_long(tmp_
             if path not in before.paths and file is not None
         ]
         assert len(new) <= 1  # of a batch, so that none takes much longer than others
-        assert not any(file.hidden or file.spent for file in new)
+        assert not any(file.deleted or file.spent for file in new)
         rewritten += len(new)
         before = built
     assert rewritten > 3

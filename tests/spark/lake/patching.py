@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tailrace.spark.current.build import Built
-from tailrace.spark.parquet import hidden
+from tailrace.spark.parquet.deleted import deleted_rows
 from tailrace.spark.parquet.footer import row_groups
 from tests.spark.history.landing import iceberg_rows
 from tests.spark.lake.making import COLUMNS, changes, made, name_of, row, state
@@ -18,18 +20,21 @@ READERS = {"delta": lambda lake, table: delta_rows(lake / table), "iceberg": ice
 
 
 def patch(store, rows, gone=(), first=1000):
-    """A batch of a tail with rows, which hides those of their keys and of the keys ``gone``."""
+    """A batch of a tail with rows, which deletes those of their keys and of the keys ``gone``."""
     known, paths = store.manifest.tables[NAME].current, store.current_paths(NAME)
     touched = {each["id"] for each in rows} | set(gone)
-    files = []
+    before = store.deleted(NAME)
+    files, deleted = [], {}
     for file, path in zip(known.places, paths, strict=True):
         if file is None:
             files.append(None)
             continue
         keys = [key for group in row_groups(path, ["id"]) for key in group["id"].to_pylist()]
-        more = [at for at, key in enumerate(keys) if key in touched]
-        text = hidden.joined([file.hidden, hidden.dump(np.array(more, np.int64))])
-        files.append(file.__class__(file.name, file.rows, file.size, file.memory, text))
+        gone_before = set(deleted_rows(before, path).tolist())
+        more = [at for at, key in enumerate(keys) if key in touched and at not in gone_before]
+        if more:
+            deleted[path] = np.array(more, np.int64)
+        files.append(replace(file, deleted=file.deleted + len(more)))
     built = state(store.staging / "s", rows, COLUMNS, count=1)
     tails = [(file, path) for file, path in zip(built.current.files, built.paths, strict=True)]
     count = len(known.files)
@@ -40,7 +45,7 @@ def patch(store, rows, gone=(), first=1000):
         tails=(*files[count:], *(file for file, _ in tails if rows)),
     )
     log = {NAME: [changes(store.staging / "c", rows, COLUMNS, first)]} if rows else {}
-    behind = Built(current, (*paths, *(path for _, path in tails if rows)))
+    behind = Built(current, (*paths, *(path for _, path in tails if rows)), deleted=deleted)
     return made(log, {NAME: behind}, 1000 + store.manifest.version)
 
 
@@ -57,3 +62,14 @@ def expected(numbers, renamed=()):
 def new(*numbers):
     """Rows of these numbers that are called new."""
     return [row(number, name="new") for number in numbers]
+
+
+def check_deleted(store, name=NAME):
+    """The table has as many deleted rows in each file as the manifest says."""
+    found = {each: rows.count for each, rows in store._tables.content(name).deleted.items()}
+    files = store.manifest.tables[name].current.data
+    wanted = {each.name: each.deleted for each in files if each.deleted}
+    assert found == wanted, (found, wanted)
+    for rows in store._tables.content(name).deleted.values():
+        assert len(rows.read()) == rows.count
+    return found

@@ -174,11 +174,11 @@ def committing(monkeypatch, before):
     for kind in (DeltaTables, IcebergTables):
         commit = kind.commit
 
-        def step(tables, step, number, commit=commit):
+        def step(tables, step, number, *, overrule, commit=commit):
             nonlocal count
             before(step.table, count)
             count += 1
-            return commit(tables, step, number)
+            return commit(tables, step, number, overrule=overrule)
 
         monkeypatch.setattr(kind, "commit", step)
 

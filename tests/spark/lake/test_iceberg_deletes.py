@@ -14,7 +14,6 @@ from tailrace.spark.current.build import Built
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.iceberg_deletes import read_deletes, taken_up, write_deletes
 from tailrace.spark.lake.open import open_store
-from tailrace.spark.lake.steps import hidden_of, read_steps
 from tests.spark.lake.making import COLUMNS, begun, made, row, state
 from tests.spark.lake.patching import NAME, expected, iceberg_rows, names, patch
 
@@ -56,42 +55,6 @@ def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):
             fresh = state(store.staging / "x", [row(each) for each in rows], COLUMNS)
         assert delete_files(lake) == []
         assert store._tables.content(NAME).deleted == {}
-
-
-def test_rows_that_count_again(tmp_path):
-    """A step says all rows that are hidden: what is hidden beyond them is not so any more."""
-    lake = begun(tmp_path, "iceberg")
-    with open_store(lake, "iceberg") as store:
-        store.commit(patch(store, [], gone=[1, 2, 3]))
-        store.commit(patch(store, [], gone=[4]))
-        assert len(delete_files(lake)) == 2
-        current = store.manifest.tables[NAME].current
-        for gone in ([4], []):
-            files = tuple(replace(each, hidden="") for each in current.files)
-            work = with_current(store, replace(current, files=files), store.current_paths(NAME))
-            store.commit(work)
-            assert delete_files(lake) == []
-            assert seen(lake) == expected(range(10))
-            if gone:
-                store.commit(patch(store, [], gone=gone))
-
-
-def test_a_file_that_comes_back_has_its_own_rows_hidden(tmp_path):
-    """Its sequence number is a new one then, and older delete files do not mean it."""
-    lake = begun(tmp_path, "iceberg")
-    with open_store(lake, "iceberg") as store:
-        store.commit(patch(store, [], gone=[1, 2]))
-        known = hidden_of(store.manifest)[NAME]
-        (last,) = (each for each in read_steps(now(lake)) if each.table == NAME)
-        own_catalog(lake).load_table(NAME).delete("id >= 0")
-        assert seen(lake) == []
-        store._tables.commit(replace(last, adds=(), hidden=known, base=None), 3)
-        assert store._tables.content(NAME).deleted == known
-    assert seen(lake) == expected([0, *range(3, 10)])
-
-
-def now(lake):
-    return (lake / "_tailrace" / "now").resolve()
 
 
 def test_delete_files_hold_what_they_were_given(tmp_path):

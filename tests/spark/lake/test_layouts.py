@@ -1,6 +1,5 @@
 """Golden lakes and indexes of what commit 764da2c8 wrote: read, and continued (golden/README.md)."""
 
-import base64
 import json
 import lzma
 import shutil
@@ -100,7 +99,7 @@ def check_as_made(lake):
 
 def test_it_is_opened_and_read(lake):
     before = manifest(lake)
-    assert before["layout"] == LAYOUT
+    assert before["layout"] == LAYOUT - 1
     assert list(before["tables"]) == ["co.b d", "co.x y", "warehouse.stock"]
     assert before["sources"]["mariadb"]["tables"]["version"] == 2
     check_as_made(lake)
@@ -164,7 +163,7 @@ def test_another_layout(lake, layout):
     for name, (known, folder) in files.items():
         path = folder / name
         whole = path.read_text()
-        if layout == known:
+        if layout in {known, known - 1}:
             continue
         path.write_text(json.dumps(json.loads(whole) | {"layout": layout}))
         uses = [lambda path: follow(path, 1)]
@@ -191,9 +190,10 @@ def put(content, path, value):
     content[last] = value
 
 
-def too_many_hidden(content):
+def too_many_deleted(content):
     file = content["tables"]["warehouse.stock"]["current"]["files"][0]
-    file["hidden"] = base64.b64encode(bytes(file["rows"] + 1)).decode()
+    file.pop("hidden", None)
+    file["deleted"] = file["rows"] + 1
 
 
 NAMELESS = {"changelog": [{"name": None, "rows": 1, "size": 1, "memory": 1}]}
@@ -214,7 +214,7 @@ ALTERED = (
         "_common_metadata",
         "'_common_metadata' is no data file of a lake",
     ),
-    (too_many_hidden, None, "the deleted rows of .* are none of its rows"),
+    (too_many_deleted, None, "more deleted rows than rows"),
     ("tables co.b_d states 0 kind", "x", "a status is 'x'"),
     ("points", {}, "what is known at 'binlog.000001:1178' is missing"),
     ("tables warehouse.stock table", "another", "it is called 'warehouse.another' there"),

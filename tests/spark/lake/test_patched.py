@@ -1,4 +1,4 @@
-"""Tables with rows that do not count, and tails beside their files: read by others, and gone on with."""
+"""Tables with deleted rows, and tails next to their files: others read them, and we continue."""
 
 import json
 import os
@@ -7,17 +7,18 @@ import time
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 
+from tailrace.errors import LakeChanged
 from tailrace.spark.current.build import Built
 from tailrace.spark.lake import vectors
 from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.open import open_store
-from tailrace.spark.lake.steps import hidden_of
-from tailrace.spark.parquet import hidden
+from tailrace.spark.lake.steps import read_steps
 from tests.spark.lake.making import COLUMNS, batch, begun, made, reopened, row, state
-from tests.spark.lake.patching import NAME, READERS, expected, names, new, patch
+from tests.spark.lake.patching import NAME, READERS, check_deleted, expected, names, new, patch
 from tests.spark.lake.test_foreign import DELETE, by_bucket
 from tests.spark.lake.test_iceberg_deletes import delete_files
 
@@ -46,8 +47,7 @@ def test_rows_are_replaced_beside_their_files(tmp_path, name):
     assert seen(lake, name) == expected(rows, [3, 5, 21])
     with reopened(lake, name) as store:
         assert store.manifest.version == 3
-        assert store._tables.content(NAME).deleted == hidden_of(store.manifest)[NAME]
-        assert store._tables.content(NAME).deleted
+        assert check_deleted(store)
         store.commit(patch(store, [], gone=[0, 21]))
         assert seen(lake, name) == expected(rows[1:-1], [3, 5])
         built = state(store.staging / "x", [row(each) for each in range(4)], COLUMNS)
@@ -58,7 +58,7 @@ def test_rows_are_replaced_beside_their_files(tmp_path, name):
     assert seen(lake, name) == expected(range(4))
 
 
-def test_a_renamed_table_takes_hidden_rows_and_tails_along(tmp_path, name):
+def test_a_renamed_table_takes_deleted_rows_and_tails_along(tmp_path, name):
     lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
         store.commit(patch(store, new(3), gone=[7]))
@@ -78,7 +78,7 @@ def test_many_batches_one_behind_the_other(tmp_path, name):
         with reopened(lake, name) as store:
             assert store.manifest.version == number - 99
             store.commit(patch(store, new(again, number), gone=[gone]))
-            assert store._tables.content(NAME).deleted == hidden_of(store.manifest)[NAME]
+            check_deleted(store)
             assert store.manifest.tables[NAME].current.rows == 40
         rows = (rows - {gone}) | {number}
         renamed |= {again, number}
@@ -132,7 +132,7 @@ def test_large_vectors_are_in_one_file_and_old_ones_go(tmp_path):
         store.refresh()
         assert store.manifest.version == 3
         tables = DeltaTables(lake)
-        assert tables.content(NAME).deleted == hidden_of(store.manifest)[NAME]
+        check_deleted(store)
         old = time.time() - 7200
         for each in files:
             os.utime(each, (old, old))
@@ -172,7 +172,7 @@ def test_vacuum_by_others_leaves_what_is_needed(tmp_path):
 
 
 def test_rows_that_others_delete_beside_ours(tmp_path, name):
-    """They write a file anew that has hidden rows; its rows are files of ours again."""
+    """They write a file anew that has deleted rows; its rows are files of ours again."""
     lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
         store.commit(patch(store, new(3), gone=[7]))
@@ -190,6 +190,26 @@ def test_rows_that_others_delete_beside_ours(tmp_path, name):
     assert seen(lake, name) == expected([0, 1, 2, 5, 6, 9], [1])
 
 
+@pytest.mark.parametrize("key", [5, None])
+def test_a_step_overrules_others(tmp_path, name, key):
+    """Files that others dropped come back; live rows and deleted ones are those of the step."""
+    lake = begun(tmp_path, name)
+    with open_store(lake, name) as store:
+        store.commit(patch(store, [], gone=[0]))
+        store.commit(patch(store, new(3), gone=[1, 2]))
+        there = check_deleted(store)
+        inner = lake / "_tailrace" / "now"
+        (last,) = (each for each in read_steps(inner.resolve()) if each.table == NAME)
+        for each in range(10) if key is None else [key]:
+            DELETE[name](lake, NAME, each)
+        assert seen(lake, name) != expected(range(3, 10), [3])
+        with pytest.raises(LakeChanged):
+            store._tables.commit(last, 4)
+        store._tables.commit(last, 4, overrule=True)
+        assert check_deleted(store) == there
+    assert seen(lake, name) == expected(range(3, 10), [3])
+
+
 def test_a_vector_that_others_added_is_not_ours(tmp_path):
     """The same file with more rows deleted: as Spark's DELETE leaves it."""
     lake = begun(tmp_path, "delta")
@@ -197,7 +217,7 @@ def test_a_vector_that_others_added_is_not_ours(tmp_path):
         store.commit(patch(store, new(3)))
     log = sorted((lake / NAME / "_delta_log").glob("*.json"))
     (mine,) = [each["add"] for each in actions(lake, 1) if "deletionVector" in each.get("add", {})]
-    rows = hidden.load(DeltaTables(lake).content(NAME).deleted[mine["path"]])
+    rows = DeltaTables(lake).content(NAME).deleted[mine["path"]].read()
     more = vectors.write({"x": np.union1d(rows, [rows[0] + 1])}, lake / NAME, "x")["x"]
     gone = {"path": mine["path"], "deletionTimestamp": 1, "dataChange": True}
     lines = [

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tailrace.spark.current.pieces import Base, Piece
     from tailrace.spark.current.plan import TablePlan
     from tailrace.spark.manifest.manifest import History
+    from tailrace.spark.parquet.deleted import DeletedRows, Rows
     from tailrace.spark.tasks import Runner
 
     Committed = Mapping[str, tuple[Current, tuple[str | None, ...]]]
@@ -51,7 +52,8 @@ Worked = TypeVar("Worked")
 class Built:
     """A table's current state in the making: the manifest's entry, and where its files are.
 
-    The names of the entry's files are not those that they will have. With ``failed`` nothing was
+    The names of the entry's files are not those that they will have. ``deleted`` are the rows that
+    the batch deletes, by the path of their file. With ``failed`` nothing was
     made: the entry is none of a lake's, or, if it was ``moved``, the last state that a table had
     under another name.
     """
@@ -61,6 +63,7 @@ class Built:
     seconds: float = 0.0
     failed: Failure | None = None
     moved: bool = False
+    deleted: Mapping[str, Rows] = field(default_factory=dict)
 
 
 def table_changes(splits: Sequence[Split]) -> list[TableChange]:
@@ -101,8 +104,9 @@ class SourceChanges:
 
     ``files`` are the changelog files of its ``splits`` by table, in log order; ``wanted`` tells the
     tables whose rows are read, by name; ``committed`` are the current states of its tables before,
-    with the paths of their files, and ``histories`` their histories, with the paths of the files of
-    open versions. With ``shard`` rows have a column ``_source`` of that value. Tables that are
+    with the paths of their files, ``deleted`` gives the deleted rows of one by path, and
+    ``histories`` has their histories, with the paths of the files of open versions. With ``shard``
+    rows have a column ``_source`` of that value. Tables that are
     ``aside`` are not worked on, nor ``strangers``, whose rows from before the splits are not read.
     Tables that are ``restarted`` were aside so far: the splits begin with the statement that
     empties, drops, recreates or renames each of them.
@@ -117,6 +121,7 @@ class SourceChanges:
     strangers: frozenset[str] = frozenset()
     restarted: frozenset[str] = frozenset()
     wanted: Callable[[str], bool] = lambda _: True
+    deleted: Callable[[str], Mapping[str, DeletedRows]] = lambda _: {}
 
     def lacking(self, names: Iterable[str | None]) -> Failure | None:
         """The failure of a table that has rows of the tables ``names``, where these are missing."""
@@ -175,6 +180,7 @@ def build(
                 ended[name] = source, life
             try:
                 plan = plan_table(life, files, source.committed, given=keys, shard=source.shard)
+                plan = _with_deleted(plan, source, life)
                 count = parts(plan, before, patches) if plan is not None else 0
             except RefusedError as error:
                 built[name] = _unsupported(str(error))
@@ -219,6 +225,16 @@ def _last(source: SourceChanges, name: str, life: Life, cause: Failure) -> Built
     if before is None or before[0].refused is not None:
         return _failed(cause)
     return Built(*before, failed=cause, moved=True)
+
+
+def _with_deleted(plan: TablePlan | None, source: SourceChanges, life: Life) -> TablePlan | None:
+    """The plan with the deleted rows of its base's files, which only tables with any have."""
+    before = _before(source, life)
+    if plan is None or plan.base is None or before is None or life.base is None:
+        return plan
+    if not any(file.deleted for file in before[0].data):
+        return plan
+    return replace(plan, base=replace(plan.base, deleted=source.deleted(life.base)))
 
 
 def _before(source: SourceChanges, life: Life) -> State | None:
@@ -433,8 +449,8 @@ def _with_patches(
         if result.refused is not None:
             return _unsupported(result.refused)
         done.append(result)
-    current, paths = patched((built.current, built.paths), jobs, done)
-    return Built(current, paths, sum(result.seconds for result in done))
+    current, paths, deleted = patched((built.current, built.paths), jobs, done)
+    return Built(current, paths, sum(result.seconds for result in done), deleted=deleted)
 
 
 def _with(built: Built, bucket: int, result: Folded | Failure) -> Built:

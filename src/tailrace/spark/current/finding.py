@@ -17,8 +17,8 @@ from tailrace.spark.current.conform import conform
 from tailrace.spark.current.fold import key_columns
 from tailrace.spark.current.keys import buckets, dense, hashes
 from tailrace.spark.current.rows import RAW
+from tailrace.spark.parquet.deleted import deleted_rows
 from tailrace.spark.parquet.footer import opened
-from tailrace.spark.parquet.hidden import NONE, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tailrace.spark.current.flat import Target
     from tailrace.spark.current.keys import Hashes
     from tailrace.spark.current.pieces import Base
+    from tailrace.spark.parquet.deleted import Rows
     from tailrace.spark.parquet.footer import RowGroups
-    from tailrace.spark.parquet.hidden import Rows
     from tailrace.spark.present import Bits
 
 _ROOM: Final = 16
@@ -56,7 +56,7 @@ def find(
             if not len(near):
                 continue
             if gone is None:
-                gone = load(base.hidden.get(path, NONE))
+                gone = deleted_rows(base.deleted, path)
             near = near[~np.isin(near + first, gone, assume_unique=True)]
             if len(near):
                 places.append((path, near + first))

@@ -21,9 +21,9 @@ from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.pieces import base_rows
 from tailrace.spark.current.rows import empty_rows, write_rows
 from tailrace.spark.manifest.manifest import DataFile
+from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined, without
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups
-from tailrace.spark.parquet.hidden import NONE, dump, joined, load, without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.current.flat import Target
     from tailrace.spark.current.pieces import Base, Piece
-    from tailrace.spark.parquet.hidden import Rows
+    from tailrace.spark.parquet.deleted import DeletedRows, Rows
     from tailrace.spark.tasks import Report
 
 
@@ -61,7 +61,7 @@ class PatchJob:
 class Patched:
     """What a `PatchJob` made: a tail, without a path where there was no row to write.
 
-    ``hidden`` are the deleted rows, by the path of their file (`parquet.hidden`), ``rewritten`` the
+    ``deleted`` are the rows that are deleted now, by the path of their file, ``rewritten`` the
     files that took the place of others and their paths, by the path of these; None where no row is
     left. ``unseen`` and ``refused`` are as `Folded` has them.
     """
@@ -70,7 +70,7 @@ class Patched:
     rows: int = 0
     size: int = 0
     memory: int = 0
-    hidden: Mapping[str, str] = field(default_factory=dict)
+    deleted: Mapping[str, Rows] = field(default_factory=dict)
     rewritten: Mapping[str, tuple[DataFile | None, str | None]] = field(default_factory=dict)
     unseen: int = 0
     seconds: float = 0.0
@@ -81,11 +81,10 @@ def patch(job: PatchJob, report: Report) -> Patched:
     """Find the rows that changed, and write the new ones."""
     start = time.perf_counter()
     try:
-        rows, found, unseen = _patched(job)
+        rows, gone, unseen = _patched(job)
         size = memory = 0
         if rows.num_rows:
             size, memory = write_rows(rows, job.target, job.out, (*job.pieces, job.base))
-        gone = {path: dump(each) for path, each in found.items()}
         rewritten = {path: _rewritten(job, path, gone) for path in job.rewrites}
     except RefusedError as error:
         return Patched(refused=str(error))
@@ -97,10 +96,10 @@ def patch(job: PatchJob, report: Report) -> Patched:
 
 
 def _rewritten(
-    job: PatchJob, path: str, gone: Mapping[str, str]
+    job: PatchJob, path: str, gone: Mapping[str, Rows]
 ) -> tuple[DataFile | None, str | None]:
     """Write a bucket's file again, without its deleted rows, a row group at a time."""
-    deleted = load(joined([job.base.hidden.get(path, NONE), gone.get(path, NONE)]))
+    deleted = joined(deleted_rows(job.base.deleted, path), gone.get(path, NO_ROWS))
     out = ParquetFile(job.rewrites[path], bounded=job.target.key)
     first = count = memory = 0
     for group in row_groups(path):
@@ -128,16 +127,30 @@ def _patched(job: PatchJob) -> tuple[pa.Table, dict[str, Rows], int]:
     return rows, {path: each for path, each in found.items() if path not in swallowed}, unseen
 
 
+@dataclass(frozen=True)
+class _Found:
+    """Deleted rows that no table has yet."""
+
+    rows: Rows
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    def read(self) -> Rows:
+        return self.rows
+
+
 def _swallowed_rows(
     job: PatchJob, tails: Sequence[str], found: Mapping[str, Rows]
 ) -> Iterator[pa.Table]:
-    """The rows of tails that still count, of keys in the job's part."""
+    """The live rows of tails, of keys in the job's part."""
     base = job.base.only((), tails)
-    both = dict(base.hidden)
+    both: dict[str, DeletedRows] = dict(base.deleted)
     for path in tails:
         if path in found:
-            both[path] = joined([both.get(path, NONE), dump(found[path])])
-    for rows in base_rows(replace(base, hidden=both), job.target):
+            both[path] = _Found(joined(deleted_rows(both, path), found[path]))
+    for rows in base_rows(replace(base, deleted=both), job.target):
         if job.parts == 1:
             yield rows
             continue

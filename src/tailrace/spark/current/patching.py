@@ -5,9 +5,9 @@ files of newer rows, of any buckets. Each batch adds one or replaces the last, a
 compacted into larger ones, so that there are few. Once a share of the table's rows is deleted or in
 tails, the jobs of `tailrace.spark.current.jobs` rewrite its buckets.
 
-A batch that deletes rows of a file writes the list of all its deleted rows. Once these lists have
-taken as many bytes as a bucket's file, it is rewritten without these rows: so both together cost at
-most twice what the best moment would, for any sequence of batches.
+A batch that deletes rows of a file writes the file's deletion vector, which has all its deleted
+rows. Once its vectors have taken as many bytes as a bucket's file, it is rewritten without these
+rows: so both together cost at most twice what the best moment would, for any sequence of batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.spark.current.patch import PatchJob
 from tailrace.spark.current.rows import ROW_GROUP
 from tailrace.spark.manifest.manifest import Current, DataFile
-from tailrace.spark.parquet import hidden
+from tailrace.spark.parquet.deleted import NO_ROWS, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.current.patch import Patched
     from tailrace.spark.current.plan import TablePlan
+    from tailrace.spark.parquet.deleted import Rows
 
     State = tuple[Current, tuple[str | None, ...]]
 
@@ -36,8 +37,8 @@ class Patches:
 
     One ``share``-th of a table's rows may be in tails, or deleted. So many tails of about a size,
     ``together``, become one; a tail of fewer than ``small`` bytes is always taken into the next, so
-    that a single change meets one file and one tail. A file is rewritten once the lists of its
-    deleted rows have taken ``worn`` times its own bytes. A batch rewrites one such file, and more
+    that a single change meets one file and one tail. A file is rewritten once its deletion
+    vectors have taken ``worn`` times its own bytes. A batch rewrites one such file, and more
     while they have at most ``spread`` times the bytes of its changes. A job takes at most about
     ``changes`` bytes of changes, and looks for their keys in ``table`` bytes of rows, both as they
     are in memory.
@@ -53,9 +54,8 @@ class Patches:
     table: int = 4 << 30
 
 
-LISTED: Final = 2
-"""Bytes for each character of a list of deleted rows: the list itself, and the format's vector."""
 DEFAULT_PATCHES: Final = Patches()
+_VECTOR_HEAD: Final = 40
 
 
 def parts(plan: TablePlan, before: State | None, limits: Patches | None) -> int:
@@ -65,7 +65,7 @@ def parts(plan: TablePlan, before: State | None, limits: Patches | None) -> int:
     current = before[0]
     if plan.reshaped or plan.partial or plan.memory - plan.fresh < limits.least:
         return 0
-    stale = sum(hidden.count(file.hidden) for file in current.data)
+    stale = sum(file.deleted for file in current.data)
     newer = sum(file.rows for file in current.tails)
     if (max(stale, newer) + plan.changed) * limits.share > current.rows:
         return 0
@@ -176,15 +176,22 @@ def _level(rows: int, together: int) -> int:
     return level
 
 
-def patched(before: State, jobs: Sequence[PatchJob], results: Sequence[Patched]) -> State:
-    """A table's files after its jobs, and their paths; files with all rows deleted are left out.
+def patched(
+    before: State, jobs: Sequence[PatchJob], results: Sequence[Patched]
+) -> tuple[Current, tuple[str | None, ...], dict[str, Rows]]:
+    """A table's files after its jobs, their paths, and the rows of them that are deleted now.
 
-    None of the results is a failure.
+    Files with all rows deleted are left out. None of the results is a failure.
     """
+    deleted: dict[str, Rows] = {}
+    for result in results:
+        for path, rows in result.deleted.items():
+            deleted[path] = joined(deleted.get(path, NO_ROWS), rows)
+    rewritten = {path: new for result in results for path, new in result.rewritten.items()}
     current, paths = before
     kept = len(current.places) - max((job.swallowed for job in jobs), default=0)
     placed = [
-        _without(file, path, results)
+        rewritten[path] if path in rewritten else _without(file, path, deleted)
         for file, path in zip(current.places[:kept], paths[:kept], strict=True)
     ]
     count = len(current.files)
@@ -200,23 +207,21 @@ def patched(before: State, jobs: Sequence[PatchJob], results: Sequence[Patched])
         tails=tuple(file for file, _ in tails),
         unseen=current.unseen + sum(result.unseen for result in results),
     )
-    return current, (*(path for _, path in placed[:count]), *(path for _, path in tails))
+    found = (*(path for _, path in placed[:count]), *(path for _, path in tails))
+    return current, found, {path: deleted[path] for path in found if path in deleted}
 
 
 def _without(
-    file: DataFile | None, path: str | None, results: Sequence[Patched]
+    file: DataFile | None, path: str | None, deleted: Mapping[str, Rows]
 ) -> tuple[DataFile | None, str | None]:
-    """A file with all its rows that are hidden now, or the one that took its place; none where no
-    row counts any more.
-    """
-    if file is None or path is None:
-        return None, None
-    for result in results:
-        if path in result.rewritten:
-            return result.rewritten[path]
-    more = [result.hidden[path] for result in results if path in result.hidden]
-    if not more:
+    """A file without the rows that are deleted now; none where none is left."""
+    if file is None or path is None or path not in deleted:
         return file, path
-    listed = hidden.joined([file.hidden, *more])
-    now = replace(file, hidden=listed, spent=file.spent + LISTED * len(listed))
+    count = file.deleted + len(deleted[path])
+    now = replace(file, deleted=count, spent=file.spent + _vector_bytes(file.rows, count))
     return (now, path) if now.live else (None, None)
+
+
+def _vector_bytes(rows: int, deleted: int) -> int:
+    """About the bytes of a file's deletion vector: two for each row, or a bit for each of all."""
+    return _VECTOR_HEAD + min(2 * deleted, rows >> 3)

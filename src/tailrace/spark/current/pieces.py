@@ -15,14 +15,15 @@ from tailrace.spark.current import raw
 from tailrace.spark.current.conform import carried, default
 from tailrace.spark.current.flat import SEQ, STAMP, UNKNOWN, flatten, unknown_marks
 from tailrace.spark.manifest.damage import reading
+from tailrace.spark.parquet.deleted import deleted_rows, without
 from tailrace.spark.parquet.footer import row_groups, written_schema
-from tailrace.spark.parquet.hidden import NONE, load, without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.spark.current.conform import Source
     from tailrace.spark.current.flat import Flat, Target
+    from tailrace.spark.parquet.deleted import DeletedRows
 
 _CHANGE_FIELDS: Final = ("_op", "_seq", "_ts", "_present", "_raw")
 _SEQ_TYPE: Final = pa.decimal128(38, 0)
@@ -48,7 +49,7 @@ class Base:
     """Files of committed rows by bucket, and where they have the target's columns.
 
     ``stamp`` names the column that has the time since which each row is so. ``tails`` are files
-    with rows of any bucket; ``hidden`` names the deleted rows, by path.
+    with rows of any bucket; ``deleted`` has the deleted rows of files that have any, by path.
     """
 
     paths: tuple[str | None, ...]
@@ -56,13 +57,13 @@ class Base:
     key: tuple[str, ...]
     stamp: str = STAMP
     tails: tuple[str, ...] = ()
-    hidden: Mapping[str, str] = field(default_factory=dict)
+    deleted: Mapping[str, DeletedRows] = field(default_factory=dict)
 
     def only(self, paths: Sequence[str | None], tails: Sequence[str] = ()) -> Base:
         """Some of the files."""
         chosen = {*paths, *tails}
-        some = {path: text for path, text in self.hidden.items() if path in chosen}
-        return replace(self, paths=tuple(paths), tails=tuple(tails), hidden=some)
+        some = {path: rows for path, rows in self.deleted.items() if path in chosen}
+        return replace(self, paths=tuple(paths), tails=tuple(tails), deleted=some)
 
 
 def changes(piece: Piece, target: Target, *, whole: bool) -> Iterator[Flat]:
@@ -81,11 +82,11 @@ def changes(piece: Piece, target: Target, *, whole: bool) -> Iterator[Flat]:
 
 
 def base_rows(base: Base, target: Target, *, only_its_columns: bool = False) -> Iterator[pa.Table]:
-    """Committed rows that count, in the target's columns; with the last, no others are read."""
+    """Committed live rows, in the target's columns; with the last, no others are read."""
     for path in (*base.paths, *base.tails):
         if path is None:
             continue
-        gone = load(base.hidden.get(path, NONE))
+        gone = deleted_rows(base.deleted, path)
         first = 0
         with reading(path):
             read = _needed(path, base, target) if only_its_columns else None

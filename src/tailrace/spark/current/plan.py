@@ -260,13 +260,11 @@ def _base(life: Life, known: tuple[Current, tuple[str | None, ...]], target: Tar
     alterations = [_added_before(current), *(done for _, done in life.alterations)]
     sources = sources_for(target.columns, current.columns, alterations)
     buckets = len(current.files)
-    files = zip(current.places, paths, strict=True)
     return Base(
         paths[:buckets],
         sources,
         _renamed_key(current.key, sources),
         tails=tuple(path for path in paths[buckets:] if path is not None),
-        hidden={path: file.hidden for file, path in files if file and path and file.hidden},
     )
 
 

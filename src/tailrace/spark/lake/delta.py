@@ -15,14 +15,14 @@ from deltalake.exceptions import TableNotFoundError
 
 from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake import delta_log as log
-from tailrace.spark.lake.delta_files import DeltaFiles, remove_vectors
+from tailrace.spark.lake.delta_files import DeltaFiles, commit_actions, entry, remove_vectors
 from tailrace.spark.lake.statistics import statistics
 from tailrace.spark.lake.steps import APPLICATION, MARK, Content
-from tailrace.spark.lake.vectors import write
+from tailrace.spark.lake.vectors import Vector, read, unique, write
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.paths import within
+from tailrace.spark.parquet.deleted import joined
 from tailrace.spark.parquet.footer import as_written
-from tailrace.spark.parquet.hidden import NONE, load
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.delta_files import Action
     from tailrace.spark.lake.steps import Step
     from tailrace.spark.lake.vectors import Descriptor
+    from tailrace.spark.parquet.deleted import DeletedRows
 
 _FEATURES: Final = frozenset(
     {
@@ -86,12 +87,22 @@ class DeltaTables:
         """The table's folder; its data files are right in it."""
         return self.top / table
 
-    def content(self, table: str) -> Content | None:
+    def mark(self, table: str) -> str | None:
+        """The table's version."""
+        found = self._now(table)
+        return None if found is None else str(found.version())
+
+    def content(self, table: str, mark: str | None = None) -> Content | None:
         """The table's version; its files' paths, below its folder or whole; deleted rows."""
         found = self._now(table)
         if found is None:
             return None
-        return Content(str(found.version()), self._files(table, found), self._deleted(table, found))
+        now = str(found.version())
+        if mark not in {None, now}:
+            adds = DeltaFiles(self.folder(table)).at(int(mark or 0))
+            return Content(mark or "", frozenset(adds), self._deleted(table, adds))
+        adds = self._log(table).now(found) if _has_vectors(found) else {}
+        return Content(now, self._files(table, found), self._deleted(table, adds))
 
     def _files(self, name: str, table: DeltaTable) -> frozenset[str]:
         version, files = self._paths.get(name, (-1, frozenset[str]()))
@@ -101,23 +112,29 @@ class DeltaTables:
             self._paths[name] = table.version(), files
         return files
 
-    def _deleted(self, name: str, table: DeltaTable) -> Mapping[str, str]:
-        """The rows that deletion vectors hide, by file."""
-        return self._log(name).deleted(table) if _has_vectors(table) else {}
+    def _deleted(self, table: str, adds: Mapping[str, Action]) -> dict[str, DeletedRows]:
+        """The rows that deletion vectors delete, by file."""
+        folder = self.folder(table)
+        return {
+            path: Vector.of(vector, folder)
+            for path, add in adds.items()
+            if (vector := add.get("deletionVector")) is not None
+        }
 
     def _log(self, table: str) -> DeltaFiles:
         return self._logs.setdefault(table, DeltaFiles(self.folder(table)))
 
-    def commit(self, step: Step, batch: int) -> None:
+    def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
         """A version of the table with the step's files, columns, and the batch's number."""
         while True:
             table = self._now(step.table)
             if table is not None and (table.transaction_version(APPLICATION) or 0) >= batch:
-                return
-            if step.base not in {None, None if table is None else str(table.version())}:
+                return self._taken(step.table, table)
+            now = None if table is None else str(table.version())
+            if step.base not in {None, now} and not overrule:
                 raise LakeChanged(
                     f"others have written to {self.folder(step.table)}: it had version "
-                    f"{step.base}, and has {None if table is None else table.version()}"
+                    f"{step.base}, and has {now}"
                 )
             version = 0 if table is None else table.version() + 1
             actions = self._actions(table, step, batch)
@@ -125,6 +142,18 @@ class DeltaTables:
                 break
         if version - self._checkpoint(step.table) >= _CHECKPOINT:
             self.tidy(step.table)
+        return str(version)
+
+    def _taken(self, name: str, table: DeltaTable) -> str | None:
+        """The last version that is ours; None if its commit is gone."""
+        for version in range(table.version(), -1, -1):
+            try:
+                actions = list(commit_actions(self.folder(name), version))
+            except FileNotFoundError:
+                return None
+            if any(each.get("txn", {}).get("appId") == APPLICATION for each in actions):
+                return str(version)
+        return None
 
     def _checkpoint(self, table: str) -> int:
         """The version of the table's last checkpoint; -1 before the first."""
@@ -139,18 +168,16 @@ class DeltaTables:
         if table is not None and (step.goes is not None or step.merges):
             there = self._files(step.table, table)  # else all stay, and there may be very many
         adds, gone = step.changes(there)
-        deleted = {} if table is None else self._deleted(step.table, table)
+        known: Mapping[str, Action] = {}
+        if table is not None and (step.deletes or _has_vectors(table)):
+            known = self._log(step.table).now(table)
+        wanted = self._vectors(table, step, batch, known)
         altered = {
             name
-            for name in set(step.stays) - adds
-            if deleted.get(name, NONE) != step.hidden.get(name, NONE)
+            for name in {*step.stays, *wanted} - adds
+            if unique(_vector(known, name)) != unique(wanted.get(name))
         }
-        rows = {name: load(text) for name, text in step.hidden.items() if name in adds | altered}
-        known: Mapping[str, Action] = {}
-        if table is not None and (altered or deleted):
-            known = self._log(step.table).at(table)
-        number = "" if table is None else table.metadata().id
-        found = write(rows, self.folder(step.table), f"{number}/{step.table}/{batch}")
+        touched = {name for name in known if _vector(known, name) is not None}
         return [
             log.commit_info(
                 "WRITE" if step.goes is None else "MERGE",
@@ -158,18 +185,37 @@ class DeltaTables:
                 tailrace=step.properties,
             ),
             log.transaction(APPLICATION, batch),
-            *self._about(step, table, vectors=bool(rows)),
+            *self._about(step, table, vectors=bool(wanted)),
+            *(log.remove(name, _vector(known, name)) for name in sorted(gone | altered)),
+            *(self._add(step.table, name, wanted.get(name)) for name in sorted(adds)),
             *(
-                log.remove(name, known.get(name, {}).get("deletionVector"))
-                for name in sorted(gone | altered)
-            ),
-            *(self._add(step.table, name, found.get(name)) for name in sorted(adds)),
-            *(
-                log.add_again(self._with_figures(step.table, name, known[name]), found.get(name))
+                log.add_again(self._with_figures(step.table, name, known[name]), wanted.get(name))
                 for name in sorted(altered)
             ),
-            *self._merges(step, there, deleted),
+            *self._merges(step, there, touched),
         ]
+
+    def _vectors(
+        self, table: DeltaTable | None, step: Step, batch: int, now: Mapping[str, Action]
+    ) -> dict[str, Descriptor]:
+        """The vectors of the files that a step adds and keeps; new ones where it deletes rows."""
+        folder, before = self.folder(step.table), now
+        overrules = False
+        if table is not None and _has_vectors(table):
+            overrules = step.base not in {None, str(table.version())}
+        if overrules:
+            before = DeltaFiles(folder).at(int(step.base or 0))
+        found = {
+            name: vector for name in step.stays if (vector := _vector(before, name)) is not None
+        }
+        for vector in found.values() if overrules else ():
+            read(vector, folder)  # it may be gone
+        fresh = {}
+        for name, rows in step.deletes.items():
+            known = found.get(name)
+            fresh[name] = rows if known is None else joined(read(known, folder), rows)
+        number = "" if table is None else table.metadata().id
+        return found | write(fresh, folder, f"{number}/{step.table}/{batch}")
 
     def _add(
         self, table: str, name: str, vector: Descriptor | None = None, *, changes: bool = True
@@ -280,7 +326,7 @@ class DeltaTables:
                 seen, now = self._seen.get(table), _stamp(folder, found.version())
                 if now is not None and now == seen:
                     return found
-                if seen is None or seen[0] == _identity(_entry(folder, found.version())):
+                if seen is None or seen[0] == _identity(entry(folder, found.version())):
                     found.update_incremental()
                 else:  # the folder was restored or recreated: its version may be an older one
                     self._forget(table)
@@ -291,6 +337,12 @@ class DeltaTables:
         return found
 
 
+def _vector(adds: Mapping[str, Action], name: str) -> Descriptor | None:
+    """The descriptor of a file's deletion vector, if it has one."""
+    found: Descriptor | None = adds.get(name, {}).get("deletionVector")
+    return found
+
+
 def _stamp(folder: Path, version: int) -> _Stamp | None:
     """What stays the same as long as the table in a folder has no newer version than this.
 
@@ -298,14 +350,10 @@ def _stamp(folder: Path, version: int) -> _Stamp | None:
     as it has versions. Who removes a version's file first makes a checkpoint of a newer version,
     and notes it in ``_last_checkpoint``.
     """
-    if _identity(_entry(folder, version + 1)) is not None:
+    if _identity(entry(folder, version + 1)) is not None:
         return None
-    known = _identity(_entry(folder, version))
+    known = _identity(entry(folder, version))
     return None if known is None else (known, _identity(folder / log.LOG / log.LAST))
-
-
-def _entry(folder: Path, version: int) -> Path:
-    return folder / log.LOG / f"{version:020}.json"
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import vectors
-from tailrace.spark.lake.delta_log import LAST, LOG
-from tailrace.spark.manifest.json_file import LARGEST, check_size, parse, read_json
+from tailrace.spark.lake.delta_log import LOG
+from tailrace.spark.manifest.json_file import LARGEST, check_size, parse
 from tailrace.spark.manifest.paths import read_plain
-from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,11 +30,30 @@ if TYPE_CHECKING:
 Action = dict[str, Any]
 
 _OLD_SECONDS: Final = 3600.0
+_CHECKPOINTS: Final = f"{'[0-9]' * 20}.checkpoint.parquet"
 
 
 def checkpoint(folder: Path, version: int) -> Path:
     """The checkpoint of a version of the table in a folder, if it is one file."""
     return folder / LOG / f"{version:020}.checkpoint.parquet"
+
+
+def entry(folder: Path, version: int) -> Path:
+    """The commit of a version of the table in a folder."""
+    return folder / LOG / f"{version:020}.json"
+
+
+def commit_actions(folder: Path, version: int) -> Iterator[Action]:
+    """The actions of a commit. Raises FileNotFoundError, and what damage raises."""
+    content = read_plain(entry(folder, version), LARGEST)
+    check_size(content)
+    for line in io.BytesIO(content):
+        if line.strip():
+            yield parse(line)
+
+
+class _Gone(Exception):
+    """Commits that a version takes are not there any more."""
 
 
 class DeltaFiles:
@@ -45,53 +63,59 @@ class DeltaFiles:
         self._folder = folder
         self._version = -1
         self._adds: dict[str, Action] = {}
-        self._deleted: dict[str, tuple[str, str]] = {}
 
-    def at(self, table: DeltaTable) -> Mapping[str, Action]:
+    def now(self, table: DeltaTable) -> Mapping[str, Action]:
         """The ``add`` action of each file of the table, by its path."""
-        version = table.version()
+        try:
+            self._at(table.version())
+        except _Gone:
+            table.create_checkpoint()  # one of a kind that is read here
+            self._at(table.version())
+        return self._adds
+
+    def at(self, version: int) -> Mapping[str, Action]:
+        """The same of a version; raises `PipelineError` where its log is not all there."""
+        try:
+            self._at(version)
+        except _Gone:
+            raise PipelineError(
+                f"{self._folder} has no log of its version {version} any more"
+            ) from None
+        return self._adds
+
+    def _at(self, version: int) -> None:
         try:
             if not self._has_all(version):
-                self._begin(table)
+                self._begin(version)
             for number in range(self._version + 1, version + 1):
-                for action in self._commit(number):
+                for action in commit_actions(self._folder, number):
                     self._take(action)
             self._version = version
         except Exception:
             self._version = -1
             raise
-        return self._adds
-
-    def deleted(self, table: DeltaTable) -> dict[str, str]:
-        """The deleted rows of each file that has any, by its path (`parquet.hidden`)."""
-        found: dict[str, tuple[str, str]] = {}
-        for path, action in self.at(table).items():
-            if (vector := action.get("deletionVector")) is None:
-                continue
-            known = self._deleted.get(path)
-            name = vectors.unique(vector)
-            if known is None or known[0] != name:
-                known = (name, hidden.dump(vectors.read(vector, self._folder)))
-            found[path] = known
-        self._deleted = found
-        return {path: text for path, (_, text) in found.items()}
 
     def _has_all(self, version: int) -> bool:
         """Whether all commits since the one that is known are there."""
-        known = 0 <= self._version <= version
-        return known and all(
-            self._path(number).exists() for number in range(self._version + 1, version + 1)
-        )
+        return 0 <= self._version <= version and self._has_commits(self._version, version)
 
-    def _begin(self, table: DeltaTable) -> None:
-        """Take up the last checkpoint, or the table's begin."""
+    def _has_commits(self, version: int, end: int) -> bool:
+        """Whether the commits after a version, up to another one, are there."""
+        numbers = range(version + 1, end + 1)
+        return all(entry(self._folder, number).exists() for number in numbers)
+
+    def _begin(self, version: int) -> None:
+        """Take up the last checkpoint before a version, or the table's begin.
+
+        Raises `_Gone` where the commits since then are not all there.
+        """
         self._adds, self._version = {}, -1
-        last = self._last()
-        if last is None and self._path(0).exists():
+        every = (self._folder / LOG).glob(_CHECKPOINTS)
+        last = max((n for each in every if (n := int(each.name[:20])) <= version), default=-1)
+        if not self._has_commits(last, version):
+            raise _Gone
+        if last < 0:
             return
-        if last is None or not self._has_all_from(last, table.version()):
-            table.create_checkpoint()  # one of a kind that is read here
-            last = table.version()
         rows = pq.read_table(checkpoint(self._folder, last), columns=["add"]).column("add")
         for add in rows.to_pylist():
             if add is not None:
@@ -100,27 +124,6 @@ class DeltaFiles:
                         add[name] = dict(add[name])
                 self._take({"add": add})
         self._version = last
-
-    def _has_all_from(self, version: int, end: int) -> bool:
-        if not checkpoint(self._folder, version).exists() or version > end:
-            return False
-        return all(self._path(number).exists() for number in range(version + 1, end + 1))
-
-    def _last(self) -> int | None:
-        try:
-            return int(read_json(self._folder / LOG / LAST)["version"])
-        except FileNotFoundError:
-            return None
-
-    def _path(self, version: int) -> Path:
-        return self._folder / LOG / f"{version:020}.json"
-
-    def _commit(self, version: int) -> Iterator[Action]:
-        content = read_plain(self._path(version), LARGEST)
-        check_size(content)
-        for line in io.BytesIO(content):
-            if line.strip():
-                yield parse(line)
 
     def _take(self, action: Action) -> None:
         """An action of a commit. A commit may take a file out and add it with another vector."""

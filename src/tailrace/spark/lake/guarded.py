@@ -43,16 +43,21 @@ class Guarded:
         """Where the table's data files are."""
         return self._tables.folder(table)
 
-    def content(self, table: str) -> Content | None:
-        """What the table has now."""
+    def mark(self, table: str) -> str | None:
+        """The table's mark."""
         with self._table(table):
-            return self._tables.content(table)
+            return self._tables.mark(table)
 
-    def commit(self, step: Step, batch: int) -> None:
+    def content(self, table: str, mark: str | None = None) -> Content | None:
+        """What the table has now, or had at a mark."""
+        with self._table(table):
+            return self._tables.content(table, mark)
+
+    def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
         """Make a step seen."""
         with self._table(step.table):
             try:
-                self._tables.commit(step, batch)
+                return self._tables.commit(step, batch, overrule=overrule)
             except (TailraceError, *DAMAGE):
                 raise
             except Exception as error:  # no damage: a full disk, a catalogue that is busy

@@ -17,10 +17,11 @@ from pyiceberg.exceptions import (
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg_commit import BATCH, commit
+from tailrace.spark.lake.iceberg_deletes import PositionDeletes
 from tailrace.spark.lake.iceberg_names import allowed
 from tailrace.spark.lake.iceberg_paths import local, location
 from tailrace.spark.lake.iceberg_schema import evolved
-from tailrace.spark.lake.iceberg_state import Memory
+from tailrace.spark.lake.iceberg_state import Memory, marked
 from tailrace.spark.lake.iceberg_tidy import AGE, AGE_MS, MOST, SNAPSHOTS
 from tailrace.spark.lake.steps import Content
 from tailrace.spark.manifest.paths import within
@@ -88,8 +89,13 @@ class IcebergTables:
         """The folder of the table's data files."""
         return self.top / table / "data"
 
-    def content(self, table: str) -> Content | None:
-        """The table's current snapshot; its files, relative to its folder or whole; deleted rows.
+    def mark(self, table: str) -> str | None:
+        """The number of the table's current snapshot; empty before the first."""
+        found = self._load(table)
+        return None if found is None else marked(found.metadata.current_snapshot())
+
+    def content(self, table: str, mark: str | None = None) -> Content | None:
+        """The table's snapshot; its files, relative to its folder or whole; deleted rows.
 
         If Tailrace cannot read which rows of which files are deleted, one more entry, which no file
         has, says so.
@@ -97,29 +103,29 @@ class IcebergTables:
         found = self._load(table)
         if found is None:
             return None
-        state = self._remembered(table, found).state(found)
-        deleted = state.hidden if state.known else {**state.hidden, "": "?"}
-        return Content(str(found.metadata.current_snapshot_id), frozenset(state.files), deleted)
+        now = marked(found.metadata.current_snapshot()) if mark is None else mark
+        state = self._remembered(table, found).state_at(found, now)
+        unknown = {} if state.known else {"": PositionDeletes("", (), 0)}
+        return Content(now, frozenset(state.files), {**state.deleted, **unknown})
 
-    def commit(self, step: Step, batch: int) -> None:
+    def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
         """A snapshot of the table with the step's files, its columns and its batch."""
         error: Exception | None = None
         for attempt in range(_TRIES):
             table = self._load(step.table) or self._create(step)
             if int(table.properties.get(BATCH, "0")) >= batch:
-                return
-            if step.base not in {None, str(table.metadata.current_snapshot_id)}:
+                return _taken(table)
+            now = marked(table.metadata.current_snapshot())
+            if step.base not in {None, now} and not overrule:
                 raise LakeChanged(
                     f"others have written to {step.table}: its snapshot was {step.base}, and is "
-                    f"{table.metadata.current_snapshot_id}"
+                    f"{now}"
                 )
             try:
-                commit(table, self._remembered(step.table, table), step, batch)
+                return commit(table, self._remembered(step.table, table), step, batch)
             except CommitFailedException as failure:
                 error = failure  # another writer was first: try again after its commit
                 time.sleep(_PAUSE * attempt)
-            else:
-                return
         raise PipelineError(
             f"table {step.table} cannot be committed to: {first_line(error) if error else None}"
         ) from error
@@ -179,3 +185,11 @@ class IcebergTables:
         if known is None:
             known = self._memory[name] = Memory(table.io, self.top / name)
         return known
+
+
+def _taken(table: Table) -> str | None:
+    """The mark of the last snapshot that is ours; None if it is expired."""
+    for snapshot in reversed(table.metadata.snapshots):
+        if snapshot.summary is not None and BATCH in snapshot.summary.additional_properties:
+            return marked(snapshot)
+    return marked(None) if not table.metadata.snapshots else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation
@@ -23,11 +22,10 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg_deletes import joined, taken_up, write_deletes
 from tailrace.spark.lake.iceberg_paths import local
 from tailrace.spark.lake.iceberg_snapshot import Snapshots
-from tailrace.spark.lake.iceberg_state import State, data_folder
+from tailrace.spark.lake.iceberg_state import State, data_folder, marked
 from tailrace.spark.lake.iceberg_tidy import left_by, outdated
 from tailrace.spark.lake.steps import MARK
 from tailrace.spark.manifest.on_disk import to_disk
-from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -39,17 +37,15 @@ if TYPE_CHECKING:
 
     from tailrace.spark.lake.iceberg_state import Memory
     from tailrace.spark.lake.steps import Step
-    from tailrace.spark.parquet.hidden import Rows
 
 BATCH: Final = "tailrace.batch"
 """The property of a table, and of its snapshots, that has the number of the last batch."""
-_NO_ROWS: Final = np.zeros(0, np.int64)
 
 
-def commit(table: Table, memory: Memory, step: Step, batch: int) -> None:
-    """Make a step seen, as the table is now. Raises OSError, `PipelineError`, and
+def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
+    """Make a step seen, as the table is now; its mark after that. Raises OSError, `PipelineError`,
 
-    CommitFailedException where another writer was first: nothing is done then.
+    and CommitFailedException where another writer was first: nothing is done then.
     """
     metadata = table.metadata
     _check(step.table, metadata)
@@ -83,13 +79,14 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> None:
     for merge in step.merges:
         if merge not in merges and merge.target not in state.files:
             (folder / merge.target).unlink(missing_ok=True)
+    return marked(snapshots.current)
 
 
 def _properties(metadata: TableMetadata, step: Step, batch: int) -> Iterator[TableUpdate]:
     """The table's own properties; those of a step are its snapshots'."""
     mark = step.properties.get(MARK, "")
-    marked = {MARK: mark} if mark else {}
-    yield SetPropertiesUpdate(updates={BATCH: str(batch), **marked})
+    set_aside = {MARK: mark} if mark else {}
+    yield SetPropertiesUpdate(updates={BATCH: str(batch), **set_aside})
     if not mark and MARK in step.properties and MARK in metadata.properties:
         yield RemovePropertiesUpdate(removals=[MARK])
 
@@ -124,20 +121,14 @@ def _deletes(
     """
     state, adds, gone = change
     top = data_folder(table)
-    live = (set(state.files) - set(gone)) | set(adds)
-    have = joined(state.applying.values())
-    fresh: dict[str, Rows] = {}
-    again = any(name in live and name not in step.hidden for name in state.hidden)
-    for name, text in step.hidden.items():
-        if state.hidden.get(name) != text:
-            rows, before = hidden.load(text), have.get(top + name, _NO_ROWS)
-            fresh[top + name] = new = np.setdiff1d(rows, before, assume_unique=True)
-            again = again or len(new) + len(before) != len(rows)
-    if again:  # rows that others deleted count
-        fresh = {top + name: hidden.load(text) for name, text in step.hidden.items()}
+    live = {top + name for name in (set(state.files) - set(gone)) | set(adds)}
+    fresh = {top + name: rows for name, rows in step.deletes.items()}
+    if step.base in {None, marked(table.metadata.current_snapshot())}:
+        fresh, needless = taken_up(fresh, state.applying, live)
+    else:  # others have written since: what they deleted is live, and what they dropped deleted
+        before = joined(memory.state_at(table, step.base or "").applying.values())
+        fresh = joined([fresh, {path: rows for path, rows in before.items() if path in live}])
         needless = list(state.applying)
-    else:
-        fresh, needless = taken_up(fresh, state.applying, {top + name for name in live})
     if not fresh:
         return [], needless
     name = f"deletes-{batch:06}.parquet"

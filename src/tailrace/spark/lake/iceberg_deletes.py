@@ -1,13 +1,14 @@
 """Deleted rows of an Iceberg table, kept separately from its data files: position delete files.
 
 https://iceberg.apache.org/spec/#position-delete-files. Such a file names data files and rows of
-theirs. Each batch writes one, for all data files that it hides rows of; it takes up those written
+theirs. Each batch writes one, for all data files that it deletes rows of; it takes up those written
 before that have no more rows than itself, so a table has few, and a row number is written again
 some times only.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
 from tailrace.errors import PipelineError
+from tailrace.spark.lake.iceberg_paths import local
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestEntry
 
-    from tailrace.spark.parquet.hidden import Rows
+    from tailrace.spark.parquet.deleted import Rows
 
 _PATH: Final = 2147483546
 _POSITION: Final = 2147483545
@@ -103,6 +105,27 @@ def read_deletes(io: FileIO, file: DataFile) -> dict[str, Rows]:
     }
 
 
+@dataclass(frozen=True)
+class PositionDeletes:
+    """The deleted rows of a data file (`parquet.deleted.DeletedRows`), by its delete files."""
+
+    file: str
+    deletes: tuple[str, ...]
+    count: int = field(compare=False)
+
+    def read(self) -> Rows:
+        """Their numbers. Raises `PipelineError`."""
+        found = []
+        for each in self.deletes:
+            try:
+                only = [("file_path", "==", self.file)]
+                table = pq.read_table(local(each), columns=["pos"], filters=only)
+            except (OSError, pa.ArrowException) as error:
+                raise PipelineError(f"the delete file {each} cannot be read: {error}") from error
+            found.append(table["pos"].to_numpy())
+        return np.unique(np.concatenate(found))
+
+
 class Deletes:
     """The delete files of one table, each read once."""
 
@@ -123,7 +146,7 @@ class Deletes:
     def applying(
         self, io: FileIO, entries: Iterable[ManifestEntry], files: Mapping[str, int]
     ) -> dict[str, dict[str, Rows]]:
-        """What delete files hide, by their paths; others than these are forgotten.
+        """What delete files delete, by their paths; others than these are forgotten.
 
         ``files`` are the table's data files, by path, with their sequence numbers: a delete file
         means those that were there when it came.
@@ -160,7 +183,7 @@ def taken_up(
     """What a new delete file is to have, and which it makes needless, of those that are ``there``.
 
     ``live`` are the data files that there will be. The new one takes up each that has no more rows
-    than itself, from the smallest on. One that hides nothing any more goes anyway.
+    than itself, from the smallest on. One that deletes nothing any more goes anyway.
     """
     parts = [fresh]
     count = sum(map(len, fresh.values()))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.manifest import DataFileContent, FileFormat
 
-from tailrace.spark.lake.iceberg_deletes import Deletes, joined
+from tailrace.errors import PipelineError
+from tailrace.spark.lake.iceberg_deletes import Deletes, PositionDeletes, joined
 from tailrace.spark.lake.iceberg_files import DataFiles
 from tailrace.spark.lake.iceberg_names import MAPPING
 from tailrace.spark.lake.iceberg_schema import schema_updates
 from tailrace.spark.lake.iceberg_snapshot import Manifests
 from tailrace.spark.lake.iceberg_tidy import Leftovers
-from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,31 +25,32 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
     from tailrace.spark.lake.steps import Step
-    from tailrace.spark.parquet.hidden import Rows
+    from tailrace.spark.parquet.deleted import Rows
 
 
 @dataclass(frozen=True)
 class State:
     """Data files by name in the table's folder (others by path), at a snapshot.
 
-    ``applying`` is what each delete file hides: rows by the data file's path; ``hidden`` the same
-    by name and as text. ``known`` is False where rows are deleted in a way that Tailrace does not
-    read.
+    ``applying`` is what each delete file deletes: rows by the data file's path; ``deleted`` says by
+    name which delete files a data file has. ``known`` is False where rows are deleted in a way that
+    Tailrace does not read.
     """
 
     snapshot: int | None = None
     files: Mapping[str, DataFile] = field(default_factory=dict)
     applying: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict)
-    hidden: Mapping[str, str] = field(default_factory=dict)
+    deleted: Mapping[str, PositionDeletes] = field(default_factory=dict)
     known: bool = True
 
     @property
     def touched(self) -> set[str]:
-        """Data files that may have rows which do not count."""
-        return set(self.hidden if self.known else self.files)
+        """Data files that may have deleted rows."""
+        return set(self.deleted if self.known else self.files)
 
 
 class Memory:
@@ -87,8 +88,21 @@ class Memory:
         """What the table has now."""
         snapshot = table.metadata.current_snapshot()
         number = None if snapshot is None else snapshot.snapshot_id
-        if self._state is not None and self._state.snapshot == number:
-            return self._state
+        if self._state is None or self._state.snapshot != number:
+            self._state = self._state_at(table, snapshot, self._deletes)
+        return self._state
+
+    def state_at(self, table: Table, mark: str) -> State:
+        """What the table had at a mark (`marked`). Raises `PipelineError` if that is expired."""
+        if mark == marked(table.metadata.current_snapshot()):
+            return self.state(table)
+        found = (each for each in table.metadata.snapshots if marked(each) == mark)
+        snapshot = next(found, None)
+        if snapshot is None and mark != marked(None):
+            raise PipelineError(f"{self.folder} has no snapshot {mark} any more")
+        return self._state_at(table, snapshot, Deletes())
+
+    def _state_at(self, table: Table, snapshot: Snapshot | None, known: Deletes) -> State:
         top = data_folder(table)
         files: dict[str, DataFile] = {}
         numbers: dict[str, int] = {}
@@ -102,20 +116,24 @@ class Memory:
                 else:
                     deletes.append(entry)
         read = [each for each in deletes if _is_read(each.data_file)]
-        applying = self._deletes.applying(table.io, read, numbers)
-        rows = joined(applying.values())
-        self._state = State(
-            number,
-            files,
-            applying,
-            {path.removeprefix(top): hidden.dump(each) for path, each in rows.items()},
-            len(read) == len(deletes),
-        )
-        return self._state
+        applying = known.applying(table.io, read, numbers)
+        deleted = {
+            path.removeprefix(top): PositionDeletes(
+                path, tuple(sorted(each for each in applying if path in applying[each])), len(rows)
+            )
+            for path, rows in joined(applying.values()).items()
+        }
+        number = None if snapshot is None else snapshot.snapshot_id
+        return State(number, files, applying, deleted, len(read) == len(deletes))
 
     def written(self, file: DataFile, rows: Mapping[str, Rows]) -> None:
         """A delete file that was just written, with the rows that it names."""
         self._deletes.written(file, rows)
+
+
+def marked(snapshot: Snapshot | None) -> str:
+    """The mark of a table (`lake.steps.Content`) that has a snapshot, or none yet."""
+    return "" if snapshot is None else str(snapshot.snapshot_id)
 
 
 def data_folder(table: Table) -> str:

@@ -11,13 +11,14 @@ from tailrace.spark.lake.assemble import assemble
 from tailrace.spark.lake.store import Lake
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
     from typing import Self
 
     from tailrace.spark.failure import Failure
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.manifest.manifest import DataFile, Manifest
+    from tailrace.spark.parquet.deleted import DeletedRows
 
 
 class ParquetStore(Closing):
@@ -95,6 +96,10 @@ class ParquetStore(Closing):
         """Where the files of a committed current state are."""
         current = self.manifest.tables[key].current
         return self._paths(key, "current", () if current is None else current.files)
+
+    def deleted(self, key: str) -> Mapping[str, DeletedRows]:  # noqa: ARG002 - others have
+        """None: each batch rewrites the files that it deletes rows of."""
+        return {}
 
     def history_paths(self, key: str) -> tuple[str | None, ...]:
         """Where the files of a committed history's open versions are."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from pathlib import Path
     from types import TracebackType
 
     from tailrace.spark.failure import Failure
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.manifest.manifest import Manifest
+    from tailrace.spark.parquet.deleted import DeletedRows
 
 
 class LakeStore(Protocol):
@@ -47,6 +48,9 @@ class LakeStore(Protocol):
 
     def current_paths(self, key: str) -> tuple[str | None, ...]:
         """Where tasks find the files of a table's current state, by bucket, and then its tails."""
+
+    def deleted(self, key: str) -> Mapping[str, DeletedRows]:
+        """The deleted rows of the files of a table's current state that have any, by path."""
 
     def history_paths(self, key: str) -> tuple[str | None, ...]:
         """Where tasks find the files of a table's open versions, by bucket."""

@@ -15,36 +15,37 @@ from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.manifest.paths import committed, lake_path, within
-from tailrace.spark.parquet import hidden
+from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from tailrace.spark.lake.steps import Tables
+    from tailrace.spark.lake.steps import Content, Tables
     from tailrace.spark.manifest.manifest import TableState
+    from tailrace.spark.parquet.deleted import DeletedRows
 
 _TRIES: Final = 20
 
 
 @dataclass(frozen=True)
 class LakeFile:
-    """A data file of a table, and which of its rows do not count (`parquet.hidden`)."""
+    """A data file of a table, and which of its rows are deleted."""
 
     path: str
-    hidden: str = ""
+    deleted: DeletedRows | None = None
 
     def rows(self, columns: Sequence[str], shard: str | None = None) -> Iterator[pa.Table]:
-        """The rows that count, a row group at a time; of a ``shard`` alone where one is given.
+        """The live rows, a row group at a time; of a ``shard`` alone where one is given.
 
         Raises `PipelineError`, FileNotFoundError.
         """
         if not Path(self.path).is_file():
             raise FileNotFoundError(self.path)
-        gone = hidden.load(self.hidden)
+        gone = NO_ROWS if self.deleted is None else self.deleted.read()
         first = 0
         for group in row_groups(self.path, columns if shard is None else [*columns, "_source"]):
-            rows = hidden.without(group, first, gone)
+            rows = without(group, first, gone)
             first += group.num_rows
             if shard is not None:
                 rows = rows.filter(pc.equal(rows.column("_source").cast(pa.string()), shard))
@@ -96,32 +97,38 @@ class LakeView:
         if self.manifest.format != "parquet":
             part = table.parts["current"]
             tables = self._tables()
-            folder, now = tables.folder(part), tables.content(part)
-            if now is None:
-                return []
-            return [
-                LakeFile(str(folder / name), now.deleted.get(name, ""))
-                for name in sorted(now.files)
-            ]
+            now = tables.content(part)
+            return [] if now is None else list(_files(tables.folder(part), now).values())
         folder = self.path / INNER / "versions" / f"{self.manifest.version:06}"
         folder = within(folder, folder / table.folder / "current")
         return [LakeFile(str(folder / file.name)) for file in table.current.files if file]
 
-    def kept(self, table: TableState, files: Mapping[str, str]) -> list[LakeFile]:
-        """Files of a table's current state, in this or an earlier version, by their names; of each
-        its deleted rows. One that is gone since is among them, and cannot be read.
+    def kept(
+        self, table: TableState, files: Collection[str], mark: str | None
+    ) -> dict[str, LakeFile] | None:
+        """Files of a table's current state, in this or an earlier version, by their names.
+
+        ``mark`` is that of Delta's or Iceberg's table in that version; None if it is no longer
+        known which rows were deleted. A file that is gone since is among them, and cannot be read.
         """
         if not files:
-            return []
+            return {}
         if self.manifest.format != "parquet":
-            folder = self._tables().folder(table.parts["current"])
-            return [LakeFile(str(folder / name), hidden) for name, hidden in files.items()]
+            tables, part = self._tables(), table.parts["current"]
+            try:
+                then = tables.content(part, mark)
+            except PipelineError:
+                return None
+            if then is None or then.files != frozenset(files):
+                return None
+            return _files(tables.folder(part), then)
         versions = self.path / INNER / "versions"
         places = sorted(versions.glob(f"*/{glob.escape(table.folder)}/current"), reverse=True)
-        return [
-            LakeFile(str(next((at / name for at in places if (at / name).is_file()), Path(name))))
+        found = {
+            name: next((at / name for at in places if (at / name).is_file()), Path(name))
             for name in files
-        ]
+        }
+        return {name: LakeFile(str(path)) for name, path in found.items()}
 
     def _tables(self) -> Tables:
         if self.manifest.format == "delta":
@@ -133,6 +140,11 @@ class LakeView:
 
         found = place(self.lake)
         return Guarded(IcebergTables(found.catalog, found.top, found.namespace))
+
+
+def _files(folder: Path, now: Content) -> dict[str, LakeFile]:
+    """The data files of a table in a folder, by name."""
+    return {name: LakeFile(str(folder / name), now.deleted.get(name)) for name in sorted(now.files)}
 
 
 def _leads_to(path: Path, here: Path | None) -> bool:

@@ -23,7 +23,7 @@ from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW, ROW_GROUP
 from tailrace.spark.failure import failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS
-from tailrace.spark.lake.steps import Step, hidden_of, serialised
+from tailrace.spark.lake.steps import Step, serialised
 from tailrace.spark.lake.table_batch import STATE_FIELDS, Move, state_schema
 from tailrace.spark.manifest.manifest import DataFile, History
 from tailrace.spark.parquet.file import ParquetFile
@@ -54,6 +54,12 @@ class Part:
         table = self.states[key]
         return table.current if self.part == "current" else table.history
 
+    @property
+    def mark(self) -> str | None:
+        """The table's mark since Tailrace last wrote to it; None if that is not known."""
+        marks = (table.marks.get(self.part) for table in self.states.values())
+        return next((each for each in marks if each is not None), None)
+
     def expected(self) -> set[str]:
         found = set()
         for table in self.states.values():
@@ -75,20 +81,42 @@ class Part:
         failure(error)
         failed.update(dict.fromkeys(self.states, error))
 
-    def is_altered(self, now: Content | None, hidden: Mapping[str, str], top: Path) -> bool:
-        """Whether the table's rows are in other files than ours, or others of them are hidden.
+    def is_altered(self, tables: Tables) -> bool:
+        """Whether the table's rows are in other files than ours, or others of them are deleted.
 
-        ``hidden`` are those that are to be. Raises `PipelineError` where the table is gone.
+        Raises `PipelineError` where the table is gone.
         """
         expected = self.expected()
+        now = tables.content(self.table)
         if now is None:
             if expected:
-                raise PipelineError(f"table {self.table} is gone from {top}: bring it back")
+                raise PipelineError(f"table {self.table} is gone from {tables.top}: bring it back")
             return False
         there: Collection[str] = now.files
         if self.part == "history":
             there = {each for each in there if not each.startswith("closed-")}
-        return there != expected or now.deleted != (hidden if self.part == "current" else {})
+            return there != expected or bool(now.deleted)
+        return there != expected or not self._has_deleted(tables, now)
+
+    def _has_deleted(self, tables: Tables, now: Content) -> bool:
+        """Whether the rows that are deleted in a current state are those that we have deleted."""
+        if self.mark is None:  # the lake was written by an earlier Tailrace
+            states = (table.current for table in self.states.values())
+            files = (file for each in states if each is not None for file in each.data)
+            counts = {file.name: file.deleted for file in files if file.deleted}
+            return counts == {name: rows.count for name, rows in now.deleted.items()}
+        try:
+            ours = tables.content(self.table, self.mark)
+        except PipelineError:  # what it had can no longer be read
+            return False
+        return (
+            ours is not None
+            and ours.deleted.keys() == now.deleted.keys()
+            and all(
+                rows == now.deleted[name] or np.array_equal(rows.read(), now.deleted[name].read())
+                for name, rows in ours.deleted.items()
+            )
+        )
 
 
 def reclaim(
@@ -156,12 +184,10 @@ def look(
     """
     marks: dict[str, str | None] = {}
     found: list[Part] = []
-    hidden = hidden_of(manifest)
     for part in _parts(manifest, failed):
         try:
-            now = tables.content(part.table)
-            marks[part.table] = None if now is None else now.mark
-            if part.is_altered(now, hidden.get(part.table, {}), tables.top):
+            marks[part.table] = now = tables.mark(part.table)
+            if (now is None or now != part.mark) and part.is_altered(tables):
                 found.append(part)
         except PipelineError as error:
             part.fail(error, failed)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-from collections import defaultdict
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from tailrace.spark.lake import vectors
+from tailrace.spark.manifest import layout_3
 from tailrace.spark.manifest.damage import reading_file
-from tailrace.spark.manifest.json_file import read_layout
+from tailrace.spark.manifest.json_file import read_json, read_layout
+from tailrace.spark.manifest.manifest import NAME as MANIFEST
 from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.on_disk import write_file
 
@@ -19,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.manifest.manifest import Manifest
+    from tailrace.spark.parquet.deleted import DeletedRows, Rows
 
 NAME: Final = "steps.json"
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 APPLICATION: Final = "tailrace"
 """Under this name a table has the number of the last batch that it took."""
 MARK: Final = "tailrace.set_aside"
@@ -42,11 +46,11 @@ class Step:
     """One table's part of a batch: its columns from now on, and the names of files that come.
 
     Of the other files those whose names begin with ``goes`` go, but for those that ``stays`` names;
-    where ``goes`` is None, all stay. ``columns`` is a schema, serialised. ``hidden`` names the
-    deleted rows of each file that has any after the step. They are not on disk with the step, since
-    the manifest of its batch has them (`hidden_of`). ``base`` is the table's mark (`Content`)
-    for which the step was planned, where no commit of others may come between. ``properties`` are
-    those of the commit; of these the table keeps `MARK`, which an empty text removes.
+    where ``goes`` is None, all stay. ``columns`` is a schema, serialised. ``deletes`` has rows to
+    delete, by file, in addition to those that were deleted at ``base``: this is the table's mark
+    (`Content`) for which the step was planned, where no commit of others may come between.
+    ``properties`` are those of the commit; of these the table keeps `MARK`, which an empty text
+    removes.
     """
 
     table: str
@@ -55,7 +59,7 @@ class Step:
     stays: tuple[str, ...] = ()
     goes: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
-    hidden: Mapping[str, str] = field(default_factory=dict)
+    deletes: Mapping[str, Rows] = field(default_factory=dict)
     merges: tuple[Merge, ...] = ()
     base: str | None = None
 
@@ -100,18 +104,36 @@ def serialised(schema: pa.Schema) -> str:
 
 def write_steps(folder: Path, steps: Sequence[Step]) -> None:
     """Write a batch's steps into its folder. Raises OSError."""
-    content = {
-        "layout": LAYOUT,
-        "steps": [asdict(replace(step, hidden={})) for step in steps],
-    }
+    content = {"layout": LAYOUT, "steps": [_plain(step) for step in steps]}
     write_file(folder / NAME, [json.dumps(content)])
+
+
+def _plain(step: Step) -> dict[str, Any]:
+    """A step as JSON has it: deleted rows as the Roaring bitmaps that Delta writes, in base64."""
+    deletes = {
+        name: base64.b64encode(vectors.dump(rows)).decode() for name, rows in step.deletes.items()
+    }
+    return {**asdict(replace(step, deletes={})), "deletes": deletes}
 
 
 def read_steps(folder: Path) -> list[Step]:
     """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
     path = folder / NAME
     with reading_file(path, "what a batch does"):
-        return [_step(each) for each in read_layout(path, LAYOUT)["steps"]]
+        content = read_layout(path, LAYOUT, partial(_with_deletes, folder))
+        return [_step(each) for each in content["steps"]]
+
+
+def _with_deletes(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """Steps of layout 2: all deleted rows of their tables are in their batch's manifest."""
+    deleted = layout_3.deleted(read_json(folder / MANIFEST))
+    for step in content["steps"]:
+        step["deletes"] = {
+            name: base64.b64encode(vectors.dump(np.array(rows, np.int64))).decode()
+            for name, rows in deleted.get(step["table"], {}).items()
+            if name in {*step["adds"], *step["stays"]}
+        }
+    return content
 
 
 def _step(value: dict[str, Any]) -> Step:
@@ -123,6 +145,10 @@ def _step(value: dict[str, Any]) -> Step:
         _names(value["stays"]),
         None if goes is None else str(goes),
         {str(name): str(text) for name, text in value["properties"].items()},
+        {
+            check_plain(name, "a file"): vectors.load(base64.b64decode(text, validate=True))
+            for name, text in value["deletes"].items()
+        },
         merges=tuple(
             Merge(check_plain(each["target"], "a file"), _names(each["sources"]))
             for each in value["merges"]
@@ -138,29 +164,18 @@ def _names(values: list[Any]) -> tuple[str, ...]:
     return tuple(check_plain(each, "a file") for each in values)
 
 
-def hidden_of(manifest: Manifest) -> Mapping[str, dict[str, str]]:
-    """The deleted rows of each of a lake's tables, by file, as the manifest has them."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    for state in manifest.tables.values():
-        if state.current is not None and (table := state.parts.get("current")) is not None:
-            found[table].update(
-                {each.name: each.hidden for each in state.current.data if each.hidden}
-            )
-    return found
-
-
 @dataclass(frozen=True)
 class Content:
     """What a lake's table has at a moment.
 
     Each commit that changes the table's rows changes the ``mark``. ``files`` are its data files,
     relative to its folder. ``deleted`` has the deleted rows of each file that has any, whoever
-    deleted them (`parquet.hidden`).
+    deleted them.
     """
 
     mark: str
     files: frozenset[str]
-    deleted: Mapping[str, str]
+    deleted: Mapping[str, DeletedRows]
 
 
 class Tables(Protocol):
@@ -179,14 +194,22 @@ class Tables(Protocol):
     def folder(self, table: str) -> Path:
         """Where the table's data files are; it need not be there."""
 
-    def content(self, table: str) -> Content | None:
-        """What the table has now; None without a table."""
+    def mark(self, table: str) -> str | None:
+        """The table's mark (`Content`) now, without reading its content; None without a table."""
 
-    def commit(self, step: Step, batch: int) -> None:
+    def content(self, table: str, mark: str | None = None) -> Content | None:
+        """What the table has now, or had at a mark; None without a table.
+
+        Raises `PipelineError` where what it had can no longer be read.
+        """
+
+    def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
         """Make a step seen, with the batch's number, in one commit; done before, do nothing.
 
-        Raises LakeChanged, and does nothing, where the table's mark is not the step's ``base``.
-        After it exactly the step's ``hidden`` rows of the files are deleted.
+        The table's mark after that commit; None if it was done before and is not known any more.
+        Raises LakeChanged, and does nothing, where the table's mark is not the step's ``base``. To
+        ``overrule`` is to do the step nevertheless: the files that are to stay have exactly the
+        deleted rows that they had at ``base``, and those that the step deletes.
         """
 
     def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:

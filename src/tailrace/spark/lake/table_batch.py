@@ -22,6 +22,7 @@ from tailrace.spark.lake.merging import due, put_together, still_small
 from tailrace.spark.lake.steps import MARK, Merge, Step, serialised
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.manifest.names import folded
+from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
 from tailrace.spark.parquet.shapes import merged, plain_schema
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.lake.steps import Tables
     from tailrace.spark.manifest.manifest import Current, Manifest, TableState
+    from tailrace.spark.parquet.deleted import DeletedRows, Rows
 
+NO_DELETES: Final[Mapping[str, Rows]] = {}
 _SOURCE: Final = pa.field("_source", pa.string())
 STATE_FIELDS: Final = (
     pa.field(STAMP, pa.timestamp("us", "UTC")),
@@ -202,9 +205,10 @@ class TableBatch:
     def _current(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
         found: dict[str, TableState] = {}
         name, before = self._name(states, "current"), self._shape(states, "current")
-        known = _hidden(states)
+        known = _deleted(states)
         adds: list[str] = []
         stays: list[str] = []
+        deletes: dict[str, Rows] = {}
         shape: pa.Schema | None = None
         for key, state in states.items():
             built = made.built.get(key)
@@ -213,6 +217,7 @@ class TableBatch:
                 found[key] = replace(state, current=None, dropped=state.dropped or not stands)
                 continue
             places = self._states(name, "part", built.current.places, built.paths, adds, stays)
+            deletes |= self._deletes(built, places)
             count = len(built.current.files)
             tails = tuple(file for file in places[count:] if file is not None)
             current = replace(built.current, files=places[:count], tails=tails)
@@ -223,10 +228,37 @@ class TableBatch:
         if shape is None:
             return found
         anew = bool(made.anew & set(states))
-        if anew or _hidden(found) != known or not shape.equals(before or pa.schema([])):
+        if anew or _deleted(found) != known or not shape.equals(before or pa.schema([])):
             found = _with(found, "current", name, shape)
-            self._step(name, state_schema(found, "current", self.shards), adds, stays, "")
+            schema = state_schema(found, "current", self.shards)
+            self._step(name, schema, adds, stays, "", deletes=deletes)
         return _with(found, "current", name, shape)
+
+    def _deletes(self, built: Built, files: Sequence[DataFile | None]) -> dict[str, Rows]:
+        """The rows that a step deletes, by file, of a current state whose files have their names.
+
+        Of a file that comes from another of the lake's tables these are all that are deleted.
+        """
+        found = {}
+        for file, path in zip(files, built.paths, strict=True):
+            if file is None or path is None or not file.deleted:
+                continue
+            rows = built.deleted.get(path, NO_ROWS)
+            if file.name != Path(path).name:
+                rows = joined(deleted_rows(self._others_deleted(Path(path).parent), path), rows)
+            if len(rows):
+                found[file.name] = rows
+        return found
+
+    def _others_deleted(self, folder: Path) -> dict[str, DeletedRows]:
+        """The deleted rows of the table in a folder, by path."""
+        for state in self.before.tables.values():
+            table = state.parts.get("current")
+            if table is not None and self.tables.folder(table) == folder:
+                now = self.tables.content(table)
+                deleted = {} if now is None else now.deleted
+                return {str(folder / name): rows for name, rows in deleted.items()}
+        raise PipelineError(f"{folder} has no table of the lake")
 
     def _history(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
         found: dict[str, TableState] = {}
@@ -332,12 +364,12 @@ class TableBatch:
         stays: Sequence[str] = (),
         goes: str | None = None,
         merges: Sequence[Merge] = (),
+        deletes: Mapping[str, Rows] = NO_DELETES,
     ) -> None:
         columns = serialised(plain_schema(schema))
         properties = dict(self.properties)
-        self.steps.append(
-            Step(table, columns, tuple(adds), tuple(stays), goes, properties, merges=tuple(merges))
-        )
+        names = tuple(adds), tuple(stays)
+        self.steps.append(Step(table, columns, *names, goes, properties, deletes, tuple(merges)))
 
 
 def plan(
@@ -407,10 +439,10 @@ def _with(
     }
 
 
-def _hidden(states: Mapping[str, TableState]) -> dict[str, str]:
-    """The files of a table's current states, each with the rows in it that do not count."""
+def _deleted(states: Mapping[str, TableState]) -> dict[str, int]:
+    """The files of a table's current states, each with how many of its rows are deleted."""
     found = (state.current for state in states.values())
-    return {file.name: file.hidden for each in found if each is not None for file in each.data}
+    return {file.name: file.deleted for each in found if each is not None for file in each.data}
 
 
 def _names(files: Iterable[Iterable[DataFile | None]]) -> set[str]:

@@ -31,7 +31,7 @@ from tailrace.spark.lake.asides import Asides, points, since, waiting
 from tailrace.spark.lake.folder import LakeFolder, failed
 from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.reclaim import look, reclaim
-from tailrace.spark.lake.steps import hidden_of, read_steps, write_steps
+from tailrace.spark.lake.steps import read_steps, write_steps
 from tailrace.spark.lake.table_batch import plan
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import read_json
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.steps import Step, Tables
     from tailrace.spark.lake.table_batch import Move
     from tailrace.spark.manifest.manifest import DataFile
+    from tailrace.spark.parquet.deleted import DeletedRows
 
 _KEPT: Final = 2
 """Batches whose folders stay."""
@@ -110,6 +111,15 @@ class TableStore(LakeFolder):
         """Where the files of a committed current state are: by bucket, then tails."""
         current = self.manifest.tables[key].current
         return self._paths(key, "current", () if current is None else current.places)
+
+    def deleted(self, key: str) -> Mapping[str, DeletedRows]:
+        """The deleted rows of the files of a table's current state that have any, by path."""
+        table = self.manifest.tables[key].parts.get("current")
+        now = None if table is None else self._tables.content(table)
+        if table is None or now is None:
+            return {}
+        folder = self._tables.folder(table)
+        return {str(folder / name): rows for name, rows in now.deleted.items()}
 
     def history_paths(self, key: str) -> tuple[str | None, ...]:
         """Where the files of a committed history's open versions are."""
@@ -242,29 +252,30 @@ class TableStore(LakeFolder):
         error that says so, with the batch done.
         """
         overruled: list[str] = []
-        left, hidden = _waiting(manifest), hidden_of(manifest)
+        left = _waiting(manifest)
         failed: dict[str, Exception] = {}
-        taken = 0
+        marks: dict[str, str | None] = {}
         for step in steps:
             if step.table in left:
                 continue
-            marks = step.only_marks  # then no row of the table is touched
-            wanted = step if marks else replace(step, hidden=hidden.get(step.table, {}))
             try:
-                self._tables.commit(wanted, manifest.version)
-                taken += 1
+                marks[step.table] = self._tables.commit(step, manifest.version)
             except LakeChanged as error:
-                if not taken:
+                if not marks:
                     self._withdraw(prepared)
                     raise
-                self._tables.commit(replace(wanted, base=None), manifest.version)
+                marks[step.table] = self._tables.commit(step, manifest.version, overrule=True)
                 overruled.append(str(error))
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failure(error)
-                if not marks:  # a table that cannot be marked stands still as it is
+                if not step.only_marks:  # a table that cannot be marked stands still as it is
                     failed[step.table] = error
         if failed:
-            manifest = self._leave(prepared, manifest, steps, failed)
+            manifest = self._leave(manifest, steps, failed)
+        if marks or failed:
+            manifest = _with_marks(manifest, marks)
+            manifest.write(prepared)
+            to_disk([prepared])
         self._show(prepared)
         self.manifest = manifest
         self._making.unlink(missing_ok=True)
@@ -277,7 +288,6 @@ class TableStore(LakeFolder):
 
     def _leave(
         self,
-        prepared: Path,
         manifest: Manifest,
         steps: Sequence[Step],
         failed: Mapping[str, Exception],
@@ -309,30 +319,27 @@ class TableStore(LakeFolder):
                 tables[key] = waiting(state, manifest.keep, version, cause, at)
         found = replace(manifest, tables=tables)
         known = points(self.manifest, found.sources, tables.values(), found.points)
-        found = replace(found, points=known)
-        found.write(prepared)
-        to_disk([prepared])
-        return found
+        return replace(found, points=known)
 
     def take_rest(self, keys: Collection[str]) -> dict[str, Failure]:
         """Do what a batch before was to do to tables that were set aside; those that fail again.
 
-        Nothing of it is in the manifest: they are still set aside.
+        Nothing of it is in the manifest on disk: they are still set aside.
         """
         failed: dict[str, Failure] = {}
-        hidden = hidden_of(self.manifest)
         for key in keys:
             state = self.manifest.tables[key]
             status = state.set_aside
             if status is None or not status.batch:
                 continue
+            marks: dict[str, str | None] = {}
             try:
                 for step in read_steps(self._rest / f"{status.batch:06}"):
                     if step.table in state.parts.values():
-                        wanted = replace(step, hidden=hidden.get(step.table, {}))
-                        self._tables.commit(replace(wanted, base=None), status.batch)
+                        marks[step.table] = self._tables.commit(step, status.batch, overrule=True)
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[key] = failure(error)
+            self.manifest = _with_marks(self.manifest, marks)
         return failed
 
     @property
@@ -383,6 +390,20 @@ class TableStore(LakeFolder):
             for folder in self._rest.iterdir():
                 if folder.name not in batches:
                     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with_marks(manifest: Manifest, marks: Mapping[str, str | None]) -> Manifest:
+    """The manifest with the marks of its tables; None is one that is not known."""
+    tables = dict(manifest.tables)
+    for key, state in manifest.tables.items():
+        now = dict(state.marks)
+        for part, name in state.parts.items():
+            if part != "changelog" and name in marks:  # others may write to a changelog
+                now.pop(part, None)
+                now |= {part: mark} if (mark := marks[name]) is not None else {}
+        if now != state.marks:
+            tables[key] = replace(state, marks=now)
+    return replace(manifest, tables=tables)
 
 
 def _waiting(manifest: Manifest) -> dict[str, int]:

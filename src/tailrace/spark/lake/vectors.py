@@ -1,9 +1,8 @@
-"""Delta's deletion vectors: rows of a file that do not count, as its log and ``.bin`` files say it.
+"""Delta's deletion vectors: the deleted rows of a file, as its log and ``.bin`` files say it.
 
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-format: a magic number,
-then a 64-bit Roaring bitmap in the portable format (https://github.com/RoaringBitmap/
-RoaringFormatSpec): for each 2^32 rows one of 32 bits, of containers for each 2^16 rows that are
-arrays, bits, or runs. The log has a *descriptor* of each, as JSON.
+then a 64-bit Roaring bitmap in the portable format
+(https://github.com/RoaringBitmap/RoaringFormatSpec). The log has a *descriptor* of each, as JSON.
 """
 
 from __future__ import annotations
@@ -12,11 +11,14 @@ import base64
 import struct
 import uuid
 import zlib
+from array import array
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
+from pyroaring import BitMap64
 
 from tailrace.errors import PipelineError
 from tailrace.spark.manifest.on_disk import to_disk
@@ -24,7 +26,7 @@ from tailrace.spark.manifest.on_disk import to_disk
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.spark.parquet.hidden import Rows
+    from tailrace.spark.parquet.deleted import Rows
 
 Descriptor = dict[str, Any]
 
@@ -33,12 +35,6 @@ INLINE_BYTES: Final = 4096
 ANY_FILE: Final = "deletion_vector_*.bin"
 _MAGIC: Final = 1681511377
 _VERSION: Final = b"\1"
-_PLAIN: Final = 12346
-_WITH_RUNS: Final = 12347
-_FEW: Final = 4096
-"""Up to so many values a container is an array of them, and bits beyond."""
-_OFFSETS_FROM: Final = 4
-"""With runs, offsets are written from so many containers on."""
 _UUID_CHARACTERS: Final = 20
 _Z85: Final = (
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -52,82 +48,42 @@ _FROM_Z85: Final = bytes.maketrans(_Z85, _B85)
 
 def dump(rows: Rows) -> bytes:
     """Row numbers, ascending and each once, as a vector's bytes."""
-    tops = np.unique(rows >> 32)
-    parts = [struct.pack("<IQ", _MAGIC, len(tops))]
-    for top in tops.tolist():
-        parts += [struct.pack("<I", top), _dump_32(rows[rows >> 32 == top] & 0xFFFFFFFF)]
-    return b"".join(parts)
-
-
-def _dump_32(rows: Rows) -> bytes:
-    keys, starts = np.unique(rows >> 16, return_index=True)
-    values = np.split((rows & 0xFFFF).astype("<u2"), starts[1:])
-    sizes = [len(each) for each in values]
-    head = struct.pack("<II", _PLAIN, len(keys))
-    about = np.stack([keys, np.array(sizes) - 1], axis=1).astype("<u2").tobytes()
-    bodies = [each.tobytes() if len(each) <= _FEW else _bits(each) for each in values]
-    first = len(head) + len(about) + 4 * len(keys)
-    lengths = np.array([len(each) for each in bodies])
-    offsets = (first + np.cumsum(lengths) - lengths).astype("<u4").tobytes()
-    return b"".join([head, about, offsets, *bodies])
-
-
-def _bits(values: np.ndarray[Any, Any]) -> bytes:
-    there = np.zeros(1 << 16, np.uint8)
-    there[values] = 1
-    return np.packbits(there, bitorder="little").tobytes()
+    numbers = array("Q", rows.astype(np.uint64).tobytes())
+    return struct.pack("<I", _MAGIC) + bytes(BitMap64(numbers).serialize())
 
 
 def load(data: bytes) -> Rows:
     """The row numbers of a vector's bytes; raises `PipelineError` for anything else."""
     try:
-        magic, tops = struct.unpack_from("<IQ", data)
+        (magic,) = struct.unpack_from("<I", data)
         if magic != _MAGIC:
             raise PipelineError(f"a deletion vector begins with {magic}, and not with {_MAGIC}")
-        at = 12
-        found: list[Rows] = [np.zeros(0, np.int64)]
-        for _ in range(tops):
-            (top,) = struct.unpack_from("<I", data, at)
-            at = _load_32(data, at + 4, top << 32, found)
+        found = BitMap64.deserialize(data[4:])
     except (struct.error, ValueError, IndexError) as error:
         raise PipelineError(f"a deletion vector is damaged: {error}") from error
-    return np.concatenate(found)
+    return np.array(found.to_array()).astype(np.int64)
 
 
-def _load_32(data: bytes, at: int, base: int, found: list[Rows]) -> int:
-    """Add the numbers of a 32-bit bitmap; where it ends."""
-    (cookie,) = struct.unpack_from("<I", data, at)
-    runs = np.zeros(0, np.uint8)
-    if cookie & 0xFFFF == _WITH_RUNS:
-        count = (cookie >> 16) + 1
-        marks = np.frombuffer(data, np.uint8, (count + 7) // 8, at + 4)
-        runs = np.unpackbits(marks, bitorder="little", count=count)
-        at += 4 + len(marks)
-        offsets = count >= _OFFSETS_FROM
-    elif cookie == _PLAIN:
-        (count,) = struct.unpack_from("<I", data, at + 4)
-        at += 8
-        offsets = True
-    else:
-        raise PipelineError(f"a deletion vector has a bitmap of an unknown kind, {cookie}")
-    about = np.frombuffer(data, "<u2", 2 * count, at).reshape(-1, 2).astype(np.int64)
-    at += 4 * count + (4 * count if offsets else 0)
-    for number, (key, size) in enumerate(about.tolist()):
-        if len(runs) and runs[number]:
-            (length,) = struct.unpack_from("<H", data, at)
-            pairs = np.frombuffer(data, "<u2", 2 * length, at + 2).reshape(-1, 2).astype(np.int64)
-            low = [np.arange(start, start + more + 1) for start, more in pairs.tolist()]
-            values = np.concatenate([np.zeros(0, np.int64), *low])
-            at += 2 + 4 * length
-        elif size + 1 <= _FEW:
-            values = np.frombuffer(data, "<u2", size + 1, at).astype(np.int64)
-            at += 2 * (size + 1)
-        else:
-            bits = np.frombuffer(data, np.uint8, 1 << 13, at)
-            values = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
-            at += 1 << 13
-        found.append(base + (key << 16) + values)
-    return at
+@dataclass(frozen=True)
+class Vector:
+    """The deleted rows of a file (`parquet.deleted.DeletedRows`), by their descriptor.
+
+    ``name`` tells vectors of a table from others: the format's ``uniqueId``.
+    """
+
+    name: str
+    count: int
+    folder: Path = field(compare=False)
+    descriptor: Descriptor = field(compare=False)
+
+    @classmethod
+    def of(cls, found: Descriptor, folder: Path) -> Vector:
+        """That of a descriptor in the log of the table in a folder."""
+        return cls(unique(found), found["cardinality"], folder, found)
+
+    def read(self) -> Rows:
+        """Their numbers. Raises `PipelineError`."""
+        return read(self.descriptor, self.folder)
 
 
 def unique(found: Descriptor | None) -> str:

@@ -13,7 +13,6 @@ from tailrace.printable import short_repr
 from tailrace.spark.manifest.names import version_of
 from tailrace.spark.manifest.status import KINDS
 from tailrace.spark.options import CASCADES, FORMATS, KEEP, UPDATE_MODES
-from tailrace.spark.parquet import hidden
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable
@@ -129,15 +128,8 @@ def _check_files(manifest: Manifest, files: Iterable[DataFile], *, named: bool) 
             raise ValueError(f"a file is called {file.name!r}")
         if named and version_of(file.name) > manifest.version:
             raise ValueError(f"{file.name} is of a version to come")
-        if file.hidden:
-            rows = hidden.load(file.hidden)
-            if (
-                not len(rows)
-                or rows[0] < 0
-                or rows[-1] >= file.rows
-                or (rows[1:] <= rows[:-1]).any()
-            ):
-                raise ValueError(f"the deleted rows of {file.name} are none of its rows")
+        if file.deleted > file.rows:
+            raise ValueError(f"{file.name} has more deleted rows than rows")
 
 
 def _among(values: Iterable[str], known: Collection[str], what: str) -> None:

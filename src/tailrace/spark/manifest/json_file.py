@@ -12,6 +12,7 @@ from tailrace.printable import short_repr
 from tailrace.spark.manifest.paths import read_plain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 LARGEST: Final = 256 << 20
@@ -27,12 +28,16 @@ def read_json(path: Path) -> Any:
     return parse(read_plain(path, LARGEST))
 
 
-def read_layout(path: Path, layout: int) -> dict[str, Any]:
+def read_layout(
+    path: Path, layout: int, before: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+) -> dict[str, Any]:
     """An object that has a number ``layout``; raises as `read_json`, and what looking into it does.
 
-    Raises `PipelineError` for another layout than the one given.
+    ``before`` brings one of the layout before into this one. Raises `PipelineError` for any other.
     """
     content: dict[str, Any] = read_json(path)
+    if before is not None and content["layout"] == layout - 1:
+        return before(content)
     if content["layout"] != layout:
         raise PipelineError(
             f"{path} has layout {short_repr(content['layout'])}, and this Tailrace reads layout"

@@ -15,13 +15,12 @@ import pyarrow as pa
 from tailrace.errors import PipelineError
 from tailrace.position import Position
 from tailrace.printable import short_repr
-from tailrace.spark.manifest import consistent
+from tailrace.spark.manifest import consistent, layout_3
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import read_layout
 from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.on_disk import write_file
 from tailrace.spark.manifest.status import SET_ASIDE, Status
-from tailrace.spark.parquet import hidden
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.manifest.status import Kind
 
-LAYOUT: Final = 3
+LAYOUT: Final = 4
 """Incremented when an older Tailrace could no longer read the lake."""
 NAME: Final = "manifest.json"
 
@@ -86,16 +85,16 @@ class SourceState:
 class DataFile:
     """A data file of a table, by its name in the table's folder; ``memory``: bytes as Arrow.
 
-    ``rows`` is how many it has; those that ``hidden`` names (`parquet.hidden`) do not
-    count: only files of a current state have any. ``spent`` is the bytes that the lists of them
-    have taken so far, batch by batch (`tailrace.spark.current.patching`).
+    ``rows`` is how many it has, of which ``deleted`` are deleted: only files of a current state in
+    Delta and Iceberg have any, and the table itself says which. ``spent`` is the bytes that its
+    deletion vectors have taken so far, batch by batch (`tailrace.spark.current.patching`).
     """
 
     name: str
     rows: int
     size: int
     memory: int
-    hidden: str = hidden.NONE
+    deleted: int = 0
     spent: int = 0
 
     @classmethod
@@ -104,23 +103,22 @@ class DataFile:
         found = cls(**value)
         if found.name != "":
             check_plain(found.name, "a data file's name")
-        for number in (found.rows, found.size, found.memory, found.spent):
+        for number in (found.rows, found.size, found.memory, found.deleted, found.spent):
             _whole(number, "a data file's figure")
-        _text(found.hidden, "the deleted rows of a file")
         return found
 
     @property
     def live(self) -> int:
-        """The rows that count."""
-        return self.rows - hidden.count(self.hidden)
+        """The rows that are not deleted."""
+        return self.rows - self.deleted
 
 
 @dataclass(frozen=True)
 class Current:
     """A table's current state: files of which the n-th holds the keys of bucket n, and tails.
 
-    ``tails`` are files with rows of any keys, newer than those in the buckets' files; a row that
-    counts is in one file only. ``columns`` are those of the table and ``key`` its key's, by which
+    ``tails`` are files with rows of any keys, newer than those in the buckets' files; a live row
+    is in one file only. ``columns`` are those of the table and ``key`` its key's, by which
     the rows are bucketed. Of a table that never had a current state, and in lakes of earlier
     releases, ``refused`` says why there is none, and there is no file. ``unseen`` counts rows whose
     insert is not in the log; ``unlogged`` are columns that are left out, since the log does not
@@ -195,6 +193,8 @@ class TableState:
     names the table that holds each of what is kept, and ``shapes`` the columns that those have;
     ``changelog`` has one entry without a name then, of the sums, and ``small`` names the last small
     files of a changelog, and of a history's ended versions, which may be compacted (`merging`).
+    ``marks`` are those of these tables (`lake.steps.Content`) since Tailrace last wrote to them:
+    others have written to one that has another.
     """
 
     database: str
@@ -210,6 +210,7 @@ class TableState:
     shapes: dict[str, pa.Schema] = field(default_factory=dict)
     small: dict[str, tuple[DataFile, ...]] = field(default_factory=dict)
     folder: str = ""
+    marks: dict[str, str] = field(default_factory=dict)
     states: tuple[Status, ...] = ()
     """Why it is not its source's table: one of each kind at most."""
 
@@ -280,7 +281,7 @@ class Manifest:
         """Read a version's manifest; raises `PipelineError` for damage and for another layout."""
         path = folder / NAME
         with reading_file(path, "a lake's manifest"):
-            content = read_layout(path, LAYOUT)
+            content = read_layout(path, LAYOUT, layout_3.upgraded)
             found = cls(
                 _whole(content["version"], "version"),
                 None if content["patterns"] is None else _texts(content["patterns"]),
@@ -344,7 +345,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     if isinstance(value, DataFile):
-        rest = {} if value.hidden else {"hidden", "spent"}
+        rest = {} if value.deleted else {"deleted", "spent"}
         return {name: each for name, each in vars(value).items() if name not in rest}
     if isinstance(value, SourceState):
         return {name: _plain(each) for name, each in vars(value).items() if each not in ((), None)}
@@ -418,6 +419,7 @@ def _table(value: dict[str, Any]) -> TableState:
         {part: _schema(text) for part, text in value["shapes"].items()},
         {part: _files(files) for part, files in value["small"].items()},
         check_plain(value["folder"], "a table's folder"),
+        {part: _text(mark, "a mark") for part, mark in value["marks"].items()},
         tuple(_status(each) for each in value["states"]),
     )
 

@@ -1,10 +1,11 @@
 """A lake that `tailrace mirror` has made, as the source of an index.
 
-The lake's manifest names the files that have the rows of each table's current state, and which of
-their rows are deleted. A file is never changed. So a shard's state has that list: what changed
-between two versions of the lake is in the files that are not the same in both, and there in the
-rows that are not (each row has the ``_seq`` of its last change). If a table's columns have changed
-since, or a file of the shard's version is gone, all rows of the table are read.
+The lake's manifest names the files that have the rows of each table's current state, and the table
+itself says which of their rows are deleted. A file is never changed. So a shard's state has that
+list, and the table's mark: what changed between two versions of the lake is in the files that are
+not the same in both, and there in the rows that are not (each row has the ``_seq`` of its last
+change). If a table's columns have changed since, or what the shard's version had can no longer be
+read, all rows of the table are read.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class _Table:
     state: TableState
     schema: TableSchema
     columns: pa.Schema
-    files: dict[str, str]
+    files: tuple[str, ...]
+    mark: str | None
 
     @property
     def saved(self) -> dict[str, Any]:
@@ -73,7 +75,11 @@ class _Table:
             for each in self.columns
         ]
         shape = json.dumps([self.state.parts.get("current"), self.schema.primary_key, fields])
-        return {"shape": blake2b(shape.encode(), digest_size=8).hexdigest(), "files": self.files}
+        return {"shape": blake2b(shape.encode(), digest_size=8).hexdigest(), **self._version}
+
+    @property
+    def _version(self) -> dict[str, Any]:
+        return {"files": list(self.files), "mark": self.mark}
 
 
 def _tables(view: LakeView, wants: TableFilter) -> Iterator[tuple[str, _Table]]:
@@ -99,8 +105,8 @@ def _tables(view: LakeView, wants: TableFilter) -> Iterator[tuple[str, _Table]]:
                 f"{view.lake} does not have the character sets of {name}: it was written by an"
                 " earlier Tailrace; mirror the log into a new lake"
             )
-        files = {each.name: each.hidden for each in current.data}
-        yield name, _Table(state, schema, current.columns, files)
+        files = tuple(each.name for each in current.data)
+        yield name, _Table(state, schema, current.columns, files, state.marks.get("current"))
 
 
 def take_lake(view: LakeView, writer: ShardWriter, wants: TableFilter) -> int:
@@ -139,28 +145,28 @@ def _changes(
     view: LakeView, table: _Table, before: dict[str, Any] | None, writer: ShardWriter
 ) -> Iterator[tuple[str, pa.Table]]:
     """Rows that are not there any more (``remove``), then those that came (``put``)."""
-    files = table.files
-    known = before["files"] if before and before["shape"] == table.saved["shape"] else None
-    if known == files:
+    if before == table.saved:
         return
-    gone: list[LakeFile] = []
-    if known is not None:
-        gone = view.kept(table.state, _unlike(known, files))
-        if not all(Path(each.path).is_file() for each in gone):
-            known = None
-    if known is None:
+    files = view.kept(table.state, table.files, table.mark)
+    if files is None:
+        raise FileNotFoundError(f"what {table.state.full_name} had")
+    known: Mapping[str, LakeFile] | None = None
+    if before and before["shape"] == table.saved["shape"] and "mark" in before:
+        known = view.kept(table.state, before["files"], before["mark"])
+    gone = [] if known is None else _unlike(known, files)
+    if known is None or not all(Path(each.path).is_file() for each in gone):
         writer.drop(str(table.state.full_name))
-        yield from (("put", each) for each in _read(view.kept(table.state, files), table, None))
+        yield from (("put", each) for each in _read(list(files.values()), table, None))
         return
-    come = view.kept(table.state, _unlike(files, known))
+    come = _unlike(files, known)
     mask = _differing(gone, come, table)
     count = sum(each.num_rows for each in _read(gone, table, None, [SEQ]))
     yield from (("remove", each) for each in _read(gone, table, mask[:count]))
     yield from (("put", each) for each in _read(come, table, mask[count:]))
 
 
-def _unlike(files: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    return {name: hidden for name, hidden in files.items() if others.get(name) != hidden}
+def _unlike(files: Mapping[str, LakeFile], others: Mapping[str, LakeFile]) -> list[LakeFile]:
+    return [file for name, file in files.items() if others.get(name) != file]
 
 
 def _differing(gone: Sequence[LakeFile], come: Sequence[LakeFile], table: _Table) -> Mask:

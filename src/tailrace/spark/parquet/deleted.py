@@ -1,0 +1,52 @@
+"""Deleted rows of a data file: their numbers in it, and what tells where a table keeps them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+"""Numbers of rows in a file, ascending and each once."""
+
+NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
+
+
+class DeletedRows(Protocol):
+    """The deleted rows of one data file, where the table's format keeps them.
+
+    It pickles and is small: a task reads the rows of the files that it needs. Two that are equal
+    are of the same rows; two that are not may be so, too.
+    """
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+
+    def read(self) -> Rows:
+        """Their numbers. Raises `PipelineError`."""
+
+
+def deleted_rows(deleted: Mapping[str, DeletedRows], path: str) -> Rows:
+    """The deleted rows of a file; none if it has none. Raises `PipelineError`."""
+    found = deleted.get(path)
+    return NO_ROWS if found is None else found.read()
+
+
+def joined(one: Rows, other: Rows) -> Rows:
+    """All rows of both."""
+    return np.union1d(one, other) if len(one) and len(other) else one if len(one) else other
+
+
+def without(rows: pa.Table, first: int, deleted: Rows) -> pa.Table:
+    """The live rows, of those of a file from number ``first`` on."""
+    low, high = np.searchsorted(deleted, [first, first + rows.num_rows])
+    if low == high:
+        return rows
+    kept = np.full(rows.num_rows, True)
+    kept[deleted[low:high] - first] = False
+    return rows.filter(pa.array(kept))
