@@ -336,7 +336,7 @@ class Batches:
         store = self._store
         laps = _Laps(dict(seconds or {}))
         try:
-            unusable = store.refresh()
+            unusable = store.refresh(self._in_tasks)
             self._followed = {
                 source: self._follow(source, each, again) for source, each in taken.items()
             }

@@ -99,6 +99,8 @@ def _settings(cores: int | None, logging: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": (
             f"{_QUICK_JAVA} -Dlog4j2.configurationFile={logging.as_uri()}"
         ),
+        # For Python to fetch a result from Java: a busy machine needs more than the usual 15 s.
+        "spark.python.authenticate.socketTimeout": "120s",
         "spark.python.daemon.module": "tailrace.spark_daemon",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",

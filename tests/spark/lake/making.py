@@ -19,6 +19,7 @@ from tailrace.spark.parquet.file import ParquetFile
 from tailrace.table_filter import TableFilter
 from tests.spark.batches import batch as rows_of
 from tests.spark.batches import changelog
+from tests.spark.replay import run
 
 BEGIN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 MAP = pa.map_(pa.string(), pa.string())
@@ -125,5 +126,5 @@ def begun(folder, name, **more):
 def reopened(lake, name):
     """The lake's store as who comes next has it, who has looked at what others did."""
     with open_store(lake, name) as store:
-        store.refresh()
+        store.refresh(run)
         yield store

@@ -17,6 +17,7 @@ from tailrace.spark.lake import vectors
 from tailrace.spark.lake.open import open_store
 from tests.spark.lake.making import batch
 from tests.spark.lake.patching import NAME, new, patch
+from tests.spark.replay import run
 
 ROWS = 9000
 
@@ -116,7 +117,7 @@ class OnSpark:
 
         def ours(make):
             with open_store(self.lake, "delta") as store:
-                store.refresh()
+                store.refresh(run)
                 store.commit(make(store))
 
         ours(lambda store: batch(store, 0, rows=ROWS))

@@ -17,6 +17,7 @@ from tailrace.spark.parquet.footer import row_groups
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, reopened, row, state
 from tests.spark.lake.test_tables import as_rows, expected
+from tests.spark.replay import run
 
 
 def delta_delete(lake, table, key, column="id"):
@@ -77,7 +78,7 @@ def test_rows_that_others_deleted_or_added_stay_so(tmp_path, name):
         current = store.manifest.tables["shop.orders"].current
         assert current.rows == 10
         assert store.manifest.sources["mysql"].offset == 100
-        store.refresh()
+        store.refresh(run)
         assert store.manifest.version == 2
     now = as_rows(READERS[name](lake, "shop.orders"))
     assert [each["id"] for each in now] == [0, 1, 2, 4, 5, 6, 7, 8, 9, 77]
@@ -116,7 +117,7 @@ def test_others_while_a_batch_is_made(tmp_path, name):
         assert READERS[name](lake, "shop.orders_changelog").num_rows == 10
         store.discard()
         assert list(store.staging.iterdir()) == []
-        store.refresh()
+        store.refresh(run)
         assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
         store.commit(batch(store, 1))
     assert as_rows(READERS[name](lake, "shop.orders")) == expected(range(20))
@@ -132,7 +133,7 @@ def test_others_whose_log_entries_are_gone(tmp_path, removed):
         DeltaTable(str(lake / "shop.orders")).create_checkpoint()
         for version in removed:
             (lake / "shop.orders" / "_delta_log" / f"{version:020}.json").unlink()
-        store.refresh()
+        store.refresh(run)
         assert by_bucket(store) == [0, 1, 2, 5, 6, 7, 8, 9]
 
 
@@ -201,7 +202,7 @@ def test_others_between_the_last_look_and_the_commit(tmp_path, name, monkeypatch
         assert {each.name for each in (lake / "_tailrace" / "batches").iterdir()} == {"000001"}
         assert not list(lake.glob("shop.orders*/**/part-000002-*"))
         store.discard()
-        store.refresh()
+        store.refresh(run)
         assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
         store.commit(replacing(store))
     assert READERS[name](lake, "shop.orders_changelog").num_rows == 20
@@ -219,7 +220,7 @@ def test_others_before_who_comes_next_finishes_a_batch(tmp_path, name, monkeypat
     DELETE[name](lake, "shop.orders", 3)
     with open_store(lake, name) as store:
         assert store.manifest.version == 1
-        store.refresh()
+        store.refresh(run)
         assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
         store.commit(batch(store, 1))
     assert as_rows(READERS[name](lake, "shop.orders")) == expected(range(20))
@@ -292,4 +293,4 @@ def test_a_column_that_others_dropped(tmp_path):
         open_store(lake, "iceberg") as store,
         pytest.raises(PipelineError, match="lost its column price"),
     ):
-        store.refresh()
+        store.refresh(run)

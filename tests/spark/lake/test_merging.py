@@ -21,6 +21,7 @@ from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.lake.making import BEGIN, COLUMNS, changes, made, row
 from tests.spark.lake.test_foreign import DELETE, committing
 from tests.spark.lake.test_tables import as_rows, expected
+from tests.spark.replay import run
 
 SPAN = pa.duration("us")
 SEQ = pa.decimal128(38, 0)
@@ -218,7 +219,7 @@ def test_ended_versions_are_put_together(lake, name):
             files = data_files(lake, name, "history")
             counts.append(sum(each.startswith("closed-") for each in files))
             assert len(files) == counts[-1] + 1
-            store.refresh()
+            store.refresh(run)
             assert store.manifest.version == number + 1
         assert store.manifest.tables["shop.orders"].history.rows == 41
     rows = READERS[name](lake, "shop.orders", "history")

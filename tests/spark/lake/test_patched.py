@@ -21,6 +21,7 @@ from tests.spark.lake.making import COLUMNS, batch, begun, made, reopened, row, 
 from tests.spark.lake.patching import NAME, READERS, check_deleted, expected, names, new, patch
 from tests.spark.lake.test_foreign import DELETE, by_bucket
 from tests.spark.lake.test_iceberg_deletes import delete_files
+from tests.spark.replay import run
 
 
 def seen(lake, name):
@@ -40,7 +41,7 @@ def test_rows_are_replaced_beside_their_files(tmp_path, name):
         assert store.current_paths(NAME)[: len(before)] == before
         assert len(store.current_paths(NAME)) == len(before) + 1
         assert store.manifest.tables[NAME].current.rows == 10
-        store.refresh()
+        store.refresh(run)
         assert store.manifest.version == 2
         store.commit(patch(store, new(3, 21), gone=[20]))
     rows = [0, 1, 2, 3, 4, 5, 6, 8, 9, 21]
@@ -52,7 +53,7 @@ def test_rows_are_replaced_beside_their_files(tmp_path, name):
         assert seen(lake, name) == expected(rows[1:-1], [3, 5])
         built = state(store.staging / "x", [row(each) for each in range(4)], COLUMNS)
         store.commit(made({}, {NAME: built}, 2000))
-        store.refresh()
+        store.refresh(run)
         assert store.manifest.version == 5
         assert store._tables.content(NAME).deleted == {}
     assert seen(lake, name) == expected(range(4))
@@ -129,7 +130,7 @@ def test_large_vectors_are_in_one_file_and_old_ones_go(tmp_path):
         assert len(files) == 2
         left = sorted([*keys[5000:], *range(20_000, 20_020)])
         assert [key for key, _ in seen(lake, "delta")] == left
-        store.refresh()
+        store.refresh(run)
         assert store.manifest.version == 3
         tables = DeltaTables(lake)
         check_deleted(store)
@@ -185,7 +186,7 @@ def test_rows_that_others_delete_beside_ours(tmp_path, name):
         assert by_bucket(store) == [0, 1, 2, 5, 6, 8, 9]
         assert name == "delta" or delete_files(lake) == []
         store.commit(patch(store, new(1), gone=[8]))
-        store.refresh()
+        store.refresh(run)
         assert store.manifest.version == 4
     assert seen(lake, name) == expected([0, 1, 2, 5, 6, 9], [1])
 

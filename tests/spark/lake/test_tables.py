@@ -18,6 +18,7 @@ from tailrace.spark.manifest.manifest import Current
 from tailrace.spark.parquet.footer import row_groups
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, row, state
+from tests.spark.replay import run
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_batches_come_back_as_they_were(lake, name, read):
     for number in range(3):
         with open_store(lake, name) as store:
             assert store.manifest.version == number
-            store.refresh()
+            store.refresh(run)
             assert store.manifest.version == number
             manifest = store.commit(batch(store, number))
             assert manifest.version == number + 1

@@ -100,7 +100,7 @@ def cut(job: CutJob, report: Report) -> dict[int, list[str]] | str:
             ends = [*starts[1:].tolist(), table.num_rows]
             for bucket, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
                 path = job.folder / f"{bucket}.{number}.arrow"
-                _spill(path, table.slice(start, end - start))
+                write_spill(path, table.slice(start, end - start))
                 paths.setdefault(bucket, []).append(str(path))
     except RefusedError as error:
         return str(error)
@@ -110,7 +110,8 @@ def cut(job: CutJob, report: Report) -> dict[int, list[str]] | str:
     return paths
 
 
-def _spill(path: Path, table: pa.Table) -> None:
+def write_spill(path: Path, table: pa.Table) -> None:
+    """Write rows for `read_spill`. Raises OSError."""
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
 

@@ -22,7 +22,6 @@ from tailrace.spark.lake.vectors import Vector, read, unique, write
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.parquet.deleted import joined
-from tailrace.spark.parquet.footer import as_written
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -102,7 +101,8 @@ class DeltaTables:
             adds = DeltaFiles(self.folder(table)).at(int(mark or 0))
             return Content(mark or "", frozenset(adds), self._deleted(table, adds))
         adds = self._log(table).now(found) if _has_vectors(found) else {}
-        return Content(now, self._files(table, found), self._deleted(table, adds))
+        columns = {field.name: field.name for field in found.schema().fields}
+        return Content(now, self._files(table, found), self._deleted(table, adds), columns)
 
     def _files(self, name: str, table: DeltaTable) -> frozenset[str]:
         version, files = self._paths.get(name, (-1, frozenset[str]()))
@@ -280,20 +280,6 @@ class DeltaTables:
             )
         if table.metadata().partition_columns:
             raise PipelineError(f"{where} was partitioned by others: create a new lake")
-
-    def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """All rows, whoever wrote them, by delta-rs's reader; in the types of ``columns``."""
-        found = self._now(table)
-        if found is None:
-            return
-        if missing := set(columns.names) - {field.name for field in found.schema().fields}:
-            raise PipelineError(
-                f"{self.folder(table)} has lost its column {min(missing)} to another writer: bring "
-                "it back, or create a new lake"
-            )
-        for batch in found.scan(columns=columns.names):
-            rows = pa.Table.from_batches([pa.record_batch(batch)])
-            yield from as_written(rows, columns).cast(columns).to_batches()
 
     def tidy(self, table: str) -> None:
         """A checkpoint; files that were replaced long enough ago, and old log entries, go."""

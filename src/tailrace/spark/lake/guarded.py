@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import pyarrow as pa
-
     from tailrace.spark.lake.steps import Content, Step, Tables
 
 
@@ -65,11 +63,6 @@ class Guarded:
                 raise PipelineError(
                     f"{self._called(step.table)} cannot be written: {text}"
                 ) from error
-
-    def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """All rows that the table has now."""
-        with self._table(table):
-            yield from self._tables.scan(table, columns)
 
     @contextmanager
     def _table(self, table: str) -> Iterator[None]:

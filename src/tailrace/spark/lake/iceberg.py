@@ -7,7 +7,6 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
@@ -18,17 +17,15 @@ from tailrace.errors import LakeChanged, PipelineError
 from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg_commit import BATCH, commit
 from tailrace.spark.lake.iceberg_deletes import PositionDeletes
-from tailrace.spark.lake.iceberg_names import allowed
+from tailrace.spark.lake.iceberg_names import BACK, allowed
 from tailrace.spark.lake.iceberg_paths import local, location
 from tailrace.spark.lake.iceberg_schema import evolved
 from tailrace.spark.lake.iceberg_state import Memory, marked
 from tailrace.spark.lake.iceberg_tidy import AGE, AGE_MS, MOST, SNAPSHOTS
 from tailrace.spark.lake.steps import Content
 from tailrace.spark.manifest.paths import within
-from tailrace.spark.parquet.footer import as_written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
@@ -106,7 +103,9 @@ class IcebergTables:
         now = marked(found.metadata.current_snapshot()) if mark is None else mark
         state = self._remembered(table, found).state_at(found, now)
         unknown = {} if state.known else {"": PositionDeletes("", (), 0)}
-        return Content(now, frozenset(state.files), {**state.deleted, **unknown})
+        names = [each.name for each in found.schema().fields]
+        columns = {BACK.get(name, (name,))[0]: name for name in names}
+        return Content(now, frozenset(state.files), {**state.deleted, **unknown}, columns)
 
     def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
         """A snapshot of the table with the step's files, its columns and its batch."""
@@ -140,23 +139,6 @@ class IcebergTables:
             location=location(self.top / step.table),
             properties=_PROPERTIES,
         )
-
-    def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """All rows, whoever wrote them, by pyiceberg's reader; in the types of ``columns``."""
-        found = self._load(table)
-        if found is None:
-            return
-        have = {field.name for field in found.schema().fields}
-        names = allowed(columns).names
-        if missing := set(names) - have:
-            raise PipelineError(
-                f"table {table} has lost its column {min(missing)} to another writer: bring it "
-                "back, or create a new lake"
-            )
-        for batch in found.scan(selected_fields=tuple(names)).to_arrow_batch_reader():
-            rows = pa.Table.from_batches([batch]).select(names)
-            rows = rows.rename_columns(columns.names)
-            yield from as_written(rows, columns).cast(columns).to_batches()
 
     def _load(self, table: str) -> Table | None:
         try:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.manifest.manifest import DataFile, Manifest
     from tailrace.spark.parquet.deleted import DeletedRows
+    from tailrace.spark.tasks import Runner
 
 
 class ParquetStore(Closing):
@@ -55,7 +56,7 @@ class ParquetStore(Closing):
         """A folder for the logs of servers."""
         return self._lake.sources
 
-    def refresh(self) -> dict[str, Failure]:
+    def refresh(self, run: Runner) -> dict[str, Failure]:  # noqa: ARG002 - nothing is rewritten
         """No one else writes to the versions of a lake; but somebody may have removed files.
 
         Raises `PipelineError` where the files of all tables are gone.

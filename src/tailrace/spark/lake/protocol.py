@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.manifest.manifest import Manifest
     from tailrace.spark.parquet.deleted import DeletedRows
+    from tailrace.spark.tasks import Runner
 
 
 class LakeStore(Protocol):
@@ -55,8 +56,10 @@ class LakeStore(Protocol):
     def history_paths(self, key: str) -> tuple[str | None, ...]:
         """Where tasks find the files of a table's open versions, by bucket."""
 
-    def refresh(self) -> dict[str, Failure]:
+    def refresh(self, run: Runner) -> dict[str, Failure]:
         """Notice what others did to the lake's tables since; before a batch looks at them.
+
+        ``run`` runs jobs that read and write their rows, if that is needed.
 
         The tables, by key, that a batch cannot use as they are.
         """

@@ -14,7 +14,7 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.manifest.manifest import Manifest
-from tailrace.spark.manifest.paths import committed, lake_path, within
+from tailrace.spark.manifest.paths import committed, data_file, lake_path, within
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
 
@@ -144,7 +144,9 @@ class LakeView:
 
 def _files(folder: Path, now: Content) -> dict[str, LakeFile]:
     """The data files of a table in a folder, by name."""
-    return {name: LakeFile(str(folder / name), now.deleted.get(name)) for name in sorted(now.files)}
+    return {
+        name: LakeFile(data_file(folder, name), now.deleted.get(name)) for name in sorted(now.files)
+    }
 
 
 def _leads_to(path: Path, here: Path | None) -> bool:

@@ -1,15 +1,16 @@
 """Tables that others wrote to: their rows are put into files of ours again, by bucket.
 
-Someone's MERGE or OPTIMIZE leaves files that hold any keys. Before the next batch all rows of such
-a table, as it is now, are written into files by the hash of their key, in a commit of its own. What
-others changed in the rows stays.
+Someone's MERGE or OPTIMIZE leaves files that hold any keys. Before the next batch tasks write all
+rows of such a table, as it is now, into files by the hash of their key, and a commit of its own
+takes these. What others changed in the rows stays.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,27 +20,35 @@ from tailrace.errors import PipelineError
 from tailrace.spark.current import raw
 from tailrace.spark.current.flat import SEQ
 from tailrace.spark.current.fold import key_columns
+from tailrace.spark.current.jobs import read_spill, write_spill
 from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW, ROW_GROUP
-from tailrace.spark.failure import failure
+from tailrace.spark.failure import Failure, attempt, failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.lake.steps import Step, serialised
 from tailrace.spark.lake.table_batch import STATE_FIELDS, Move, state_schema
 from tailrace.spark.manifest.manifest import DataFile, History
+from tailrace.spark.manifest.paths import data_file
+from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.file import ParquetFile
-from tailrace.spark.parquet.footer import as_written
+from tailrace.spark.parquet.footer import as_written, row_groups
 from tailrace.spark.parquet.shapes import merged, plain_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tailrace.spark.lake.steps import Content, Tables
     from tailrace.spark.manifest.manifest import Current, Manifest, TableState
+    from tailrace.spark.parquet.deleted import DeletedRows
+    from tailrace.spark.tasks import Report, Runner
 
     Failed = dict[str, Exception]
 
 _SOURCE: Final = "_source"
 _OPEN: Final = "_is_current"
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,7 @@ class Part:
 
 
 def reclaim(
-    tables: Tables, staging: Path, before: Manifest, failed: Failed
+    tables: Tables, staging: Path, before: Manifest, failed: Failed, run: Runner
 ) -> tuple[Manifest, list[Step], list[Move]] | None:
     """The batch that brings tables back into our files; None where nobody has written to any.
 
@@ -138,7 +147,7 @@ def reclaim(
         folder.mkdir(parents=True)
         adds: list[str] = []
         try:
-            written = _written(tables, part, folder, before.shards)
+            written = _written(tables, part, folder, before.shards, run)
         except PipelineError as error:
             part.fail(error, failed)
             continue
@@ -155,7 +164,12 @@ def reclaim(
                 renamed = names if name == "open" else {}
                 moves.append(Move(path, tables.folder(part.table) / target, renamed))
                 if name == "closed":
-                    closed = replace(file, name="")
+                    closed = DataFile(
+                        "",
+                        closed.rows + file.rows,
+                        closed.size + file.size,
+                        closed.memory + file.memory,
+                    )
                 else:
                     placed.append(replace(file, name=target))
             states[key] = _with(states[key], part.part, tuple(placed), closed)
@@ -223,54 +237,191 @@ def _with(
 _Written = list[tuple[str, DataFile | None, Path]]
 
 
-def _written(tables: Tables, part: Part, folder: Path, shards: bool) -> dict[str, _Written]:
-    """The table's rows in new files: by source, bucket by bucket, and closed versions last."""
-    columns = state_schema(part.states, part.part, shards)
-    spills: dict[tuple[str, int], _Spill] = {}
-    counts = {
-        key: max(1, len(state.open if isinstance(state, History) else state.files))
+@dataclass(frozen=True)
+class _Target:
+    """What is to be made of a source's rows in a table: ``count`` files by the hash of the key.
+
+    ``source`` is the one whose rows these are, None where the table has one. ``columns`` are those
+    of the rows, ``names`` what the table calls them where not the same. Of a history the versions
+    that are ``open`` are so, and the others are in files of their own.
+    """
+
+    source: str | None
+    key: tuple[str, ...]
+    count: int
+    columns: pa.Schema
+    names: Mapping[str, str]
+    open: bool
+
+
+@dataclass(frozen=True)
+class TakeJob:
+    """Take a data file apart: its live rows by target and bucket, in spill files in ``folder``.
+
+    ``columns`` are those of the table, ``called`` their names in others' files.
+    """
+
+    path: str
+    deleted: DeletedRows | None
+    columns: pa.Schema
+    called: Mapping[str, str]
+    targets: tuple[_Target, ...]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class PutJob:
+    """Write the rows of spill files to ``out``, by their key."""
+
+    spills: tuple[str, ...]
+    target: _Target
+    out: Path
+
+
+_Taken = tuple[dict[tuple[int, int], list[str]], dict[int, tuple[DataFile, Path]]]
+"""Spill files by the target's number and the bucket; and files of ended versions by target."""
+
+
+def take(job: TakeJob, report: Report) -> _Taken:
+    """Do a `TakeJob`."""
+    job.folder.mkdir(parents=True)
+    spills: dict[tuple[int, int], list[str]] = {}
+    closed: dict[int, tuple[ParquetFile, int, int]] = {}
+    gone = NO_ROWS if job.deleted is None else job.deleted.read()
+    first = 0
+    for group in row_groups(job.path, back=False):
+        every = _in_columns(without(group, first, gone), job)
+        first += group.num_rows
+        for number, target in enumerate(job.targets):
+            rows = every
+            if target.source is not None:
+                rows = rows.filter(pc.equal(rows.column(_SOURCE), target.source))
+            if target.open:
+                is_open = rows.column(_OPEN).fill_null(False)
+                ended = rows.filter(pc.invert(is_open))
+                rows = rows.filter(is_open)
+                if ended.num_rows:
+                    file, count, memory = closed.get(number, (None, 0, 0))
+                    file = file or ParquetFile(job.folder / f"closed-{number}.parquet")
+                    file.write(ended)
+                    closed[number] = file, count + ended.num_rows, memory + ended.nbytes
+            if not rows.num_rows:
+                continue
+            rows = _under_own_names(rows, target)
+            places = _places(rows, target.key, target.count)
+            for place in np.unique(places).tolist():
+                found = spills.setdefault((number, place), [])
+                found.append(str(job.folder / f"{number}-{place}-{len(found)}.arrow"))
+                write_spill(Path(found[-1]), rows.filter(pa.array(places == place)))
+    report.final(1)
+    return spills, {
+        number: (DataFile("", count, file.close(), memory), file.path)
+        for number, (file, count, memory) in closed.items()
+    }
+
+
+def put(job: PutJob, report: Report) -> DataFile:
+    """Do a `PutJob`."""
+    rows = pa.concat_tables(map(read_spill, job.spills))
+    rows = as_written(rows, job.target.columns)
+    order = [(name, "ascending") for name in (*job.target.key, SEQ)]
+    rows = rows.take(pc.sort_indices(rows, order))
+    file = ParquetFile(job.out, bounded=job.target.key)
+    for start in range(0, rows.num_rows, ROW_GROUP):
+        file.write(rows.slice(start, ROW_GROUP))
+    report.final(1)
+    return DataFile("", rows.num_rows, file.close(), rows.nbytes)
+
+
+def _written(
+    tables: Tables, part: Part, folder: Path, shards: bool, run: Runner
+) -> dict[str, _Written]:
+    """The table's rows in new files: by source, bucket by bucket, and ended versions last.
+
+    Tasks read and write them. Raises `PipelineError`.
+    """
+    targets = {
+        key: _Target(
+            part.states[key].source if shards else None,
+            state.key,
+            max(1, len(state.open if isinstance(state, History) else state.files)),
+            state.columns,
+            part.names(key),
+            part.part == "history",
+        )
         for key in part.states
         if (state := part.state(key)) is not None and state.refused is None
     }
-    for batch in tables.scan(part.table, columns):
-        rows = pa.Table.from_batches([batch])
-        for key, count in counts.items():
-            ours = rows
-            if shards:
-                ours = rows.filter(pc.equal(rows.column(_SOURCE), part.states[key].source))
-            state = part.state(key)
-            if not ours.num_rows or state is None:
-                continue
-            chosen = _under_own_names(ours, state, part.names(key))
-            places = _places(chosen, state.key, count)
-            if part.part == "history":
-                places[~ours.column(_OPEN).fill_null(False).to_numpy()] = count
-            for place in np.unique(places).tolist():
-                kept = ours if place == count else chosen
-                spill = spills.get((key, place))
-                if spill is None:
-                    path = folder / f"{len(spills)}.arrow"
-                    spill = spills[key, place] = _Spill(path, kept.schema)
-                spill.write(kept.filter(pa.array(places == place)))
-    found: dict[str, _Written] = {}
-    for key, count in counts.items():
-        state = part.state(key)
-        written: _Written = []
-        for place in range(count + (part.part == "history")):
-            name = "part" if part.part == "current" else "open" if place < count else "closed"
-            spill = spills.get((key, place))
-            if spill is None or state is None:
-                written.append((name, None, folder))
-                continue
-            path = folder / f"{len(found)}-{place}.parquet"
-            if name == "closed":  # of any columns that the table had
-                file = _put(spill.read(), [(SEQ, "ascending")], path)
-            else:
-                order = [*((each, "ascending") for each in state.key), (SEQ, "ascending")]
-                file = _put(as_written(spill.read(), state.columns), order, path)
-            written.append((name, file, path))
-        found[key] = written
+    jobs = list(_jobs(tables, part, folder, tuple(targets.values()), shards))
+    spills: dict[tuple[int, int], list[str]] = {}
+    found: dict[str, _Written] = {key: [] for key in targets}
+    closed: dict[int, _Written] = {}
+    for some, ended in _done(run, take, jobs):
+        for at, paths in some.items():
+            spills.setdefault(at, []).extend(paths)
+        for number, (file, path) in ended.items():
+            closed.setdefault(number, []).append(("closed", file, path))
+    every = list(targets.values())
+    puts = [
+        PutJob(tuple(paths), every[at[0]], folder / f"{at[0]}-{at[1]}.parquet")
+        for at, paths in spills.items()
+    ]
+    made = dict(zip(spills, _done(run, put, puts), strict=True))
+    kind = "part" if part.part == "current" else "open"
+    for number, (key, target) in enumerate(targets.items()):
+        found[key] = [
+            (kind, made.get((number, place)), folder / f"{number}-{place}.parquet")
+            for place in range(target.count)
+        ]
+        found[key] += closed.get(number, [])
     return found
+
+
+def _jobs(
+    tables: Tables, part: Part, folder: Path, targets: tuple[_Target, ...], shards: bool
+) -> Iterator[TakeJob]:
+    now = tables.content(part.table)
+    if now is None:
+        return
+    if "" in now.deleted:
+        raise PipelineError(
+            f"table {part.table} in {tables.top} has rows that others deleted in a way that"
+            " Tailrace does not read (equality deletes): have them rewrite its files"
+        )
+    columns = state_schema(part.states, part.part, shards)
+    if missing := set(columns.names) - now.columns.keys():
+        raise PipelineError(
+            f"table {part.table} in {tables.top} has lost its column {min(missing)} to another"
+            " writer: bring it back, or create a new lake"
+        )
+    called = {name: now.columns[name] for name in columns.names}
+    top = tables.folder(part.table)
+    for number, name in enumerate(sorted(now.files)):
+        inner = folder / f"file-{number}"
+        yield TakeJob(data_file(top, name), now.deleted.get(name), columns, called, targets, inner)
+
+
+def _done(
+    run: Runner, job: Callable[[Argument, Report], Result], arguments: Sequence[Argument]
+) -> list[Result]:
+    """The results of jobs; raises `PipelineError` for the first failure."""
+    found: list[Result] = []
+    for each in run(partial(attempt, job), arguments):
+        if isinstance(each, Failure):
+            raise PipelineError(each.reason)
+        found.append(each)
+    return found
+
+
+def _in_columns(rows: pa.Table, job: TakeJob) -> pa.Table:
+    """A file's rows in the columns of its table; what it does not have is NULL."""
+    found = {}
+    for field in job.columns:
+        names = (name for name in (field.name, job.called[field.name]) if name in rows.schema.names)
+        name = next(names, None)
+        none = pa.nulls(rows.num_rows, field.type)
+        found[field.name] = pa.chunked_array([none]) if name is None else rows.column(name)
+    return as_written(pa.table(found), job.columns).cast(job.columns)
 
 
 def _places(
@@ -285,36 +436,10 @@ def _places(
     return buckets(key_columns([chosen], key), count)
 
 
-def _under_own_names(
-    rows: pa.Table, state: Current | History, names: Mapping[str, str]
-) -> pa.Table:
+def _under_own_names(rows: pa.Table, target: _Target) -> pa.Table:
     """Rows of a table in the columns of a state, as it calls them; ours stay."""
-    shape = [names.get(each, each) for each in state.columns.names]
+    own = target.columns.names
+    shape = [target.names.get(each, each) for each in own]
     ours = [field.name for field in (*STATE_FIELDS, *HISTORY_FIELDS)]
     ours = [each for each in (_SOURCE, *dict.fromkeys(ours)) if each in rows.schema.names]
-    return rows.select([*shape, *ours]).rename_columns([*state.columns.names, *ours])
-
-
-def _put(rows: pa.Table, order: list[tuple[str, str]], path: Path) -> DataFile:
-    """A file of rows in an order."""
-    rows = rows.take(pc.sort_indices(rows, order))
-    file = ParquetFile(path, bounded=[name for name, _ in order])
-    for start in range(0, max(rows.num_rows, 1), ROW_GROUP):
-        file.write(rows.slice(start, ROW_GROUP))
-    return DataFile("", rows.num_rows, file.close(), rows.nbytes)
-
-
-class _Spill:
-    """Rows on disk, in the order in which they came."""
-
-    def __init__(self, path: Path, columns: pa.Schema) -> None:
-        self._path = path
-        self._writer = pa.ipc.new_file(str(path), columns)
-
-    def write(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows)
-
-    def read(self) -> pa.Table:
-        self._writer.close()
-        with pa.memory_map(str(self._path)) as file:
-            return pa.ipc.open_file(file).read_all()
+    return rows.select([*shape, *ours]).rename_columns([*own, *ours])

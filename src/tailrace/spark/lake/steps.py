@@ -20,7 +20,7 @@ from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.on_disk import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
@@ -170,12 +170,14 @@ class Content:
 
     Each commit that changes the table's rows changes the ``mark``. ``files`` are its data files,
     relative to its folder. ``deleted`` has the deleted rows of each file that has any, whoever
-    deleted them.
+    deleted them; one of an empty name stands for those that cannot be read. ``columns`` are what
+    the table calls its columns, by our names.
     """
 
     mark: str
     files: frozenset[str]
     deleted: Mapping[str, DeletedRows]
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 class Tables(Protocol):
@@ -211,6 +213,3 @@ class Tables(Protocol):
         ``overrule`` is to do the step nevertheless: the files that are to stay have exactly the
         deleted rows that they had at ``base``, and those that the step deletes.
         """
-
-    def scan(self, table: str, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """All rows that the table has now, whoever wrote them, in the columns given."""

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.table_batch import Move
     from tailrace.spark.manifest.manifest import DataFile
     from tailrace.spark.parquet.deleted import DeletedRows
+    from tailrace.spark.tasks import Runner
 
 _KEPT: Final = 2
 """Batches whose folders stay."""
@@ -87,15 +88,15 @@ class TableStore(LakeFolder):
     def _making(self) -> Path:
         return self._inner / "making.json"
 
-    def refresh(self) -> dict[str, Failure]:
-        """Notice what others did to the tables, and make files of ours of theirs.
+    def refresh(self, run: Runner) -> dict[str, Failure]:
+        """Notice what others did to the tables, and have files of ours made of theirs, in tasks.
 
         The tables of which that cannot be, by key. Raises `PipelineError` where it can be of none,
         LakeChanged where others do not stop.
         """
         failed: dict[str, Exception] = {}
         for left in reversed(range(_TRIES)):
-            found = reclaim(self._tables, self.staging, self.manifest, failed)
+            found = reclaim(self._tables, self.staging, self.manifest, failed, run)
             if found is None:
                 break
             manifest, steps, moves = found
