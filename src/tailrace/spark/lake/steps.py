@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.on_disk import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.spark.manifest.manifest import Manifest
@@ -39,30 +39,32 @@ class Merge:
 
 @dataclass(frozen=True)
 class Step:
-    """One table's part of a batch: its columns from now on, and the names of files that come.
+    """One table's part of a batch: the names of files that come, and which of the others go.
 
-    Of the other files those whose names begin with ``goes`` go, but for those that ``stays`` names;
-    where ``goes`` is None, all stay. ``columns`` is a schema, serialised. ``hidden`` names the
-    deleted rows of each file that has any after the step. They are not on disk with the step, since
-    the manifest of its batch has them (`hidden_of`). ``base`` is the table's mark (`Content`)
-    for which the step was planned, where no commit of others may come between. ``properties`` are
-    those of the commit; of these the table keeps `MARK`, which an empty text removes.
+    Those go whose names begin with ``goes``, but for those that ``stays`` names; where ``goes`` is
+    None, all stay. ``base`` is the table's mark (`Content`) for which the step was planned, where
+    no commit of others may come between.
+
+    The other members are those that the batch's manifest has too, and are taken from there when the
+    step is done (`completed`): ``schema``, the table's columns from now on; ``stays``; ``hidden``,
+    the deleted rows of each file that has any after the step; ``properties`` of the commit, of
+    which the table keeps `MARK`, which an empty text removes.
     """
 
     table: str
-    columns: str
     adds: tuple[str, ...] = ()
-    stays: tuple[str, ...] = ()
     goes: str | None = None
-    properties: dict[str, str] = field(default_factory=dict)
-    hidden: Mapping[str, str] = field(default_factory=dict)
     merges: tuple[Merge, ...] = ()
     base: str | None = None
+    stays: tuple[str, ...] = ()
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    properties: dict[str, str] = field(default_factory=dict)
+    hidden: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def only_marks(self) -> bool:
         """Whether it changes no file of the table, and need not be done for what readers see."""
-        return self.goes is None and not (self.adds or self.stays or self.merges)
+        return self.goes is None and not (self.adds or self.merges)
 
     def merged(self, there: Collection[str], touched: Collection[str]) -> list[Merge]:
         """The merges that can be done in a table that has the files ``there`` now.
@@ -87,51 +89,70 @@ class Step:
             gone = {each for each in there if each.startswith(self.goes)} - wanted
         return wanted - set(there), gone
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The table's columns."""
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.columns)))
+
+def steps_json(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """Steps as JSON, without what their batch's manifest has."""
+    found = []
+    for step in steps:
+        members = {
+            "table": step.table,
+            "adds": list(step.adds),
+            "goes": step.goes,
+            "merges": [asdict(merge) for merge in step.merges],
+            "base": step.base,
+        }
+        found.append({name: each for name, each in members.items() if each not in (None, [])})
+    return found
 
 
-def serialised(schema: pa.Schema) -> str:
-    """A schema as text."""
-    return base64.b64encode(schema.serialize()).decode()
+def steps_of(values: list[Any]) -> list[Step]:
+    """What `steps_json` described; raises `DAMAGE` for anything else."""
+    return [_step(each) for each in values]
 
 
 def write_steps(folder: Path, steps: Sequence[Step]) -> None:
-    """Write a batch's steps into its folder. Raises OSError."""
-    content = {
-        "layout": LAYOUT,
-        "steps": [asdict(replace(step, hidden={})) for step in steps],
-    }
-    write_file(folder / NAME, [json.dumps(content)])
+    """Write steps into a folder, whole but for the deleted rows: later batches may come first.
+
+    Raises OSError.
+    """
+    whole = [
+        {
+            **short,
+            "stays": step.stays,
+            "columns": base64.b64encode(step.schema.serialize()).decode(),
+            "properties": step.properties,
+        }
+        for step, short in zip(steps, steps_json(steps), strict=True)
+    ]
+    write_file(folder / NAME, [json.dumps({"layout": LAYOUT, "steps": whole})])
 
 
 def read_steps(folder: Path) -> list[Step]:
     """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
     path = folder / NAME
     with reading_file(path, "what a batch does"):
-        return [_step(each) for each in read_layout(path, LAYOUT)["steps"]]
+        return steps_of(read_layout(path, LAYOUT)["steps"])
 
 
 def _step(value: dict[str, Any]) -> Step:
-    goes, base = value["goes"], value["base"]
-    step = Step(
+    goes, base = value.get("goes"), value.get("base")
+    return Step(
         check_plain(value["table"], "a table"),
-        value["columns"],
-        _names(value["adds"]),
-        _names(value["stays"]),
+        _names(value.get("adds", [])),
         None if goes is None else str(goes),
-        {str(name): str(text) for name, text in value["properties"].items()},
-        merges=tuple(
+        tuple(
             Merge(check_plain(each["target"], "a file"), _names(each["sources"]))
-            for each in value["merges"]
+            for each in value.get("merges", [])
         ),
-        base=None if base is None else str(base),
+        None if base is None else str(base),
+        _names(value.get("stays", [])),
+        _schema(value["columns"]) if "columns" in value else pa.schema([]),
+        {str(name): str(text) for name, text in value.get("properties", {}).items()},
     )
-    if not isinstance(step.schema, pa.Schema):
-        raise TypeError("the columns are not an Arrow schema")
-    return step
+
+
+def _schema(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 def _names(values: list[Any]) -> tuple[str, ...]:
