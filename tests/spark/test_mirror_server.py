@@ -13,11 +13,11 @@ from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
+from tailrace.spark.input.begin import load
+from tailrace.spark.input.server import Room
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.options import FORMATS
-from tailrace.spark.server_start import load
-from tailrace.spark.servers import Room
 from tailrace.spark.verify import verify
 from tests.spark.following import FLAVOURS, Follow, read, url_of, values
 from tests.spark.history.landing import in_this_process

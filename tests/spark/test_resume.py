@@ -9,9 +9,9 @@ from tailrace.columns import plan_splits
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import LogPurged, LogReset, PipelineError
 from tailrace.position import Position
-from tailrace.spark.inflow import Inflow
-from tailrace.spark.lake.resume import grown, resume, state_after
-from tailrace.spark.taken import Taken
+from tailrace.spark.input.cursor import SourceCursor
+from tailrace.spark.input.resume import grown, resume, state_after
+from tailrace.spark.input.taken import Taken
 from tailrace.storage import find
 from tailrace.storage.identity import digests
 
@@ -83,7 +83,7 @@ def test_another_log(logs):
         (LogReset, state, {first: logs.content[first][:1000]}, "had 161876 bytes and has 1000"),
         (LogPurged, inner, gone, f"{middle} is gone.* begin with {last}, .*create a new lake"),
     ):
-        following = Inflow(logs(), found, (), hold=True)
+        following = SourceCursor(logs(), found, (), hold=True)
         series = logs(**changed)
         with pytest.raises(kind, match=message):
             resume(series, found)

@@ -32,9 +32,9 @@ from tailrace.spark.failure import Failure, check_writable, failure, rejection
 from tailrace.spark.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.history.build import BuiltHistory, build_history
 from tailrace.spark.history.times import commit_times
+from tailrace.spark.input.resume import state_after
 from tailrace.spark.lake.asides import Asides, in_order, since
 from tailrace.spark.lake.assemble import Made
-from tailrace.spark.lake.resume import state_after
 from tailrace.spark.manifest.damage import reading
 from tailrace.spark.report import Totals, report_of
 from tailrace.spark.splits import SplitJob, write_tables
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.complete import CompleteTables
     from tailrace.spark.current.patching import Patches
+    from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.manifest import Current, History, Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
     from tailrace.spark.options import Options
     from tailrace.spark.report import MirrorReport, SkippedStatements
     from tailrace.spark.splits import Written
-    from tailrace.spark.taken import Taken
     from tailrace.spark.tasks import Report
     from tailrace.spark.unnamed import Answer
     from tailrace.spark.wanted import WantedTables

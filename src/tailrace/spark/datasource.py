@@ -39,8 +39,8 @@ from tailrace.schema.letter_case import lowered
 from tailrace.schema.table import Table
 from tailrace.schema.user_schema import load
 from tailrace.spark.filters import full_name, table_patterns, taken
+from tailrace.spark.input.server import ServerLogs
 from tailrace.spark.reading import SplitPartition, read_changes
-from tailrace.spark.servers import ServerLogs
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
 from tailrace.spark.stream_options import STREAMING, StreamOptions, choice, refuse_streaming
 from tailrace.spark.types import spark_schema, wanted_schema

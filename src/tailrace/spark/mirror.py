@@ -23,13 +23,13 @@ from tailrace.spark.batch import Batches
 from tailrace.spark.cascade.naming import Cascades
 from tailrace.spark.complete import CompleteTables
 from tailrace.spark.follow import BATCH_BYTES, Follower
+from tailrace.spark.input.server import SPOOL_LIMIT, apart
+from tailrace.spark.input.sources import Sources
 from tailrace.spark.lake.open import format_of, open_store
 from tailrace.spark.once import Once
 from tailrace.spark.options import FORMATS, Options, check_format, check_lake
 from tailrace.spark.retry import take_up
-from tailrace.spark.servers import SPOOL_LIMIT, apart
-from tailrace.spark.sources import Sources
-from tailrace.spark.unnamed import AskedNames
+from tailrace.spark.unnamed import AskedNames, first_needed
 from tailrace.spark.wanted import WantedTables
 from tailrace.spark.workers import SMALL_BYTES, Workers
 from tailrace.table_filter import TableFilter
@@ -81,7 +81,7 @@ def mirror(
 
     ``sources`` are log files, folders of logs, folders of such folders, URLs of these
     (``s3://bucket/logs``), or servers (``mysql://user@host``), whose logs are first received into
-    the lake's folder (`tailrace.spark.servers`). A start in a server's URL (``?start=now``,
+    the lake's folder (`tailrace.spark.input.server`). A start in a server's URL (``?start=now``,
     ``?position=``, ``?gtid=``) is where a new lake begins; an existing one continues where it ends.
 
     - ``into``: the lake's folder, new or from an earlier run; for Iceberg also CATALOG.SCHEMA.
@@ -185,10 +185,18 @@ def mirror(
         lowers_names(lower_case_table_names),
         limit,
     )
-    with open_store(into, kind) as store, inputs, inputs.beginning(store):
+    with (
+        open_store(into, kind) as store,
+        inputs,
+        inputs.of_lake(
+            store.sources,
+            lambda: store.manifest.sources,
+            lambda name: first_needed(store.manifest, name),
+        ),
+    ):
         retried = None if retry_tables is None else TableFilter.of(retry_tables)
         by_name = bool(options.keys or retried) or not options.tables.takes_all
-        if inputs.lower_names(store, by_name=by_name):
+        if inputs.lower_names(by_name=by_name):
             options = replace(
                 options,
                 tables=options.tables.lowered(),
@@ -206,12 +214,12 @@ def mirror(
         if not store.manifest.version and {"current", "history"} & set(options.keep):
             complete = CompleteTables(
                 options.tables,
-                inputs.named(store),
+                inputs.named,
                 accept=incomplete == "accept",
                 follow=follow,
                 notice=say,
             )
-        named = inputs.named(store)
+        named = inputs.named
         batches = Batches(
             store,
             options,

@@ -16,11 +16,11 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.gtid import GtidState
 from tailrace.position import Position
 from tailrace.schema.user_schema import load
+from tailrace.spark.input.backlog import Backlog, Limits, check
+from tailrace.spark.input.growing_log import open_log
+from tailrace.spark.input.header_index import BEGIN, INNER_BYTES
+from tailrace.spark.input.offset import Offset
 from tailrace.spark.reading import SplitPartition, read_changes
-from tailrace.spark.stream_backlog import Backlog, Limits, check
-from tailrace.spark.stream_index import BEGIN, INNER_BYTES
-from tailrace.spark.stream_log import open_log
-from tailrace.spark.stream_offset import Offset
 from tailrace.transports import SeriesTransport
 from tailrace.transports.gtids import already_read, locate_gtids, read_after
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from tailrace.spark.datasource import Options
-    from tailrace.spark.stream_log import StreamLog
+    from tailrace.spark.input.growing_log import GrowingLog
     from tailrace.spark.stream_options import StreamOptions
 
 try:
@@ -77,7 +77,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         self._stream = stream
         self._target = target
         self._since = since if stream.schema_change == "error" else None
-        self._log: StreamLog | None = None
+        self._log: GrowingLog | None = None
         self._backlog: Backlog | None = None
         self._first: Position | None = None
         self._place: Json | None = None
@@ -186,9 +186,16 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     # --- the log ---------------------------------------------------------------------------------
 
     @property
-    def _opened(self) -> StreamLog:
+    def _opened(self) -> GrowingLog:
         if self._log is None:
-            self._log = open_log(self._options.path, self._options.keyring, self._stream)
+            asked = self._stream
+            self._log = open_log(
+                self._options.path,
+                self._options.keyring,
+                asked.start,
+                asked.spool,
+                asked.spool_limit,
+            )
         return self._log
 
     @property
@@ -239,7 +246,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             )
         return place
 
-    def _now(self, log: StreamLog) -> Position:
+    def _now(self, log: GrowingLog) -> Position:
         """The end of the last transaction that is complete and not in-doubt."""
         series = log.upto_now(None)
         first = Position(series.files[0].name, BEGIN)

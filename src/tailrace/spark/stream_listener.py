@@ -19,8 +19,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tailrace.errors import PipelineError
 from tailrace.printable import printable, size
+from tailrace.spark.input.offset import Offset
 from tailrace.spark.report import SourceMoment
-from tailrace.spark.stream_offset import Offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

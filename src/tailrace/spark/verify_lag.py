@@ -13,8 +13,8 @@ from tailrace.errors import PipelineError, TailraceError
 from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerTransport
 from tailrace.position import Position
+from tailrace.spark.input.server import ServerLogs
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.servers import ServerLogs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tailrace.errors import PipelineError
+from tailrace.spark.input.offset import Offset
 from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.delta_log import write_version
 from tailrace.spark.lake.guarded import Guarded
@@ -19,7 +20,6 @@ from tailrace.spark.manifest.json_file import check_size, parse, read_json
 from tailrace.spark.manifest.manifest import Manifest, SourceState
 from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.on_disk import write_file
-from tailrace.spark.stream_offset import Offset
 from tests.spark.lake.making import batch
 
 

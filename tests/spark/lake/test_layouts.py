@@ -13,12 +13,12 @@ import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.schema.catalogue_json import to_json
+from tailrace.spark.input.header_index import IndexPlanner
+from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.lake import steps
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.manifest import LAYOUT
-from tailrace.spark.stream_index import IndexPlanner
-from tailrace.spark.stream_saved import SavedIndices
 from tailrace.storage import find
 from tailrace.table_name import TableName
 from tests.spark.following import Follow

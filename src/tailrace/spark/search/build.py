@@ -40,11 +40,11 @@ from tailrace.search.feed import Feed, Indexed, check_log
 from tailrace.search.manifest import FILE, Manifest, shard_of
 from tailrace.search.shard import ShardWriter, open_shard, state_in
 from tailrace.spark.datasource import register
+from tailrace.spark.input.offset import Offset
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.search.lake import position_of, take_lake
 from tailrace.spark.session import session
 from tailrace.spark.stream import BASES
-from tailrace.spark.stream_offset import Offset
 from tailrace.spark.tasks import Report, run
 from tailrace.storage import find
 from tailrace.storage.objects.url import names_object

@@ -16,19 +16,20 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import UsageError
+from tailrace.errors import StorageError, UsageError
 from tailrace.gtid import GtidSet
 from tailrace.live.feed import find_time
 from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerStream, ServerTransport
 from tailrace.log.events import gtids_at
+from tailrace.log_name import file_number
 from tailrace.position import Position
 from tailrace.printable import printable
 from tailrace.selection import start_text
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.on_disk import write_file
-from tailrace.storage.search import Beginnings
+from tailrace.storage.search import Beginnings, gtids_before
 from tailrace.times import Time
 from tailrace.transports.gtids import Awaited
 
@@ -132,3 +133,13 @@ def check_begin(log: LogFile, place: Position) -> None:
         raise UsageError(
             f"no transaction begins at {place}: a mirror begins where one ended, as {begins.end}"
         )
+
+
+def is_first(log: LogFile) -> bool:
+    """Whether a file is the first that its server wrote: number 1, and no GTIDs before it."""
+    if file_number(log.name) != 1:
+        return False
+    try:
+        return not gtids_before(log)[1]
+    except StorageError:
+        return False

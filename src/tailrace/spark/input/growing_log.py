@@ -15,14 +15,13 @@ from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
+from tailrace.spark.input.saved_index import SavedIndices
+from tailrace.spark.input.server import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.spark.manifest.manifest import SourceState
-from tailrace.spark.servers import SPOOL_LIMIT, Received, Room, ServerLogs
-from tailrace.spark.stream_saved import SavedIndices
 from tailrace.storage import find
 
 if TYPE_CHECKING:
     from tailrace.selection import Start
-    from tailrace.spark.stream_options import StreamOptions
     from tailrace.storage import LogSeries
 
 _LOOKS: Final = 20
@@ -34,7 +33,7 @@ _AWAY_SECONDS: Final = 3.0
 """How long a log that is being reset may not be there."""
 
 
-class StreamLog(Protocol):
+class GrowingLog(Protocol):
     """One log that grows. ``start`` is where a query without a checkpoint begins."""
 
     start: Start | None
@@ -68,24 +67,29 @@ class StreamLog(Protocol):
         """Let go of it."""
 
 
-def open_log(path: str, keyring: str | None, options: StreamOptions) -> StreamLog:
+def open_log(
+    path: str,
+    keyring: str | None,
+    start: Start | None,
+    spool: str | None,
+    spool_limit: int | None,
+) -> GrowingLog:
     """The log that a path or a server's URL means. Raises UsageError."""
     if not names_server(path):
-        if options.spool is not None or options.spool_limit is not None:
-            name = "spoolLimit" if options.spool is None else "spool"
+        if spool is not None or spool_limit is not None:
+            name = "spoolLimit" if spool is None else "spool"
             raise UsageError(f"option {name} is for servers: files are read where they are")
-        return FileLog(path, keyring, options.start)
+        return FileLog(path, keyring, start)
     if keyring is not None:
         raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
-    if options.spool is None:
+    if spool is None:
         raise UsageError(
             "a server is read through a copy of its log: give the query a folder of its own for it,"
             ' which driver and tasks share, by option("spool", …)'
         )
     source = Source.parse(path)
-    start = one_start(source.start, options.start, source.name)
-    limit = options.spool_limit or SPOOL_LIMIT
-    return ServerLog(replace(source, start=start), Path(options.spool), limit)
+    start = one_start(source.start, start, source.name)
+    return ServerLog(replace(source, start=start), Path(spool), spool_limit or SPOOL_LIMIT)
 
 
 class FileLog:

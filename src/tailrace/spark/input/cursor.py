@@ -14,11 +14,10 @@ from tailrace.errors import StorageError
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import to_json
-from tailrace.spark.complete import is_first
-from tailrace.spark.lake.resume import check_source, resume
+from tailrace.spark.input.begin import check_begin, is_first
+from tailrace.spark.input.resume import check_source, resume
+from tailrace.spark.input.taken import Taken
 from tailrace.spark.manifest.manifest import SourceState
-from tailrace.spark.server_start import check_begin
-from tailrace.spark.taken import Taken
 from tailrace.storage.identity import digests
 from tailrace.storage.streams.base import read_exactly
 
@@ -46,7 +45,7 @@ class Lag:
     seconds: float
 
 
-class Inflow:
+class SourceCursor:
     """Plans the splits of one source, from where the lake ends, and gives them batch by batch.
 
     ``state`` is how far the lake has it (None: nothing yet), ``given`` definitions of tables of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
@@ -18,22 +19,19 @@ from tailrace.errors import (
 from tailrace.live.tables import lowers_names
 from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
-from tailrace.spark.inflow import Inflow, settled
-from tailrace.spark.server_start import SUFFIX, begin_of, forget
-from tailrace.spark.servers import SPOOL_LIMIT, Received, Room, ServerLogs
-from tailrace.spark.unnamed import first_needed
+from tailrace.spark.input.begin import SUFFIX, begin_of, forget
+from tailrace.spark.input.cursor import SourceCursor, settled
+from tailrace.spark.input.server import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from tailrace.live.url import Source
     from tailrace.position import Position
     from tailrace.schema.tables import TableState
-    from tailrace.spark.lake.protocol import LakeStore
-    from tailrace.spark.manifest.manifest import Manifest, SourceState
-    from tailrace.spark.taken import Taken
+    from tailrace.spark.input.taken import Taken
+    from tailrace.spark.manifest.manifest import SourceState
     from tailrace.storage import LogSeries
     from tailrace.storage.keyring.base import Keyring
     from tailrace.values.schema import TableDefinition
@@ -67,6 +65,7 @@ class Sources(Closing):
         self._lowers_names = lowers_names
         self._spool_limit = spool_limit
         self._notice = notice
+        self._folder = Path()
         self._cases: dict[str, bool] = {}
         """Whether servers put names into lower case, as they said or the lake knows."""
         self._begins: dict[str, Position] = {}
@@ -74,7 +73,7 @@ class Sources(Closing):
         self._found_now: set[str] = set()
         """The servers of which this run has determined that."""
         self.received: dict[str, Received] = {}
-        self.inflows: dict[str, Inflow] = {}
+        self.cursors: dict[str, SourceCursor] = {}
         self._live: set[str] = set()
         self.room: Room | None = None
         self.partly = False
@@ -90,20 +89,28 @@ class Sources(Closing):
             each.close()
 
     @contextmanager
-    def beginning(self, store: LakeStore) -> Iterator[None]:
-        """Where a run is rejected inside, and the lake has nothing yet, the next begins by its URL,
-        unless an earlier run had determined where.
+    def of_lake(
+        self,
+        folder: Path,
+        states: Callable[[], Mapping[str, SourceState]],
+        first_needed: Callable[[str], str | None],
+    ) -> Iterator[None]:
+        """They are read for a lake that has them up to ``states``, and still needs the log of one
+        from the file ``first_needed`` on. Servers' logs are received into ``folder``.
 
-        What a connection or a disk ends is no such run: the next one continues.
+        Where a run is rejected inside, and the lake has nothing yet, the next begins by its URL,
+        unless an earlier run had determined where. What a connection or a disk ends is no such run:
+        the next one continues.
         """
+        self._folder, self._states, self._first_needed = folder, states, first_needed
         try:
             yield
         except (ConnectionLost, StorageError):
             raise
         except TailraceError:
             self.close()
-            for name in self._found_now - store.manifest.sources.keys():
-                forget(store.sources / f"{name}{SUFFIX}")
+            for name in self._found_now - states().keys():
+                forget(folder / f"{name}{SUFFIX}")
             raise
 
     @property
@@ -111,26 +118,26 @@ class Sources(Closing):
         """Definitions of tables that the user gave."""
         return self._given
 
-    def server(self, store: LakeStore, name: str) -> ServerLogs | None:
+    def server(self, name: str) -> ServerLogs | None:
         """The server that a source is, and where its log is received; None for files."""
-        every = (ServerLogs.below(store.sources, source) for source in self._servers)
+        every = (ServerLogs.below(self._folder, source) for source in self._servers)
         return next((logs for logs in every if logs.name == name), None)
 
-    def series(self, store: LakeStore, name: str) -> LogSeries | None:
+    def series(self, name: str) -> LogSeries | None:
         """The log of a source as far as it is here; None where nothing of it is."""
         if (found := next((one for one in self.found if one.name == name), None)) is not None:
             return found
-        logs = self.server(store, name)
+        logs = self.server(name)
         return None if logs is None or not logs.folder.is_dir() else logs.series()
 
-    def receive(self, store: LakeStore, progress: Progress | None) -> list[ServerLogs]:
+    def receive(self, progress: Progress | None) -> list[ServerLogs]:
         """Receive what servers have by now, as far as there is room; their copies are among `found`
         then.
         """
-        logs = [self._logs(store, source) for source in self._servers]
+        logs = [self._logs(source) for source in self._servers]
         self.found = [one for one in self.found if one.name not in self._live]  # a second time
-        states = store.manifest.sources
-        self.room = room = self.room or Room(self._spool_limit, store.sources)
+        states = self._states()
+        self.room = room = self.room or Room(self._spool_limit, self._folder)
         self.partly = room.was_full = False
         room.waiting = sum(each.waiting(states.get(each.name)) for each in logs)
         for each in logs:
@@ -144,26 +151,26 @@ class Sources(Closing):
         self.partly = self.partly or room.was_full
         return logs
 
-    def plan(self, store: LakeStore) -> None:
+    def plan(self) -> None:
         """Plan all that was found, unless a new lake begins after what there was room for."""
         for series in self.found:
             if self.partly and not self._has_begin(series):
                 continue
             hold = series.name in self._live or is_written(series.files[-1])
-            self._inflow(series, store, hold=hold).look(series)
+            self._cursor(series, hold=hold).look(series)
 
-    def follow(self, store: LakeStore) -> None:
+    def follow(self) -> None:
         """Begin to receive what servers have."""
-        self.room = room = Room(self._spool_limit, store.sources)
+        self.room = room = Room(self._spool_limit, self._folder)
         for source in self._servers:
-            logs = self._logs(store, source)
+            logs = self._logs(source)
             if logs.name in self.received or any(logs.name == one.name for one in self.found):
                 raise PipelineError(f"two sources are called {logs.name!r}: give one of them")
-            state = store.manifest.sources.get(logs.name)
+            state = self._states().get(logs.name)
             room.took(logs.waiting(state))
             self.received[logs.name] = Received(logs, state, room)
 
-    def look(self, store: LakeStore, enough: int) -> None:
+    def look(self, enough: int) -> None:
         """Look at what is there by now, and plan some batches of ``enough`` bytes.
 
         Raises what ended a receiver, and what looking at a source raises.
@@ -173,15 +180,15 @@ class Sources(Closing):
         series = self._settled() if self._files else []
         series += [one for each in self.received.values() if (one := each.look()) is not None]
         for one in filter(self._has_begin, _distinct(series)):
-            inflow = self.inflows.get(one.name) or self._inflow(one, store, hold=True)
-            inflow.look(one, enough=enough)
+            cursor = self.cursors.get(one.name) or self._cursor(one, hold=True)
+            cursor.look(one, enough=enough)
         stuck = [each and not self._waits(name) for name, each in paused.items()]
         if any(stuck) and self.room is not None and self.room.is_full:
             self.room.hold(stuck=all(stuck))  # nobody would make room for these
 
     def _waits(self, name: str) -> bool:
         """Whether something of a source can be taken."""
-        return name in self.inflows and bool(self.inflows[name].waiting)
+        return name in self.cursors and bool(self.cursors[name].waiting)
 
     @property
     def caught_up(self) -> bool:
@@ -189,14 +196,20 @@ class Sources(Closing):
         far = [each.far for each in self.received.values()]
         return all(each is not None and each.lag_bytes == 0 for each in far)
 
+    def take(self, most: int | None = None) -> dict[str, Taken]:
+        """An equal share of each source that has something, of ``most`` bytes together."""
+        waiting = [each for each in self.cursors.values() if each.waiting]
+        share = most and most // max(len(waiting), 1)
+        return {each.name: part for each in waiting if (part := each.take(share)) is not None}
+
     def begins(self, taken: Mapping[str, Taken]) -> dict[str, Taken]:
         """What a new lake begins with: what was taken, and the other sources' places."""
-        return {name: taken.get(name) or each.nothing() for name, each in self.inflows.items()}
+        return {name: taken.get(name) or each.nothing() for name, each in self.cursors.items()}
 
-    def _logs(self, store: LakeStore, source: Source) -> ServerLogs:
+    def _logs(self, source: Source) -> ServerLogs:
         """A server's copy. The lake resumes where it ends; a new one begins where the URL says."""
-        logs = ServerLogs.below(store.sources, source)
-        state = store.manifest.sources.get(logs.name)
+        logs = ServerLogs.below(self._folder, source)
+        state = self._states().get(logs.name)
         if state is not None:
             if source.start is not None and source.start != "oldest":
                 self._notice(
@@ -204,7 +217,7 @@ class Sources(Closing):
                     f" there; the start in the URL ({start_text(source.start)}) is for a new lake"
                 )
             return logs
-        path = store.sources / f"{logs.name}{SUFFIX}"
+        path = self._folder / f"{logs.name}{SUFFIX}"
         place, now = begin_of(source, path)
         if place is not None:
             self._begins[logs.name] = place
@@ -215,19 +228,20 @@ class Sources(Closing):
     def _has_begin(self, series: LogSeries) -> bool:
         """Whether a copy has come as far as the lake is to begin in it."""
         place = self._begins.get(series.name)
-        if place is None or series.name in self.inflows:
+        if place is None or series.name in self.cursors:
             return True
         return any(log.name == place.file and log.size >= place.offset for log in series.files)
 
-    def committed(self, manifest: Manifest) -> None:
+    def committed(self) -> None:
         """A batch is in the lake."""
-        for name, state in manifest.sources.items():
-            if name in self.inflows:
-                self.inflows[name].committed(state)
+        states = self._states()
+        for name, state in states.items():
+            if name in self.cursors:
+                self.cursors[name].committed(state)
             if name in self.received:
-                self.received[name].committed(_kept(manifest, state, self.received[name].logs))
+                received = self.received[name]
+                received.committed(self._kept(state, received.logs))
         if self.room is not None:
-            states = manifest.sources
             self.room.took_out(
                 sum(each.logs.waiting(states.get(name)) for name, each in self.received.items())
             )
@@ -244,16 +258,23 @@ class Sources(Closing):
         else:
             self.room = None
 
-    def keep_from(self, store: LakeStore, logs: Sequence[ServerLogs]) -> None:
+    def keep_from(self, logs: Sequence[ServerLogs]) -> None:
         """Delete what the lake has whole of servers' logs."""
         for each in logs:
-            state = store.manifest.sources.get(each.name)
+            state = self._states().get(each.name)
             if state is not None:
-                each.keep_from(_kept(store.manifest, state, each).file)
+                each.keep_from(self._kept(state, each).file)
+
+    def _kept(self, state: SourceState, logs: ServerLogs) -> SourceState:
+        """A server's state, at the first file of its copy that is needed still."""
+        first = self._first_needed(logs.name)
+        if first is None or all(log.name != first for log in logs.series().files):
+            return state
+        return replace(state, file=first)
 
     def plan_anew(self, name: str) -> None:
         """More is known of a source's tables: it is planned again from where the lake ends."""
-        self.inflows.pop(name, None)
+        self.cursors.pop(name, None)
 
     def _settled(self) -> list[LogSeries]:
         """The series of files; one that grows just now is as it was once its next was created."""
@@ -271,10 +292,10 @@ class Sources(Closing):
             raise PipelineError(f"source {min(missing)} is gone: bring its files back")
         return again
 
-    def _inflow(self, series: LogSeries, store: LakeStore, *, hold: bool) -> Inflow:
-        state = store.manifest.sources.get(series.name)
+    def _cursor(self, series: LogSeries, *, hold: bool) -> SourceCursor:
+        state = self._states().get(series.name)
         begin = None if state is not None else self._begins.get(series.name)
-        made = Inflow(
+        made = SourceCursor(
             series,
             state,
             self._given,
@@ -283,20 +304,20 @@ class Sources(Closing):
             cascades=self.cascades,
             lowers_names=self.lowers_names(series.name),
         )
-        self.inflows[series.name] = made
+        self.cursors[series.name] = made
         return made
 
     def lowers_names(self, name: str) -> bool | None:
         """Whether a source puts names into lower case, as far as is known."""
         return self._cases.get(name, self._lowers_names)
 
-    def lower_names(self, store: LakeStore, *, by_name: bool) -> bool:
+    def lower_names(self, *, by_name: bool) -> bool:
         """Whether any source puts names into lower case: by the argument, the lake, its server.
 
         Raises `PipelineError` where the argument is not what the lake began with, and `UsageError`
         where tables are chosen ``by_name`` and sources have them in different ways.
         """
-        for name, state in store.manifest.sources.items():
+        for name, state in self._states().items():
             known = from_json(state.tables).lowers_names
             given = self._lowers_names
             if known is not None and given is not None and known != given:
@@ -307,7 +328,7 @@ class Sources(Closing):
                 )
             if known is not None and self._lowers_names is None:
                 self._cases[name] = known
-        for name, source in self.named(store).items():
+        for name, source in self.named.items():
             if name not in self._cases and self._lowers_names is None:
                 found = lowers_names(source)
                 if found is not None:
@@ -320,17 +341,10 @@ class Sources(Closing):
             )
         return True in cases
 
-    def named(self, store: LakeStore) -> dict[str, Source]:
+    @property
+    def named(self) -> dict[str, Source]:
         """The servers, by what they are called in the lake."""
-        return {ServerLogs.below(store.sources, each).name: each for each in self._servers}
-
-
-def _kept(manifest: Manifest, state: SourceState, logs: ServerLogs) -> SourceState:
-    """A server's state, at the first file of its copy that is needed still."""
-    first = first_needed(manifest, logs.name)
-    if first is None or all(log.name != first for log in logs.series().files):
-        return state
-    return replace(state, file=first)
+        return {ServerLogs.below(self._folder, each).name: each for each in self._servers}
 
 
 def _distinct(series: Sequence[LogSeries]) -> Sequence[LogSeries]:

@@ -13,7 +13,7 @@ from tailrace.storage.identity import check_read, digests
 if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
-    from tailrace.spark.taken import Taken
+    from tailrace.spark.input.taken import Taken
     from tailrace.storage import LogFile
 
 _REMEDY: Final = "bring the log's files back, or create a new lake"

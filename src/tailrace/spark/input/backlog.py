@@ -10,8 +10,8 @@ from tailrace.errors import LogReset, UsageError
 from tailrace.events import DecodeContext
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
-from tailrace.spark.stream_index import BEGIN, INNER_BYTES, IndexPlanner
-from tailrace.spark.stream_offset import Behind, Offset, mark_of
+from tailrace.spark.input.header_index import BEGIN, INNER_BYTES, IndexPlanner
+from tailrace.spark.input.offset import Behind, Offset, mark_of
 from tailrace.storage.identity import check_read, file_read
 from tailrace.storage.reader import EventReader
 from tailrace.storage.streams.base import read_exactly
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split
     from tailrace.schema.tables import TableState
-    from tailrace.spark.stream_index import FileIndex
-    from tailrace.spark.stream_saved import SavedIndices
+    from tailrace.spark.input.header_index import FileIndex
+    from tailrace.spark.input.saved_index import SavedIndices
     from tailrace.storage import LogFile, LogSeries
     from tailrace.values.schema import TableDefinition
 
