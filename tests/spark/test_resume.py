@@ -9,8 +9,10 @@ from tailrace.columns import plan_splits
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import LogPurged, LogReset, PipelineError
 from tailrace.position import Position
+from tailrace.spark import mirror
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.input.resume import grown, resume, state_after
+from tailrace.spark.input.lag import bytes_after, sizes
+from tailrace.spark.input.resume import resume, state_after
 from tailrace.spark.input.taken import Taken
 from tailrace.storage import find
 from tailrace.storage.identity import digests
@@ -49,9 +51,10 @@ def test_a_log_that_grew(logs):
     short = logs(**{names[2]: last[: bounds[0]]})
     state = read(short)
     assert (state.file, state.offset) == (names[2], bounds[0])
-    assert grown(short, state) == 0
+    assert bytes_after(sizes(short.files), state.position) == 0
     whole = logs()
-    assert grown(whole, state) == len(last) - bounds[0]
+    assert bytes_after(sizes(whole.files), state.position) == len(last) - bounds[0]
+    assert bytes_after(sizes(whole.files), None) == sum(map(len, logs.content.values()))
     series, after, catalogue = resume(whole, state)
     assert [file.name for file in series.files] == [names[2]]
     assert after == Position(names[2], bounds[0])
@@ -89,6 +92,17 @@ def test_another_log(logs):
             resume(series, found)
         with pytest.raises(kind, match=message):
             following.look(series)
+
+
+def test_another_log_of_the_same_size(logs, tmp_path):
+    """A run that has nothing new to read compares the log all the same."""
+    logs()
+    mirror(tmp_path / "mariadb", tmp_path / "lake", incomplete="accept")
+    assert mirror(tmp_path / "mariadb", tmp_path / "lake").log_bytes == 0
+    last = max(logs.content)
+    logs(**{last: flipped(logs.content[last], -30)})
+    with pytest.raises(LogReset, match="not those that were read"):
+        mirror(tmp_path / "mariadb", tmp_path / "lake")
 
 
 def flipped(data, at):

@@ -145,20 +145,15 @@ class Follower:
         state = self._store.manifest.sources.get(cursor.name)
         received = self._sources.received.get(cursor.name)
         far = received.far if received is not None else None
-        lag = cursor.lag
+        lag = self._sources.lag(cursor)
         here = None if state is None else state.position
-        seconds, behind, gtid = lag.seconds, lag.bytes, None
-        if far is not None:  # some of what the source was ahead by then may be here by now
-            behind = max(behind, cursor.behind(far.position) + (far.lag_bytes or 0))
-            if not seconds and behind and far.lag_bytes:
-                seconds = far.lag_seconds or 0.0
-            gtid = far.gtid if far.position is not None and here == far.position else None
+        is_there = far is not None and far.position is not None and here == far.position
         return SourceMoment(
             cursor.name,
             None if here is None else str(here),
-            behind,
-            seconds,
-            gtid,
+            lag.bytes,
+            lag.seconds,
+            far.gtid if far is not None and is_there else None,
             None if cursor.held is None else str(cursor.held),
             far is None or far.connected,
             received is not None and received.paused,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.native import compile_all, is_small
-from tailrace.spark.input.resume import grown
 from tailrace.spark.report import Totals, report_of
 from tailrace.spark.retry import take_up_named
 
@@ -79,9 +78,7 @@ class Once:
 
     def _taken(self) -> Mapping[str, Taken]:
         """All that is new."""
-        before = self.store.manifest.sources
-        fresh = sum(grown(each, before.get(each.name)) for each in self.sources.found)
-        if fresh:
+        if fresh := self.sources.fresh():
             if not self.workers.is_here(fresh):
                 self.workers.start()  # before it is known what is in them
             self.sources.plan()

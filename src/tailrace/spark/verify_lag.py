@@ -13,6 +13,7 @@ from tailrace.errors import PipelineError, TailraceError
 from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerTransport
 from tailrace.position import Position
+from tailrace.spark.input.lag import bytes_after
 from tailrace.spark.input.server import ServerLogs
 from tailrace.spark.lake.reading import LakeView
 
@@ -92,15 +93,7 @@ class Lag(Closing):
             ) from error
         if not count:
             return Behind(0, 0)
-        between = sum(
-            size
-            for name, size in sizes.items()
-            if self.position < Position(name, 0) < Position(end.file, 0)
-        )
-        if end.file == self.position.file:
-            return Behind(end.offset - self.position.offset, count)
-        rest = sizes[self.position.file] - self.position.offset
-        return Behind(rest + between + end.offset, count)
+        return Behind(bytes_after(sizes.items(), self.position, end), count)
 
     def _transactions(self, end: Position) -> int:
         source = replace(self._source, start=self.position)

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import TailraceError
-from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.options import FORMATS, KEEP
 from tailrace.spark.input.offset import Offset
 from tailrace.spark.input.saved_index import SavedIndices
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.options import FORMATS, KEEP
 from tailrace.storage import find
 from tools.campaign.hostile.scenario import Scenario, flipped, outside
 from tools.campaign.mirrored_here import mirrored

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -11,10 +10,10 @@ from tailrace.events import DecodeContext
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.input.header_index import BEGIN, INNER_BYTES, IndexPlanner
-from tailrace.spark.input.offset import Behind, Offset, mark_of
+from tailrace.spark.input.lag import Lag, bytes_after, second_of, sizes
+from tailrace.spark.input.offset import Offset, mark_of
 from tailrace.storage.identity import check_read, file_read
 from tailrace.storage.reader import EventReader
-from tailrace.storage.streams.base import read_exactly
 from tailrace.transaction import BoundaryParser
 
 if TYPE_CHECKING:
@@ -160,16 +159,10 @@ class Backlog:
 
     def size(self, start: Position, end: Position) -> int:
         """How many bytes of log stand between two positions."""
-        total = 0
-        for index in self._from(start):
-            name = index.log.name
-            begin = start.offset if name == start.file else BEGIN
-            total += max((end.offset if name == end.file else index.end) - begin, 0)
-            if name == end.file:
-                break
-        return total
+        known = ((index.log.name, index.end) for index in self._from(start))
+        return bytes_after(known, start, end)
 
-    def behind(self, series: LogSeries, end: Position) -> Behind | None:
+    def behind(self, series: LogSeries, end: Position) -> Lag | None:
         """What the log has after a position that was gone through, as far as that is known."""
         first = None
         for index in self._from(end):
@@ -181,11 +174,7 @@ class Backlog:
         if first is None:
             return None
         log = file_read(series, first, _REMEDY)
-        later = series.files[series.files.index(log) :]
-        total = sum(each.size for each in later) - first.offset
-        with closing(log.open()) as file:
-            second = int.from_bytes(read_exactly(file, first.offset, 4), "little")
-        return Behind(total, second)
+        return Lag(bytes_after(sizes(series.files), first), second_of(log, first.offset))
 
     def check_start(self, series: LogSeries, position: Position) -> None:
         """Raise UsageError where no transaction begins or ends at a position of the user's."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.constants import MAGIC
-from tailrace.errors import StorageError
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import to_json
 from tailrace.spark.input.begin import check_begin, is_first
+from tailrace.spark.input.lag import Lag, bytes_after, second_of, sizes
 from tailrace.spark.input.resume import check_source, resume
 from tailrace.spark.input.taken import Taken
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.storage.identity import digests
-from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -27,22 +23,11 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
-    from tailrace.storage import LogFile, LogSeries
+    from tailrace.storage import LogSeries
     from tailrace.values.schema import TableDefinition
 
 _AHEAD: Final = 4
 """Batches that are planned ahead, at least, where there is a backlog."""
-
-
-@dataclass(frozen=True)
-class Lag:
-    """How far the lake is behind a source's log, as far as that is here.
-
-    ``seconds`` is the age of the first event that is not in the lake; 0 where there is none.
-    """
-
-    bytes: int
-    seconds: float
 
 
 class SourceCursor:
@@ -191,29 +176,19 @@ class SourceCursor:
     @property
     def lag(self) -> Lag:
         """How far the lake is behind what was seen of the log at the last look."""
-        behind = self.behind()
         if self._waiting:
-            log, start = self._waiting[0].log, self._waiting[0].start
+            since = second_of(self._waiting[0].log, self._waiting[0].start)
         elif (held := self.held) is not None:
             log = next(log for log in self._series.files if log.name == held.file)
-            start = held.offset
+            since = second_of(log, held.offset)
         else:
-            return Lag(behind, 0.0)
-        return Lag(behind, max(time.time() - _second(log, start), 0.0))
+            since = None
+        return Lag(self.behind(), since)
 
     def behind(self, end: Position | None = None) -> int:
         """The bytes of log that the lake has not, up to ``end`` or the end of what was seen."""
-        state = self._state
-        count = 0
-        for log in self._series.files:
-            size = log.size
-            if end is not None and Position(log.name, size) > end:
-                size = end.offset if log.name == end.file else 0
-            if state is None or (log.name not in state.files and log.name != state.file):
-                count += size
-            elif log.name == state.file:
-                count += max(size - state.offset, 0)
-        return count
+        place = None if self._state is None else self._state.position
+        return max(bytes_after(sizes(self._series.files), place, end), 0)
 
 
 def settled(series: LogSeries, again: LogSeries) -> bool:
@@ -223,13 +198,3 @@ def settled(series: LogSeries, again: LogSeries) -> bool:
     """
     one, two = ([(log.name, log.size) for log in each.files[:-1]] for each in (series, again))
     return one == two and series.files[-1].name == again.files[-1].name
-
-
-def _second(log: LogFile, offset: int) -> float:
-    """The time of the event at an offset, in seconds; now where it cannot be read."""
-    try:
-        with closing(log.open()) as file:
-            stamp = int.from_bytes(read_exactly(file, offset, 4), "little")
-    except StorageError:
-        return time.time()
-    return float(stamp) if stamp else time.time()

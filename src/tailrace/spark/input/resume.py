@@ -69,14 +69,3 @@ def state_after(taken: Taken, before: SourceState | None) -> SourceState | None:
             return SourceState(log.name, last.end, sizes, head, tail, tables, seen=taken.seen)
         sizes[log.name] = log.size
     raise PipelineError(f"source {series.name} has no file {last.file}, of which it has a split")
-
-
-def grown(series: LogSeries, state: SourceState | None) -> int:
-    """Bytes that the log's files have and the lake has not, at most."""
-    total = 0
-    for log in series.files:
-        if state is None or log.name not in state.files:
-            total += log.size
-    if state is not None and any(log.name == state.file for log in series.files):
-        total -= state.offset
-    return total

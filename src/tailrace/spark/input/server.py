@@ -24,6 +24,7 @@ from tailrace.position import Position
 from tailrace.printable import size
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.retain import Retention
+from tailrace.spark.input.lag import bytes_after, sizes
 from tailrace.spark.manifest.paths import within
 from tailrace.storage import find
 from tailrace.storage.index import INDEX_SUFFIX
@@ -165,12 +166,8 @@ class ServerLogs:
         """The bytes of the copy that the lake does not have yet."""
         if not self.is_there:
             return 0
-        files = self.series().files
-        if state is None:
-            return sum(log.size for log in files)
-        last = Position(state.file, 0)
-        taken = state.offset if any(log.name == state.file for log in files) else 0
-        return sum(log.size for log in files if Position(log.name, 0) >= last) - taken
+        place = None if state is None else state.position
+        return bytes_after(sizes(self.series().files), place)
 
     def begin(self, state: SourceState | None) -> Source:
         """The source, with where a copy begins that is not there (any more)."""

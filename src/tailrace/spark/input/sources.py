@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
 from tailrace.spark.input.begin import SUFFIX, begin_of, forget
 from tailrace.spark.input.cursor import SourceCursor, settled
+from tailrace.spark.input.lag import Lag, bytes_after, sizes
+from tailrace.spark.input.resume import check_source
 from tailrace.spark.input.server import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.storage import find_all
 
@@ -195,6 +198,32 @@ class Sources(Closing):
         """Whether all that servers had at their receivers' last report is here."""
         far = [each.far for each in self.received.values()]
         return all(each is not None and each.lag_bytes == 0 for each in far)
+
+    def fresh(self) -> int:
+        """The bytes that were found and that the lake has not; 0 where nothing is to be planned.
+
+        Raises what `check_source` raises.
+        """
+        states, total = self._states(), 0
+        for each in self.found:
+            state = states.get(each.name)
+            total += bytes_after(sizes(each.files), None if state is None else state.position)
+        for each in self.found if not total else ():
+            check_source(each, states[each.name])
+        return total
+
+    def lag(self, cursor: SourceCursor) -> Lag:
+        """How far the lake is behind a source's log, wherever that is by now."""
+        lag, received = cursor.lag, self.received.get(cursor.name)
+        far = None if received is None else received.far
+        if far is None:
+            return lag
+        # some of what the source was ahead by then may be here by now
+        behind = max(lag.bytes, cursor.behind(far.position) + (far.lag_bytes or 0))
+        since = lag.since
+        if since is None and behind and far.lag_bytes and far.lag_seconds:
+            since = time.time() - far.lag_seconds
+        return Lag(behind, since)
 
     def take(self, most: int | None = None) -> dict[str, Taken]:
         """An equal share of each source that has something, of ``most`` bytes together."""
