@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
@@ -39,6 +40,7 @@ from tailrace.schema.letter_case import lowered
 from tailrace.schema.table import Table
 from tailrace.schema.user_schema import load
 from tailrace.spark.filters import full_name, table_patterns, taken
+from tailrace.spark.input.folder import settled
 from tailrace.spark.input.server import ServerLogs
 from tailrace.spark.reading import SplitPartition, read_changes
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
@@ -303,7 +305,7 @@ def _is_main(module: str) -> bool:
 def _found(options: Options) -> Sequence[LogSeries]:
     """The logs; those of a server, up to its present end, copied first."""
     if not names_server(options.path):
-        return find(options.path, options.keyring)
+        return settled(partial(find, options.path, options.keyring))
     if options.spool is None:
         raise UsageError(
             "a server is read through a copy of its log: give a folder for it, which driver and"

@@ -189,12 +189,3 @@ class SourceCursor:
         """The bytes of log that the lake has not, up to ``end`` or the end of what was seen."""
         place = None if self._state is None else self._state.position
         return max(bytes_after(sizes(self._series.files), place, end), 0)
-
-
-def settled(series: LogSeries, again: LogSeries) -> bool:
-    """Whether two successive looks at a series saw the same files, the last aside.
-
-    A file that was looked at while it was the last may have grown before the next was created.
-    """
-    one, two = ([(log.name, log.size) for log in each.files[:-1]] for each in (series, again))
-    return one == two and series.files[-1].name == again.files[-1].name

@@ -15,6 +15,7 @@ from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
+from tailrace.spark.input.folder import settled
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.input.server import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.spark.manifest.manifest import SourceState
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tailrace.selection import Start
     from tailrace.storage import LogSeries
 
-_LOOKS: Final = 20
 _LOOK_SECONDS: Final = 0.05
 _LOCK_SECONDS: Final = 15.0
 """How long the process of a query that was just stopped may still hold a copy's lock."""
@@ -103,26 +103,18 @@ class FileLog:
         self._keyring = keyring
 
     def look(self, place: Position | None = None) -> LogSeries:
-        """Its files. One that grows just now is as it was once its next was created."""
-        before = self._there(place)
-        for _ in range(_LOOKS):
-            series = self._there(place)
-            if _sizes(before) == _sizes(series):
-                break
-            before = series
-        return series
-
-    def _there(self, place: Position | None) -> LogSeries:
         """Its files. A log that was there may be away for a moment: a server that resets it removes
         it first.
         """
         end = time.monotonic() + (_AWAY_SECONDS if place is not None else 0.0)
         while True:
             try:
-                return self._find()
+                (series,) = settled(self._find)
             except StorageError:
                 if time.monotonic() >= end:
                     raise
+            else:
+                return series
             time.sleep(_LOOK_SECONDS)
 
     def upto_now(self, place: Position | None, *, limited: bool = False) -> LogSeries:
@@ -147,14 +139,14 @@ class FileLog:
         """In a folder of the cache that is named by where the log is."""
         if folder is not None:
             return SavedIndices(folder)
-        log = self._find().files[0]
+        log = self._find()[0].files[0]
         name = hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]
         return SavedIndices(own_cache("index") / name)
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _find(self) -> LogSeries:
+    def _find(self) -> list[LogSeries]:
         found = find(self._path, self._keyring)
         if len(found) != 1:
             names = ", ".join(series.name for series in found)
@@ -166,7 +158,7 @@ class FileLog:
             raise UsageError(
                 f"{self._path}: a stream reads its log more than once: not from a pipe"
             )
-        return found[0]
+        return found
 
 
 class ServerLog:
@@ -273,7 +265,3 @@ def _state(place: Position | None) -> SourceState | None:
     if place is None:
         return None
     return SourceState(place.file, place.offset, files={}, head="", tail="", tables={})
-
-
-def _sizes(series: LogSeries) -> tuple[list[tuple[str, int]], str]:
-    return [(log.name, log.size) for log in series.files[:-1]], series.files[-1].name

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tailrace.constants import MAGIC
 from tailrace.errors import StorageError
 from tailrace.position import Position
 from tailrace.storage.streams.base import read_exactly
@@ -42,17 +43,18 @@ def sizes(files: Iterable[LogFile]) -> list[tuple[str, int]]:
 def bytes_after(
     files: Iterable[tuple[str, int]], place: Position | None, end: Position | None = None
 ) -> int:
-    """The bytes that a log's files (their names and sizes) have after a place, up to an ``end``.
+    """The bytes of events that a log's files have after a place, up to an ``end``.
 
-    Without a place all, without an end up to the log's. Negative where they end before the place.
+    ``files`` are names and sizes. Without a place all count, without an end those up to the log's.
+    The sum is negative if the log ends before the place.
     """
     total = 0
     for name, size in files:
-        if place is not None and Position(name, 0) < Position(place.file, 0):
-            continue
-        if end is not None and Position(name, size) > end:
-            size = end.offset if name == end.file else 0  # noqa: PLW2901
-        total += size - (place.offset if place is not None and name == place.file else 0)
+        here = Position(name, len(MAGIC))
+        first = here if place is None or place.file != name else place
+        last = max(here, Position(name, size)) if end is None or end.file != name else end
+        if (place is None or first >= place) and (end is None or last <= end):
+            total += last.offset - first.offset
     return total
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.closing import Closing
 from tailrace.columns.read.planner import is_written
@@ -21,7 +22,8 @@ from tailrace.live.tables import lowers_names
 from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
 from tailrace.spark.input.begin import SUFFIX, begin_of, forget
-from tailrace.spark.input.cursor import SourceCursor, settled
+from tailrace.spark.input.cursor import SourceCursor
+from tailrace.spark.input.folder import settled
 from tailrace.spark.input.lag import Lag, bytes_after, sizes
 from tailrace.spark.input.resume import check_source
 from tailrace.spark.input.server import SPOOL_LIMIT, Received, Room, ServerLogs
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
     Given = Sequence[TableDefinition | TableState]
-
-_LOOKS: Final = 8
-"""A folder whose files change between so many pairs of looks is looked at no further for now."""
 
 
 class Sources(Closing):
@@ -83,7 +82,8 @@ class Sources(Closing):
         """Whether servers had more when their logs were received than there is room for."""
         self.cascades = False
         """Whether logs are planned so that what foreign keys do can be carried out."""
-        self.found = _distinct(find_all(files, keyring)) if files else []
+        self.found: Sequence[LogSeries] = ()
+        self.found = _distinct(self._settled()) if files else []
         """The series that were there at first."""
 
     def close(self) -> None:
@@ -306,20 +306,12 @@ class Sources(Closing):
         self.cursors.pop(name, None)
 
     def _settled(self) -> list[LogSeries]:
-        """The series of files; one that grows just now is as it was once its next was created."""
-        found = find_all(self._files, self._keyring)
-        for _ in range(_LOOKS):
-            again = find_all(self._files, self._keyring)
-            names = [one.name for one in found] == [one.name for one in again]
-            if names and all(map(settled, found, again)):
-                break
-            found = again
-        else:
-            return []
-        missing = {one.name for one in self.found} - {one.name for one in again}
+        """The series of files. Raises PipelineError where one that was there at first is gone."""
+        found = settled(partial(find_all, self._files, self._keyring))
+        missing = {one.name for one in self.found} - {one.name for one in found}
         if missing:
             raise PipelineError(f"source {min(missing)} is gone: bring its files back")
-        return again
+        return found
 
     def _cursor(self, series: LogSeries, *, hold: bool) -> SourceCursor:
         state = self._states().get(series.name)
