@@ -136,7 +136,7 @@ def test_a_spool_with_a_limit(limited, tmp_path, capsys, start):
         place = end
         if start == "oldest" or len(batches) > 1:
             sizes.append(
-                sum(each.stat().st_size for each in (tmp_path / "spool").glob("binlog.0*"))
+                sum(each.stat().st_size for each in (tmp_path / "spool").glob("binlog.0*[0-9]"))
             )
     assert sum(batches) == rows
     assert max(sizes) < MOST < rows << 20
@@ -157,12 +157,26 @@ def test_an_in_doubt_transaction_that_holds_more_than_the_limit(limited, tmp_pat
         place = stream.initialOffset()
         fill()
         assert stream.latestOffset() == place
-        files = (tmp_path / "spool").glob("binlog.0*")
+        files = (tmp_path / "spool").glob("binlog.0*[0-9]")
         assert sum(each.stat().st_size for each in files) > 2 * LARGE << 20
         fill()
         assert stream.latestOffset(place) == place
         cursor.execute("XA COMMIT 'x'")
     assert len(read_range(stream, place, come(stream, place, 3 * LARGE + 1))) == 3 * LARGE + 1
+
+
+def test_a_copy_begins_where_its_query_does(limited, tmp_path):
+    """The server says where GTIDs and times are: what it has before is not received."""
+    server, query, fill = limited
+    fill()
+    ((gtids,),) = server.query("SELECT @@gtid_executed")
+    ((file, offset, *_),) = server.query("SHOW BINARY LOG STATUS")
+    fill()
+    stream = query(start=gtids)
+    place = stream.initialOffset()
+    assert (place["file"], place["position"]) == (file, offset)
+    assert min(path.name for path in (tmp_path / "spool").glob("binlog.0*")) == file
+    assert len(read_range(stream, place, come(stream, place, LARGE))) == LARGE
 
 
 CHANGES = {

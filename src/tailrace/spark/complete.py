@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ConnectionLost, PipelineError, ServerError
-from tailrace.live.session import Identity, Session
 from tailrace.live.tables import connected, has_rows, tables_of
 from tailrace.printable import printable
 from tailrace.spark.current.lineage import lives
+from tailrace.spark.input.begin import session_of
 from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.table_name import TableName
 
@@ -213,7 +213,7 @@ def _end(source: Source) -> Position | None:
     """Where a server's log ends now; None where its user must not know. Raises ConnectionLost."""
     with (
         suppress(ServerError),
-        Session.open(source, source.hosts[0], Identity()) as session,
+        session_of(source) as session,
     ):
         return session.end()
     return None

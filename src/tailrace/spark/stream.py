@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from tailrace.errors import PipelineError, UsageError
-from tailrace.gtid import GtidState
-from tailrace.position import Position
+from tailrace.errors import PipelineError
 from tailrace.schema.user_schema import load
 from tailrace.spark.input.backlog import Backlog, Limits, check
 from tailrace.spark.input.growing_log import open_log
-from tailrace.spark.input.header_index import BEGIN, INNER_BYTES
+from tailrace.spark.input.header_index import INNER_BYTES
 from tailrace.spark.input.offset import Offset
 from tailrace.spark.reading import SplitPartition, read_changes
-from tailrace.transports import SeriesTransport
-from tailrace.transports.gtids import already_read, locate_gtids, read_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
+    from tailrace.position import Position
     from tailrace.spark.datasource import Options
     from tailrace.spark.input.growing_log import GrowingLog
     from tailrace.spark.stream_options import StreamOptions
@@ -171,9 +168,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """What the log has by now is all that the query reads."""
-        series = self._opened.upto_now(None)
-        self._known.look(series, Position(series.files[0].name, BEGIN), Limits())
-        self._until = self._known.end
+        self._until = self._known.whole(self._opened.upto_now())
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
         """How far the log goes, for the query's progress."""
@@ -219,37 +214,5 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     def _begin(self) -> Position:
         """Where the options say that a query begins, found out once."""
         if self._first is None:
-            self._first = self._locate()
+            self._first = self._opened.begin(self._known)
         return self._first
-
-    def _locate(self) -> Position:
-        log = self._opened
-        start = log.start
-        if start is None or start == "oldest":
-            log.check_oldest()
-            return Position(log.look(None).files[0].name, BEGIN)
-        if start == "now":
-            return self._now(log)
-        series = log.upto_now(None)
-        if isinstance(start, Position):
-            self._known.check_start(series, start)
-            return start
-        log.check_oldest()
-        if not isinstance(start, GtidState):
-            return SeriesTransport(series).locate(start)
-        read = already_read(start)
-        place = locate_gtids(series.files, read)
-        if gaps := read_after(series.files, place, read):
-            raise UsageError(
-                f"option start: of these GTIDs, some stand after others that are not among them (at"
-                f" {gaps[0][0]}:{gaps[0][1]}, after {place}): a stream begins at one place"
-            )
-        return place
-
-    def _now(self, log: GrowingLog) -> Position:
-        """The end of the last transaction that is complete and not in-doubt."""
-        series = log.upto_now(None)
-        first = Position(series.files[0].name, BEGIN)
-        self._known.look(series, first, Limits())
-        end = self._known.end
-        return first if end is None else end

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import LogReset, UsageError
-from tailrace.events import DecodeContext
+from tailrace.errors import LogReset
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.input.header_index import BEGIN, INNER_BYTES, IndexPlanner
 from tailrace.spark.input.lag import Lag, bytes_after, second_of, sizes
 from tailrace.spark.input.offset import Offset, mark_of
 from tailrace.storage.identity import check_read, file_read
-from tailrace.storage.reader import EventReader
-from tailrace.transaction import BoundaryParser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,33 +173,13 @@ class Backlog:
         log = file_read(series, first, _REMEDY)
         return Lag(bytes_after(sizes(series.files), first), second_of(log, first.offset))
 
-    def check_start(self, series: LogSeries, position: Position) -> None:
-        """Raise UsageError where no transaction begins or ends at a position of the user's."""
-        names = [log.name for log in series.files]
-        if position.file not in names:
-            raise UsageError(
-                f"option start: {position.file} is not among the logs of {series.name}: {names[0]}"
-                f" to {names[-1]}"
-            )
-        self.look(series, Position(position.file, BEGIN), Limits(bytes=position.offset))
-        index = self._files[position.file]
-        if position.offset in {BEGIN, index.end} or position.offset in index.begins:
-            return
-        earlier = index.begins[index.begins < position.offset]
-        before = int(earlier[-1]) if len(earlier) else BEGIN
-        context, parser, behind = DecodeContext(), BoundaryParser(), BEGIN
-        for at, raw in EventReader(index.log, start=before):
-            if at >= position.offset:
-                break
-            event = context.decode(raw, file=position.file, offset=at, verify_checksum=False)
-            if at >= before:
-                parser.feed(event)
-                behind = at + len(raw)
-        if behind != position.offset or parser.inside:
-            raise UsageError(
-                f"option start: no transaction begins at {position}; one begins at"
-                f" {position.file}:{before}"
-            )
+    def whole(self, series: LogSeries) -> Position:
+        """Where the last transaction ends that is complete and not in-doubt; the log's begin if
+        there is none.
+        """
+        first = Position(series.files[0].name, BEGIN)
+        self.look(series, first, Limits())
+        return self.end or first
 
     def forget(self, end: Position) -> None:
         """Let go of what stands in files before an offset's."""

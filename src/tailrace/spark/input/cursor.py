@@ -76,8 +76,8 @@ class SourceCursor:
         self._first_known = catalogue
         self._start: SourceState | None = None
         if begin is not None:
+            check_begin(series, begin)
             (log,) = (log for log in series.files if log.name == begin.file)
-            check_begin(log, begin)
             head, tail = digests(log, begin.offset)
             after = begin
             self._start = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))

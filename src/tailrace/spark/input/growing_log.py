@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import time
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tailrace.cache import own_cache
 from tailrace.errors import StorageError, UsageError
+from tailrace.gtid import GtidState
 from tailrace.live.scheme import names_server
-from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
+from tailrace.spark.input.begin import after_gtids, check_begin, located, session_of
 from tailrace.spark.input.folder import settled
+from tailrace.spark.input.header_index import BEGIN
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.input.server import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.storage import find
+from tailrace.times import Time
+from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
     from tailrace.selection import Start
+    from tailrace.spark.input.backlog import Backlog
     from tailrace.storage import LogSeries
 
 _LOOK_SECONDS: Final = 0.05
@@ -33,37 +39,49 @@ _AWAY_SECONDS: Final = 3.0
 """How long a log that is being reset may not be there."""
 
 
-class GrowingLog(Protocol):
+class GrowingLog(ABC):
     """One log that grows. ``start`` is where a query without a checkpoint begins."""
 
-    start: Start | None
+    is_full = False
+    """Whether receiving pauses, until a batch is finished or `receive_on` is called."""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether receiving pauses, until a batch is finished or `receive_on` is called."""
+    def __init__(self, start: Start | None) -> None:
+        self.start = start
 
-    def receive_on(self, place: Position | None) -> None:
-        """Nothing that is here after a place can be read: receive more all the same."""
-
-    def look(self, place: Position | None) -> LogSeries:
+    @abstractmethod
+    def look(self, place: Position | None = None) -> LogSeries:
         """Its files as they are by now; ``place`` is how far the query has read it, if it has."""
 
-    def upto_now(self, place: Position | None, *, limited: bool = False) -> LogSeries:
-        """As `look`, with all that its server has by now, or if ``limited`` what the spool may."""
-
-    def now(self) -> Position | None:
-        """Where the server's log ends now; None where only the files say that."""
-
-    def check_oldest(self) -> None:
-        """Raise UsageError where the files begin later than what ``oldest`` means."""
-
-    def committed(self, place: Position) -> None:
-        """What stands before is not needed any more."""
-
+    @abstractmethod
     def saved(self, folder: str | None) -> SavedIndices:
         """Where its indices are kept; ``folder`` is the user's choice."""
 
-    def close(self) -> None:
+    def upto_now(self, place: Position | None = None, *, limited: bool = False) -> LogSeries:  # noqa: ARG002
+        """As `look`, with all that its server has by now, or if ``limited`` what the spool may."""
+        return self.look(place)
+
+    def begin(self, backlog: Backlog) -> Position:
+        """Where a query without a checkpoint begins. Raises UsageError, GtidError."""
+        start = self.start
+        if start is None or start == "oldest":
+            return Position(self.look().files[0].name, BEGIN)
+        series = self.upto_now()
+        if start == "now":
+            return backlog.whole(series)
+        if isinstance(start, Position):
+            check_begin(series, start)
+            return start
+        if isinstance(start, GtidState):
+            return after_gtids(series, start)
+        return SeriesTransport(series).locate(start)
+
+    def receive_on(self, place: Position | None) -> None:  # noqa: B027 - files are received by others
+        """Nothing that is here after a place can be read: receive more all the same."""
+
+    def committed(self, place: Position) -> None:  # noqa: B027 - files that are not ours stay
+        """What stands before is not needed any more."""
+
+    def close(self) -> None:  # noqa: B027 - nothing is open
         """Let go of it."""
 
 
@@ -92,13 +110,11 @@ def open_log(
     return ServerLog(replace(source, start=start), Path(spool), spool_limit or SPOOL_LIMIT)
 
 
-class FileLog:
+class FileLog(GrowingLog):
     """A log in a folder or an object store, that a server or a receiver writes to."""
 
-    is_full = False
-
     def __init__(self, path: str, keyring: str | None, start: Start | None) -> None:
-        self.start = start
+        super().__init__(start)
         self._path = path
         self._keyring = keyring
 
@@ -117,24 +133,6 @@ class FileLog:
                 return series
             time.sleep(_LOOK_SECONDS)
 
-    def upto_now(self, place: Position | None, *, limited: bool = False) -> LogSeries:
-        """As `look`."""
-        del limited
-        return self.look(place)
-
-    def now(self) -> None:
-        """The files say it."""
-        return
-
-    def check_oldest(self) -> None:
-        """The first file is the oldest: there is nothing to check."""
-
-    def receive_on(self, place: Position | None) -> None:
-        """Others write it."""
-
-    def committed(self, place: Position) -> None:
-        """Files that are not ours stay."""
-
     def saved(self, folder: str | None) -> SavedIndices:
         """In a folder of the cache that is named by where the log is."""
         if folder is not None:
@@ -142,9 +140,6 @@ class FileLog:
         log = self._find()[0].files[0]
         name = hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]
         return SavedIndices(own_cache("index") / name)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def _find(self) -> list[LogSeries]:
         found = find(self._path, self._keyring)
@@ -161,25 +156,32 @@ class FileLog:
         return found
 
 
-class ServerLog:
+class ServerLog(GrowingLog):
     """A server's log, received into a folder by a thread from the first look on."""
 
     def __init__(self, source: Source, folder: Path, limit: int) -> None:
-        self.start = source.start
-        if self.start != "now" and not isinstance(self.start, Position):
-            source = replace(source, start=None)
+        super().__init__(source.start)
         self._source = source
-        self._logs = ServerLogs(self._source, folder)
+        self._folder = folder
         self._room = Room(limit)
         self._received: Received | None = None
 
+    @property
+    def _logs(self) -> ServerLogs:
+        """The server, and its copy, which begins where the query does."""
+        place = self.start if isinstance(self.start, Position) else None
+        start: Start | None = "now" if self.start == "now" else None
+        return ServerLogs(replace(self._source, start=start), self._folder, place)
+
     def _receive(self, place: Position | None) -> Received:
+        if place is None and isinstance(self.start, Time | GtidState):
+            self.start = located(replace(self._source, start=self.start))
         state = _state(place)
         self._room.took_out(self._logs.waiting(state))
         return Received(self._logs, state, self._room)
 
     @property
-    def is_full(self) -> bool:
+    def is_full(self) -> bool:  # type: ignore[override]
         """Whether receiving pauses at the spool's limit."""
         return self._received is not None and self._received.paused and self._room.is_full
 
@@ -189,7 +191,7 @@ class ServerLog:
         if self._room.is_full:
             self._room.hold()
 
-    def look(self, place: Position | None) -> LogSeries:
+    def look(self, place: Position | None = None) -> LogSeries:
         """What has been copied by now; waits for the first of it.
 
         Raises what ended the receiver, and StorageError where another query has the folder.
@@ -211,12 +213,13 @@ class ServerLog:
                 return series
             time.sleep(_LOOK_SECONDS)
 
-    def upto_now(self, place: Position | None, *, limited: bool = False) -> LogSeries:
+    def upto_now(self, place: Position | None = None, *, limited: bool = False) -> LogSeries:
         """Waits until all is copied that the server has by now, or if ``limited`` until it pauses.
 
         Otherwise the spool exceeds its limit: before it is known where to begin, nothing is read.
         """
-        end = self.now()
+        with session_of(self._source) as session:
+            end = session.end()
         while True:
             is_full = self.is_full  # what is here by then is seen
             series = self.look(place)
@@ -227,21 +230,22 @@ class ServerLog:
                 self.receive_on(place)
             time.sleep(_LOOK_SECONDS)
 
-    def now(self) -> Position:
-        """Where the server's log ends."""
-        with Session.open(self._source, self._source.hosts[0], Identity()) as session:
-            return session.end()
+    def begin(self, backlog: Backlog) -> Position:
+        """As `GrowingLog.begin`. A time and GTIDs are looked for on the server: the copy begins
+        there.
 
-    def check_oldest(self) -> None:
-        """Raise UsageError where the copy lacks files that the server has."""
-        first = self.look(None).files[0].name
-        with Session.open(self._source, self._source.hosts[0], Identity()) as session:
-            oldest = session.oldest_log()
-        if Position(oldest, 0) < Position(first, 0):
-            raise UsageError(
-                f"{self._logs.folder} has a copy that begins with {first}, and the server's logs"
-                f" begin with {oldest}: give the query a folder of its own by option spool"
-            )
+        Raises UsageError where the copy begins later than ``oldest`` means.
+        """
+        first = self.look().files[0].name
+        if self.start is None or self.start == "oldest":
+            with session_of(self._source) as session:
+                oldest = session.oldest_log()
+            if Position(oldest, 0) < Position(first, 0):
+                raise UsageError(
+                    f"{self._folder} has a copy that begins with {first}, and the server's logs"
+                    f" begin with {oldest}: give the query a folder of its own by option spool"
+                )
+        return super().begin(backlog)
 
     def committed(self, place: Position) -> None:
         """Files before that of the place are deleted as the next is created."""
@@ -251,7 +255,7 @@ class ServerLog:
 
     def saved(self, folder: str | None) -> SavedIndices:
         """Next to the copy."""
-        return SavedIndices(folder or self._logs.folder / _INDICES)
+        return SavedIndices(folder or self._folder / _INDICES)
 
     def close(self) -> None:
         """End the receiver."""
