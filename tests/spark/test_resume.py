@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 
 from tailrace.columns import plan_splits
-from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import LogPurged, LogReset, PipelineError
-from tailrace.position import Position
 from tailrace.spark import mirror
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.lag import bytes_after, sizes
-from tailrace.spark.input.resume import resume, state_after
 from tailrace.spark.input.taken import Taken
 from tailrace.storage import find
 from tailrace.storage.identity import digests
@@ -41,7 +38,7 @@ def logs(tmp_path):
 
 
 def read(series):
-    return state_after(Taken(series, plan_splits(series)), None)
+    return Taken(series, plan_splits(series)).state(None)
 
 
 def test_a_log_that_grew(logs):
@@ -57,21 +54,21 @@ def test_a_log_that_grew(logs):
     assert bytes_after(sizes(whole.files), None) == sum(
         len(data) - 4 for data in logs.content.values()
     )
-    series, after, catalogue = resume(whole, state)
-    assert [file.name for file in series.files] == [names[2]]
-    assert after == Position(names[2], bounds[0])
-    assert catalogue.lookup("warehouse", "stock") is not None
-    splits = SplitPlanner(catalogue, after).plan(series)
-    assert [(each.start, each.end) for each in splits] == [(bounds[0], len(last))]
-    again = state_after(Taken(whole, splits), state)
-    assert again == read(whole)
+    cursor = SourceCursor(whole, state, (), hold=True)
+    assert cursor.catalogue.lookup("warehouse", "stock") is not None
+    cursor.look(whole)
+    taken = cursor.take()
+    assert [(each.file, each.start, each.end) for each in taken.splits] == [
+        (names[2], bounds[0], len(last))
+    ]
+    assert replace(taken.state(state), seen=None) == read(whole)
 
 
 def test_nothing_new_keeps_the_state(logs):
     series = logs()
     state = read(series)
-    assert state_after(Taken(series, []), state) is state
-    assert state_after(Taken(series, []), None) is None
+    assert Taken(series, []).state(state) is state
+    assert Taken(series, []).state(None) is None
 
 
 def test_another_log(logs):
@@ -90,10 +87,9 @@ def test_another_log(logs):
     ):
         following = SourceCursor(logs(), found, (), hold=True)
         series = logs(**changed)
-        with pytest.raises(kind, match=message):
-            resume(series, found)
-        with pytest.raises(kind, match=message):
-            following.look(series)
+        for cursor in (following, SourceCursor(series, found, (), hold=True)):
+            with pytest.raises(kind, match=message):
+                cursor.look(series)
 
 
 def test_another_log_of_the_same_size(logs, tmp_path):
@@ -135,4 +131,4 @@ def test_a_damaged_schema_history(logs):
         with pytest.raises(
             PipelineError, match="source mariadb: the lake's manifest: the schema hist"
         ):
-            resume(logs(), state)
+            SourceCursor(logs(), state, (), hold=True)

@@ -32,7 +32,6 @@ from tailrace.spark.failure import Failure, check_writable, failure, rejection
 from tailrace.spark.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.history.build import BuiltHistory, build_history
 from tailrace.spark.history.times import commit_times
-from tailrace.spark.input.resume import state_after
 from tailrace.spark.lake.asides import Asides, in_order, since
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.manifest.damage import reading
@@ -441,7 +440,7 @@ class Batches:
             before = self._store.manifest.sources.get(name) if again.keys is None else None
             if again.keys is not None and not again.reached:
                 continue
-            state = state_after(each, before or each.begun)
+            state = each.state(before or each.begun)
             if state is not None and each.splits:
                 state = replace(state, followed=tuple(sorted(self._followed[name].still)))
             if state is not None and again.keys is None:

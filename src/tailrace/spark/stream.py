@@ -14,9 +14,10 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 from tailrace.errors import PipelineError
 from tailrace.schema.user_schema import load
-from tailrace.spark.input.backlog import Backlog, Limits, check
+from tailrace.spark.input.backlog import Backlog, Limits
 from tailrace.spark.input.growing_log import open_log
 from tailrace.spark.input.header_index import INNER_BYTES
+from tailrace.spark.input.identity import check_offset
 from tailrace.spark.input.offset import Offset
 from tailrace.spark.reading import SplitPartition, read_changes
 
@@ -104,7 +105,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         while True:
             was_full = log.is_full  # what is here by then is seen
             series = log.upto_now(position, limited=True) if fresh else log.look(position)
-            check(series, first)
+            check_offset(series, first)
             self._known.look(series, position, limits)
             end = self._known.cut(position, limits)
             if end != position or not log.is_full:
@@ -135,8 +136,8 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             raise PipelineError(f"the checkpoint has a batch from {begin} back to {last.position}")
         series = self._opened.look(begin)
         if begin == first.position:
-            check(series, first)
-        check(series, last)
+            check_offset(series, first)
+        check_offset(series, last)
         self._known.reach(series, begin, last.position)
         splits = self._known.splits(series, begin, last.position, self._options.split_bytes)
         return [SplitPartition(split) for split in splits]

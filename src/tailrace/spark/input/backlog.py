@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.errors import LogReset
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.input.header_index import BEGIN, INNER_BYTES, IndexPlanner
+from tailrace.spark.input.identity import QUERY
 from tailrace.spark.input.lag import Lag, bytes_after, second_of, sizes
 from tailrace.spark.input.offset import Offset, mark_of
-from tailrace.storage.identity import check_read, file_read
+from tailrace.storage.identity import file_read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from tailrace.storage import LogFile, LogSeries
     from tailrace.values.schema import TableDefinition
 
-_REMEDY: Final = "copy the data again, and begin a new query with a checkpoint of its own"
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -32,17 +31,6 @@ class Limits:
 
     bytes: int | None = None
     transactions: int | None = None
-
-
-def check(series: LogSeries, offset: Offset) -> None:
-    """Raise `LogPurged`, `LogReset` where a log is not the one that was read up to an offset."""
-    at = offset.position.offset
-    check_read(
-        series,
-        offset.position,
-        _REMEDY,
-        lambda log: not offset.mark or mark_of(log, at) == offset.mark,
-    )
 
 
 class Backlog:
@@ -80,7 +68,7 @@ class Backlog:
         """Go through what is new in the log from ``start`` on, until more than ``enough`` is known
         behind it. Raises `LogPurged`, `LogReset` where the log is not there any more.
         """
-        log = file_read(series, start, _REMEDY)
+        log = file_read(series, start, QUERY)
         if self._planner is None or start.file not in self._files:
             self._begin(series, log)
         while not self._has(start, enough):
@@ -92,7 +80,7 @@ class Backlog:
 
         Raises `LogReset` where it does not come so far.
         """
-        log = file_read(series, start, _REMEDY)
+        log = file_read(series, start, QUERY)
         if self._planner is None or start.file not in self._files:
             self._begin(series, log)
         while end.file not in self._files or self._files[end.file].end < end.offset:
@@ -150,7 +138,7 @@ class Backlog:
     def offset(self, series: LogSeries, position: Position, since: Position | None) -> Offset:
         """The offset that stands for a position."""
         index = self._files.get(position.file)
-        log = file_read(series, position, _REMEDY)
+        log = file_read(series, position, QUERY)
         gtids = None if index is None else index.gtids_at(position.offset)
         return Offset(position, gtids, mark_of(log, position.offset), since)
 
@@ -170,7 +158,7 @@ class Backlog:
                 break
         if first is None:
             return None
-        log = file_read(series, first, _REMEDY)
+        log = file_read(series, first, QUERY)
         return Lag(bytes_after(sizes(series.files), first), second_of(log, first.offset))
 
     def whole(self, series: LogSeries) -> Position:
@@ -232,7 +220,7 @@ class Backlog:
             names = [log.name for log in series.files]
             part = replace(series, files=series.files[names.index(self._first) :])
         elif planner.last not in {log.name for log in series.files}:
-            file_read(series, Position(planner.last, BEGIN), _REMEDY)
+            file_read(series, Position(planner.last, BEGIN), QUERY)
         planner.look(part, enough=1)
         self._files.update(planner.files)
         planner.let_go()

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.constants import MAGIC
+from tailrace.errors import PipelineError, SchemaError
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.catalogue_json import to_json
+from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.input.begin import check_begin, is_first
+from tailrace.spark.input.identity import check_source
 from tailrace.spark.input.lag import Lag, bytes_after, second_of, sizes
-from tailrace.spark.input.resume import check_source, resume
 from tailrace.spark.input.taken import Taken
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.storage.identity import digests
@@ -38,7 +39,7 @@ class SourceCursor:
     of it begins, None: with its first file. With ``hold`` nothing is given that is after an
     in-doubt XA transaction. With ``cascades`` splits are cut, and know tables, as it takes to carry
     out what foreign keys do. Splits begin at ``cuts``, which are where definitions stand.
-    Raises what `resume` raises.
+    Raises `PipelineError` where the schema history of ``state`` is damaged.
     """
 
     def __init__(
@@ -57,8 +58,8 @@ class SourceCursor:
         self.name = series.name
         self._state = state
         self._series = series
-        after: Position | None = None
-        seen: Position | None = None
+        after = None if state is None else state.position
+        seen = None if state is None else state.seen
         if state is None:
             first = series.files[0]
             at_head = begin is None or begin == Position(first.name, len(MAGIC))
@@ -66,8 +67,7 @@ class SourceCursor:
                 from_first=at_head and is_first(first), begin=None if at_head else begin
             )
         else:
-            _, after, catalogue = resume(series, state)
-            seen = state.seen
+            catalogue = _known(series, state)
         if lowers_names is not None:
             catalogue.lowers_names = lowers_names
         catalogue.given(given)
@@ -189,3 +189,11 @@ class SourceCursor:
         """The bytes of log that the lake has not, up to ``end`` or the end of what was seen."""
         place = None if self._state is None else self._state.position
         return max(bytes_after(sizes(self._series.files), place, end), 0)
+
+
+def _known(series: LogSeries, state: SourceState) -> Catalogue:
+    """The schema history at the start of the file in which the lake has a source's log."""
+    try:
+        return from_json(state.tables)
+    except SchemaError as error:
+        raise PipelineError(f"source {series.name}: the lake's manifest: {error}") from error

@@ -24,8 +24,8 @@ from tailrace.selection import start_text
 from tailrace.spark.input.begin import SUFFIX, begin_of, forget
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.folder import settled
+from tailrace.spark.input.identity import check_source
 from tailrace.spark.input.lag import Lag, bytes_after, sizes
-from tailrace.spark.input.resume import check_source
 from tailrace.spark.input.server import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.storage import find_all
 
