@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from tailrace.arguments import check_type
+from tailrace.constants import MAGIC
 from tailrace.errors import UsageError
 from tailrace.log_name import file_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @total_ordering
@@ -58,6 +62,24 @@ class Position:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.offset}"
+
+
+def bytes_after(
+    files: Iterable[tuple[str, int]], place: Position | None, end: Position | None = None
+) -> int:
+    """The bytes of events that a log's files have after a place, up to an ``end``.
+
+    ``files`` are names and sizes. Without a place all count, without an end those up to the log's.
+    The sum is negative if the log ends before the place.
+    """
+    total = 0
+    for name, size in files:
+        here = Position(name, len(MAGIC))
+        first = here if place is None or place.file != name else place
+        last = max(here, Position(name, size)) if end is None or end.file != name else end
+        if (place is None or first >= place) and (end is None or last <= end):
+            total += last.offset - first.offset
+    return total
 
 
 def sequence(number: int, offset: int, row: int) -> int:

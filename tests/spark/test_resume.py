@@ -7,9 +7,9 @@ import pytest
 
 from tailrace.columns import plan_splits
 from tailrace.errors import LogPurged, LogReset, PipelineError
+from tailrace.position import bytes_after
 from tailrace.spark import mirror
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.input.lag import bytes_after, sizes
 from tailrace.spark.input.taken import Taken
 from tailrace.storage import find
 from tailrace.storage.identity import digests
@@ -48,12 +48,10 @@ def test_a_log_that_grew(logs):
     short = logs(**{names[2]: last[: bounds[0]]})
     state = read(short)
     assert (state.file, state.offset) == (names[2], bounds[0])
-    assert bytes_after(sizes(short.files), state.position) == 0
+    assert bytes_after(short.sizes, state.position) == 0
     whole = logs()
-    assert bytes_after(sizes(whole.files), state.position) == len(last) - bounds[0]
-    assert bytes_after(sizes(whole.files), None) == sum(
-        len(data) - 4 for data in logs.content.values()
-    )
+    assert bytes_after(whole.sizes, state.position) == len(last) - bounds[0]
+    assert bytes_after(whole.sizes, None) == sum(len(data) - 4 for data in logs.content.values())
     cursor = SourceCursor(whole, state, (), hold=True)
     assert cursor.catalogue.lookup("warehouse", "stock") is not None
     cursor.look(whole)

@@ -41,7 +41,7 @@ from tailrace.schema.table import Table
 from tailrace.schema.user_schema import load
 from tailrace.spark.filters import full_name, table_patterns, taken
 from tailrace.spark.input.folder import settled
-from tailrace.spark.input.server import ServerLogs
+from tailrace.spark.input.spool import ServerLogs
 from tailrace.spark.reading import SplitPartition, read_changes
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
 from tailrace.spark.stream_options import STREAMING, StreamOptions, choice, refuse_streaming
@@ -311,7 +311,7 @@ def _found(options: Options) -> Sequence[LogSeries]:
             "a server is read through a copy of its log: give a folder for it, which driver and"
             ' tasks share, by option("spool", …), or read the folder of tailrace receive'
         )
-    return [ServerLogs(Source.parse(options.path), Path(options.spool)).receive(None, None)]
+    return [ServerLogs(Source.parse(options.path), Path(options.spool)).receive()]
 
 
 def _splits(options: Options) -> list[Split]:

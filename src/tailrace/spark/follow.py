@@ -83,7 +83,7 @@ class Follower:
                 sources.look(self._most)  # what came while it was made is not in the lake
             self._tell(report, seconds)
             tidy()
-            if not any(cursor.waiting for cursor in sources.cursors.values()):
+            if not sources.waiting:
                 self._stop.wait(max(begun + self._trigger - time.monotonic(), 0.0))
         total = self._totals.report(report_of(store.manifest, {}, {}, {}, 0, {}))
         return replace(total, cascades=self._cascades.known)
@@ -93,9 +93,8 @@ class Follower:
 
         A new lake is created by the first, or without rows where its sources have none.
         """
-        taken = self._left or self._sources.take(self._most)
-        if not self._store.manifest.version and (taken or caught_up):
-            taken = self._sources.begins(taken)
+        new = not self._store.manifest.version and (caught_up or self._sources.waiting)
+        taken = self._left or self._sources.take(self._most, new=new)
         if not taken:
             return None
         try:

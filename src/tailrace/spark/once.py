@@ -53,7 +53,7 @@ class Once:
         rounds = 0
         while rounds < _ROUNDS:
             clock, before = time.perf_counter(), store.manifest.sources
-            logs = sources.receive(self.progress)
+            sources.receive(self.progress)
             self.batches.partly = sources.partly
             report = self._batch(self._taken(), clock)
             totals.add(report)
@@ -62,14 +62,14 @@ class Once:
             for taken_up in take_up_named(store, sources, self.batches, self.names, self._tell):
                 totals.add(taken_up)
             if sources.partly:
-                sources.keep_from(logs)
-                sources.receive_on(before, store.manifest.sources)
+                sources.purge()
+                sources.receive_on(before)
                 held = {}  # the next round has more of the log
                 continue
             rounds += 1
             if not self.names.waits(store.manifest):
                 break
-        sources.keep_from(logs)
+        sources.purge()
         return replace(totals.report(report), held=held, cascades=self.cascades.known)
 
     def _tell(self, phase: str, done: int, total: int) -> None:
@@ -83,8 +83,7 @@ class Once:
                 self.workers.start()  # before it is known what is in them
             self.sources.plan()
         self.cascades.look(self.sources.cursors.values())
-        parts = self.sources.take()
-        return parts if self.store.manifest.version else self.sources.begins(parts)
+        return self.sources.take(new=not self.store.manifest.version)
 
     def _batch(self, taken: Mapping[str, Taken], clock: float) -> MirrorReport:
         if not taken:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC
@@ -23,7 +23,7 @@ from tailrace.spark.cascade.keys import links_of
 from tailrace.spark.current.build import table_changes
 from tailrace.spark.input.begin import SUFFIX, load
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.input.server import ServerLogs
+from tailrace.spark.input.spool import ServerLogs
 from tailrace.spark.input.taken import Taken
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.lake.folder import AGAIN
@@ -342,7 +342,7 @@ class _Retry:
         """A server's log from a file on, received once more; None where it no longer has it."""
         shutil.rmtree(copy.folder, ignore_errors=True)
         try:
-            received = copy.receive(replace(self._end, file=name), self._progress)
+            received = copy.receive(Position(name, len(MAGIC)), self._progress)
         except LogPurged:
             return None
         return _from(LogSeries(self._group.source, received.files), name)

@@ -12,9 +12,8 @@ from tailrace.constants import GTID_TYPES, TYPE_AT
 from tailrace.errors import PipelineError, TailraceError
 from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerTransport
-from tailrace.position import Position
-from tailrace.spark.input.lag import bytes_after
-from tailrace.spark.input.server import ServerLogs
+from tailrace.position import Position, bytes_after
+from tailrace.spark.input.spool import ServerLogs
 from tailrace.spark.lake.reading import LakeView
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tailrace.errors import LogReset
-from tailrace.position import Position
+from tailrace.position import Position, bytes_after
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.input.header_index import BEGIN, INNER_BYTES, IndexPlanner
 from tailrace.spark.input.identity import QUERY
-from tailrace.spark.input.lag import Lag, bytes_after, second_of, sizes
+from tailrace.spark.input.lag import Lag, second_of
 from tailrace.spark.input.offset import Offset, mark_of
 from tailrace.storage.identity import file_read
 
@@ -159,7 +159,7 @@ class Backlog:
         if first is None:
             return None
         log = file_read(series, first, QUERY)
-        return Lag(bytes_after(sizes(series.files), first), second_of(log, first.offset))
+        return Lag(bytes_after(series.sizes, first), second_of(log, first.offset))
 
     def whole(self, series: LogSeries) -> Position:
         """Where the last transaction ends that is complete and not in-doubt; the log's begin if

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.constants import MAGIC
 from tailrace.errors import PipelineError, SchemaError
-from tailrace.position import Position
+from tailrace.position import Position, bytes_after
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.input.begin import check_begin, is_first
 from tailrace.spark.input.identity import check_source
-from tailrace.spark.input.lag import Lag, bytes_after, second_of, sizes
+from tailrace.spark.input.lag import Lag, second_of
 from tailrace.spark.input.taken import Taken
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.storage.identity import digests
@@ -188,7 +188,7 @@ class SourceCursor:
     def behind(self, end: Position | None = None) -> int:
         """The bytes of log that the lake has not, up to ``end`` or the end of what was seen."""
         place = None if self._state is None else self._state.position
-        return max(bytes_after(sizes(self._series.files), place, end), 0)
+        return max(bytes_after(self._series.sizes, place, end), 0)
 
 
 def _known(series: LogSeries, state: SourceState) -> Catalogue:

@@ -20,8 +20,7 @@ from tailrace.spark.input.begin import after_gtids, check_begin, located, sessio
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.header_index import BEGIN
 from tailrace.spark.input.saved_index import SavedIndices
-from tailrace.spark.input.server import SPOOL_LIMIT, Received, Room, ServerLogs
-from tailrace.spark.manifest.manifest import SourceState
+from tailrace.spark.input.spool import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.storage import find
 from tailrace.times import Time
 from tailrace.transports import SeriesTransport
@@ -169,16 +168,15 @@ class ServerLog(GrowingLog):
     @property
     def _logs(self) -> ServerLogs:
         """The server, and its copy, which begins where the query does."""
-        place = self.start if isinstance(self.start, Position) else None
-        start: Start | None = "now" if self.start == "now" else None
-        return ServerLogs(replace(self._source, start=start), self._folder, place)
+        is_known = self.start == "now" or isinstance(self.start, Position)
+        start = self.start if is_known else None
+        return ServerLogs(replace(self._source, start=start), self._folder)
 
     def _receive(self, place: Position | None) -> Received:
         if place is None and isinstance(self.start, Time | GtidState):
             self.start = located(replace(self._source, start=self.start))
-        state = _state(place)
-        self._room.took_out(self._logs.waiting(state))
-        return Received(self._logs, state, self._room)
+        self._room.took_out(self._logs.waiting(place))
+        return Received(self._logs, place, self._room)
 
     @property
     def is_full(self) -> bool:  # type: ignore[override]
@@ -187,7 +185,7 @@ class ServerLog(GrowingLog):
 
     def receive_on(self, place: Position | None) -> None:
         """Receive as much as the limit after the place, or after what is here."""
-        self._room.took_out(self._logs.waiting(_state(place)))
+        self._room.took_out(self._logs.waiting(place))
         if self._room.is_full:
             self._room.hold()
 
@@ -249,9 +247,9 @@ class ServerLog(GrowingLog):
 
     def committed(self, place: Position) -> None:
         """Files before that of the place are deleted as the next is created."""
-        if self._received is not None and (state := _state(place)) is not None:
-            self._received.committed(state)
-            self._room.took_out(self._logs.waiting(state))
+        if self._received is not None:
+            self._received.keep_from(place.file)
+            self._room.took_out(self._logs.waiting(place))
 
     def saved(self, folder: str | None) -> SavedIndices:
         """Next to the copy."""
@@ -262,10 +260,3 @@ class ServerLog(GrowingLog):
         if self._received is not None:
             self._received.close()
             self._received = None
-
-
-def _state(place: Position | None) -> SourceState | None:
-    """A place as a receiver is told of it: by its file."""
-    if place is None:
-        return None
-    return SourceState(place.file, place.offset, files={}, head="", tail="", tables={})

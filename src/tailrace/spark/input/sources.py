@@ -18,21 +18,24 @@ from tailrace.errors import (
     TailraceError,
     UsageError,
 )
+from tailrace.live.scheme import names_server
 from tailrace.live.tables import lowers_names
+from tailrace.live.url import Source
+from tailrace.position import bytes_after
 from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
+from tailrace.sizes import bytes_of
 from tailrace.spark.input.begin import SUFFIX, begin_of, forget
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.identity import check_source
-from tailrace.spark.input.lag import Lag, bytes_after, sizes
-from tailrace.spark.input.server import SPOOL_LIMIT, Received, Room, ServerLogs
+from tailrace.spark.input.lag import Lag
+from tailrace.spark.input.spool import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tailrace.live.url import Source
     from tailrace.position import Position
     from tailrace.schema.tables import TableState
     from tailrace.spark.input.taken import Taken
@@ -46,28 +49,44 @@ if TYPE_CHECKING:
 
 
 class Sources(Closing):
-    """What a run reads. As a context manager it keeps servers' logs coming in, with ``follow``."""
+    """What a run reads: ``files`` and ``servers``, by whatever names a caller gave.
+
+    As a context manager it keeps servers' logs coming in, with `follow`. Paths are made absolute:
+    tasks may be in another folder. ``spool_limit`` is as `mirror` takes it. Raises UsageError.
+    """
 
     def __init__(
         self,
-        files: Sequence[str | Path],
-        servers: Sequence[Source],
+        sources: Sequence[str | Path | Source],
         keyring: Keyring | str | Path | None,
         given: Given,
-        notice: Callable[[str], None] = lambda _text: None,
-        lowers_names: bool | None = None,
-        spool_limit: int = SPOOL_LIMIT,
+        notice: Callable[[str], None],
+        lowers_names: bool | None,
+        spool_limit: int | str | None,
     ) -> None:
-        if keyring is not None and not files:
+        self.files: list[str | Path] = []
+        self.servers: list[Source] = []
+        for each in sources:
+            if isinstance(each, Source):
+                self.servers.append(each)
+            elif isinstance(each, str) and names_server(each):
+                self.servers.append(Source.parse(each))
+            else:
+                path = Path(each)
+                is_path = each not in {"-", ""} and path.exists()
+                self.files.append(path.absolute() if is_path else each)
+        if keyring is not None and not self.files:
             raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
-        self._files = files
-        self._servers = servers
+        if spool_limit is not None and not self.servers:
+            raise UsageError("a spool limit is for servers: files are read where they are")
+        self._limit = SPOOL_LIMIT
+        if spool_limit is not None:
+            self._limit = bytes_of(spool_limit, "the spool limit")
         self._keyring = keyring
-        self._given = given
+        self.given = given
+        """Definitions of tables that the user gave."""
         self._lowers_names = lowers_names
-        self._spool_limit = spool_limit
         self._notice = notice
-        self._folder = Path()
         self._cases: dict[str, bool] = {}
         """Whether servers put names into lower case, as they said or the lake knows."""
         self._begins: dict[str, Position] = {}
@@ -76,15 +95,16 @@ class Sources(Closing):
         """The servers of which this run has determined that."""
         self.received: dict[str, Received] = {}
         self.cursors: dict[str, SourceCursor] = {}
-        self._live: set[str] = set()
-        self.room: Room | None = None
+        self._copies: list[ServerLogs] = []
+        self._room: Room | None = None
         self.partly = False
         """Whether servers had more when their logs were received than there is room for."""
         self.cascades = False
         """Whether logs are planned so that what foreign keys do can be carried out."""
-        self.found: Sequence[LogSeries] = ()
-        self.found = _distinct(self._settled()) if files else []
-        """The series that were there at first."""
+        self._found: list[LogSeries] = []
+        """The series that were there at first, and the copies of servers' logs."""
+        if self.files:
+            self._found = self._settled()
 
     def close(self) -> None:
         """Receive no more."""
@@ -106,6 +126,9 @@ class Sources(Closing):
         the next one continues.
         """
         self._folder, self._states, self._first_needed = folder, states, first_needed
+        copies = (ServerLogs.below(folder, source) for source in self.servers)
+        self.named = {each.name: each.source for each in copies}
+        """The servers, by what they are called in the lake."""
         try:
             yield
         except (ConnectionLost, StorageError):
@@ -116,62 +139,89 @@ class Sources(Closing):
                 forget(folder / f"{name}{SUFFIX}")
             raise
 
-    @property
-    def given(self) -> Given:
-        """Definitions of tables that the user gave."""
-        return self._given
-
     def server(self, name: str) -> ServerLogs | None:
         """The server that a source is, and where its log is received; None for files."""
-        every = (ServerLogs.below(self._folder, source) for source in self._servers)
-        return next((logs for logs in every if logs.name == name), None)
+        source = self.named.get(name)
+        return None if source is None else ServerLogs.below(self._folder, source)
 
     def series(self, name: str) -> LogSeries | None:
         """The log of a source as far as it is here; None where nothing of it is."""
-        if (found := next((one for one in self.found if one.name == name), None)) is not None:
+        if (found := next((one for one in self._found if one.name == name), None)) is not None:
             return found
         logs = self.server(name)
         return None if logs is None or not logs.folder.is_dir() else logs.series()
 
-    def receive(self, progress: Progress | None) -> list[ServerLogs]:
-        """Receive what servers have by now, as far as there is room; their copies are among `found`
-        then.
-        """
-        logs = [self._logs(source) for source in self._servers]
-        self.found = [one for one in self.found if one.name not in self._live]  # a second time
-        states = self._states()
-        self.room = room = self.room or Room(self._spool_limit, self._folder)
+    # --- a run that does not follow --------------------------------------------------------------
+
+    def receive(self, progress: Progress | None) -> None:
+        """Receive what servers have by now, as far as there is room."""
+        if self._copies:  # a second time
+            self._found = [one for one in self._found if one.name not in self.named]
+        else:
+            self._copies = list(map(self._copy, self.servers))
+        self._room = room = self._room or Room(self._limit, self._folder)
         self.partly = room.was_full = False
-        room.waiting = sum(each.waiting(states.get(each.name)) for each in logs)
-        for each in logs:
-            if room.is_full and each.waiting(states.get(each.name)):
+        room.waiting = self._waiting()
+        for each in self._copies:
+            if room.is_full and each.waiting(self._place(each.name)):
                 self.partly = True
                 series = each.series()
             else:
-                series = each.receive(states.get(each.name), progress, room.took)
-            self.found = _distinct([*self.found, series])
-            self._live.add(each.name)
+                series = each.receive(self._place(each.name), progress, room.took)
+            self._found = _distinct([*self._found, series])
         self.partly = self.partly or room.was_full
-        return logs
+
+    def fresh(self) -> int:
+        """The bytes that were found and that the lake has not; 0 where nothing is to be planned.
+
+        Raises what `check_source` raises.
+        """
+        states = self._states()
+        total = sum(bytes_after(one.sizes, self._place(one.name)) for one in self._found)
+        if total or any(one.name not in states for one in self._found):
+            return total or 1
+        for each in self._found:
+            check_source(each, states[each.name])
+        return 0
 
     def plan(self) -> None:
         """Plan all that was found, unless a new lake begins after what there was room for."""
-        for series in self.found:
-            if self.partly and not self._has_begin(series):
-                continue
-            hold = series.name in self._live or is_written(series.files[-1])
-            self._cursor(series, hold=hold).look(series)
+        for series in self._found:
+            if not self.partly or self._has_begin(series):
+                hold = series.name in self.named or is_written(series.files[-1])
+                self._cursor(series, hold=hold).look(series)
+
+    def receive_on(self, before: Mapping[str, SourceState]) -> None:
+        """A batch has brought the sources from some place to where they are. If nothing could be
+        taken of a server's log, the next `receive` exceeds the spool's limit.
+
+        Raises PipelineError if the disk is full, and nothing could be taken at all.
+        """
+        now = self._states()
+        if any(before.get(name) == now.get(name) for name in self.named) and self._room is not None:
+            self._room.hold(stuck=before == now)
+        else:
+            self._room = None
+
+    def purge(self) -> None:
+        """Delete what the lake has whole of servers' logs."""
+        for each in self._copies:
+            if (file := self._kept(each)) is not None:
+                each.keep_from(file)
+
+    # --- a run that follows ----------------------------------------------------------------------
 
     def follow(self) -> None:
         """Begin to receive what servers have."""
-        self.room = room = Room(self._spool_limit, self._folder)
-        for source in self._servers:
-            logs = self._logs(source)
-            if logs.name in self.received or any(logs.name == one.name for one in self.found):
+        self._room = Room(self._limit, self._folder)
+        for source in self.servers:
+            logs = self._copy(source)
+            if logs.name in self.received or any(logs.name == one.name for one in self._found):
                 raise PipelineError(f"two sources are called {logs.name!r}: give one of them")
-            state = self._states().get(logs.name)
-            room.took(logs.waiting(state))
-            self.received[logs.name] = Received(logs, state, room)
+            place = self._place(logs.name)
+            self._room.took(logs.waiting(place))
+            self.received[logs.name] = Received(logs, place, self._room)
+            self._copies.append(logs)
 
     def look(self, enough: int) -> None:
         """Look at what is there by now, and plan some batches of ``enough`` bytes.
@@ -180,37 +230,21 @@ class Sources(Closing):
         """
         # what is here by then is seen
         paused = {name: each.paused for name, each in self.received.items()}
-        series = self._settled() if self._files else []
+        series = self._settled() if self.files else []
         series += [one for each in self.received.values() if (one := each.look()) is not None]
         for one in filter(self._has_begin, _distinct(series)):
             cursor = self.cursors.get(one.name) or self._cursor(one, hold=True)
             cursor.look(one, enough=enough)
-        stuck = [each and not self._waits(name) for name, each in paused.items()]
-        if any(stuck) and self.room is not None and self.room.is_full:
-            self.room.hold(stuck=all(stuck))  # nobody would make room for these
-
-    def _waits(self, name: str) -> bool:
-        """Whether something of a source can be taken."""
-        return name in self.cursors and bool(self.cursors[name].waiting)
+        with_some = {name for name, each in self.cursors.items() if each.waiting}
+        stuck = [each and name not in with_some for name, each in paused.items()]
+        if any(stuck) and self._room is not None and self._room.is_full:
+            self._room.hold(stuck=all(stuck))  # nobody would make room for these
 
     @property
     def caught_up(self) -> bool:
         """Whether all that servers had at their receivers' last report is here."""
         far = [each.far for each in self.received.values()]
         return all(each is not None and each.lag_bytes == 0 for each in far)
-
-    def fresh(self) -> int:
-        """The bytes that were found and that the lake has not; 0 where nothing is to be planned.
-
-        Raises what `check_source` raises.
-        """
-        states, total = self._states(), 0
-        for each in self.found:
-            state = states.get(each.name)
-            total += bytes_after(sizes(each.files), None if state is None else state.position)
-        for each in self.found if not total else ():
-            check_source(each, states[each.name])
-        return total
 
     def lag(self, cursor: SourceCursor) -> Lag:
         """How far the lake is behind a source's log, wherever that is by now."""
@@ -225,17 +259,60 @@ class Sources(Closing):
             since = time.time() - far.lag_seconds
         return Lag(behind, since)
 
-    def take(self, most: int | None = None) -> dict[str, Taken]:
-        """An equal share of each source that has something, of ``most`` bytes together."""
+    def committed(self) -> None:
+        """A batch is in the lake."""
+        for name, state in self._states().items():
+            if name in self.cursors:
+                self.cursors[name].committed(state)
+        for received in self.received.values():
+            if (file := self._kept(received.logs)) is not None:
+                received.keep_from(file)
+        if self._room is not None:
+            self._room.took_out(self._waiting())
+
+    # --- batches ---------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> bool:
+        """Whether anything is planned and not taken."""
+        return any(each.waiting for each in self.cursors.values())
+
+    def take(self, most: int | None = None, *, new: bool) -> dict[str, Taken]:
+        """An equal share of each source that has something, of ``most`` bytes together; of a
+        ``new`` lake also the places where the others begin.
+        """
         waiting = [each for each in self.cursors.values() if each.waiting]
         share = most and most // max(len(waiting), 1)
-        return {each.name: part for each in waiting if (part := each.take(share)) is not None}
+        taken = {each.name: part for each in waiting if (part := each.take(share)) is not None}
+        if new:
+            taken = {name: taken.get(name) or each.nothing() for name, each in self.cursors.items()}
+        return taken
 
-    def begins(self, taken: Mapping[str, Taken]) -> dict[str, Taken]:
-        """What a new lake begins with: what was taken, and the other sources' places."""
-        return {name: taken.get(name) or each.nothing() for name, each in self.cursors.items()}
+    def plan_anew(self, name: str) -> None:
+        """More is known of a source's tables: it is planned again from where the lake ends."""
+        self.cursors.pop(name, None)
 
-    def _logs(self, source: Source) -> ServerLogs:
+    # --- where they are --------------------------------------------------------------------------
+
+    def _place(self, name: str) -> Position | None:
+        """How far the lake has a source."""
+        state = self._states().get(name)
+        return None if state is None else state.position
+
+    def _waiting(self) -> int:
+        """The bytes of servers' logs that are here and not in the lake."""
+        return sum(each.waiting(self._place(each.name)) for each in self._copies)
+
+    def _kept(self, logs: ServerLogs) -> str | None:
+        """The first file of a server's copy that is needed still; None: all."""
+        place = self._place(logs.name)
+        if place is None:
+            return None
+        first = self._first_needed(logs.name)
+        is_here = first is not None and any(log.name == first for log in logs.series().files)
+        return first if is_here else place.file
+
+    def _copy(self, source: Source) -> ServerLogs:
         """A server's copy. The lake resumes where it ends; a new one begins where the URL says."""
         logs = ServerLogs.below(self._folder, source)
         state = self._states().get(logs.name)
@@ -252,7 +329,7 @@ class Sources(Closing):
             self._begins[logs.name] = place
         if now:
             self._found_now.add(logs.name)
-        return replace(logs, place=place)
+        return logs if place is None else replace(logs, source=replace(source, start=place))
 
     def _has_begin(self, series: LogSeries) -> bool:
         """Whether a copy has come as far as the lake is to begin in it."""
@@ -261,54 +338,10 @@ class Sources(Closing):
             return True
         return any(log.name == place.file and log.size >= place.offset for log in series.files)
 
-    def committed(self) -> None:
-        """A batch is in the lake."""
-        states = self._states()
-        for name, state in states.items():
-            if name in self.cursors:
-                self.cursors[name].committed(state)
-            if name in self.received:
-                received = self.received[name]
-                received.committed(self._kept(state, received.logs))
-        if self.room is not None:
-            self.room.took_out(
-                sum(each.logs.waiting(states.get(name)) for name, each in self.received.items())
-            )
-
-    def receive_on(self, before: Mapping[str, SourceState], now: Mapping[str, SourceState]) -> None:
-        """A batch has brought the sources from one place to another. If nothing could be taken of a
-        server's log, the next `receive` exceeds the spool's limit.
-
-        Raises PipelineError if the disk is full, and nothing could be taken at all.
-        """
-        stuck = any(before.get(name) == now.get(name) for name in self._live)
-        if self.room is not None and stuck:
-            self.room.hold(stuck=before == now)
-        else:
-            self.room = None
-
-    def keep_from(self, logs: Sequence[ServerLogs]) -> None:
-        """Delete what the lake has whole of servers' logs."""
-        for each in logs:
-            state = self._states().get(each.name)
-            if state is not None:
-                each.keep_from(self._kept(state, each).file)
-
-    def _kept(self, state: SourceState, logs: ServerLogs) -> SourceState:
-        """A server's state, at the first file of its copy that is needed still."""
-        first = self._first_needed(logs.name)
-        if first is None or all(log.name != first for log in logs.series().files):
-            return state
-        return replace(state, file=first)
-
-    def plan_anew(self, name: str) -> None:
-        """More is known of a source's tables: it is planned again from where the lake ends."""
-        self.cursors.pop(name, None)
-
     def _settled(self) -> list[LogSeries]:
         """The series of files. Raises PipelineError where one that was there at first is gone."""
-        found = settled(partial(find_all, self._files, self._keyring))
-        missing = {one.name for one in self.found} - {one.name for one in found}
+        found = _distinct(settled(partial(find_all, self.files, self._keyring)))
+        missing = {one.name for one in self._found} - {one.name for one in found}
         if missing:
             raise PipelineError(f"source {min(missing)} is gone: bring its files back")
         return found
@@ -319,7 +352,7 @@ class Sources(Closing):
         made = SourceCursor(
             series,
             state,
-            self._given,
+            self.given,
             hold=hold,
             begin=begin,
             cascades=self.cascades,
@@ -362,13 +395,8 @@ class Sources(Closing):
             )
         return True in cases
 
-    @property
-    def named(self) -> dict[str, Source]:
-        """The servers, by what they are called in the lake."""
-        return {ServerLogs.below(self._folder, each).name: each for each in self._servers}
 
-
-def _distinct(series: Sequence[LogSeries]) -> Sequence[LogSeries]:
+def _distinct(series: list[LogSeries]) -> list[LogSeries]:
     by_name: dict[str, LogSeries] = {}
     for each in series:
         if each.files[0].joined:

@@ -8,7 +8,7 @@
         versions/000004/shop.orders/changelog/...     data files, hard links of those of 000003
         versions/000004/shop.orders/current/...
         staging/                                      what a run has written so far
-      sources/                                      logs received from servers (spark.input.server)
+      sources/                                      logs received from servers (spark.input.spool)
         lock
 
 A version is built whole next to the one that is seen; then the link ``now`` is replaced, which is
