@@ -7,7 +7,6 @@ from functools import total_ordering
 from typing import TYPE_CHECKING, Self
 
 from tailrace.arguments import check_type
-from tailrace.constants import MAGIC
 from tailrace.errors import UsageError
 from tailrace.log_name import file_number
 
@@ -67,16 +66,15 @@ class Position:
 def bytes_after(
     files: Iterable[tuple[str, int]], place: Position | None, end: Position | None = None
 ) -> int:
-    """The bytes of events that a log's files have after a place, up to an ``end``.
+    """The bytes that a log's files have after a place, up to an ``end``.
 
     ``files`` are names and sizes. Without a place all count, without an end those up to the log's.
     The sum is negative if the log ends before the place.
     """
     total = 0
     for name, size in files:
-        here = Position(name, len(MAGIC))
-        first = here if place is None or place.file != name else place
-        last = max(here, Position(name, size)) if end is None or end.file != name else end
+        first = place if place is not None and place.file == name else Position(name, 0)
+        last = end if end is not None and end.file == name else Position(name, size)
         if (place is None or first >= place) and (end is None or last <= end):
             total += last.offset - first.offset
     return total

@@ -78,10 +78,7 @@ class Once:
 
     def _taken(self) -> Mapping[str, Taken]:
         """All that is new."""
-        if fresh := self.sources.fresh():
-            if not self.workers.is_here(fresh):
-                self.workers.start()  # before it is known what is in them
-            self.sources.plan()
+        self.sources.plan(self.workers.start_for)  # before it is known what is in them
         self.cascades.look(self.sources.cursors.values())
         return self.sources.take(new=not self.store.manifest.version)
 

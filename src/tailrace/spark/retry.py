@@ -28,7 +28,7 @@ from tailrace.spark.input.taken import Taken
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.lake.folder import AGAIN
 from tailrace.spark.manifest.paths import within
-from tailrace.spark.statements import earlier_names, up_to
+from tailrace.spark.statements import earlier_names
 from tailrace.storage import LogSeries
 from tailrace.table_name import TableName
 
@@ -229,7 +229,7 @@ class _Retry:
         """Take tables from a place to the one to be ``reached``; by default to the end."""
         end = Position.parse(reached) if reached else self._end.position
         cursor = self._cursor(series, place)
-        splits = _splits(cursor, series, end)
+        splits = cursor.upto(end)
         names = earlier_names(splits, {str(each.full_name) for each in map(self._state, keys)})
         changelog = {}
         for key in keys:
@@ -346,13 +346,6 @@ class _Retry:
         except LogPurged:
             return None
         return _from(LogSeries(self._group.source, received.files), name)
-
-
-def _splits(cursor: SourceCursor, series: LogSeries, end: Position) -> list[Split]:
-    """The splits of the log up to a place."""
-    cursor.look(series)
-    taken = cursor.take()
-    return up_to(taken.splits if taken is not None else (), end)
 
 
 def _from(series: LogSeries, name: str) -> LogSeries | None:

@@ -140,9 +140,8 @@ def planned(
         lowers_names=taken.splits[0].catalogue.lowers_names if taken.splits else None,
         cuts=tuple(cuts),
     )
-    cursor.look(taken.series, enough=sum(each.end - each.start for each in taken.splits))
-    found = cursor.take()
-    splits = up_to(found.splits if found is not None else (), taken.end)
+    size = sum(each.end - each.start for each in taken.splits)
+    splits = cursor.upto(taken.end, enough=size)
     if splits and taken.splits:
         last = taken.splits[-1]
         splits[-1] = replace(splits[-1], whole=last.whole, keys=last.keys)
@@ -154,14 +153,3 @@ def _left_out(split: Split, known: Iterable[Split]) -> tuple[tuple[int, int], ..
     ranges = {*split.left_out}
     ranges.update(*(each.left_out for each in known if each.file == split.file))
     return overlapping([*ranges], split.start, split.end)
-
-
-def up_to(splits: Sequence[Split], end: Position) -> list[Split]:
-    """The splits up to a place, and the changes by statements before it."""
-    found = []
-    for split in splits:
-        if Position(split.file, split.start) < end:
-            last = min(split.end, end.offset) if split.file == end.file else split.end
-            changes = tuple(each for each in split.changes if each.offset < last)
-            found.append(replace(split, end=last, changes=changes))
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.planner import SplitPlanner
@@ -73,28 +74,20 @@ class SourceCursor:
         catalogue.given(given)
         for each in learned:
             catalogue.learn(each)
-        self._first_known = catalogue
-        self._start: SourceState | None = None
+        self.first_known = catalogue
+        """The schema history at the start of the first file; not to be changed."""
+        self.begun: SourceState | None = None
+        """Where a lake begins that has nothing of it, as a state; None: with its first file."""
         if begin is not None:
             check_begin(series, begin)
             (log,) = (log for log in series.files if log.name == begin.file)
             head, tail = digests(log, begin.offset)
             after = begin
-            self._start = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
+            self.begun = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
         self._planner = SplitPlanner(
             catalogue, after, hold=hold, cascades=cascades, cuts=cuts, seen=seen
         )
         self._waiting: deque[Split] = deque()
-
-    @property
-    def first_known(self) -> Catalogue:
-        """The schema history at the start of the first file; not to be changed."""
-        return self._first_known
-
-    @property
-    def begun(self) -> SourceState | None:
-        """Where a lake begins that has nothing of it, as a state; None: with its first file."""
-        return self._start
 
     @property
     def catalogue(self) -> Catalogue:
@@ -140,34 +133,40 @@ class SourceCursor:
 
         They end where a transaction does. None: there are none.
         """
-        splits: list[Split] = []
-        size = 0
-        while whole := self._whole():
-            size += whole[-1].end - whole[0].start
-            if splits and most is not None and size > most:
+        taken = size = 0
+        waiting = [*self._waiting]
+        for number, split in enumerate(waiting, 1):
+            size += split.end - split.start
+            is_end = number == len(waiting) or waiting[number].inside is None
+            if is_end and (not taken or most is None or size <= most):
+                taken = number
+            elif is_end:
                 break
-            splits += whole
-            for _ in whole:
-                self._waiting.popleft()
-        return Taken(self._series, splits, self._start, self.seen) if splits else None
+        splits = [self._waiting.popleft() for _ in range(taken)]
+        return Taken(self._series, splits, self.begun, self.seen) if splits else None
+
+    def upto(self, end: Position, *, enough: int | None = None) -> list[Split]:
+        """All splits up to a place, and the changes by statements before it; `look` says of what
+        ``enough`` is.
+        """
+        self.look(self._series, enough=enough)
+        found = []
+        while self._waiting:
+            split = self._waiting.popleft()
+            if Position(split.file, split.start) < end:
+                last = min(split.end, end.offset) if split.file == end.file else split.end
+                changes = tuple(each for each in split.changes if each.offset < last)
+                found.append(replace(split, end=last, changes=changes))
+        return found
 
     def nothing(self) -> Taken:
         """No splits, for a new lake that begins with nothing of the source but its place."""
-        begun = self._start
+        begun = self.begun
         if begun is None:
             first, offset = self._series.files[0], len(MAGIC)
-            known = to_json(self._first_known)
+            known = to_json(self.first_known)
             begun = SourceState(first.name, offset, {}, *digests(first, offset), known)
         return Taken(self._series, [], begun)
-
-    def _whole(self) -> list[Split]:
-        """The first split that waits, and those that continue its last transaction."""
-        found: list[Split] = []
-        for split in self._waiting:
-            if found and split.inside is None:
-                break
-            found.append(split)
-        return found
 
     def committed(self, state: SourceState | None) -> None:
         """What was taken is in the lake."""

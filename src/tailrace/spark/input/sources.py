@@ -159,8 +159,11 @@ class Sources(Closing):
             self._found = [one for one in self._found if one.name not in self.named]
         else:
             self._copies = list(map(self._copy, self.servers))
+        self.partly = False
+        if not self._copies:
+            return
         self._room = room = self._room or Room(self._limit, self._folder)
-        self.partly = room.was_full = False
+        room.was_full = False
         room.waiting = self._waiting()
         for each in self._copies:
             if room.is_full and each.waiting(self._place(each.name)):
@@ -171,21 +174,18 @@ class Sources(Closing):
             self._found = _distinct([*self._found, series])
         self.partly = self.partly or room.was_full
 
-    def fresh(self) -> int:
-        """The bytes that were found and that the lake has not; 0 where nothing is to be planned.
+    def plan(self, beginning: Callable[[int], None]) -> None:
+        """Plan all that was found, unless a new lake begins after what there was room for.
 
-        Raises what `check_source` raises.
+        ``beginning`` is told how many bytes these are before that, if there is anything.
         """
         states = self._states()
         total = sum(bytes_after(one.sizes, self._place(one.name)) for one in self._found)
-        if total or any(one.name not in states for one in self._found):
-            return total or 1
-        for each in self._found:
-            check_source(each, states[each.name])
-        return 0
-
-    def plan(self) -> None:
-        """Plan all that was found, unless a new lake begins after what there was room for."""
+        if not total and all(one.name in states for one in self._found):
+            for each in self._found:
+                check_source(each, states[each.name])
+            return
+        beginning(total)
         for series in self._found:
             if not self.partly or self._has_begin(series):
                 hold = series.name in self.named or is_written(series.files[-1])
@@ -213,15 +213,16 @@ class Sources(Closing):
 
     def follow(self) -> None:
         """Begin to receive what servers have."""
-        self._room = Room(self._limit, self._folder)
+        room = Room(self._limit, self._folder)
         for source in self.servers:
             logs = self._copy(source)
             if logs.name in self.received or any(logs.name == one.name for one in self._found):
                 raise PipelineError(f"two sources are called {logs.name!r}: give one of them")
             place = self._place(logs.name)
-            self._room.took(logs.waiting(place))
-            self.received[logs.name] = Received(logs, place, self._room)
+            room.took(logs.waiting(place))
+            self.received[logs.name] = Received(logs, place, room)
             self._copies.append(logs)
+            self._room = room
 
     def look(self, enough: int) -> None:
         """Look at what is there by now, and plan some batches of ``enough`` bytes.
