@@ -189,11 +189,10 @@ class Batches:
         meanwhile; then it raises `LakeChanged`.
         """
         self._every = taken
-        left = self._left_of(taken)
         if not self._applies:
-            return self._in_parts(left, seconds)
+            return self._in_parts(taken, seconds)
         totals = Totals()
-        for part in self._in_turn(left):
+        for part in self._in_turn(taken):
             totals.add(self._in_parts(part, seconds))
             seconds = None
         return totals.report(self._nothing(seconds))
@@ -263,17 +262,6 @@ class Batches:
     def _planned(self, source: str, taken: Taken, cuts: Collection[Position] = ()) -> list[Split]:
         state = self._store.manifest.sources.get(source)
         return planned(taken, state, self._given, cuts=cuts, cascades=self._applies)
-
-    def _left_of(self, taken: Mapping[str, Taken]) -> dict[str, Taken]:
-        """What the lake does not have yet: a batch may have been done in part before."""
-        found = {}
-        for source, each in taken.items():
-            state = self._store.manifest.sources.get(source)
-            if state is None or not each.splits or state.position <= each.begin:
-                found[source] = each
-            elif state.position < each.end:
-                found[source] = replace(each, splits=self._planned(source, each))
-        return found
 
     def _in_turn(self, taken: Mapping[str, Taken]) -> list[dict[str, Taken]]:
         """What is taken as several batches, where foreign keys that are carried out change."""

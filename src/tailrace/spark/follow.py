@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tailrace.spark.cascade.naming import Cascades
     from tailrace.spark.input.cursor import SourceCursor
     from tailrace.spark.input.sources import Sources
-    from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport
     from tailrace.spark.unnamed import AskedNames
@@ -64,7 +63,6 @@ class Follower:
         self._on_moment = on_moment
         self._totals = Totals()
         self._count = 0
-        self._left: dict[str, Taken] = {}
         self._read: deque[tuple[float, int]] = deque()
 
     def run(self) -> MirrorReport:
@@ -89,20 +87,21 @@ class Follower:
         return replace(total, cascades=self._cascades.known)
 
     def _batch(self, *, caught_up: bool) -> MirrorReport | None:
-        """One batch of what is waiting; where others kept writing to its tables, again later.
+        """One batch of what is waiting; where others kept writing to its tables, it is planned
+        again later, from where the lake is then.
 
         A new lake is created by the first, or without rows where its sources have none.
         """
         new = not self._store.manifest.version and (caught_up or self._sources.waiting)
-        taken = self._left or self._sources.take(self._most, new=new)
+        taken = self._sources.take(self._most, new=new)
         if not taken:
             return None
         try:
             report = self._batches.run(taken)
         except LakeChanged:
-            self._left = taken
+            for name in taken:
+                self._sources.plan_anew(name)
             return None
-        self._left = {}
         self._sources.committed()
         self._count += 1
         self._totals.add(report)
@@ -110,8 +109,6 @@ class Follower:
 
     def _take_up_named(self) -> bool:
         """Whether tables were taken up whose server was asked for their columns."""
-        if self._left:
-            return False
         try:
             reports = take_up_named(
                 self._store, self._sources, self._batches, self._names, self._progress

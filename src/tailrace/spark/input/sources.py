@@ -290,7 +290,9 @@ class Sources(Closing):
         return taken
 
     def plan_anew(self, name: str) -> None:
-        """More is known of a source's tables: it is planned again from where the lake ends."""
+        """A source is planned again, from where the lake ends: more is known of its tables, or a
+        batch of it failed.
+        """
         self.cursors.pop(name, None)
 
     # --- where they are --------------------------------------------------------------------------
