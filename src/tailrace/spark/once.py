@@ -55,7 +55,9 @@ class Once:
             clock, before = time.perf_counter(), store.manifest.sources
             sources.receive(self.progress)
             self.batches.partly = sources.partly
-            report = self._batch(self._taken(), clock)
+            sources.plan(self.workers.start_for)  # before it is known what is in them
+            self.cascades.look(sources.cursors.values())
+            report = self._batch(sources.take(new=not store.manifest.version), clock)
             totals.add(report)
             now = {name: str(each.held) for name, each in sources.cursors.items() if each.held}
             held = now or held
@@ -75,12 +77,6 @@ class Once:
     def _tell(self, phase: str, done: int, total: int) -> None:
         if self.progress is not None:
             self.progress(phase, done, total)
-
-    def _taken(self) -> Mapping[str, Taken]:
-        """All that is new."""
-        self.sources.plan(self.workers.start_for)  # before it is known what is in them
-        self.cascades.look(self.sources.cursors.values())
-        return self.sources.take(new=not self.store.manifest.version)
 
     def _batch(self, taken: Mapping[str, Taken], clock: float) -> MirrorReport:
         if not taken:
