@@ -143,7 +143,9 @@ class ServedFile:
             self._grow(stream, size, self.head)
             self._size = size
             if self.end != before:
-                self._seen = self.end, edges(stream, self.end, _FIRST, _LAST)
+                _, (head, _) = self._seen  # which is read once: the file may be compressed
+                new = edges(stream, self.end, _FIRST if len(head) < _FIRST else 0, _LAST)
+                self._seen = self.end, (new[0] or head, new[1])
             if self.end == size >= _FIRST:
                 self._growing = growing
         if closed and growing is None:

@@ -55,8 +55,16 @@ class GrowingLog(ABC):
     def saved(self, folder: str | None) -> SavedIndices:
         """Where its indices are kept; ``folder`` is the user's choice."""
 
-    def upto_now(self, place: Position | None = None, *, limited: bool = False) -> LogSeries:  # noqa: ARG002
-        """As `look`, with all that its server has by now, or if ``limited`` what the spool may."""
+    def upto_now(
+        self,
+        place: Position | None = None,
+        *,
+        limited: bool = False,  # noqa: ARG002 - files are read where they are
+        end: Position | None = None,  # noqa: ARG002 - likewise
+    ) -> LogSeries:
+        """As `look`, with all that its server has by now, up to an ``end``; if ``limited``, with
+        what the spool may have.
+        """
         return self.look(place)
 
     def begin(self, backlog: Backlog) -> Position:
@@ -64,15 +72,14 @@ class GrowingLog(ABC):
         start = self.start
         if start is None or start == "oldest":
             return Position(self.look().files[0].name, BEGIN)
-        series = self.upto_now()
         if start == "now":
-            return backlog.whole(series)
+            return backlog.whole(self.upto_now())
         if isinstance(start, Position):
-            check_begin(series, start)
+            check_begin(self.upto_now(end=Position(start.file, start.offset + 1)), start)
             return start
         if isinstance(start, GtidState):
-            return after_gtids(series, start)
-        return SeriesTransport(series).locate(start)
+            return after_gtids(self.look(), start)
+        return SeriesTransport(self.look()).locate(start)
 
     def receive_on(self, place: Position | None) -> None:  # noqa: B027 - files are received by others
         """Nothing that is here after a place can be read: receive more all the same."""
@@ -211,13 +218,20 @@ class ServerLog(GrowingLog):
                 return series
             time.sleep(_LOOK_SECONDS)
 
-    def upto_now(self, place: Position | None = None, *, limited: bool = False) -> LogSeries:
-        """Waits until all is copied that the server has by now, or if ``limited`` until it pauses.
+    def upto_now(
+        self,
+        place: Position | None = None,
+        *,
+        limited: bool = False,
+        end: Position | None = None,
+    ) -> LogSeries:
+        """Waits until all of that is copied, or if ``limited`` until receiving pauses.
 
         Otherwise the spool exceeds its limit: before it is known where to begin, nothing is read.
         """
         with session_of(self._source) as session:
-            end = session.end()
+            now = session.end()
+        end = now if end is None else min(now, end)
         while True:
             is_full = self.is_full  # what is here by then is seen
             series = self.look(place)
