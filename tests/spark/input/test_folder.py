@@ -7,7 +7,7 @@ import pytest
 from tailrace.spark.input.folder import settled
 from tailrace.storage import find
 
-LOG = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mariadb" / "binlog.000001"
+LOG = Path(__file__).resolve().parents[3] / "examples" / "shop" / "mariadb" / "binlog.000001"
 
 
 @pytest.fixture

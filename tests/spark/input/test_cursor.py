@@ -14,7 +14,7 @@ from tailrace.spark.input.taken import Taken
 from tailrace.storage import find
 from tailrace.storage.identity import digests
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mariadb"
+SHOP = Path(__file__).resolve().parents[3] / "examples" / "shop" / "mariadb"
 
 
 @pytest.fixture
