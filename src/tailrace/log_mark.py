@@ -1,4 +1,4 @@
-"""By what a log is known again that may be a server's: the first event of the file last read."""
+"""A log's mark: the first event of its last file, which shows a reset or another server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a log is still the one that was read: for all who resume in one, or serve it."""
+"""Whether a log is still the one that was read."""
 
 from __future__ import annotations
 

@@ -118,12 +118,12 @@ class Sources(Closing):
         states: Callable[[], Mapping[str, SourceState]],
         first_needed: Callable[[str], str | None],
     ) -> Iterator[None]:
-        """They are read for a lake that has them up to ``states``, and still needs the log of one
-        from the file ``first_needed`` on. Servers' logs are received into ``folder``.
+        """Read them for a lake: ``states`` returns how far it has each source, ``first_needed`` the
+        first file of a source that it needs still. Servers' logs are received into ``folder``.
 
-        Where a run is rejected inside, and the lake has nothing yet, the next begins by its URL,
-        unless an earlier run had determined where. What a connection or a disk ends is no such run:
-        the next one continues.
+        If a run is rejected inside, and the lake has nothing yet, the next run begins by its URL,
+        unless an earlier one had determined where. After an error of a connection or a disk, the
+        next run continues.
         """
         self._folder, self._states, self._first_needed = folder, states, first_needed
         copies = (ServerLogs.below(folder, source) for source in self.servers)
@@ -177,7 +177,7 @@ class Sources(Closing):
     def plan(self, beginning: Callable[[int], None]) -> None:
         """Plan all that was found, unless a new lake begins after what there was room for.
 
-        ``beginning`` is told how many bytes these are before that, if there is anything.
+        Calls ``beginning`` with the number of their bytes first, if there is anything to plan.
         """
         states = self._states()
         total = sum(bytes_after(one.sizes, self._place(one.name)) for one in self._found)
