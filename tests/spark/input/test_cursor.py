@@ -69,6 +69,20 @@ def test_nothing_new_keeps_the_state(logs):
     assert Taken(series, []).state(None) is None
 
 
+def test_a_state_does_not_grow_with_files_that_were_purged(logs):
+    """But for the first file, which says where the lake begins in the log."""
+    first, middle, last = sorted(logs.content)
+    whole = logs()
+    before = Taken(whole, plan_splits(replace(whole, files=whole.files[:2]))).state(None)
+    assert (before.file, [*before.files]) == (middle, [first])
+    later = replace(before, files={"binlog.000000": 7, first: len(logs.content[first])})
+    rest = logs(**{first: None})
+    cursor = SourceCursor(rest, later, (), hold=True)
+    cursor.look(rest)
+    state = cursor.take().state(later)
+    assert (state.file, [*state.files]) == (last, ["binlog.000000", middle])
+
+
 def test_another_log(logs):
     """At the start of a mirror and at each look of one that follows, the same errors."""
     first, middle, last = sorted(logs.content)

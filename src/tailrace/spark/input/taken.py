@@ -52,13 +52,19 @@ class Taken:
         return self.splits[-1].whole if self.splits else ()
 
     def state(self, before: SourceState | None) -> SourceState | None:
-        """How far a source is read once all of it is in a lake that had it up to ``before``."""
+        """How far a source is read once all of it is in a lake that had it up to ``before``.
+
+        It holds the sizes of files that are present, by which the log is known again, and the name
+        of the first that was ever read: a log's files come and go.
+        """
         if not self.splits:
             return before
         last = self.splits[-1]
         files = self.series.files
         number = [log.name for log in files].index(last.file)
-        sizes = {} if before is None else {**before.files}
+        earlier = {} if before is None else before.files
+        present = {*[log.name for log in files], *[*earlier][:1]}
+        sizes = {name: size for name, size in earlier.items() if name in present}
         sizes.update((log.name, log.size) for log in files[:number])
         first = next((one for one in self.splits if (one.file, one.start) == (last.file, 4)), None)
         known = before.tables if first is None and before is not None else None
