@@ -16,13 +16,12 @@ from tailrace.live.scheme import names_server
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
-from tailrace.spark.input.begin import after_gtids, check_begin, located, session_of
+from tailrace.spark.input.begin import after_gtids, check_begin, session_of
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.header_index import BEGIN
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.input.spool import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.storage import find
-from tailrace.times import Time
 from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ class GrowingLog(ABC):
             check_begin(self.upto_now(end=Position(start.file, start.offset + 1)), start)
             return start
         if isinstance(start, GtidState):
-            return after_gtids(self.look(), start)
-        return SeriesTransport(self.look()).locate(start)
+            return after_gtids(self.upto_now(), start)
+        return SeriesTransport(self.upto_now()).locate(start)
 
     def receive_on(self, place: Position | None) -> None:  # noqa: B027 - files are received by others
         """Nothing that is here after a place can be read: receive more all the same."""
@@ -174,14 +173,14 @@ class ServerLog(GrowingLog):
 
     @property
     def _logs(self) -> ServerLogs:
-        """The server, and its copy, which begins where the query does."""
+        """The server, and its copy. It begins where the query does, or for GTIDs and times, which
+        need the definitions from before, with the oldest log.
+        """
         is_known = self.start == "now" or isinstance(self.start, Position)
         start = self.start if is_known else None
         return ServerLogs(replace(self._source, start=start), self._folder)
 
     def _receive(self, place: Position | None) -> Received:
-        if place is None and isinstance(self.start, Time | GtidState):
-            self.start = located(replace(self._source, start=self.start))
         self._room.took_out(self._logs.waiting(place))
         return Received(self._logs, place, self._room)
 
@@ -243,13 +242,9 @@ class ServerLog(GrowingLog):
             time.sleep(_LOOK_SECONDS)
 
     def begin(self, backlog: Backlog) -> Position:
-        """As `GrowingLog.begin`. A time and GTIDs are looked for on the server: the copy begins
-        there.
-
-        Raises UsageError where the copy begins later than ``oldest`` means.
-        """
+        """As `GrowingLog.begin`; raises UsageError also if the copy lacks files that it needs."""
         first = self.look().files[0].name
-        if self.start is None or self.start == "oldest":
+        if self.start != "now" and not isinstance(self.start, Position):
             with session_of(self._source) as session:
                 oldest = session.oldest_log()
             if Position(oldest, 0) < Position(first, 0):
