@@ -27,9 +27,9 @@ from tailrace.log.sources import server_lowers_names
 from tailrace.spark.cascade.naming import CHANGED_BELOW
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.paths import within
-from tailrace.spark.verify_lag import Lag
-from tailrace.spark.verify_report import VerifyReport
-from tailrace.spark.verify_rounds import Rounds
+from tailrace.spark.verify.lag import Lag
+from tailrace.spark.verify.report import VerifyReport
+from tailrace.spark.verify.rounds import Rounds
 from tailrace.spark.workers import Workers
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tailrace.spark.verify_report import TableVerdict
-    from tailrace.spark.verify_rounds import Progress
+    from tailrace.spark.verify.report import TableVerdict
+    from tailrace.spark.verify.rounds import Progress
 
 RANGE_ROWS: Final = 100_000
 FIRST_ROWS: Final = 10
@@ -88,9 +88,8 @@ def verify(
     if longest and not LakeView.is_there(into):
         tell("create", 0, 1)
     with Lag(asked, into, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
-        rounds = Rounds(asked, lag, workers, folder, range_rows, tell)
-        if not _pickles(asked):
-            rounds.alone = True
+        alone = not _pickles(asked)
+        rounds = Rounds(asked, lag, workers, folder, range_rows, rows, tell, alone=alone)
         if server_lowers_names([ServerTransport(asked)]):
             wants = wants.lowered()
         for number in range(_TRIES):
@@ -104,7 +103,7 @@ def verify(
                 break
             if not caught_up or number == _TRIES - 1:
                 break
-        found = _explained(asked, rounds.verdicts(rows))
+        found = _explained(asked, rounds.verdicts())
         server = lag.end()
         behind = lag.behind(end)
         if behind.size is None:
