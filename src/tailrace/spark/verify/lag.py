@@ -140,6 +140,6 @@ def _name(view: LakeView, source: Source) -> str:
         return next(iter(known))  # the server's own files, or a copy of them
     listed = ", ".join(sorted(known)) or "none"
     raise PipelineError(
-        f"{view.lake} is not made from {source.name}: its sources are {listed}; name the server as "
-        "mirror was told it"
+        f"{view.lake} is not made from {source.name}: its sources are {listed}; use the URL that "
+        "you gave to mirror"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import UsageError
 from tailrace.snapshot.connection import reading
 from tailrace.snapshot.key_ranges import key_ranges
-from tailrace.spark.tasks import Report
 from tailrace.spark.verify.differences import (
     NOWHERE,
     Differences,
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
 
 _ROW_BYTES: Final = 200
 """What a row of the server is taken for, to tell whether Spark is worth its start."""
-_THREADS: Final = 4
 _TRIES: Final = 5
 
 
@@ -234,8 +231,8 @@ class Rounds:
 
     def _run_server(self, jobs: list[SideJob]) -> list[SideResult]:
         """Do jobs of the server's side; those for a reading are kept in it."""
-        size = sum(job.part.rows for job in jobs if job.part is not None) * _ROW_BYTES
-        results = self._run("server", jobs, size)
+        rows = sum(job.part.rows for job in jobs if job.part is not None)
+        results = self._run("server", jobs, 0 if self._alone else rows * _ROW_BYTES)
         for job, result in zip(jobs, results, strict=True):
             if not job.keys:
                 self._tables[result.name].readings[-1].server.append(result)
@@ -243,14 +240,7 @@ class Rounds:
 
     def _run(self, what: str, jobs: list[SideJob], size: int) -> list[SideResult]:
         self._tell(what, 0, len(jobs))
-        folder = self._file()
-        if self._alone and what == "server" and jobs:
-            folder.mkdir()
-            reports = [Report(folder / f"{number}.done") for number in range(len(jobs))]
-            with ThreadPoolExecutor(_THREADS) as pool:
-                results = list(pool.map(read_side, jobs, reports))
-        else:
-            results = self._workers.run(read_side, jobs, folder, lambda _done: None, size)
+        results = self._workers.run(read_side, jobs, self._file(), lambda _done: None, size)
         self._tell(what, len(jobs), len(jobs))
         return results
 
