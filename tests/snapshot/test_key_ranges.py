@@ -35,6 +35,7 @@ KEYS = {
         "a INT, b VARCHAR(9), k INT, PRIMARY KEY (a, b, k)",
         "1, IF(n < 900, 'x', 'Y'), n",
     ),
+    "prefix": ("a INT, k ENUM('x'), n INT, PRIMARY KEY (a, k, n)", "n % 20, 1, n"),
     "unique": ("v INT, k CHAR(64) NOT NULL, UNIQUE KEY u (k), KEY (v)", "n, SHA2(n, 256)"),
 }
 WHOLE = {
@@ -42,6 +43,7 @@ WHOLE = {
     "nullable": ("k INT NULL UNIQUE", "n"),
     "named": ("k ENUM('a', 'b'), n INT, PRIMARY KEY (k, n)", "n % 2 + 1, n"),
     "beginning": ("k VARCHAR(99), PRIMARY KEY (k(9))", "n"),
+    "hashed": ("k INT PRIMARY KEY) ENGINE = MEMORY -- ", "n"),
 }
 
 

@@ -35,8 +35,6 @@ _DIGITS: Final = 8
 _DEPTH: Final = 100
 _ERROR: Final = 0.5
 """Of how many rows a range has for each that is estimated, at least: trees half full are usual."""
-_QUARTERS: Final = (2, 1, 3)
-"""Where to bisect: halfway, else nearer to one end."""
 
 KeyBound = tuple[str, ...]
 """Values of the key's first columns, as SQL."""
@@ -73,9 +71,10 @@ def key_ranges(
     plan = _Planner(connection, name, *_key(connection, name, columns))
     if not plan.columns or not (ends := plan.ends()):
         return [KeyRange(0, rows=plan.rows(None, None))]
+    rows = plan.rows(None, None)
     cuts = list(plan.cut(None, _bound(ends[1]), *ends, size))
     whole = sum(count for _, count in cuts)
-    scale = max(min(plan.rows(None, None) / max(whole, 1), 1), _ERROR)
+    scale = max(min(rows / max(whole, 1), 1), _ERROR)
     found: list[KeyRange] = []
     low, held = None, 0
     for at, (bound, count) in enumerate(cuts, 1):
@@ -95,28 +94,32 @@ def _bound(key: Key) -> KeyBound:
 def _key(
     connection: ServerConnection, name: str, columns: Sequence[ServerColumn]
 ) -> tuple[str, list[ServerColumn]]:
-    """The index that InnoDB keeps the rows in, and its columns by which ranges can be cut."""
+    """The index that InnoDB keeps the rows in, which servers list first, and its columns by which
+    ranges can be cut.
+    """
     known = {each.name: each for each in columns}
     with connection.cursor() as cursor:
         cursor.execute(f"SHOW KEYS FROM {name}")
         titles = [each[0] for each in cursor.description]
         parts = [dict(zip(titles, map(_text, row), strict=True)) for row in cursor.fetchall()]
-    indexes: dict[str, list[dict[str, str]]] = {}
-    for part in parts:
-        if part["Non_unique"] == "0" and part.get("Visible", "YES") == "YES":
-            indexes.setdefault(part["Key_name"], []).append(part)
-    for index, members in sorted(indexes.items(), key=lambda each: each[0] != "PRIMARY"):
-        if any(part["Null"] == "YES" or part.get("Ignored") == "YES" for part in members):
-            continue
-        found: list[ServerColumn] = []
-        for part in members:
-            column = known.get(part["Column_name"])
-            plain = part["Collation"] == "A" and not part["Sub_part"]
-            if column is None or not plain or column.nullable or column.type not in _ORDERED:
-                break
-            found.append(column)
-        return index, found
-    return "", []
+    usable = [
+        part
+        for part in parts
+        if part["Non_unique"] == "0"
+        and part.get("Visible", "YES") == "YES"
+        and part.get("Ignored", "NO") == "NO"
+    ]
+    index = usable[0]["Key_name"] if usable else ""
+    found: list[ServerColumn] = []
+    for part in usable:
+        column = known.get(part["Column_name"])
+        plain = part["Collation"] == "A" and not part["Sub_part"]
+        if part["Key_name"] != index or column is None or not plain:
+            break
+        if column.nullable or column.type not in _ORDERED:
+            break
+        found.append(column)
+    return index, found
 
 
 def _text(value: bytes | str | int | None) -> str:
@@ -147,24 +150,21 @@ class _Planner:
         """The upper bounds of ranges between two bounds, and each range's rows."""
         rows = self.rows(low, high)
         if rows > size and depth < _DEPTH:
-            for quarter in _QUARTERS:
-                middle = self._between(first, last, quarter)
-                upto = middle and self._nearest(low, high, "<=", middle)
-                above = middle and self._nearest(low, high, ">", middle)
-                if upto and above:
-                    bound = _bound(upto)
-                    yield from self.cut(low, bound, first, upto, size, depth + 1)
-                    yield from self.cut(bound, high, above, last, size, depth + 1)
-                    return
+            middle = self._between(first, last)
+            upto = middle and self._nearest(low, high, "<=", middle)
+            above = middle and self._nearest(low, high, ">", middle)
+            if upto and above:
+                bound = _bound(upto)
+                yield from self.cut(low, bound, first, upto, size, depth + 1)
+                yield from self.cut(bound, high, above, last, size, depth + 1)
+                return
         yield high, rows
 
     def rows(self, low: KeyBound | None, high: KeyBound | None) -> int:
-        """The server's estimate; of a range, without the rows at its upper bound."""
-        # without DISTINCT, MySQL does not look into an index that it is forced to use; with <=,
-        # neither server does for the highest value of a type
-        below = [self._beyond("<", high)] if high else []
+        """The server's estimate of a range."""
+        # without DISTINCT, MySQL does not look into an index that it is forced to use
         what = "EXPLAIN /*!80000 FORMAT=TRADITIONAL */ SELECT DISTINCT 1"
-        row, titles = self._row(f"{what} FROM {self._name}{self.clause(low, None, *below)}")
+        row, titles = self._row(f"{what} FROM {self._name}{self.clause(low, high)}")
         return int(row[titles.index("rows")] or 0) if row else 0
 
     def ends(self) -> tuple[Key, Key] | None:
@@ -217,28 +217,28 @@ class _Planner:
         ]
         return f"({' OR '.join(f'({each})' for each in whole)})"
 
-    def _between(self, first: Key, last: Key, quarter: int) -> KeyBound:
+    def _between(self, first: Key, last: Key) -> KeyBound:
         """A point between two keys, in the first column where they differ; () if there is none."""
         for at, (one, other) in enumerate(zip(first, last, strict=True)):
             if one != other:
                 column = self.columns[at]
-                point = self._halfway(column, one[1], other[1], quarter)
+                point = self._halfway(column, one[1], other[1])
                 return () if point is None else (*(sql for sql, _ in first[:at]), point)
         return ()
 
-    def _halfway(self, column: ServerColumn, low: bytes, high: bytes, quarter: int) -> str | None:
+    def _halfway(self, column: ServerColumn, low: bytes, high: bytes) -> str | None:
         if column.type in _NUMBERS:
             with localcontext(prec=100):
                 one, other = Decimal(low.decode()), Decimal(high.decode())
                 step = Decimal((0, (1,), int(one.as_tuple().exponent)))
-                return f"{(one + (other - one) * quarter / 4).quantize(step, ROUND_FLOOR):f}"
+                return f"{(one + (other - one) / 2).quantize(step, ROUND_FLOOR):f}"
         if column.type in _MOMENTS:
             begin, until = _moment(low.decode()), _moment(high.decode())
-            text = (begin + (until - begin) * quarter / 4).isoformat(" ")
+            text = (begin + (until - begin) / 2).isoformat(" ")
             return f"'{text[:10] if column.type == 'date' else text}'"
         if column.type in _BYTES:
             one_key, other_key = ([each + 1 for each in value] for value in (low, high))
-            digits = _digits_between(one_key, other_key, 257, quarter)
+            digits = _digits_between(one_key, other_key, 257)
             return None if digits is None else f"X'{bytes(each - 1 for each in digits).hex()}'"
         texts = low.decode(errors="replace"), high.decode(errors="replace")
         pairs = zip(*texts, strict=False)
@@ -247,7 +247,7 @@ class _Planner:
         ranks = self._alphabet(column, "".join((*texts, *some)))
         letters = {rank: letter for letter, rank in ranks.items()}
         one_text, other_text = ([ranks.get(each, 1) for each in text] for text in texts)
-        digits = _digits_between(one_text, other_text, max(letters) + 1, quarter)
+        digits = _digits_between(one_text, other_text, max(letters) + 1)
         if digits is None:
             return None
         text = "".join(letters[each] for each in digits)
@@ -285,7 +285,7 @@ def _moment(text: str) -> datetime:
         return datetime(year or 1970, month or 1, min(day or 1, 28))  # noqa: DTZ001 - as above
 
 
-def _digits_between(low: list[int], high: list[int], base: int, quarter: int) -> list[int] | None:
+def _digits_between(low: list[int], high: list[int], base: int) -> list[int] | None:
     """Digits above 0 between two sequences of them, compared like text; None if there are none."""
     pairs = enumerate(zip(low, high, strict=False))
     start = next((at for at, (one, other) in pairs if one != other), min(len(low), len(high)))
@@ -295,7 +295,7 @@ def _digits_between(low: list[int], high: list[int], base: int, quarter: int) ->
     )
     if one >= other:
         return None
-    number = one + (other - one) * quarter // 4
+    number = one + (other - one) // 2
     digits = low[:start]
     for at in range(_DIGITS - 1, -1, -1):
         digit = number // base**at % base
